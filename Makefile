@@ -1,0 +1,57 @@
+# Everything one does with palaver while working on it. `make` alone lists the targets.
+PYTHON ?= python3
+ARGS ?=
+export PYTHON
+
+BIN := .venv/bin
+HAVE_RUNTIME := .venv/.have-runtime
+HAVE_DEV := .venv/.have-dev
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup setup-dev serve test lint format bench faults lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(HAVE_RUNTIME) ## install what running needs, into .venv
+
+setup-dev: $(HAVE_DEV) ## install what working on it needs, into .venv
+
+serve: setup ## run the server: make serve ARGS="--port 8000"
+	@$(BIN)/palaver serve $(ARGS)
+
+test: setup-dev ## run the tests: make test ARGS="-k search -n 2"
+	@tools/ensure-chromium >/dev/null
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: setup-dev ## check style, format and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: setup-dev ## put the code in shape
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup-dev ## measure: make bench ARGS="--quick"
+	@$(BIN)/python tests/bench/run.py $(ARGS)
+
+faults: setup-dev ## run only the tests that kill, fill and break things
+	@$(BIN)/python -m pytest -m faults $(ARGS)
+
+lock: ## pin the newest allowed versions in requirements/
+	@tools/lock $(ARGS)
+
+clean: ## remove .venv, caches and build results
+	rm -rf .venv .bench .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The dev lock contains the runtime lock, so having it is having both.
+$(HAVE_DEV): requirements/dev.txt pyproject.toml
+	@tools/install dev
+	@touch $(HAVE_RUNTIME) $(HAVE_DEV)
+
+$(HAVE_RUNTIME): requirements/runtime.txt pyproject.toml
+	@tools/install runtime
+	@touch $@

@@ -1,0 +1,1 @@
+"""The doors: how what can be done is reached. They never see the store."""

@@ -1,0 +1,116 @@
+"""REST: every operation's routes, with the statuses and names they ask for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+from starlette.routing import Route as WebRoute
+
+from palaver.doors.visit import Visit
+from palaver.errors import Invalid, PalaverError, Refused, TooLarge
+from palaver.model import asking
+from palaver.model.events import encode
+from palaver.operations import OPERATIONS
+from palaver.operations.faces import Operation, Route
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def routes(max_body: int) -> list[BaseRoute]:
+    """One for each face. A path with a fixed name stands before one with a parameter in the same place."""
+    faces = [(operation, face) for operation in OPERATIONS for face in operation.routes]
+    faces.sort(key=lambda pair: "{" in pair[1].path.rpartition("/")[2])
+    return [
+        WebRoute(face.path, _endpoint(operation, face, max_body), methods=[face.method], name=operation.name)
+        for operation, face in faces
+    ]
+
+
+def _endpoint(operation: Operation, face: Route, max_body: int) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        visit: Visit = request.scope["palaver.visit"]
+        try:
+            ask = await _ask(request, operation, face, max_body)
+            answer = await operation.perform(visit.here, visit.caller, ask)
+        except PalaverError as problem:
+            return error(problem)
+        return _response(face, answer)
+
+    return endpoint
+
+
+async def _ask(request: Request, operation: Operation, face: Route, max_body: int) -> asking.Ask:
+    if face.method in ("GET", "DELETE"):
+        known = operation.ask.model_fields
+        given: dict[str, Any] = {}
+        for name in request.query_params:
+            values = request.query_params.getlist(name)
+            field = face.also.get(name, name)
+            is_list = field in known and "list" in str(known[field].annotation)
+            given[name] = values if is_list else values[-1]
+    else:
+        given = await body_of(request, max_body)
+    for name, complaint in face.must_have.items():
+        if not str(given.get(name) or "").strip():
+            raise Refused(complaint)
+    for header, name in face.from_headers.items():
+        if header in request.headers:
+            given.setdefault(name, request.headers[header])
+    given = {face.also.get(name, name): value for name, value in given.items()} | request.path_params
+    if face.method in ("GET", "DELETE"):
+        return asking.read_strings(operation.ask, given)
+    return asking.read(operation.ask, given, refuse_unknown=False)
+
+
+async def body_of(request: Request, max_body: int) -> dict[str, Any]:
+    """The JSON object in the body; an empty body is an empty object."""
+    chunks, size = [], 0
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > max_body:
+                raise TooLarge(f"The body is larger than {max_body:,} bytes. Send less at once.")
+            chunks.append(chunk)
+    except ClientDisconnect:
+        raise Refused("The body never arrived.") from None
+    data = b"".join(chunks)
+    if not data.strip():
+        return {}
+    given = _parsed(data)
+    if not isinstance(given, dict):
+        raise Invalid("The body must be a JSON object.")
+    return given
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        # A lone surrogate is valid JSON to some: read it, so that the field's own check can name it.
+        return json.loads(data, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise Refused("The body is not valid JSON.") from None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _response(face: Route, answer: Any) -> Response:
+    headers = dict(face.headers(answer)) if face.headers else None
+    shown = face.show(answer) if face.show else answer
+    body = shown if face.media_type.startswith("text/") else encode(shown)
+    return Response(body, face.status, headers, media_type=face.media_type)
+
+
+def error(problem: PalaverError) -> Response:
+    body = encode({"detail": problem.as_detail()})
+    return Response(body, problem.status, problem.headers, media_type="application/json")

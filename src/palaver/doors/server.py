@@ -1,0 +1,85 @@
+"""Running the server: one process, one port."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from types import FrameType
+
+import uvicorn
+
+from palaver.doors.web import application
+from palaver.errors import Refused, Unavailable
+from palaver.house import House
+from palaver.settings import Settings
+
+
+class _Server(uvicorn.Server):
+    """Lets listeners go at once when told to stop, instead of waiting for streams that never end."""
+
+    house: House
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        asyncio.get_event_loop().call_soon_threadsafe(self.house.dismiss_listeners)
+
+
+def serve(settings: Settings, banner: str = "") -> None:
+    """Serve until told to stop. Everything acknowledged by then is on disk."""
+    sys.setswitchinterval(0.001)  # the writer thread must not wait 5 ms for its turn
+    sock = listening_socket(settings)
+    house = House(settings)
+    asyncio.run(must_not_be_open_to_the_world(house))
+    house = House(settings)
+    config = uvicorn.Config(
+        application(house),
+        loop="uvloop" if sys.platform != "win32" else "asyncio",
+        http="httptools",
+        ws="websockets",
+        log_level=settings.log_level,
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=30,
+        ws_max_size=settings.max_body,
+        lifespan="on",
+    )
+    server = _Server(config)
+    server.house = house
+    if banner:
+        print(banner, flush=True)
+    server.run(sockets=[sock])
+    if not server.started:
+        raise Unavailable("The server could not start. See the messages above.")
+
+
+def listening_socket(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    sock = socket.socket(family)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((settings.host, settings.port))
+    except OSError as problem:
+        sock.close()
+        raise Unavailable(
+            f"Cannot listen on {settings.host}:{settings.port} ({os.strerror(problem.errno or 0)}). "
+            "Is palaver running already? Choose another port with --port."
+        ) from None
+    sock.listen(2048)
+    return sock
+
+
+async def must_not_be_open_to_the_world(house: House) -> None:
+    """Where others can reach us, a token must exist, or nobody could come in (and everybody must not)."""
+    settings = house.settings
+    try:
+        if not settings.is_loopback and settings.auth == "open":
+            raise Refused("PALAVER_AUTH=open is only for loopback addresses: anybody could read everything.")
+        if not settings.is_loopback and not await house.tokens():
+            raise Refused(
+                f"{settings.host} can be reached by others, and no token exists yet. "
+                "Run 'palaver token create --human NAME --scope read,write,admin' first."
+            )
+    finally:
+        await house.close()

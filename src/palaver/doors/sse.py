@@ -1,0 +1,92 @@
+"""Server-sent events: a loop over the feed for each listener.
+
+A frame is encoded once for all listeners. A client that does not read is cut off after a while: until then it holds no
+more than what the socket takes, and it can come back with Last-Event-ID.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from palaver.doors.rest import error
+from palaver.doors.visit import Visit
+from palaver.errors import PalaverError
+from palaver.operations.threads import OneThread, get_thread
+from palaver.store.feed import FeedClosed
+
+KEEP_ALIVE_SECONDS = 15.0
+STUCK_SECONDS = 20.0
+
+HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class EventStream(Response):
+    """An endless answer."""
+
+    def __init__(self, visit: Visit, after: int | None, thread_id: str | None) -> None:
+        self._visit, self._after, self._thread_id = visit, after, thread_id
+        self.background = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        streaming = asyncio.create_task(self._stream(send))
+        leaving = asyncio.create_task(_disconnected(receive))
+        try:
+            await asyncio.wait((streaming, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            streaming.cancel()
+            with suppress(asyncio.CancelledError, FeedClosed, TimeoutError, OSError):
+                await streaming
+
+    async def _stream(self, send: Send) -> None:
+        is_agent = self._visit.caller.is_agent
+        async with self._visit.here.feed(self._after, self._thread_id) as listener:
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await _write(send, b": connected\n\n")
+            while True:
+                try:
+                    batch = await listener.next(timeout=KEEP_ALIVE_SECONDS)
+                except FeedClosed:
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+                    return
+                frames = b"".join([event.frame(is_agent) for event in batch])
+                await _write(send, frames or b": keep-alive\n\n")
+
+
+async def _write(send: Send, data: bytes) -> None:
+    async with asyncio.timeout(STUCK_SECONDS):
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _after(request: Request) -> int | None:
+    """Where the listener was: the header a browser sends on reconnecting, or the same as a parameter."""
+    given = request.headers.get("last-event-id") or request.query_params.get("last_event_id") or ""
+    return int(given) if given.isdecimal() and len(given) < 19 else None
+
+
+async def all_events(request: Request) -> Response:
+    return EventStream(request.scope["palaver.visit"], _after(request), None)
+
+
+async def thread_events(request: Request) -> Response:
+    visit: Visit = request.scope["palaver.visit"]
+    thread_id = request.path_params["thread_id"]
+    try:
+        await get_thread.perform(visit.here, visit.caller, OneThread(thread_id=thread_id[:256]))
+    except PalaverError as problem:
+        return error(problem)
+    return EventStream(visit, _after(request), thread_id)

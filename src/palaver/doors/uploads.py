@@ -1,0 +1,89 @@
+"""Images: uploaded once, shown by their address. What the bytes say counts, not what the name says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+from uuid import uuid4
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+
+from palaver.doors.rest import error
+from palaver.doors.visit import Visit
+from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
+from palaver.settings import Settings
+
+TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+_NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpg|gif|webp)")
+
+
+def kind_of(data: bytes) -> str | None:
+    """The file ending that belongs to these bytes."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return ".png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return ".jpg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return ".gif"
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return ".webp"
+    return None
+
+
+def folder(settings: Settings, workspace: str) -> Path:
+    return settings.data / "uploads" / workspace
+
+
+async def upload_image(request: Request) -> Response:
+    """Store an image; returns {url, name} to attach to a message."""
+    visit: Visit = request.scope["palaver.visit"]
+    try:
+        if "write" not in visit.caller.scopes:
+            raise Forbidden("This token has no 'write' scope.")
+        return JSONResponse(await _store(request, visit))
+    except PalaverError as problem:
+        return error(problem)
+
+
+async def _store(request: Request, visit: Visit) -> dict[str, str]:
+    limit = visit.here.settings.max_upload
+    too_large = TooLarge(f"Images may have at most {limit:,} bytes (PALAVER_MAX_UPLOAD).")
+    if int(request.headers.get("content-length") or 0) > limit + 64 * 1024:
+        raise too_large
+    try:
+        form = await request.form(max_files=1, max_fields=10)
+    except Exception:
+        raise Refused("Send the image as multipart/form-data, in a part named 'file'.") from None
+    async with form:
+        part = form.get("file")
+        if part is None or isinstance(part, str):
+            raise Refused("Send the image as multipart/form-data, in a part named 'file'.")
+        data = await part.read(limit + 1)
+        if len(data) > limit:
+            raise too_large
+        ending = kind_of(data)
+        if ending is None:
+            raise Refused("Only PNG, JPEG, GIF and WebP images can be attached.")
+        name = uuid4().hex + ending
+        await asyncio.to_thread(_write, folder(visit.here.settings, visit.here.name), name, data)
+        return {"url": f"/uploads/{name}", "name": (part.filename or name)[:200]}
+
+
+def _write(where: Path, name: str, data: bytes) -> None:
+    where.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with os.fdopen(os.open(where / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+async def show_image(request: Request) -> Response:
+    visit: Visit = request.scope["palaver.visit"]
+    name = request.path_params["name"]
+    path = folder(visit.here.settings, visit.here.name) / name
+    if not _NAME.fullmatch(name) or not await asyncio.to_thread(path.is_file):
+        return error(NotFound("image", name[:80]))
+    return FileResponse(path, media_type=TYPES[path.suffix], headers={"cache-control": "private, max-age=31536000"})

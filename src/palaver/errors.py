@@ -1,0 +1,125 @@
+"""Everything that can go wrong, as a tree. Each class knows its code, its HTTP status and its exit code.
+
+PalaverError
+├── Invalid              422  a field has the wrong shape
+│   └── Refused          400  the shape is right, the value is not acceptable
+├── Unauthorized         401  no credential, or one that is not valid
+├── Forbidden            403  a valid credential that does not reach this far
+├── NotFound             404  it is not here (or not yours, which looks the same)
+├── Conflict             409  the world has moved on
+│   └── SeqMismatch           the thread grew since the caller last read it
+├── TooLarge             413  more than we take in one piece
+├── TooMany              429  slow down, and when to come back
+└── Unavailable          503  not now
+    └── Timeout               the database took longer than its limit
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class PalaverError(Exception):
+    """Something the caller can read, understand and act on."""
+
+    code: ClassVar[str] = "ERROR"
+    status: ClassVar[int] = 500
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.facts = facts
+
+    @property
+    def error(self) -> str:
+        """What stands in the `error` field of a tool result: a code, or the sentence itself."""
+        return self.code
+
+    def as_tool_result(self) -> dict[str, Any]:
+        return {"error": self.error, **({"message": self.message} if self.error != self.message else {}), **self.facts}
+
+    def as_detail(self) -> Any:
+        """What stands in the `detail` field of a REST answer."""
+        return {"error": self.error, "message": self.message, **self.facts} if self.facts else self.message
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {}
+
+
+class Invalid(PalaverError):
+    code, status, exit_code = "INVALID", 422, 2
+
+    @property
+    def error(self) -> str:
+        return self.message
+
+
+class Refused(Invalid):
+    code, status = "REFUSED", 400
+
+
+class Unauthorized(PalaverError):
+    code, status, exit_code = "UNAUTHORIZED", 401, 4
+
+    def __init__(self, message: str = "A token is required: send 'Authorization: Bearer plv_…'.") -> None:
+        super().__init__(message)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"WWW-Authenticate": 'Bearer realm="palaver"'}
+
+
+class Forbidden(PalaverError):
+    code, status, exit_code = "FORBIDDEN", 403, 4
+
+
+class NotFound(PalaverError):
+    code, status, exit_code = "NOT_FOUND", 404, 3
+
+    def __init__(self, kind: str, id: str | int, advice: str = "") -> None:
+        super().__init__(f"{kind.capitalize()} '{id}' not found.{' ' + advice if advice else ''}")
+        self.kind, self.id = kind, id
+
+    @property
+    def error(self) -> str:
+        return f"{self.kind.upper()}_NOT_FOUND"
+
+    def as_tool_result(self) -> dict[str, Any]:
+        return {"error": self.error, f"{self.kind}_id": self.id, "message": self.message}
+
+
+class Conflict(PalaverError):
+    code, status = "CONFLICT", 409
+
+
+class SeqMismatch(Conflict):
+    code = "SEQ_MISMATCH"
+
+
+class TooLarge(PalaverError):
+    code, status = "TOO_LARGE", 413
+
+
+class TooMany(PalaverError):
+    code, status, exit_code = "RATE_LIMITED", 429, 5
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.retry_after = retry_after
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Retry-After": str(self.retry_after)}
+
+
+class Unavailable(PalaverError):
+    code, status, exit_code = "UNAVAILABLE", 503, 5
+
+
+class Timeout(Unavailable):
+    code = "TIMEOUT"
+
+    def __init__(self) -> None:
+        super().__init__("Database operation timeout")

@@ -1,0 +1,150 @@
+"""The composition root: settings become workspaces, and whoever needs one asks here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from datetime import timedelta
+from typing import Literal
+
+from palaver.errors import NotFound, PalaverError, Refused
+from palaver.model.people import Scope, Token
+from palaver.model.times import now
+from palaver.settings import Settings
+from palaver.store import agents, events, tokens
+from palaver.store.database import Change, Engine
+from palaver.store.workspaces import Workspace, checked_name, open_engine
+
+DEFAULT = "default"
+SWEEP_SECONDS = 5.0
+
+log = logging.getLogger("palaver")
+
+
+class House:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._own: Engine = open_engine(settings, "house", "house")
+        self._workspaces: dict[str, Workspace] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def open(self, name: str = DEFAULT) -> Workspace:
+        """A workspace that exists; the default one always does."""
+        if name not in self._workspaces:
+            if name == DEFAULT:
+                await self._own.change(lambda change: tokens.add_workspace(change, DEFAULT))
+            elif not await self._own.read(lambda read: tokens.has_workspace(read, name)):
+                raise NotFound("workspace", name, "Create it with 'palaver workspace create NAME'.")
+            engine = await asyncio.to_thread(open_engine, self.settings, name)
+            if name not in self._workspaces:
+                self._workspaces[name] = Workspace(name, engine, self.settings)
+            else:
+                engine.close()
+        return self._workspaces[name]
+
+    async def create_workspace(self, name: str) -> Workspace:
+        if not await self._own.change(lambda change: tokens.add_workspace(change, checked_name(name))):
+            raise Refused(f"There is already a workspace '{name}'.")
+        return await self.open(name)
+
+    async def workspaces(self) -> list[str]:
+        await self.open()
+        return await self._own.read(tokens.workspaces)
+
+    # Credentials
+
+    async def token(self, secret: str) -> Token | None:
+        """Whom a secret speaks for. Asked at every request, so a revoked token ends at once."""
+        token = await self._own.read(lambda read: tokens.find(read, secret))
+        if token and tokens.is_stale(token):
+            await self._own.change(lambda change: tokens.used(change, token))
+        return token
+
+    async def create_token(
+        self,
+        workspace: str,
+        kind: Literal["human", "agent"],
+        name: str,
+        scopes: list[Scope],
+        expires_in: timedelta | None = None,
+    ) -> tuple[Token, str]:
+        """A token for a human, or for an agent, which comes to be if it is new."""
+        here = await self.open(workspace)
+        agent_id = None
+        if kind == "agent":
+            agent_id, name = await here.change(lambda change: _known_agent(change, name))
+        expires_at = now() + expires_in if expires_in else None
+        return await self._own.change(
+            lambda change: tokens.create(
+                change,
+                workspace=workspace,
+                kind=kind,
+                name=name,
+                agent_id=agent_id,
+                scopes=scopes,
+                expires_at=expires_at,
+            )
+        )
+
+    async def tokens(self) -> list[Token]:
+        return await self._own.read(tokens.everyone)
+
+    async def revoke_token(self, id: str) -> None:
+        await self._own.change(lambda change: tokens.revoke(change, id))
+
+    # Housekeeping
+
+    def start_sweeping(self) -> None:
+        self._sweeper = asyncio.create_task(self._sweep_for_ever())
+
+    async def _sweep_for_ever(self) -> None:
+        while True:
+            for here in list(self._workspaces.values()):
+                try:
+                    await sweep(here)
+                except PalaverError as problem:
+                    log.warning("housekeeping in %s: %s", here.name, problem.message)
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    def dismiss_listeners(self) -> None:
+        for here in self._workspaces.values():
+            here.dismiss_listeners()
+
+    async def close(self) -> None:
+        self.dismiss_listeners()
+        if self._sweeper:
+            self._sweeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeper
+        for here in self._workspaces.values():
+            await asyncio.to_thread(here.close)
+        await asyncio.to_thread(self._own.close)
+
+
+def _known_agent(change: Change, name: str) -> tuple[str, str]:
+    agent = agents.named(change, name)
+    if agent is None:
+        agent, _ = agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
+    return agent.id, agent.slug
+
+
+async def sweep(here: Workspace) -> None:
+    """Agents that fell silent go offline; old events are forgotten."""
+    before = now() - timedelta(seconds=here.settings.heartbeat_timeout)
+    silent = await here.read(lambda read: agents.silent_since(read, before))
+    first, last = await here.read(events.bounds)
+    too_many = last - first + 1 > here.settings.keep_events * 1.1
+    if not silent and not too_many:
+        return
+
+    def tidy(change: Change) -> None:
+        from palaver.model.events import agent_offline
+
+        for agent in agents.silent_since(change, before):
+            agents.leave(change, agent, "timed out")
+            change.tell(agent_offline(agents.must_exist(change, agent.id)))
+        if too_many:
+            events.forget_old(change, here.settings.keep_events)
+
+    await here.change(tidy)

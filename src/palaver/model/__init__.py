@@ -1,0 +1,1 @@
+"""The words the house uses. Data only: no reading, no writing."""

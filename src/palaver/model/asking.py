@@ -1,0 +1,110 @@
+"""What may be asked: the base of all requests, and the types that say which values are allowed.
+
+Limits clamp instead of complaining; text that no engine can store is refused by name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Annotated, Any, TypeVar
+
+import orjson
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+
+from palaver.errors import Invalid
+
+MAX_TEXT = 1_000_000
+FROM_TEXT = "from text"
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class Ask(BaseModel):
+    """A request. It is checked once, at the door, and goes whole from there to the store."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+AskT = TypeVar("AskT", bound=Ask)
+
+
+def _storable(text: str) -> str:
+    if _UNSTORABLE.search(text):
+        raise ValueError("must not contain NUL characters or lone surrogates; remove them and send it again")
+    return text
+
+
+def _storable_json(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        encoded = orjson.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError("must be plain JSON without lone surrogates, not nested deeper than 250 levels") from None
+    if len(encoded) > 256 * 1024:
+        raise ValueError("must be at most 256 KiB of JSON")
+    return value
+
+
+def clamp(low: int, high: int) -> BeforeValidator:
+    """`Annotated[int, clamp(1, 200)]`: a whole number, moved to the nearest bound when it is out of range."""
+
+    def clamped(value: Any, info: ValidationInfo) -> int:
+        if info.context == FROM_TEXT and isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,30}\s*", value):
+            value = int(value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError("must be a whole number")
+        return min(max(value, low), high)
+
+    return BeforeValidator(clamped)
+
+
+Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_storable)]
+Line = Annotated[str, Field(max_length=1000), AfterValidator(_storable)]
+Id = Annotated[str, Field(max_length=256), AfterValidator(_storable)]
+Query = Annotated[str, Field(max_length=100_000)]
+Metadata = Annotated[dict[str, Any], AfterValidator(_storable_json)]
+Seq = Annotated[int, clamp(0, 2**53)]
+
+
+def read(kind: type[AskT], given: dict[str, Any], *, refuse_unknown: bool) -> AskT:
+    """Check JSON arguments. `null` is the same as absent; unknown names are refused (tools) or passed over (REST)."""
+    given = {name: value for name, value in given.items() if value is not None}
+    unknown = [name for name in given if name not in kind.model_fields]
+    if unknown and refuse_unknown:
+        raise Invalid(_unknown(unknown[0], kind))
+    for name in unknown:
+        del given[name]
+    try:
+        return kind.model_validate(given)
+    except ValidationError as problem:
+        raise Invalid(_explain(problem)) from None
+
+
+def read_strings(kind: type[AskT], given: dict[str, Any]) -> AskT:
+    """Check arguments from a query string, where everything is text."""
+    given = {name: value for name, value in given.items() if name in kind.model_fields}
+    try:
+        return kind.model_validate(given, strict=False, context=FROM_TEXT)
+    except ValidationError as problem:
+        raise Invalid(_explain(problem)) from None
+
+
+def _unknown(name: str, kind: type[Ask]) -> str:
+    known = sorted(kind.model_fields)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    advice = f"Did you mean '{near[0]}'?" if near else f"Known arguments: {', '.join(known) or 'none'}."
+    return f"Unknown argument '{name}'. {advice}"
+
+
+def _explain(problem: ValidationError) -> str:
+    """One sentence a field: its name, and what it must be."""
+    said = []
+    for error in problem.errors(include_url=False, include_input=False):
+        where = ".".join(str(part) for part in error["loc"]) or "arguments"
+        what = error["msg"].removeprefix("Value error, ")
+        if error["type"] == "missing":
+            what = "is required"
+        said.append(f"{where}: {what}")
+    return "; ".join(said) + "."

@@ -1,0 +1,153 @@
+"""What has happened, as told to listeners. The id is the order of commits and never has a gap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal
+
+import orjson
+
+from palaver.model.people import Agent
+from palaver.model.talk import HIDDEN, Message, Reaction, Thread, is_human_only
+
+EventType = Literal[
+    "msg.new",
+    "msg.edit",
+    "msg.delete",
+    "msg.react",
+    "msg.unreact",
+    "thread.new",
+    "thread.state",
+    "thread.deleted",
+    "agent.online",
+    "agent.offline",
+    "reset",
+]
+
+
+def encode(value: Any) -> bytes:
+    """JSON as everything outside the house sees it: times in UTC with Z."""
+    return orjson.dumps(value, option=orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS)
+
+
+@dataclass(frozen=True)
+class Event:
+    type: EventType
+    thread_id: str | None
+    payload: bytes
+    message_id: str | None = None
+    id: int = 0
+
+    def numbered(self, id: int) -> Event:
+        return replace(self, id=id)
+
+    @cached_property
+    def payload_for_agents(self) -> bytes:
+        """The payload with human-only content taken out. Encoded once for all listeners."""
+        payload = orjson.loads(self.payload)
+        if not is_human_only(payload.get("metadata")):
+            return self.payload
+        return encode(masked_payload(payload))
+
+    def payload_for(self, agent: bool) -> bytes:
+        return self.payload_for_agents if agent else self.payload
+
+    @cached_property
+    def _frames(self) -> dict[bool, bytes]:
+        return {}
+
+    def frame(self, agent: bool) -> bytes:
+        """The event as it stands on an SSE stream."""
+        if agent not in self._frames:
+            data = self.payload_for(agent)
+            self._frames[agent] = b"id: %d\nevent: %b\ndata: %b\n\n" % (self.id, self.type.encode(), data)
+        return self._frames[agent]
+
+
+def masked_payload(payload: dict[str, Any]) -> dict[str, Any]:
+    metadata = payload.get("metadata") or {}
+    shown = {key: metadata[key] for key in ("visibility", "audience") if key in metadata}
+    return {**payload, "metadata": shown} | {key: HIDDEN for key in ("content", "old_content") if key in payload}
+
+
+def message_new(message: Message) -> Event:
+    return Event("msg.new", message.thread_id, encode(message), message.id)
+
+
+def message_edited(message: Message, edited_by: str) -> Event:
+    payload = {
+        "message_id": message.id,
+        "thread_id": message.thread_id,
+        "seq": message.seq,
+        "content": message.content,
+        "edited_by": edited_by,
+        "edited_at": message.edited_at,
+        "edit_version": message.edit_version,
+        "metadata": message.metadata,
+    }
+    return Event("msg.edit", message.thread_id, encode(payload), message.id)
+
+
+def message_deleted(message: Message) -> Event:
+    payload = {"message_id": message.id, "thread_id": message.thread_id, "seq": message.seq}
+    return Event("msg.delete", message.thread_id, encode(payload))
+
+
+def reacted(reaction: Reaction, thread_id: str) -> Event:
+    payload = {
+        "reaction_id": reaction.id,
+        "message_id": reaction.message_id,
+        "agent_id": reaction.agent_id,
+        "agent_name": reaction.agent_name,
+        "reaction": reaction.reaction,
+        "thread_id": thread_id,
+    }
+    return Event("msg.react", thread_id, encode(payload))
+
+
+def unreacted(message_id: str, agent_id: str | None, reaction: str, thread_id: str) -> Event:
+    payload = {"message_id": message_id, "agent_id": agent_id, "reaction": reaction, "thread_id": thread_id}
+    return Event("msg.unreact", thread_id, encode(payload))
+
+
+def thread_new(thread: Thread) -> Event:
+    payload = {
+        "thread_id": thread.id,
+        "topic": thread.topic,
+        "status": thread.status,
+        "created_at": thread.created_at,
+    }
+    return Event("thread.new", thread.id, encode(payload))
+
+
+def thread_changed(thread: Thread) -> Event:
+    payload = {
+        "thread_id": thread.id,
+        "topic": thread.topic,
+        "status": thread.status,
+        "summary": thread.summary,
+    }
+    return Event("thread.state", thread.id, encode(payload))
+
+
+def thread_deleted(thread: Thread) -> Event:
+    return Event("thread.deleted", thread.id, encode({"thread_id": thread.id, "topic": thread.topic}))
+
+
+def agent_online(agent: Agent) -> Event:
+    return Event("agent.online", None, encode(_agent_payload(agent)))
+
+
+def agent_offline(agent: Agent) -> Event:
+    return Event("agent.offline", None, encode(_agent_payload(agent)))
+
+
+def _agent_payload(agent: Agent) -> dict[str, Any]:
+    return {"thread_id": None, "agent_id": agent.id, "name": agent.name, "display_name": agent.display_name}
+
+
+def reset(id: int) -> Event:
+    """Told to a listener whose place in the log is gone: read the lists again, then go on from here."""
+    return Event("reset", None, encode({"thread_id": None, "reason": "too far behind", "last_event_id": id}), id=id)

@@ -1,0 +1,80 @@
+"""Who is calling, and the agents that are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+Scope = Literal["read", "write", "admin"]
+ALL_SCOPES: frozenset[Scope] = frozenset({"read", "write", "admin"})
+
+
+@dataclass(slots=True)
+class Session:
+    """What one connection has become: it lasts as long as the client's session does."""
+
+    agent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The one who asks. It comes from the credential (or the open default), never from an argument."""
+
+    kind: Literal["human", "agent"]
+    name: str = "human"
+    agent_id: str | None = None
+    scopes: frozenset[Scope] = ALL_SCOPES
+    is_authenticated: bool = False
+    session: Session = field(default_factory=Session)
+
+    @property
+    def is_agent(self) -> bool:
+        return self.kind == "agent"
+
+    @property
+    def acting_agent(self) -> str | None:
+        """The agent this caller speaks for: its token's, else the one it became by connecting."""
+        return self.agent_id or self.session.agent_id
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    id: str
+    agent_id: str
+    slug: str
+    name: str
+    display_name: str | None
+    description: str
+    ide: str
+    model: str
+    capabilities: list[str]
+    skills: list[dict[str, Any]]
+    is_online: bool
+    registered_at: datetime
+    last_heartbeat: datetime
+    last_activity: str | None
+    last_activity_time: datetime | None
+    waiting_in: str | None
+
+    @property
+    def shown_name(self) -> str:
+        return self.display_name or self.name
+
+    def answers_to(self, name: str) -> bool:
+        return name.removeprefix("@") in {self.id, self.slug, self.name, self.display_name}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A credential as listed: never the secret itself."""
+
+    id: str
+    workspace: str
+    kind: Literal["human", "agent"]
+    name: str
+    agent_id: str | None
+    scopes: list[Scope]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None

@@ -1,0 +1,98 @@
+"""What is said on the bus: threads, messages, reactions, edits, templates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+Status = Literal["discuss", "implement", "review", "done", "closed", "archived"]
+Role = Literal["user", "assistant", "system", "tool"]
+Priority = Literal["low", "normal", "high", "urgent", "system"]
+
+HIDDEN = "[human-only content hidden]"
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    id: str
+    thread_id: str
+    topic: str
+    status: Status
+    system_prompt: str | None
+    template_id: str | None
+    summary: str | None
+    metadata: dict[str, Any] | None
+    created_at: datetime
+    updated_at: datetime
+    current_seq: int
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    id: str
+    message_id: str
+    agent_id: str | None
+    agent_name: str | None
+    reaction: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    id: str
+    message_id: str
+    thread_id: str
+    seq: int
+    author: str
+    author_id: str | None
+    author_name: str
+    role: Role
+    content: str
+    created_at: datetime
+    priority: Priority
+    mentions: list[str]
+    reply_to_msg_id: str | None
+    metadata: dict[str, Any] | None
+    edited_at: datetime | None
+    edit_version: int
+    reactions: list[Reaction] = field(default_factory=list)
+
+    @property
+    def is_human_only(self) -> bool:
+        return is_human_only(self.metadata)
+
+    def is_for(self, names: set[str]) -> bool:
+        """Does it mention one of these names, or hand over to it?"""
+        wanted = {name.removeprefix("@") for name in self.mentions}
+        if self.metadata and isinstance(self.metadata.get("handoff_target"), str):
+            wanted.add(self.metadata["handoff_target"])
+        return not names.isdisjoint(wanted)
+
+
+def is_human_only(metadata: dict[str, Any] | None) -> bool:
+    return bool(metadata) and (
+        metadata.get("visibility") == "human_only"
+        or metadata.get("audience") == "human"
+        or metadata.get("human_only") is True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    version: int
+    old_content: str
+    edited_by: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    id: str
+    name: str
+    description: str | None
+    system_prompt: str | None
+    default_metadata: dict[str, Any] | None
+    is_builtin: bool
+    created_at: datetime | None

@@ -1,0 +1,41 @@
+"""Instants: aware UTC datetimes in the house, microseconds since 1970 in the tables, ISO-8601 with Z outside."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def micros(instant: datetime) -> int:
+    return (instant - EPOCH) // MICROSECOND
+
+
+def instant(micros: int) -> datetime:
+    return EPOCH + timedelta(microseconds=micros)
+
+
+def maybe_instant(micros: int | None) -> datetime | None:
+    return None if micros is None else instant(micros)
+
+
+def iso(instant: datetime) -> str:
+    return instant.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def parse(text: str, *, end_of_day: bool = False) -> datetime:
+    """Read ISO-8601; without an offset it is UTC; a bare date is its first (or last) moment. ValueError otherwise."""
+    text = text.strip()
+    if len(text) == 10:
+        day = datetime.fromisoformat(text).replace(tzinfo=UTC)
+        return day + timedelta(days=1) - MICROSECOND if end_of_day else day
+    # A '+' in a query string arrives as a blank: 2026-01-01T00:00:00 02:00.
+    if len(text) > 19 and text[-6] == " ":
+        text = f"{text[:-6]}+{text[-5:]}"
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,42 @@
+"""What can be done, each thing once, its faces beside it. This is the table of contents."""
+
+from palaver.operations import agents, connect, messages, reactions, search, templates, threads, waiting
+from palaver.operations.faces import Operation
+
+OPERATIONS: tuple[Operation, ...] = (
+    connect.connect,
+    connect.get_config,
+    connect.get_status,
+    threads.create_thread,
+    threads.list_threads,
+    threads.get_thread,
+    threads.update_thread,
+    threads.close_thread,
+    threads.archive_thread,
+    threads.unarchive_thread,
+    threads.delete_thread,
+    threads.list_participants,
+    threads.export_thread,
+    messages.post_message,
+    messages.list_messages,
+    messages.get_message,
+    waiting.wait_for_messages,
+    messages.edit_message,
+    messages.message_history,
+    messages.delete_message,
+    search.search_messages,
+    reactions.react,
+    reactions.unreact,
+    reactions.list_reactions,
+    agents.register_agent,
+    agents.resume_agent,
+    agents.heartbeat,
+    agents.list_agents,
+    agents.get_agent,
+    agents.update_agent,
+    agents.unregister_agent,
+    templates.list_templates,
+    templates.get_template,
+    templates.create_template,
+    templates.delete_template,
+)

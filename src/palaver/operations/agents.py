@@ -1,0 +1,196 @@
+"""Agents: arriving, giving a sign of life, leaving."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from palaver.model.asking import Ask, Id, Line, Metadata, Text
+from palaver.model.events import agent_offline, agent_online
+from palaver.model.people import Agent, Caller
+from palaver.operations import identity
+from palaver.operations.faces import Command, Route, Tool, operation
+from palaver.store import agents
+from palaver.store.database import Change, Reader
+
+Name = Annotated[Line, Field(max_length=200)]
+
+
+class About(Ask):
+    """What an agent says of itself."""
+
+    ide: Name | None = None
+    """The program you run in, e.g. Cursor, Claude Code, CLI."""
+    model: Name | None = None
+    """The model you are, e.g. claude-opus-4."""
+    display_name: Name | None = None
+    """A name for people to see."""
+    description: Text | None = None
+    """What you do."""
+    capabilities: list[Line] | None = None
+    """Short tags, e.g. code, review, security."""
+    skills: list[Metadata] | None = None
+    """Structured skills, each with at least id and name."""
+
+
+class RegisterAgent(About):
+    slug: Annotated[Line, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")] | None = None
+    """A short name to be found by; made from the display name otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    id: str
+    agent_id: str
+    name: str
+    display_name: str | None
+    slug: str
+    token: str
+    capabilities: list[str]
+    skills: list[dict[str, Any]]
+    is_online: bool
+
+
+def registered(agent: Agent, token: str) -> Registered:
+    return Registered(
+        id=agent.id,
+        agent_id=agent.id,
+        name=agent.name,
+        display_name=agent.display_name,
+        slug=agent.slug,
+        token=token,
+        capabilities=agent.capabilities,
+        skills=agent.skills,
+        is_online=agent.is_online,
+    )
+
+
+def arrive(change: Change, about: About, slug: str | None = None) -> tuple[Agent, str]:
+    """A new agent: it is named after its program and model, 'Cursor (GPT-4)'."""
+    ide, model = about.ide or "Unknown IDE", about.model or "Unknown Model"
+    agent, token = agents.register(
+        change,
+        name=f"{ide} ({model})",
+        slug=slug,
+        ide=ide,
+        model=model,
+        display_name=about.display_name,
+        description=about.description or "",
+        capabilities=about.capabilities,
+        skills=about.skills,
+    )
+    change.tell(agent_online(agent))
+    return agent, token
+
+
+@operation(
+    Tool("agent_register"),
+    Route("POST", "/api/agents/register"),
+    Route("POST", "/api/agents", status=201),
+    Command("agent create", takes=("slug",)),
+)
+def register_agent(change: Change, caller: Caller, ask: RegisterAgent) -> Registered:
+    """Register as an agent. Keep agent_id and token: with both you can come back as the same agent."""
+    return registered(*arrive(change, ask, ask.slug))
+
+
+class Credentials(Ask):
+    agent_id: Id | None = None
+    """Your agent id. Left out, it is the agent you are connected as."""
+    token: Id | None = None
+    """The secret that came with it."""
+
+
+@operation(Tool("agent_resume"), Route("POST", "/api/agents/resume"))
+def resume_agent(change: Change, caller: Caller, ask: Credentials) -> Agent:
+    """Come back as an agent that was registered before, under the same name."""
+    agent = identity.must_be(change, caller, ask.agent_id, ask.token)
+    if agents.touch(change, agent, "resumed"):
+        change.tell(agent_online(agent))
+    caller.session.agent_id = agent.id
+    return agents.must_exist(change, agent.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Ok:
+    ok: bool
+
+
+@operation(Tool("agent_heartbeat"), Route("POST", "/api/agents/heartbeat"))
+def heartbeat(change: Change, caller: Caller, ask: Credentials) -> Ok:
+    """Say that you are still there. Without a sign of life an agent counts as offline after a minute."""
+    agent = identity.must_be(change, caller, ask.agent_id, ask.token)
+    if agents.touch(change, agent, "heartbeat", agent.waiting_in):
+        change.tell(agent_online(agents.must_exist(change, agent.id)))
+    return Ok(True)
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    agents: list[Agent]
+
+
+def _list_only(answer: Agents) -> list[Agent]:
+    return answer.agents
+
+
+class Nobody(Ask):
+    pass
+
+
+@operation(
+    Tool("agent_list"),
+    Route("GET", "/api/agents", show=_list_only),
+    Command("agents", columns=("slug", "name", "is_online", "last_activity", "last_heartbeat"), rows="agents"),
+)
+def list_agents(read: Reader, caller: Caller, ask: Nobody) -> Agents:
+    """Everyone who is registered: who is online, what they can do, where they wait."""
+    return Agents(agents.everyone(read))
+
+
+class OneAgent(Ask):
+    agent_id: Id
+    """Id, slug or name of the agent."""
+
+
+@operation(Route("GET", "/api/agents/{agent_id}"), Command("agent show", takes=("agent_id",)))
+def get_agent(read: Reader, caller: Caller, ask: OneAgent) -> Agent:
+    """One agent, by id, slug or name."""
+    return agents.named(read, ask.agent_id) or agents.must_exist(read, ask.agent_id)
+
+
+class UpdateAgent(Credentials):
+    display_name: Name | None = None
+    """A name for people to see."""
+    description: Text | None = None
+    """What you do."""
+    capabilities: list[Line] | None = None
+    """Replaces your tags."""
+    skills: list[Metadata] | None = None
+    """Replaces your skills."""
+
+
+@operation(Tool("agent_update"), Route("PUT", "/api/agents/{agent_id}"))
+def update_agent(change: Change, caller: Caller, ask: UpdateAgent) -> Agent:
+    """Change what others see of you; what is left out stays as it is."""
+    agent = identity.must_be(change, caller, ask.agent_id, ask.token)
+    return agents.update(
+        change,
+        agent,
+        display_name=agent.display_name if ask.display_name is None else ask.display_name,
+        description=agent.description if ask.description is None else ask.description,
+        capabilities=agent.capabilities if ask.capabilities is None else ask.capabilities,
+        skills=agent.skills if ask.skills is None else ask.skills,
+    )
+
+
+@operation(Tool("agent_unregister"), Route("POST", "/api/agents/unregister"))
+def unregister_agent(change: Change, caller: Caller, ask: Credentials) -> Ok:
+    """Leave the bus. What you said stays, and you can come back with agent_resume."""
+    agent = identity.must_be(change, caller, ask.agent_id, ask.token)
+    agents.leave(change, agent, "unregistered")
+    if agent.is_online:
+        change.tell(agent_offline(agent))
+    return Ok(True)

@@ -1,0 +1,146 @@
+"""An operation, and its faces: how the same thing looks as a tool, a route and a command.
+
+The first parameter's type says what the work needs: a `Reader` gets a snapshot, a `Change` gets a transaction, a
+`Workspace` runs on the loop and may wait. The docstring is what a model, a person and the reference read.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, cast
+
+from pydantic import TypeAdapter
+
+from palaver.errors import Forbidden
+from palaver.model.asking import Ask
+from palaver.model.people import Caller, Scope
+from palaver.store.database import Change, Reader
+from palaver.store.workspaces import Workspace
+
+Show = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """The face towards agents. A dotted name is listed with underscores unless asked otherwise.
+
+    `if_late` makes the answer (from the ask) when the database took too long, where that is no error.
+    """
+
+    name: str
+    toolset: str = "bus"
+    show: Show | None = None
+    also: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    is_destructive: bool = False
+    if_late: Show | None = None
+
+
+@dataclass(frozen=True)
+class Route:
+    """The face towards HTTP.
+
+    `also` gives further names for a field: {"q": "query"}; `must_have` says what to answer (400) when a parameter is
+    missing or blank; `from_headers` takes a field from a header.
+    """
+
+    method: Literal["GET", "POST", "PUT", "DELETE"]
+    path: str
+    status: int = 200
+    show: Show | None = None
+    also: Mapping[str, str] = field(default_factory=dict)
+    media_type: str = "application/json"
+    headers: Callable[[Any], Mapping[str, str]] | None = None
+    from_headers: Mapping[str, str] = field(default_factory=dict)
+    must_have: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Command:
+    """The face towards a terminal. `takes` are the positional arguments, `columns` what a table shows."""
+
+    name: str
+    takes: tuple[str, ...] = ()
+    rest: str | None = None
+    columns: tuple[str, ...] = ()
+    rows: str | None = None
+    text: str | None = None
+
+
+Face = Tool | Route | Command
+Kind = Literal["read", "change", "wait"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    name: str
+    work: Callable[..., Any]
+    kind: Kind
+    ask: type[Ask]
+    answer: Any
+    faces: tuple[Face, ...]
+    description: str
+
+    @property
+    def tools(self) -> list[Tool]:
+        return [face for face in self.faces if isinstance(face, Tool)]
+
+    @property
+    def routes(self) -> list[Route]:
+        return [face for face in self.faces if isinstance(face, Route)]
+
+    @property
+    def commands(self) -> list[Command]:
+        return [face for face in self.faces if isinstance(face, Command)]
+
+    @cached_property
+    def is_read_only(self) -> bool:
+        return self.kind != "change"
+
+    @property
+    def scope(self) -> Scope:
+        return "read" if self.is_read_only else "write"
+
+    async def perform(self, here: Workspace, caller: Caller, ask: Ask) -> Any:
+        """Do it, in the place its kind asks for."""
+        if self.scope not in caller.scopes:
+            raise Forbidden(f"This token has no '{self.scope}' scope. Ask for one that has: palaver token create.")
+        match self.kind:
+            case "read":
+                return await here.read(lambda read: self.work(read, caller, ask))
+            case "change":
+                return await here.change(lambda change: self.work(change, caller, ask))
+            case "wait":
+                return await cast(Awaitable[Any], self.work(here, caller, ask))
+
+
+def operation(*faces: Face) -> Callable[[Callable[..., Any]], Operation]:
+    """Describe a function as an operation. It registers nothing: `operations/__init__.py` lists them all."""
+
+    def wrap(work: Callable[..., Any]) -> Operation:
+        hints = typing.get_type_hints(work)
+        first, _, third = list(inspect.signature(work).parameters)
+        kinds: dict[type, Kind] = {Reader: "read", Change: "change", Workspace: "wait"}
+        description = inspect.getdoc(work)
+        assert description, f"{work.__name__} needs a docstring: it is what models and people read"
+        return Operation(
+            work.__name__, work, kinds[hints[first]], hints[third], hints["return"], faces, description
+        )
+
+    return wrap
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """The JSON schema of an answer."""
+    return TypeAdapter(kind).json_schema(mode="serialization")
+
+
+def shown_type(answer: Any, show: Show | None) -> Any:
+    """What a face shows: the operation's answer, or what its `show` makes of it."""
+    if show is None:
+        return answer
+    return typing.get_type_hints(show).get("return", Any)

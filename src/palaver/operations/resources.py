@@ -1,0 +1,100 @@
+"""The bus as resources: `chat://…`, for clients that read rather than call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import orjson
+
+from palaver.errors import NotFound
+from palaver.model.events import encode
+from palaver.model.people import Caller
+from palaver.operations import visibility
+from palaver.operations.connect import config
+from palaver.store import agents, messages, threads
+from palaver.store.database import Reader
+
+JSON, TEXT = "application/json", "text/plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    uri: str
+    name: str
+    description: str
+    mime_type: str
+
+
+FIXED = (
+    Resource("chat://bus/config", "Bus configuration", "Language, address and customs of this bus.", JSON),
+    Resource("chat://agents/active", "Agents", "Everyone who is registered, and whether they are online.", JSON),
+    Resource("chat://threads/active", "Threads", "All threads that are not archived.", JSON),
+)
+OF_A_THREAD = (
+    Resource("chat://threads/{id}/transcript", "Transcript", "Everything said in a thread.", TEXT),
+    Resource("chat://threads/{id}/summary", "Summary", "What came out of a thread.", TEXT),
+    Resource("chat://threads/{id}/state", "State", "How far a thread has come.", JSON),
+)
+
+_THREAD = re.compile(r"chat://threads/([^/]{1,256})/(transcript|summary|state)")
+
+
+def read(read: Reader, caller: Caller, uri: str) -> tuple[str, str]:
+    """The resource's type and text."""
+    if uri in _READERS:
+        return JSON, _pretty(_READERS[uri](read))
+    found = _THREAD.fullmatch(uri)
+    if found is None:
+        raise NotFound("resource", uri)
+    stored = threads.must_exist(read, found[1])
+    match found[2]:
+        case "transcript":
+            return TEXT, _transcript(read, caller, stored)
+        case "summary":
+            return TEXT, stored.thread.summary or "(No summary has been written for this thread.)"
+        case _:
+            thread = stored.thread
+            return JSON, _pretty(
+                {
+                    "thread_id": thread.id,
+                    "topic": thread.topic,
+                    "status": thread.status,
+                    "latest_seq": thread.current_seq,
+                    "created_at": thread.created_at,
+                }
+            )
+
+
+def _pretty(value: object) -> str:
+    return orjson.dumps(orjson.loads(encode(value)), option=orjson.OPT_INDENT_2).decode()
+
+
+def _all_agents(read: Reader) -> object:
+    return agents.everyone(read)
+
+
+def _all_threads(read: Reader) -> object:
+    shown = threads.page(read, status=None, include_archived=False, limit=200, before=None).threads
+    return [
+        {"thread_id": t.id, "topic": t.topic, "status": t.status, "created_at": t.created_at} for t in shown
+    ]
+
+
+_READERS: dict[str, Callable[[Reader], object]] = {
+    "chat://bus/config": config,
+    "chat://agents/active": _all_agents,
+    "chat://threads/active": _all_threads,
+}
+
+
+def _transcript(read: Reader, caller: Caller, stored: threads.Stored) -> str:
+    lines = [f"# {stored.thread.topic} [{stored.thread.status}]", ""]
+    after = 0
+    while batch := messages.after(read, stored, after, 500):
+        lines += [
+            f"[seq={m.seq}] {m.author_name} ({m.role}): {m.content}" for m in visibility.all_seen_by(caller, batch)
+        ]
+        after = batch[-1].seq
+    return "\n".join(lines)

@@ -1,0 +1,136 @@
+"""Every knob once: its name, type, default and one line of help.
+
+A flag wins over the environment, the environment over `palaver.toml` (in the working directory or in PALAVER_HOME).
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from palaver.errors import Invalid
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def _switch(text: str) -> bool:
+    match text.strip().lower():
+        case "1" | "true" | "yes" | "on":
+            return True
+        case "0" | "false" | "no" | "off" | "":
+            return False
+    raise ValueError("say on or off")
+
+
+def _size(text: str) -> int:
+    """Bytes, with the usual suffixes: 5MB, 512k."""
+    text = text.strip().lower().removesuffix("b")
+    for suffix, factor in (("k", 1024), ("m", 1024**2), ("g", 1024**3)):
+        if text.endswith(suffix):
+            return int(float(text[:-1]) * factor)
+    return int(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text.strip().lower() not in choices:
+            raise ValueError(f"say one of {', '.join(choices)}")
+        return text.strip().lower()
+
+    return read
+
+
+def knob(default: Any, help: str, read: Callable[[str], Any] = str, also: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"help": help, "read": read, "also": also})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    home: Path | None = knob(None, "Directory for all data. Default: the platform's user data directory.", Path)
+    database_url: str = knob("", "sqlite:///DIRECTORY or postgresql://… Default: SQLite in PALAVER_HOME.")
+    host: str = knob("127.0.0.1", "Address to listen on.", also=("AGENTCHATBUS_HOST",))
+    port: int = knob(39765, "Port to listen on.", int, also=("AGENTCHATBUS_PORT",))
+    public_url: str = knob("", "Where people reach the server, for absolute links. Default: http://HOST:PORT.")
+    auth: str = knob(
+        "auto", "open, token, or auto: a token is needed unless bound to loopback.", _one_of("auto", "open", "token")
+    )
+    allowed_hosts: tuple[str, ...] = knob((), "Further Host names to answer to, comma-separated.", _names)
+    agent: str = knob("", "Which agent a stdio MCP client is, where no token says so.")
+    tool_names: str = knob("plain", "plain (notes_search) or dotted (notes.search).", _one_of("plain", "dotted"))
+    toolsets: tuple[str, ...] = knob((), "List only these groups of tools, comma-separated. Default: all.", _names)
+    language: str = knob("English", "Language agents are asked to prefer.")
+    content_filter: bool = knob(True, "Refuse messages that hold keys, tokens or private keys.", _switch)
+    rate_limit: int = knob(0, "Posts a minute for each author; 0 is no limit.", int)
+    search_timeout: float = knob(5.0, "Seconds one search or read may take.", float)
+    max_upload: int = knob(5 * 1024 * 1024, "Largest uploaded image, e.g. 5MB.", _size)
+    max_body: int = knob(16 * 1024 * 1024, "Largest request body, e.g. 16MB.", _size)
+    heartbeat_timeout: float = knob(60.0, "Seconds without a sign of life until an agent counts as offline.", float)
+    keep_events: int = knob(100_000, "How many events stay replayable with Last-Event-ID.", int)
+    log_level: str = knob("warning", "debug, info, warning or error.")
+
+    @property
+    def base_url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.public_url.rstrip("/") or f"http://{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        return self.host in LOOPBACK or self.host.startswith("127.")
+
+    @property
+    def needs_token(self) -> bool:
+        return self.auth == "token" or (self.auth == "auto" and not self.is_loopback)
+
+    @property
+    def data(self) -> Path:
+        if self.home:
+            return self.home.expanduser()
+        from platformdirs import user_data_path
+
+        return user_data_path("palaver", appauthor=False)
+
+
+def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Put the settings together; a value that cannot be read is named, with where it came from."""
+    found: dict[str, Any] = {}
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    from_file = _file(given, environ)
+    for knob_ in fields(Settings):
+        name, read = knob_.name, knob_.metadata["read"]
+        variables = (f"PALAVER_{name.upper()}", *knob_.metadata["also"])
+        variable = next((v for v in variables if environ.get(v)), None)
+        if name in given:
+            found[name] = given[name]
+        elif variable:
+            found[name] = _read(read, environ[variable], variable)
+        elif name in from_file:
+            value = from_file[name]
+            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            found[name] = _read(read, text, f"{name} in palaver.toml")
+    return Settings(**found)
+
+
+def _read(read: Callable[[str], Any], text: str, where: str) -> Any:
+    try:
+        return read(text)
+    except ValueError as problem:
+        raise Invalid(f"{where} = {text!r} cannot be read: {problem}.") from None
+
+
+def _file(given: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    home = given.get("home") or environ.get("PALAVER_HOME")
+    for place in (Path("palaver.toml"), Path(home, "palaver.toml") if home else None):
+        if place and place.is_file():
+            try:
+                return tomllib.loads(place.read_text("utf-8"))
+            except tomllib.TOMLDecodeError as problem:
+                raise Invalid(f"{place.name} is not valid TOML: {problem}.") from None
+    return {}

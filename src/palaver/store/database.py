@@ -1,0 +1,188 @@
+"""The low port: what an engine offers the rest of the store, and what a transaction looks like from inside.
+
+Work is a plain function. A reading one gets a `Reader` (a snapshot), a changing one a `Change` (one transaction
+together with the events it tells and the index rows it writes). Engines decide in which thread it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from palaver.model.events import Event
+from palaver.settings import Settings
+from palaver.text import fold
+from palaver.text.query import Query
+
+Row = dict[str, Any]
+T = TypeVar("T")
+
+STEM = "ˢ"  # before a stem in the index, so that stems and exact words are different terms
+SCOPE = "§"  # before a scope token: a source, a document, an agent
+
+
+class Connection(Protocol):
+    """One connection to one workspace's tables."""
+
+    dialect: Dialect
+
+    def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]: ...
+
+    def run(self, sql: str, params: Mapping[str, Any]) -> int: ...
+
+    def run_many(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """Takes hits away: the source and kind of passage, and scope tokens every hit must carry."""
+
+    source: str
+    titles: bool = False
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    passage_id: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A page of hits, best first. `capped`: more matched than were ranked, so the newest of them were."""
+
+    hits: list[Found]
+    has_more: bool
+    capped: bool
+
+
+class Dialect(Protocol):
+    """The little in which the engines differ beyond their schema files."""
+
+    name: str
+
+    def sql(self, name: str) -> str: ...
+
+    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int, offset: int) -> Finding: ...
+
+    def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRow:
+    """What the index knows of a passage: its words as they are, their stems, and the scopes it stands in."""
+
+    scopes: tuple[str, ...]
+    words: list[str]
+
+    @property
+    def stems(self) -> list[str]:
+        return fold.stems(self.words)
+
+
+class Reader:
+    """A consistent look at one workspace."""
+
+    def __init__(self, connection: Connection, settings: Settings) -> None:
+        self.connection = connection
+        self.settings = settings
+
+    def all(self, name: str, /, **params: Any) -> list[Row]:
+        return self.connection.fetch(self.connection.dialect.sql(name), params)
+
+    def one(self, name: str, /, **params: Any) -> Row | None:
+        rows = self.all(name, **params)
+        return rows[0] if rows else None
+
+    def must(self, name: str, /, **params: Any) -> Row:
+        """The one row a statement with RETURNING always gives."""
+        row = self.one(name, **params)
+        assert row is not None, f"{name} returned no row"
+        return row
+
+    def find(self, query: Query, narrow: Narrow, limit: int, offset: int = 0) -> Finding:
+        return self.connection.dialect.find(self.connection, query, narrow, limit, offset)
+
+
+@dataclass
+class Pending:
+    """What a change leaves to be written just before the commit, together with that of its neighbours."""
+
+    events: list[Event] = field(default_factory=list)
+    index: dict[int, IndexRow | None] = field(default_factory=dict)
+    fresh: set[int] = field(default_factory=set)
+
+    def add(self, other: Pending) -> None:
+        self.events += other.events
+        for passage_id, row in other.index.items():
+            self.index[passage_id] = row
+        self.fresh |= other.fresh
+
+
+class Change(Reader):
+    """One transaction. It exists as a whole, with its events and index rows, or not at all."""
+
+    def __init__(self, connection: Connection, settings: Settings) -> None:
+        super().__init__(connection, settings)
+        self.pending = Pending()
+
+    def run(self, name: str, /, **params: Any) -> int:
+        """Change rows; returns how many."""
+        return self.connection.run(self.connection.dialect.sql(name), params)
+
+    def tell(self, event: Event) -> None:
+        self.pending.events.append(event)
+
+    def index(self, passage_id: int, row: IndexRow, *, is_new: bool) -> None:
+        self.pending.index[passage_id] = row
+        if is_new:
+            self.pending.fresh.add(passage_id)
+
+    def unindex(self, passage_id: int) -> None:
+        self.pending.index[passage_id] = None
+
+
+def flush(connection: Connection, pending: Pending) -> list[Event]:
+    """The last step of a transaction: index rows, then events, numbered under the lock of the counter's row.
+
+    Taking the number last makes the order of ids the order of commits, and leaves no gap when a change is undone.
+    """
+    sql = connection.dialect.sql
+    if pending.index:
+        connection.dialect.write_index(connection, pending.index, pending.fresh)
+    if not pending.events:
+        return []
+    last = connection.fetch(sql("take_event_ids"), {"count": len(pending.events)})[0]["value"]
+    first = last - len(pending.events) + 1
+    events = [event.numbered(first + n) for n, event in enumerate(pending.events)]
+    connection.run_many(
+        sql("insert_event"),
+        [
+            {
+                "id": e.id,
+                "type": e.type,
+                "thread_id": e.thread_id,
+                "message_id": e.message_id,
+                "payload": e.payload.decode(),
+            }
+            for e in events
+        ],
+    )
+    return events
+
+
+class Engine(Protocol):
+    """One workspace's tables, with a life: threads, connections, files."""
+
+    async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T: ...
+
+    async def change(self, work: Callable[[Change], T]) -> T: ...
+
+    def on_commit(self, told: Callable[[list[Event]], None]) -> None: ...
+
+    async def watch(self, woken: Callable[[], None]) -> None:
+        """Run until cancelled, calling `woken` whenever another process may have committed."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,121 @@
+"""Documents and passages: what every source is made of."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from palaver.model.times import micros
+from palaver.store.database import Change, IndexRow
+from palaver.store.lanes import lane_of
+from palaver.text import fold
+
+
+def encode_data(data: dict[str, Any]) -> str:
+    return orjson.dumps({key: value for key, value in data.items() if value is not None}).decode()
+
+
+def add_document(
+    change: Change, *, source: str, native_id: str, title: str | None, created_at: datetime, data: dict[str, Any]
+) -> int:
+    row = change.must(
+        "insert_document",
+        source=source,
+        native_id=native_id,
+        title=title,
+        agent_id=None,
+        created_at=micros(created_at),
+        data=encode_data(data),
+    )
+    document_id: int = row["id"]
+    if title:
+        add_passage(
+            change,
+            source=source,
+            document_id=document_id,
+            position=0,
+            native_id=f"{native_id}#title",
+            field="title",
+            text=title,
+            created_at=created_at,
+        )
+    return document_id
+
+
+def add_passage(
+    change: Change,
+    *,
+    source: str,
+    document_id: int,
+    position: int,
+    native_id: str,
+    text: str,
+    created_at: datetime,
+    field: str = "content",
+    role: str | None = None,
+    author: str | None = None,
+    author_id: str | None = None,
+    data: dict[str, Any] | None = None,
+) -> int:
+    """Store a passage and hand it to the index, both in this change."""
+    lane, lane_end = lane_of(source, titles=field == "title")
+    row = change.must(
+        "insert_passage",
+        lane=lane,
+        lane_end=lane_end,
+        document_id=document_id,
+        position=position,
+        native_id=native_id,
+        field=field,
+        role=role,
+        author=author,
+        author_id=author_id,
+        text=text,
+        created_at=micros(created_at),
+        data=encode_data(data or {}),
+    )
+    passage_id: int = row["id"]
+    change.index(passage_id, index_row(source, document_id, field, author_id, text), is_new=True)
+    return passage_id
+
+
+def index_row(source: str, document_id: int, field: str, author_id: str | None, text: str) -> IndexRow:
+    """The scopes a passage stands in: its source and kind, its document, and the agent who said it."""
+    kind = "title" if field == "title" else "body"
+    scopes = (source, f"{source}{kind}", document_scope(document_id))
+    return IndexRow((*scopes, agent_scope(author_id)) if author_id else scopes, fold.words(text))
+
+
+def document_scope(document_id: int) -> str:
+    return f"d{document_id}"
+
+
+def agent_scope(agent_id: str) -> str:
+    return "a" + "".join(fold.words(agent_id))
+
+
+def rewrite_passage(
+    change: Change, *, source: str, document_id: int, passage_id: int, author_id: str | None, text: str, data: str
+) -> None:
+    change.run("update_passage", id=passage_id, text=text, data=data)
+    change.index(passage_id, index_row(source, document_id, "content", author_id, text), is_new=False)
+
+
+def retitle(change: Change, *, source: str, document_id: int, title: str) -> None:
+    row = change.must("title_passage", document_id=document_id)
+    change.run("update_passage", id=row["id"], text=title, data="{}")
+    change.index(row["id"], index_row(source, document_id, "title", None, title), is_new=False)
+
+
+def remove_passage(change: Change, passage_id: int) -> None:
+    change.run("delete_passage", id=passage_id)
+    change.unindex(passage_id)
+
+
+def remove_document(change: Change, document_id: int) -> None:
+    """Really gone: the document, its passages, and every word of them in the index."""
+    for row in change.all("passage_ids", document_id=document_id):
+        change.unindex(row["id"])
+    change.run("delete_document", id=document_id)

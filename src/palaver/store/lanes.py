@@ -1,0 +1,17 @@
+"""Lanes: each source's bodies, and each source's titles, have a range of passage ids of their own.
+
+A search in one source then walks only its range of the index. A token for the source in every index row would do the
+same, but costs as much as counting all its rows at every query: 5 ms at 100,000 messages, where a range costs nothing.
+"""
+
+from __future__ import annotations
+
+SOURCES = ("bus", "sessions", "archive", "chats", "notes", "media", "prompts", "characters")
+
+_WIDTH = 1 << 44
+
+
+def lane_of(source: str, *, titles: bool = False) -> tuple[int, int]:
+    """The first and last id of the lane."""
+    number = 2 * SOURCES.index(source) + titles
+    return number * _WIDTH, (number + 1) * _WIDTH - 1

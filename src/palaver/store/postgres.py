@@ -1,0 +1,282 @@
+"""PostgreSQL: one schema a workspace, a pool of connections, each piece of work in a thread of its own.
+
+The connections of a workspace see its schema and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.rows import dict_row
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from palaver.errors import Timeout, Unavailable
+from palaver.model.events import Event
+from palaver.settings import Settings
+from palaver.store import queries
+from palaver.store.database import (
+    SCOPE,
+    STEM,
+    Change,
+    Connection,
+    Dialect,
+    Finding,
+    Found,
+    IndexRow,
+    Narrow,
+    Reader,
+    Row,
+    flush,
+)
+from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Query, Without
+
+T = TypeVar("T")
+RawConnection = psycopg.Connection[Row]
+
+CONNECTIONS = 10
+RANKED_AT_MOST = 5_000
+TRIES = 6
+# PostgreSQL refuses a tsvector of a megabyte; the words of a longer text are indexed as far as they fit.
+TSVECTOR_BYTES = 900_000
+
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+
+
+@cache
+def translated(sql: str) -> str:
+    """`:name` as psycopg writes it."""
+    return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
+
+
+class PostgresDialect:
+    name = "postgres"
+
+    def __init__(self) -> None:
+        self._statements = {name: translated(sql) for name, sql in queries.load("postgres").items()}
+
+    def sql(self, name: str) -> str:
+        return self._statements[name]
+
+    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int, offset: int) -> Finding:
+        kind = "title" if narrow.titles else "body"
+        params = {"match": match_expression(query, (f"{narrow.source}{kind}", *narrow.scopes))}
+        page = {"cap": RANKED_AT_MOST, "limit": limit + 1, "offset": offset}
+        rows = connection.fetch(self.sql("find_ranked"), params | page)
+        capped = False
+        if len(rows) > limit:
+            count = connection.fetch(self.sql("count_matches"), params | {"cap": RANKED_AT_MOST + 1})
+            capped = count[0]["matches"] > RANKED_AT_MOST
+        hits = [Found(row["id"], row["score"]) for row in rows[:limit]]
+        return Finding(hits, has_more=len(rows) > limit, capped=capped)
+
+    def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
+        stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
+        if stale:
+            connection.run_many(self.sql("unindex_passage"), stale)
+        new = [{"id": passage_id, "words": tsvector(row)} for passage_id, row in rows.items() if row]
+        if new:
+            connection.run_many(self.sql("index_passage"), new)
+
+
+def tsvector(row: IndexRow) -> str:
+    """The index row as a literal: exact words weigh A, stems B, scopes D, each with its positions."""
+    places: dict[str, list[str]] = {}
+    room = TSVECTOR_BYTES
+    for position, word in enumerate(row.words, 1):
+        room -= 4 if word in places else len(word.encode()) + 12
+        if room < 0:
+            break
+        places.setdefault(word, []).append(f"{min(position, 16383)}A")
+    for position, stem in enumerate(row.stems, 1):
+        word = STEM + stem
+        room -= 4 if word in places else len(word.encode()) + 12
+        if room < 0:
+            break
+        places.setdefault(word, []).append(f"{min(position, 16383)}B")
+    lexemes = [f"'{word}':{','.join(at[:255])}" for word, at in places.items()]
+    return " ".join(lexemes + [f"'{SCOPE}{scope}'" for scope in row.scopes])
+
+
+def match_expression(query: Query, scopes: tuple[str, ...]) -> str:
+    """What was asked, in the language of tsquery: the words in their exact form, and every scope."""
+    return " & ".join([f"({_print(query)})", *(f"'{SCOPE}{scope}'" for scope in scopes)])
+
+
+def _print(query: Query) -> str:
+    match query:
+        case Phrase(words, prefix):
+            lexemes = [f"'{word}'" for word in words]
+            if prefix:
+                lexemes[-1] += ":*"
+            return "(" + " <-> ".join(lexemes) + ")"
+        case Near(phrases, distance):
+            return _near([_print(p) for p in phrases], min(distance, 100))
+        case AllOf(parts):
+            return "(" + " & ".join(_print(p) for p in parts) + ")"
+        case AnyOf(parts):
+            return "(" + " | ".join(_print(p) for p in parts) + ")"
+        case Without(wanted, unwanted):
+            return f"({_print(wanted)} & !{_print(unwanted)})"
+        case Nothing():
+            return "''"
+
+
+def _near(phrases: list[str], distance: int) -> str:
+    """tsquery knows only exact distances: near is any of them, either way round, for each two neighbours."""
+    if len(phrases) == 1:
+        return phrases[0]
+    pairs = []
+    for one, other in zip(phrases, phrases[1:], strict=False):
+        ways = [f"{a} <{k}> {b}" for k in range(1, distance + 2) for a, b in ((one, other), (other, one))]
+        pairs.append("(" + " | ".join(ways) + ")")
+    return "(" + " & ".join(pairs) + ")"
+
+
+class PostgresConnection:
+    def __init__(self, raw: RawConnection, dialect: Dialect) -> None:
+        self.raw, self.dialect = raw, dialect
+
+    def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        cursor = self.raw.execute(sql.encode(), params)
+        return cursor.fetchall() if cursor.description else []
+
+    def run(self, sql: str, params: Mapping[str, Any]) -> int:
+        return self.raw.execute(sql.encode(), params).rowcount
+
+    def run_many(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        with self.raw.cursor() as cursor:
+            cursor.executemany(sql.encode(), rows)
+
+
+@contextmanager
+def said_plainly() -> Iterator[None]:
+    try:
+        yield
+    except psycopg.errors.QueryCanceled:
+        raise Timeout() from None
+    except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory):
+        raise Unavailable("The database is out of space: nothing was stored.") from None
+    except (psycopg.OperationalError, PoolTimeout) as problem:
+        raise Unavailable(f"PostgreSQL is not reachable ({type(problem).__name__}). Try again in a moment.") from None
+
+
+class PostgresEngine:
+    """One workspace's schema."""
+
+    def __init__(self, url: str, schema: str, settings: Settings, kind: str = "workspace") -> None:
+        self._url, self._schema, self._settings = url, schema, settings
+        self._dialect: Dialect = PostgresDialect()
+        self._told: Callable[[list[Event]], None] = lambda events: None
+        self._channel = f"palaver_{schema}"
+        with said_plainly():
+            migrate(url, schema, kind)
+            self._pool: ConnectionPool[RawConnection] = ConnectionPool(
+                url,
+                connection_class=psycopg.Connection[Row],
+                kwargs={"row_factory": dict_row, "options": f"-c search_path={schema}"},
+                min_size=1,
+                max_size=CONNECTIONS,
+                timeout=settings.search_timeout,
+                open=True,
+            )
+        self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix=f"pg-{schema}")
+
+    def on_commit(self, told: Callable[[list[Event]], None]) -> None:
+        self._told = told
+
+    async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._look, work, timeout or self._settings.search_timeout)
+
+    def _look(self, work: Callable[[Reader], T], timeout: float) -> T:
+        with said_plainly():
+            return self._again_when_dropped(lambda raw: self._look_once(raw, work, timeout))
+
+    def _look_once(self, raw: RawConnection, work: Callable[[Reader], T], timeout: float) -> T:
+        raw.execute("SELECT set_config('statement_timeout', %s, true)", (str(int(timeout * 1000)),))
+        return work(Reader(PostgresConnection(raw, self._dialect), self._settings))
+
+    async def change(self, work: Callable[[Change], T]) -> T:
+        loop = asyncio.get_running_loop()
+        result, events = await asyncio.shield(loop.run_in_executor(self._threads, self._commit, work))
+        if events:
+            self._told(events)
+        return result
+
+    def _commit(self, work: Callable[[Change], T]) -> tuple[T, list[Event]]:
+        with said_plainly():
+            return self._again_when_dropped(lambda raw: self._commit_once(raw, work))
+
+    def _commit_once(self, raw: RawConnection, work: Callable[[Change], T]) -> tuple[T, list[Event]]:
+        connection = PostgresConnection(raw, self._dialect)
+        change = Change(connection, self._settings)
+        result = work(change)
+        events = flush(connection, change.pending)
+        if events:
+            raw.execute("SELECT pg_notify(%s, %s)", (self._channel, str(events[-1].id)))
+        return result, events
+
+    def _again_when_dropped(self, once: Callable[[RawConnection], T]) -> T:
+        """Work is done anew when it lost a race or its connection. A commit that was not answered is never repeated."""
+        for attempt in range(TRIES):
+            is_last = attempt == TRIES - 1
+            with self._pool.connection() as raw:
+                try:
+                    result = once(raw)
+                except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected):
+                    raw.rollback()
+                    if is_last:
+                        raise Timeout() from None
+                    continue
+                except psycopg.errors.QueryCanceled:
+                    raise
+                except psycopg.OperationalError:
+                    if is_last:
+                        raise
+                    self._pool.check()
+                    continue
+                raw.commit()
+                return result
+        raise Timeout()
+
+    async def watch(self, woken: Callable[[], None]) -> None:
+        while True:
+            with contextlib.suppress(psycopg.OperationalError):
+                async with await psycopg.AsyncConnection.connect(self._url, autocommit=True) as raw:
+                    await raw.execute(f'LISTEN "{self._channel}"'.encode())
+                    woken()  # whatever was told while nobody listened
+                    async for _ in raw.notifies():
+                        woken()
+            await asyncio.sleep(0.5)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True)
+        self._pool.close()
+
+
+def migrate(url: str, schema: str, kind: str) -> None:
+    """Bring the schema to its newest shape; servers starting at once take turns."""
+    steps = queries.migrations("postgres", kind)
+    with psycopg.connect(url) as raw:
+        raw.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"palaver {schema}",))
+        raw.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'.encode())
+        raw.execute(f'SET LOCAL search_path TO "{schema}"'.encode())
+        raw.execute("CREATE TABLE IF NOT EXISTS migrations (number bigint PRIMARY KEY)")
+        row = raw.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
+        have = row[0] if row else 0
+        if have > steps[-1][0]:
+            raise Unavailable(
+                f"This data was written by a newer palaver (schema {have}, this one knows {steps[-1][0]}). Upgrade palaver."
+            )
+        for number, sql in steps:
+            if number > have:
+                raw.execute(sql.encode())
+                raw.execute("INSERT INTO migrations VALUES (%s)", (number,))

@@ -1,0 +1,59 @@
+-- name: insert_agent  a slug or name that is taken gives no row: the next one is tried
+INSERT INTO agents (id, slug, name, display_name, description, ide, model, capabilities, skills, token_hash,
+                    is_online, registered_at, last_heartbeat, last_activity, last_activity_time)
+VALUES (:id, :slug, :name, :display_name, :description, :ide, :model, :capabilities, :skills, :token_hash,
+        :is_online, :at, :at, :activity, :at)
+ON CONFLICT DO NOTHING;
+
+-- name: agent
+SELECT * FROM agents WHERE id = :id;
+
+-- name: agent_by_any_name  the id wins over a slug, a slug over a name
+SELECT * FROM agents
+WHERE id = :name OR slug = :name OR name = :name OR display_name = :name
+ORDER BY CASE WHEN id = :name THEN 0 WHEN slug = :name THEN 1 WHEN name = :name THEN 2 ELSE 3 END, registered_at
+LIMIT 1;
+
+-- name: agents
+SELECT * FROM agents ORDER BY registered_at, id;
+
+-- name: count_agents_named
+SELECT count(*) AS taken FROM agents WHERE slug = :slug OR name = :name;
+
+-- name: touch_agent
+UPDATE agents SET is_online = :is_online, last_heartbeat = :at, last_activity = :activity, last_activity_time = :at,
+                  waiting_in = :waiting_in
+WHERE id = :id;
+
+-- name: update_agent
+UPDATE agents SET display_name = :display_name, description = :description, capabilities = :capabilities,
+                  skills = :skills
+WHERE id = :id;
+
+-- name: set_agent_token
+UPDATE agents SET token_hash = :token_hash WHERE id = :id;
+
+-- name: agent_goes_offline
+UPDATE agents SET is_online = :is_online, waiting_in = NULL, last_activity = :activity, last_activity_time = :at
+WHERE id = :id;
+
+-- name: silent_agents
+SELECT * FROM agents WHERE is_online = :is_online AND last_heartbeat < :before;
+
+-- name: templates
+SELECT * FROM templates ORDER BY created_at, id;
+
+-- name: template
+SELECT * FROM templates WHERE id = :id;
+
+-- name: insert_template
+INSERT INTO templates (id, name, description, system_prompt, default_metadata, created_at)
+VALUES (:id, :name, :description, :system_prompt, :default_metadata, :created_at)
+ON CONFLICT DO NOTHING;
+
+-- name: delete_template
+DELETE FROM templates WHERE id = :id;
+
+-- name: count_passages
+SELECT count(*) AS messages FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE d.source = 'bus' AND p.position > 0;

@@ -1,0 +1,34 @@
+-- name: insert_passage
+INSERT INTO passages (document_id, position, native_id, field, role, author, author_id, text, created_at, data)
+VALUES (:document_id, :position, :native_id, :field, :role, :author, :author_id, :text, :created_at, :data)
+RETURNING id;
+
+-- name: index_passage
+INSERT INTO passage_index (passage_id, words) VALUES (:id, CAST(:words AS tsvector));
+
+-- name: unindex_passage
+DELETE FROM passage_index WHERE passage_id = :id;
+
+-- name: find_ranked  the query is bound in a CTE, or the generic plan of a prepared statement would be slower
+WITH asked AS MATERIALIZED (
+    SELECT CAST(:match AS tsquery) AS q
+), matched AS MATERIALIZED (
+    SELECT passage_id FROM passage_index, asked WHERE words @@ q
+), newest AS MATERIALIZED (
+    SELECT passage_id FROM matched ORDER BY passage_id DESC LIMIT :cap
+), ranked AS (
+    SELECT passage_id AS id, ts_rank_cd(CAST('{0, 0, 0.5, 1}' AS real[]), words, q, 1) AS score
+    FROM newest JOIN passage_index USING (passage_id), asked
+)
+SELECT id, score FROM ranked ORDER BY score DESC, id DESC LIMIT :limit OFFSET :offset;
+
+-- name: count_matches
+SELECT count(*) AS matches FROM (
+    SELECT 1 FROM passage_index WHERE words @@ CAST(:match AS tsquery) LIMIT :cap
+) AS m;
+
+-- name: found_messages  a page of hits, by their passage ids
+SELECT p.id AS passage_id, p.native_id AS message_id, d.native_id AS thread_id, d.title AS thread_topic,
+       p.author, p.position AS seq, p.created_at, p.text, p.data
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));

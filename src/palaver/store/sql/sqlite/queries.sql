@@ -1,0 +1,37 @@
+-- name: insert_passage  each source's bodies and titles have a range of ids of their own, so a search walks only its range
+INSERT INTO passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data)
+VALUES (
+    (SELECT coalesce(max(id), :lane) + 1 FROM passages WHERE id BETWEEN :lane AND :lane_end),
+    :document_id, :position, :native_id, :field, :role, :author, :author_id, :text, :created_at, :data
+)
+RETURNING id;
+
+-- name: index_passage
+INSERT INTO passage_index (rowid, scope, exact, stem) VALUES (:id, :scope, :exact, :stem);
+
+-- name: unindex_passage
+DELETE FROM passage_index WHERE rowid = :id;
+
+-- name: find_ranked  the newest matches are ranked, at most :cap of them; text is read later, for the page only
+SELECT id, score FROM (
+    SELECT rowid AS id, bm25(passage_index, 0.0, 1.0, 1.0) AS score
+    FROM passage_index
+    WHERE passage_index MATCH :match AND rowid BETWEEN :lane AND :lane_end
+    ORDER BY rowid DESC
+    LIMIT :cap
+)
+ORDER BY score, id DESC
+LIMIT :limit OFFSET :offset;
+
+-- name: count_matches
+SELECT count(*) AS matches FROM (
+    SELECT 1 FROM passage_index
+    WHERE passage_index MATCH :match AND rowid BETWEEN :lane AND :lane_end
+    LIMIT :cap
+);
+
+-- name: found_messages  a page of hits, by their passage ids
+SELECT p.id AS passage_id, p.native_id AS message_id, d.native_id AS thread_id, d.title AS thread_topic,
+       p.author, p.position AS seq, p.created_at, p.text, p.data
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN (SELECT value FROM json_each(:ids));

@@ -1,0 +1,62 @@
+-- name: insert_document
+INSERT INTO documents (source, native_id, title, agent_id, created_at, modified_at, data)
+VALUES (:source, :native_id, :title, :agent_id, :created_at, :created_at, :data)
+RETURNING id;
+
+-- name: insert_thread  two callers may open the same topic at once: one of them gets no row
+INSERT INTO threads (document_id, topic, status) VALUES (:document_id, :topic, :status)
+ON CONFLICT (topic) DO NOTHING;
+
+-- name: thread
+SELECT d.id AS document_id, d.native_id AS id, t.topic, t.status, t.last_seq, t.message_count,
+       d.created_at, d.modified_at, d.data
+FROM documents d JOIN threads t ON t.document_id = d.id
+WHERE d.source = 'bus' AND d.native_id = :id;
+
+-- name: thread_by_topic
+SELECT d.id AS document_id, d.native_id AS id, t.topic, t.status, t.last_seq, t.message_count,
+       d.created_at, d.modified_at, d.data
+FROM threads t JOIN documents d ON d.id = t.document_id
+WHERE t.topic = :topic;
+
+-- name: threads  newest first; the cursor is the last one shown
+SELECT d.id AS document_id, d.native_id AS id, t.topic, t.status, t.last_seq, t.message_count,
+       d.created_at, d.modified_at, d.data
+FROM documents d JOIN threads t ON t.document_id = d.id
+WHERE d.source = 'bus'
+  AND (CAST(:status AS text) IS NULL OR t.status = :status)
+  AND (CAST(:status AS text) IS NOT NULL OR :include_archived = 1 OR t.status <> 'archived')
+  AND (d.created_at < :before OR (d.created_at = :before AND d.id < :before_id))
+ORDER BY d.created_at DESC, d.id DESC
+LIMIT :limit;
+
+-- name: count_threads
+SELECT count(*) AS total FROM threads t
+WHERE (CAST(:status AS text) IS NULL OR t.status = :status)
+  AND (CAST(:status AS text) IS NOT NULL OR :include_archived = 1 OR t.status <> 'archived');
+
+-- name: next_seq  the row stays locked until the commit: numbers have no gaps and no twins
+UPDATE threads SET last_seq = last_seq + 1, message_count = message_count + 1
+WHERE document_id = :document_id
+RETURNING last_seq, status;
+
+-- name: lock_thread  writes nothing new, but whoever also wants to post waits for us
+UPDATE threads SET last_seq = last_seq WHERE document_id = :document_id RETURNING last_seq, status;
+
+-- name: one_message_less
+UPDATE threads SET message_count = message_count - 1 WHERE document_id = :document_id;
+
+-- name: update_thread
+UPDATE threads SET topic = :topic, status = :status WHERE document_id = :document_id;
+
+-- name: update_document
+UPDATE documents SET title = :title, modified_at = :modified_at, data = :data, version = version + 1 WHERE id = :id;
+
+-- name: delete_document
+DELETE FROM documents WHERE id = :id;
+
+-- name: passage_ids
+SELECT id FROM passages WHERE document_id = :document_id;
+
+-- name: title_passage
+SELECT id FROM passages WHERE document_id = :document_id AND position = 0;

@@ -1,0 +1,399 @@
+"""SQLite: one file a workspace, one writer thread with group commit, many readers on connections of their own.
+
+Callers that change something at the same moment share one transaction, each in a savepoint of its own: one sync to
+disk acknowledges them all. Readers use snapshots and never stand in the writer's way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from palaver.errors import PalaverError, Timeout, Unavailable
+from palaver.model.events import Event
+from palaver.settings import Settings
+from palaver.store import queries
+from palaver.store.database import (
+    SCOPE,
+    STEM,
+    Change,
+    Connection,
+    Dialect,
+    Finding,
+    Found,
+    IndexRow,
+    Narrow,
+    Pending,
+    Reader,
+    Row,
+    flush,
+)
+from palaver.store.lanes import lane_of
+from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Query, Without
+
+T = TypeVar("T")
+
+READERS = 4
+RANKED_AT_MOST = 5_000
+SHARED_BY_AT_MOST = 256
+BUSY_SECONDS = 5.0
+POLL_SECONDS = 0.02
+
+
+class SqliteDialect:
+    name = "sqlite"
+
+    def __init__(self) -> None:
+        self._statements = queries.load("sqlite")
+
+    def sql(self, name: str) -> str:
+        return self._statements[name]
+
+    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int, offset: int) -> Finding:
+        lane, lane_end = lane_of(narrow.source, titles=narrow.titles)
+        params = {"match": match_expression(query, narrow.scopes), "lane": lane, "lane_end": lane_end}
+        page = {"cap": RANKED_AT_MOST + 1, "limit": limit + 1, "offset": offset}
+        rows = connection.fetch(self.sql("find_ranked"), params | page)
+        capped = False
+        if len(rows) > limit:
+            count = connection.fetch(self.sql("count_matches"), params | {"cap": RANKED_AT_MOST + 2})
+            capped = count[0]["matches"] > RANKED_AT_MOST
+        hits = [Found(row["id"], -row["score"]) for row in rows[:limit]]
+        return Finding(hits, has_more=len(rows) > limit, capped=capped)
+
+    def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
+        stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
+        if stale:
+            connection.run_many(self.sql("unindex_passage"), stale)
+        connection.run_many(
+            self.sql("index_passage"),
+            [
+                {
+                    "id": passage_id,
+                    "scope": " ".join(SCOPE + scope for scope in row.scopes),
+                    "exact": " ".join(row.words),
+                    "stem": " ".join(STEM + stem for stem in row.stems),
+                }
+                for passage_id, row in rows.items()
+                if row
+            ],
+        )
+
+
+def match_expression(query: Query, scopes: tuple[str, ...]) -> str:
+    """What was asked, in FTS5's language: the words in their exact form, and every scope."""
+    parts = [f"scope : {_quoted(SCOPE + scope)}" for scope in scopes]
+    return " AND ".join([f"exact : ({_print(query)})", *parts])
+
+
+def _print(query: Query) -> str:
+    match query:
+        case Phrase(words, prefix):
+            return _quoted(" ".join(words)) + (" *" if prefix else "")
+        case Near(phrases, distance):
+            return f"NEAR({' '.join(_print(p) for p in phrases)}, {distance})"
+        case AllOf(parts):
+            return "(" + " AND ".join(_print(p) for p in parts) + ")"
+        case AnyOf(parts):
+            return "(" + " OR ".join(_print(p) for p in parts) + ")"
+        case Without(wanted, unwanted):
+            return f"({_print(wanted)} NOT {_print(unwanted)})"
+        case Nothing():
+            return '""'
+
+
+def _quoted(words: str) -> str:
+    return f'"{words}"'  # folded words hold no quotes
+
+
+class SqliteConnection:
+    dialect: Dialect
+
+    def __init__(self, path: Path, dialect: Dialect, *, read_only: bool) -> None:
+        flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        self.dialect = dialect
+        self.raw = apsw.Connection(str(path), flags=flags, statementcachesize=200)
+        self.raw.set_busy_handler(_patience())
+        self.raw.execute("PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY")
+        if not read_only:
+            self.raw.execute("PRAGMA journal_mode = WAL").fetchall()
+            self.raw.execute("PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864")
+
+    def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        cursor = self.raw.execute(sql, params)
+        first = next(cursor, None)
+        if first is None:
+            return []
+        columns = [column[0] for column in cursor.get_description()]
+        return [dict(zip(columns, row, strict=True)) for row in (first, *cursor)]
+
+    def run(self, sql: str, params: Mapping[str, Any]) -> int:
+        self.raw.execute(sql, params)
+        return self.raw.changes()
+
+    def run_many(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        self.raw.executemany(sql, rows)
+
+    def script(self, sql: str) -> None:
+        self.raw.execute(sql)
+
+
+def _patience() -> Callable[[int], bool]:
+    """Another process is writing: ask again soon, for a while. SQLite's own back-off waits up to 100 ms a time."""
+    began = 0.0
+
+    def again(attempts: int) -> bool:
+        nonlocal began
+        if attempts == 0:
+            began = time.monotonic()
+        if time.monotonic() - began > BUSY_SECONDS:
+            return False
+        time.sleep(random.uniform(0.0005, 0.003))
+        return True
+
+    return again
+
+
+@contextmanager
+def said_plainly() -> Iterator[None]:
+    """Turn what the engine complains about into something a person can act on."""
+    try:
+        yield
+    except (apsw.InterruptError, apsw.BusyError):
+        raise Timeout() from None
+    except apsw.FullError:
+        raise Unavailable("The disk is full: nothing was stored. Free some space and try again.") from None
+    except apsw.ReadOnlyError:
+        raise Unavailable("The data directory cannot be written to. Check its permissions and free space.") from None
+    except (apsw.CorruptError, apsw.NotADBError):
+        raise Unavailable("The database file is damaged. Run 'palaver doctor' to see what can be done.") from None
+    except (apsw.IOError, apsw.CantOpenError):
+        raise Unavailable("The disk did not answer properly: nothing was stored. Run 'palaver doctor'.") from None
+
+
+@dataclass(slots=True)
+class _Job:
+    work: Callable[[Change], Any]
+    loop: asyncio.AbstractEventLoop
+    done: asyncio.Future[Any]
+    result: Any = None
+    problem: BaseException | None = None
+
+    def finish(self) -> None:
+        if self.done.cancelled():
+            return
+        if self.problem:
+            self.done.set_exception(self.problem)
+        else:
+            self.done.set_result(self.result)
+
+
+class SqliteEngine:
+    """One workspace's file."""
+
+    def __init__(self, path: Path, settings: Settings, schema: str = "workspace") -> None:
+        self.path = path
+        self._settings = settings
+        self._dialect: Dialect = SqliteDialect()
+        with said_plainly():
+            _create_private(path)
+            self._writer = SqliteConnection(path, self._dialect, read_only=False)
+            migrate(self._writer, schema)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._told: Callable[[list[Event]], None] = lambda events: None
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
+        self._local = threading.local()
+        self._thread = threading.Thread(target=self._write_for_ever, name=f"write-{path.stem}", daemon=True)
+        self._thread.start()
+
+    def on_commit(self, told: Callable[[list[Event]], None]) -> None:
+        self._told = told
+
+    # Reading
+
+    async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
+        loop = asyncio.get_running_loop()
+        look = _Look()
+        timer = loop.call_later(timeout or self._settings.search_timeout, look.give_up)
+        try:
+            return await loop.run_in_executor(self._readers, self._look, look, work)
+        finally:
+            timer.cancel()
+
+    def _look(self, look: _Look, work: Callable[[Reader], T]) -> T:
+        with said_plainly():
+            connection = self._reader()
+            with look.through(connection.raw), connection.raw:
+                return work(Reader(connection, self._settings))
+
+    def _reader(self) -> SqliteConnection:
+        if not hasattr(self._local, "connection"):
+            self._local.connection = SqliteConnection(self.path, self._dialect, read_only=True)
+        connection: SqliteConnection = self._local.connection
+        return connection
+
+    # Changing
+
+    async def change(self, work: Callable[[Change], T]) -> T:
+        loop = asyncio.get_running_loop()
+        job = _Job(work, loop, loop.create_future())
+        self._jobs.put(job)
+        # Once handed over it may be committed: a caller who goes away does not change that.
+        return await asyncio.shield(job.done)
+
+    def _write_for_ever(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            jobs, stop = [job], False
+            while len(jobs) < SHARED_BY_AT_MOST:
+                try:
+                    following = self._jobs.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    stop = True
+                    break
+                jobs.append(following)
+            self._commit_together(jobs)
+            self._answer(jobs)
+            if stop:
+                break
+        self._writer.raw.close()
+
+    def _commit_together(self, jobs: list[_Job]) -> None:
+        try:
+            with said_plainly():
+                events = self._transaction(jobs)
+        except Exception as problem:
+            if len(jobs) > 1 and not isinstance(problem, PalaverError):
+                for job in jobs:  # one of them spoils it for all: find out which
+                    self._commit_together([job])
+                return
+            for job in jobs:
+                job.problem = job.problem or problem
+        else:
+            if events:
+                jobs[0].loop.call_soon_threadsafe(self._told, events)
+
+    def _transaction(self, jobs: list[_Job]) -> list[Event]:
+        raw, pending = self._writer.raw, Pending()
+        raw.execute("BEGIN IMMEDIATE")
+        try:
+            for job in jobs:
+                job.result = job.problem = None
+                change = Change(self._writer, self._settings)
+                raw.execute("SAVEPOINT job")
+                try:
+                    job.result = job.work(change)
+                except Exception as problem:
+                    if not raw.in_transaction:  # a full disk undoes everything, not only this job
+                        raise
+                    raw.execute("ROLLBACK TO job")
+                    job.problem = problem
+                else:
+                    pending.add(change.pending)
+                raw.execute("RELEASE job")
+            events = flush(self._writer, pending)
+            raw.execute("COMMIT")
+        except BaseException:
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+            raise
+        return events
+
+    def _answer(self, jobs: list[_Job]) -> None:
+        def finish() -> None:
+            for job in jobs:
+                job.finish()
+
+        try:
+            jobs[0].loop.call_soon_threadsafe(finish)
+        except RuntimeError:
+            pass  # the loop is gone, and with it whoever was waiting
+
+    # Watching for other processes
+
+    async def watch(self, woken: Callable[[], None]) -> None:
+        look = SqliteConnection(self.path, self._dialect, read_only=True)
+        try:
+            seen = None
+            while True:
+                version = look.raw.pragma("data_version")
+                if version != seen:
+                    seen = version
+                    woken()
+                await asyncio.sleep(POLL_SECONDS)
+        finally:
+            look.raw.close()
+
+    def close(self) -> None:
+        self._jobs.put(None)
+        self._thread.join()
+        self._readers.shutdown(wait=True)
+
+
+class _Look:
+    """A read that can be given up: before it begins, or by interrupting the engine in the middle of it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._raw: apsw.Connection | None = None
+        self._is_late = False
+
+    def give_up(self) -> None:
+        with self._lock:
+            self._is_late = True
+            if self._raw is not None:
+                self._raw.interrupt()
+
+    @contextmanager
+    def through(self, raw: apsw.Connection) -> Iterator[None]:
+        with self._lock:
+            if self._is_late:
+                raise Timeout()
+            self._raw = raw
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._raw = None
+
+
+def _create_private(path: Path) -> None:
+    """Nobody else on the machine may read what is said here; SQLite gives its side files the same rights."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def migrate(connection: SqliteConnection, schema: str) -> None:
+    """Bring the file to the newest schema, each step in one transaction; two processes starting at once take turns."""
+    raw = connection.raw
+    steps = queries.migrations("sqlite", schema)
+    if raw.pragma("user_version") == steps[-1][0]:
+        return
+    raw.execute("BEGIN IMMEDIATE")
+    try:
+        have = raw.pragma("user_version")
+        if have > steps[-1][0]:
+            raise Unavailable(
+                f"This data was written by a newer palaver (schema {have}, this one knows {steps[-1][0]}). Upgrade palaver."
+            )
+        for number, sql in steps:
+            if number > have:
+                connection.script(sql)
+                raw.pragma("user_version", number)
+        raw.execute("COMMIT")
+    except BaseException:
+        raw.execute("ROLLBACK")
+        raise

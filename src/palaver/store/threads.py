@@ -1,0 +1,156 @@
+"""Threads: documents of the bus, with a status and a next seq."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+import orjson
+
+from palaver.errors import Conflict, NotFound
+from palaver.model.talk import Status, Thread
+from palaver.model.times import instant, micros, now
+from palaver.store import documents, events
+from palaver.store.database import Change, Reader, Row
+
+FAR_FUTURE = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A thread together with the row it lives in."""
+
+    document_id: int
+    thread: Thread
+
+
+def _stored(row: Row) -> Stored:
+    data = orjson.loads(row["data"])
+    thread = Thread(
+        id=row["id"],
+        thread_id=row["id"],
+        topic=row["topic"],
+        status=row["status"],
+        system_prompt=data.get("system_prompt"),
+        template_id=data.get("template_id"),
+        summary=data.get("summary"),
+        metadata=data.get("metadata"),
+        created_at=instant(row["created_at"]),
+        updated_at=instant(row["modified_at"]),
+        current_seq=row["last_seq"],
+        message_count=row["message_count"],
+    )
+    return Stored(row["document_id"], thread)
+
+
+def find(read: Reader, thread_id: str) -> Stored | None:
+    row = read.one("thread", id=thread_id)
+    return _stored(row) if row else None
+
+
+def must_exist(read: Reader, thread_id: str) -> Stored:
+    stored = find(read, thread_id)
+    if stored is None:
+        raise NotFound("thread", thread_id, "List threads to see which exist.")
+    return stored
+
+
+def by_topic(read: Reader, topic: str) -> Stored | None:
+    row = read.one("thread_by_topic", topic=topic)
+    return _stored(row) if row else None
+
+
+def open_or_create(
+    change: Change,
+    topic: str,
+    *,
+    system_prompt: str | None = None,
+    template_id: str | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> tuple[Stored, bool]:
+    """The thread of this topic, and whether it is new. The same topic is always the same thread."""
+    if existing := by_topic(change, topic):
+        return existing, False
+    data = {"system_prompt": system_prompt, "template_id": template_id, "metadata": metadata}
+    thread_id = str(uuid4())
+    document_id = documents.add_document(
+        change, source="bus", native_id=thread_id, title=topic, created_at=now(), data=data
+    )
+    if not change.run("insert_thread", document_id=document_id, topic=topic, status="discuss"):
+        # Somebody else opened the topic between our look and our write.
+        documents.remove_document(change, document_id)
+        existing = by_topic(change, topic)
+        assert existing is not None
+        return existing, False
+    return must_exist(change, thread_id), True
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    threads: list[Thread]
+    total: int
+    next_cursor: str | None
+
+
+def page(read: Reader, *, status: Status | None, include_archived: bool, limit: int, before: str | None) -> Page:
+    at, id = _cursor(read, before)
+    wanted = {"status": status, "include_archived": int(include_archived)}
+    rows = read.all("threads", **wanted, before=at, before_id=id, limit=limit + 1)
+    total = read.must("count_threads", **wanted)["total"]
+    shown = [_stored(row) for row in rows[:limit]]
+    cursor = f"{micros(shown[-1].thread.created_at)}-{shown[-1].document_id}" if len(rows) > limit else None
+    return Page([stored.thread for stored in shown], total, cursor)
+
+
+def _cursor(read: Reader, before: str | None) -> tuple[int, int]:
+    if before is None:
+        return FAR_FUTURE, FAR_FUTURE
+    at, _, id = before.partition("-")
+    if at.isdecimal() and id.isdecimal() and len(before) < 60:
+        return min(int(at), FAR_FUTURE), min(int(id), FAR_FUTURE)
+    from palaver.errors import Refused
+    from palaver.model.times import parse
+
+    try:
+        return micros(parse(before)), 0
+    except ValueError:
+        raise Refused("before: pass the next_cursor of the previous page, or an ISO-8601 time.") from None
+
+
+def update(
+    change: Change,
+    stored: Stored,
+    *,
+    topic: str,
+    status: Status,
+    system_prompt: str | None,
+    summary: str | None,
+    metadata: dict[str, Any] | None,
+) -> Thread:
+    thread = stored.thread
+    if topic != thread.topic:
+        if by_topic(change, topic):
+            raise Conflict(f"Another thread already has the topic '{topic}'. Choose another one.")
+        documents.retitle(change, source="bus", document_id=stored.document_id, title=topic)
+    data = {
+        "system_prompt": system_prompt,
+        "template_id": thread.template_id,
+        "summary": summary,
+        "metadata": metadata,
+    }
+    change.run("update_thread", document_id=stored.document_id, topic=topic, status=status)
+    touch(change, stored.document_id, topic, data, now())
+    return must_exist(change, thread.id).thread
+
+
+def touch(change: Change, document_id: int, topic: str, data: dict[str, Any], at: datetime) -> None:
+    change.run(
+        "update_document", id=document_id, title=topic, modified_at=micros(at), data=documents.encode_data(data)
+    )
+
+
+def remove(change: Change, stored: Stored) -> None:
+    events.forget_content(change, stored.thread.id)
+    documents.remove_document(change, stored.document_id)

@@ -1,0 +1,74 @@
+"""A workspace: one owner's world. It offers `read`, `change` and `feed`, and no argument reaches another one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from palaver.errors import Refused
+from palaver.settings import Settings
+from palaver.store.database import Change, Engine, Reader
+from palaver.store.feed import Feed, Listener
+
+T = TypeVar("T")
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+
+
+class Workspace:
+    def __init__(self, name: str, engine: Engine, settings: Settings) -> None:
+        self.name = name
+        self.settings = settings
+        self._engine = engine
+        self._feed = Feed(engine)
+
+    async def read(self, work: Callable[[Reader], T]) -> T:
+        """Run work on a consistent snapshot."""
+        return await self._engine.read(work)
+
+    async def change(self, work: Callable[[Change], T]) -> T:
+        """Run work in one transaction; when this returns it is on disk and its events are on their way."""
+        return await self._engine.change(work)
+
+    def feed(self, after: int | None = None, thread_id: str | None = None) -> Listener:
+        """Listen to events as they are committed, from `after` or from now: `async with here.feed() as listener`."""
+        return self._feed.listener(after, thread_id)
+
+    def dismiss_listeners(self) -> None:
+        """Everybody who listens is let go: the house is about to close."""
+        self._feed.close()
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+def checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise Refused(
+            f"'{name}' cannot be a workspace's name: use 1 to 40 of a-z, 0-9, '-' and '_', beginning with a letter or digit."
+        )
+    return name
+
+
+def open_engine(settings: Settings, name: str, kind: str = "workspace") -> Engine:
+    """The engine the database URL names, for one workspace (or for the house's own tables)."""
+    url = settings.database_url
+    if url.startswith(("postgresql://", "postgres://")):
+        from palaver.store.postgres import PostgresEngine
+
+        return PostgresEngine(url, f"{kind}_{name.replace('-', '__')}" if kind == "workspace" else "palaver", settings, kind)
+    if url and not url.startswith("sqlite:///"):
+        raise Refused("PALAVER_DATABASE_URL must begin with sqlite:/// or postgresql://.")
+    from palaver.store.sqlite import SqliteEngine
+
+    return SqliteEngine(_file(settings, name, kind), settings, kind)
+
+
+def _file(settings: Settings, name: str, kind: str) -> Path:
+    place = Path(settings.database_url.removeprefix("sqlite:///")) if settings.database_url else settings.data
+    if place.suffix == ".db":  # a file: it is the default workspace's, the others stand beside it
+        own = {"default": place.name, "house": f"{place.stem}-house.db"}
+        return place.parent / own.get(name, f"{place.stem}-{name}.db")
+    return place / "house.db" if kind == "house" else place / "workspaces" / f"{name}.db"

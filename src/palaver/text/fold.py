@@ -1,0 +1,180 @@
+"""One rule for what a word is, on either engine: for the index, for queries and for snippets.
+
+A text is first translated, character by character, into its folded form, where
+
+- a space separates words,
+- `_CLOSE` ends the word too: it follows a character that is a word of its own (Han, kana, Thai, emoji …),
+- `_MARK` stands before a mark that belongs to the letter before it (a Devanagari vowel, the voicing of a kana),
+
+and one pattern reads the words out of it. Folding the words again, or the stretches of a text, gives the same words.
+"""
+
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+from unicodedata import category, normalize
+
+import Stemmer
+
+LONGEST = 200
+"""No word has more characters: PostgreSQL refuses a lexeme of 2 KB."""
+
+
+class Token(NamedTuple):
+    """A folded word, and where in the original text it stands."""
+
+    word: str
+    start: int
+    end: int
+
+
+def words(text: str) -> list[str]:
+    """The folded words of a text, in order."""
+    folded = _folded(text)
+    found = folded.replace(_CLOSE, " ").split()
+    if max(map(len, found), default=0) > LONGEST:
+        return [token.word for token in _read(folded)]
+    return [_composed(word) for word in found] if _MARK in folded else found
+
+
+def tokens(text: str) -> list[Token]:
+    """The words of a text with their places; a word's place includes the accents and joiners after its letters."""
+    folded = _folded(text)
+    if len(folded) == len(text) and text.isascii():
+        return list(_read(folded))
+    # came_from[i] is the place of the character that gave the i-th folded character.
+    came_from = [place for place, char in enumerate(text) for _ in _FOLDED[ord(char)]]
+    came_from += (len(text), len(text))
+    found = []
+    for word, start, end in _read(folded):
+        last = came_from[end - 1]
+        # Up to what gives the next folded character, but at least the last letter (㍿ alone is four words).
+        after = came_from[end + 1 if folded.startswith(_CLOSE, end) else end]
+        found.append(Token(word, came_from[start], after if after > last else last + 1))
+    return found
+
+
+def stretches(text: str, size: int = 300) -> Iterator[tuple[int, str]]:
+    """Cut a text, with the place of each piece, where no word goes on: their words in order are the text's words."""
+    start = 0
+    while start < len(text):
+        found = _BOUNDARY.search(text, start + size)
+        end = found.start() if found else len(text)
+        yield start, text[start:end]
+        start = end
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """The English stem of a word; what has digits or letters beyond a to z stays as it is."""
+    if not (word.isascii() and word.isalpha()):
+        return word
+    return str(_stemmer().stemWord(word))
+
+
+def stems(words: Iterable[str]) -> list[str]:
+    """The stem of each word."""
+    return [stem(word) for word in words]
+
+
+_CLOSE, _MARK = "\x00", "\x01"
+
+_WORD = re.compile(f"[^ {_CLOSE}]{{1,{LONGEST}}}")
+_MARKED_WORD = re.compile(f"(?:{_MARK}.|[^ {_CLOSE}{_MARK}]){{1,{LONGEST}}}")
+_CLOSED_EARLY = re.compile(f"{_CLOSE}((?:{_MARK}.)+)")
+
+# Characters before which a word surely ends; these are not all, but no long text is without them.
+_BOUNDARY = re.compile(r"[\s!-/:-@\[-`{-~\u0e01-\u0e2e\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")
+
+
+def _folded(text: str) -> str:
+    folded = text.translate(_FOLDED)
+    return _CLOSED_EARLY.sub(rf"\1{_CLOSE}", folded) if _MARK in folded else folded
+
+
+def _read(folded: str) -> Iterator[Token]:
+    """The words of a folded text, with their places in it."""
+    for found in (_MARKED_WORD if _MARK in folded else _WORD).finditer(folded):
+        yield Token(_composed(found[0]), found.start(), found.end())
+
+
+def _composed(word: str) -> str:
+    """The word with its marks put together with their letters again."""
+    return normalize("NFC", word.replace(_MARK, "")) if _MARK in word else word
+
+
+def _class(*ranges: str) -> re.Pattern[str]:
+    return re.compile(f"[{''.join(ranges)}]")
+
+
+_ACCENT = _class(
+    "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f",  # Latin, Greek, symbols
+    "\u0483-\u0489\u2de0-\u2dff\ua66f-\ua672\ua674-\ua67d\ua69e\ua69f",  # Cyrillic
+    # Hebrew and Arabic, where most writing leaves them out
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7",
+    "\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed",
+)
+_IGNORED = _class(
+    "\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef",  # variation selectors
+    "\U0001f3fb-\U0001f3ff",  # skin tones
+    "\u0640\u115f\u1160\u17b4\u17b5",  # letters that show nothing, or only stretch the word
+)
+_UNSPACED = _class(
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f",  # Thai, Lao, Myanmar, Khmer
+    "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff",  # Hangul
+    "\u2e80-\u31ff\u3400-\u9fff\uf900-\ufaff\U0001aff0-\U0001b16f\U00020000-\U0003ffff",  # Han, kana, bopomofo
+)
+_JAMO_INSIDE = _class("\u1161-\u11ff\ud7b0-\ud7ff")  # the vowel and the end of a syllable written letter by letter
+
+
+class _Folding(dict[int, str]):
+    """The folded form of every character, worked out when it is first met."""
+
+    def __missing__(self, code: int) -> str:
+        bare = _ACCENT.sub("", normalize("NFKD", chr(code))).casefold()
+        # Putting together again what is not an accent: a Hangul syllable is a word, taken apart it would be three.
+        folded = "".join(map(_form, normalize("NFC", normalize("NFKD", bare))))
+        self[code] = folded
+        return folded
+
+
+def _alone(char: str) -> str:
+    return f" {char}{_CLOSE}"
+
+
+def _form(char: str) -> str:
+    """The folded form of one character that is in lower case and cannot be taken apart further."""
+    if char.isascii():
+        if char.isalnum():
+            return char
+        return " " if char.isprintable() or char.isspace() else ""
+    if _ACCENT.match(char) or _IGNORED.match(char):
+        return ""
+    match category(char):
+        case "Cc":
+            return " " if char.isspace() else ""
+        case "Cf" | "Cs":
+            return ""
+        case "Mn" | "Mc" | "Me":
+            return _MARK + char
+        case "So" | "Sc" | "Sm" | "Co" | "Cn":  # unassigned: most likely an emoji newer than this Python
+            return " " if char == "\u2044" else _alone(char)  # the fraction slash of ½, which is found as 1/2
+        case kind if kind[0] in "LN":
+            if _JAMO_INSIDE.match(char):
+                return _MARK + char
+            return _alone(char) if _UNSPACED.match(char) else char
+        case _:
+            return " "
+
+
+_FOLDED = _Folding()
+_stemmers = threading.local()
+
+
+def _stemmer() -> "Stemmer.Stemmer":
+    # A stemmer keeps state while it works, so that each thread needs its own.
+    if not hasattr(_stemmers, "english"):
+        _stemmers.english = Stemmer.Stemmer("english", 0)
+    return _stemmers.english

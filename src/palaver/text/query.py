@@ -1,0 +1,295 @@
+"""What was typed, as a small tree that each engine prints in its own language."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from palaver.text.fold import words
+
+MOST_CHARACTERS = 50_000
+MOST_PHRASES = 256
+MOST_WORDS = 1_024
+DEEPEST = 50
+NEARBY = 10
+FARTHEST = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Words that follow each other; with `prefix`, the last one is only the beginning of a word."""
+
+    words: tuple[str, ...]
+    prefix: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Two or more phrases in any order, with at most `distance` words between the first and the last."""
+
+    phrases: tuple[Phrase, ...]
+    distance: int = NEARBY
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """All of two or more parts."""
+
+    parts: tuple["Query", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of two or more parts."""
+
+    parts: tuple["Query", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """What has the wanted and not the unwanted."""
+
+    wanted: "Query"
+    unwanted: "Query"
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Finds nothing, because no word was typed; always the whole query, never a part of one."""
+
+
+Query: TypeAlias = Phrase | Near | AllOf | AnyOf | Without | Nothing
+
+
+class Malformed(ValueError):
+    """The expression cannot be read; the hint says what is wrong and how to write it."""
+
+    def __init__(self, hint: str) -> None:
+        super().__init__(hint)
+        self.hint = hint
+
+
+def plain(text: str) -> Query:
+    """All of the words, as they stand: no operators, and of an endless text only the beginning."""
+    phrases: dict[Phrase, None] = {}
+    room = MOST_WORDS
+    for typed in text[:MOST_CHARACTERS].split():
+        phrase = Phrase(tuple(words(typed)[:room]))
+        if phrase.words and phrase not in phrases:
+            phrases[phrase] = None
+            room -= len(phrase.words)
+        if len(phrases) == MOST_PHRASES or not room:
+            break
+    return _joined(AllOf, phrases)
+
+
+def expression(text: str) -> Query:
+    """The query in the grammar of FTS5, but a word may have punctuation; raises Malformed.
+
+    Words next to each other bind tightest, then NOT, then AND, then OR.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise Malformed(f"The query is too long: use at most {MOST_CHARACTERS:,} characters.")
+    groups, room = [_Group()], MOST_PHRASES
+    for lexeme in _lexemes(_UNSPEAKABLE.sub("", text)):
+        if lexeme == "(":
+            if len(groups) > DEEPEST:
+                raise Malformed(f"The parentheses are nested too deeply: use at most {DEEPEST} levels.")
+            groups.append(_Group())
+        elif lexeme == ")":
+            inner = groups.pop()
+            if not groups:
+                raise Malformed('There is a ) without its (: remove it, or put the text in "double quotes".')
+            groups[-1].add(inner.close())
+        elif isinstance(lexeme, str):
+            groups[-1].divide(lexeme)
+        else:
+            room -= 1
+            if room < 0:
+                raise _too_many()
+            groups[-1].add(lexeme)
+    if len(groups) > 1:
+        raise Malformed('There is a ( without its ): close it, or put the text in "double quotes".')
+    query = groups[0].close() if groups[0].has_begun else Nothing()
+    _check_size(query)
+    return query
+
+
+def wanted_phrases(query: Query) -> tuple[Phrase, ...]:
+    """The phrases to highlight: each one once, and none from the right side of a NOT."""
+    return tuple(dict.fromkeys(_phrases(query, also_unwanted=False)))
+
+
+def _phrases(query: Query, *, also_unwanted: bool) -> Iterator[Phrase]:
+    match query:
+        case Phrase():
+            yield query
+        case Near():
+            yield from query.phrases
+        case AllOf() | AnyOf():
+            for part in query.parts:
+                yield from _phrases(part, also_unwanted=also_unwanted)
+        case Without():
+            yield from _phrases(query.wanted, also_unwanted=also_unwanted)
+            if also_unwanted:
+                yield from _phrases(query.unwanted, also_unwanted=True)
+        case Nothing():
+            pass
+
+
+def _check_size(query: Query) -> None:
+    phrases = list(_phrases(query, also_unwanted=True))
+    if len(phrases) > MOST_PHRASES:
+        raise _too_many()
+    if sum(len(phrase.words) for phrase in phrases) > MOST_WORDS:
+        raise Malformed(f"The phrases in the query are too long: use at most {MOST_WORDS:,} words together.")
+
+
+def _too_many() -> Malformed:
+    return Malformed(f"The query has too many words and phrases: use at most {MOST_PHRASES}.")
+
+
+class _Group:
+    """What stands between two parentheses: ORs of ANDs of NOTs of words next to each other."""
+
+    def __init__(self) -> None:
+        self.ors: list[list[list[list[Query]]]] = [[[[]]]]
+        self.last: str | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        return self.last is not None or bool(self.ors[-1][-1][-1])
+
+    def add(self, part: Query) -> None:
+        self.ors[-1][-1][-1].append(part)
+
+    def divide(self, operator: str) -> None:
+        if not self.ors[-1][-1][-1]:
+            raise Malformed(_misplaced(operator, after=self.last))
+        if operator == "NOT":
+            self.ors[-1][-1].append([])
+        elif operator == "AND":
+            self.ors[-1].append([[]])
+        else:
+            self.ors.append([[[]]])
+        self.last = operator
+
+    def close(self) -> Query:
+        if not self.ors[-1][-1][-1]:
+            raise Malformed(
+                f'Something must follow {self.last}: write one {self.last} two, or "{self.last}" for the word itself.'
+                if self.last
+                else "There is nothing between ( and ): write (one OR two), or leave them out."
+            )
+        return _joined(AnyOf, (_joined(AllOf, map(_without, ands)) for ands in self.ors))
+
+
+def _misplaced(operator: str, after: str | None) -> str:
+    if after == "AND" and operator == "NOT":
+        return "NOT already means AND NOT: write wanted NOT unwanted."
+    if after:
+        return f"{operator} cannot follow {after}: use one of them."
+    if operator == "NOT":
+        return 'NOT takes something away from what stands before it: write wanted NOT unwanted, or "NOT" for the word.'
+    return f'{operator} stands between two words: write one {operator} two, or "{operator}" for the word itself.'
+
+
+# What has no word in it drops out of its AND, OR or NOT, so that Nothing never gets inside a query.
+
+
+def _joined(kind: type[AllOf] | type[AnyOf], parts: Iterable[Query]) -> Query:
+    flat: list[Query] = []
+    for part in parts:
+        if isinstance(part, kind):
+            flat.extend(part.parts)
+        elif not isinstance(part, Nothing):
+            flat.append(part)
+    if len(flat) > 1:
+        return kind(tuple(flat))
+    return flat[0] if flat else Nothing()
+
+
+def _without(nots: list[list[Query]]) -> Query:
+    wanted = _joined(AllOf, nots[0])
+    unwanted = _joined(AnyOf, (_joined(AllOf, parts) for parts in nots[1:]))
+    if isinstance(wanted, Nothing) or isinstance(unwanted, Nothing):
+        return wanted
+    return Without(wanted, unwanted)
+
+
+_UNSPEAKABLE = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
+
+_LEXEME = re.compile(
+    r"""
+      (?i:content|\{\s*content\s*\}) \s* : (?!//) (?= \s*[^\s)] )   # the one column there is: says nothing
+    | NEAR \s* \( (?P<near> (?: [^"()] | "(?:[^"]|"")*+" | \(\) )*+ ) \)
+    | (?P<torn_near> NEAR \s* \( )
+    | (?P<operator> AND | OR | NOT ) (?= [\s()"] | $ )
+    | (?P<parenthesis> [()] )
+    | (?P<plus> \++ )
+    | (?: "(?P<quoted> (?:[^"]|"")*+ )"
+        | (?P<bare> (?: (?!\+") [^\s"()*] | \(\) )++ )              # may be called: main()
+      ) (?P<star> \*+ | \s+\*+(?![^\s()"]) )?
+    | (?P<torn_quote> " )
+    | (?P<lone_star> \*++ ) (?! [^\s()"] )
+    | \*+                                                           # in front of a word, as in *args
+    """,
+    re.VERBOSE,
+)
+
+
+def _lexemes(text: str) -> Iterator[Query | str]:
+    held: Phrase | None = None  # until it is clear that no + follows
+    is_joining = False
+    for found in _LEXEME.finditer(text):
+        typed = found["bare"] if found["quoted"] is None else found["quoted"]
+        if typed is not None:
+            phrase = Phrase(tuple(words(typed)), prefix=found["star"] is not None)
+            if held is not None and is_joining:
+                phrase = _concatenated(held, phrase)
+            elif held is not None:
+                yield held if held.words else Nothing()
+            held, is_joining = phrase, False
+        elif found["plus"]:
+            is_joining = held is not None
+        else:
+            if held is not None:
+                yield held if held.words else Nothing()
+            held = None
+            yield from _others(found)
+    if held is not None:
+        yield held if held.words else Nothing()
+
+
+def _concatenated(left: Phrase, right: Phrase) -> Phrase:
+    if left.prefix and right.words:
+        raise Malformed('A * goes to the end of the whole phrase: write "two wor"*.')
+    return Phrase(left.words + right.words, left.prefix or right.prefix)
+
+
+def _others(found: re.Match[str]) -> Iterator[Query | str]:
+    if found["near"] is not None:
+        yield _near(found["near"])
+    elif found["torn_near"]:
+        raise Malformed("NEAR( is not closed, or has parentheses in it: write NEAR(one two, 5).")
+    elif found["torn_quote"]:
+        raise Malformed('A double quote is not closed: write "a phrase", and "" for a quote inside it.')
+    elif found["lone_star"]:
+        raise Malformed("A * alone matches nothing: write it at the end of a word, as in perform*.")
+    elif sign := found["operator"] or found["parenthesis"]:
+        yield sign
+
+
+def _near(inside: str) -> Query:
+    typed, distance = inside, NEARBY
+    if found := re.search(r",\s*([0-9]+)\s*$", inside):
+        typed, distance = inside[: found.start()], min(int(found[1][:9]), FARTHEST)
+    lexemes = list(_lexemes(typed))
+    if not lexemes:
+        raise Malformed('NEAR needs two words or phrases: write NEAR(one two, 5) or NEAR("one two" three).')
+    phrases = tuple(lexeme for lexeme in lexemes if isinstance(lexeme, Phrase))
+    if any(isinstance(lexeme, str) for lexeme in lexemes):
+        raise Malformed('Only words and phrases can be NEAR each other: write NEAR(one "two three", 5).')
+    if len(phrases) > 1:
+        return Near(phrases, distance)
+    return phrases[0] if phrases else Nothing()

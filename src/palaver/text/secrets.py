@@ -1,0 +1,30 @@
+"""Keys, tokens and private keys in text: only patterns that are hardly ever anything else."""
+
+from __future__ import annotations
+
+import re
+
+_PATTERNS = {
+    "an AWS access key": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    "a GitHub token": r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,})",
+    "a GitLab token": r"\bglpat-[A-Za-z0-9_-]{20,}",
+    "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----",
+    "an Anthropic API key": r"\bsk-ant-[A-Za-z0-9_-]{20,}",
+    "an OpenAI API key": r"\bsk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{32,}",
+    "a Slack token": r"\bxox[abeoprs]-[0-9A-Za-z-]{10,}",
+    "a Google API key": r"\bAIza[0-9A-Za-z_-]{35}",
+    "a Stripe key": r"\b[rs]k_live_[0-9A-Za-z]{20,}",
+    "a JSON web token": r"\beyJ[A-Za-z0-9_-]{15,}\.eyJ[A-Za-z0-9_-]{15,}\.[A-Za-z0-9_-]{10,}",
+    "an Azure storage key": r"AccountKey=[A-Za-z0-9+/]{60,}={0,2}",
+    "a palaver token": r"\bplv_[0-9A-Za-z]{38}\b",
+}
+_ANY = re.compile("|".join(f"(?P<p{n}>{pattern})" for n, pattern in enumerate(_PATTERNS.values())))
+_NAMES = list(_PATTERNS)
+
+
+def secret_in(text: str) -> str | None:
+    """What kind of secret the text holds, if any."""
+    found = _ANY.search(text)
+    if found is None or found.lastgroup is None:
+        return None
+    return _NAMES[int(found.lastgroup[1:])]

@@ -1,0 +1,276 @@
+"""The part of a text that shows why it was found: one algorithm, from the text and the query, for both engines."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from html import escape as html_escape
+from typing import NamedTuple
+from unicodedata import category
+
+from palaver.text.fold import Token, stem, stretches, tokens, words
+from palaver.text.query import Phrase, Query, wanted_phrases
+
+CUT = "…"
+LONGEST_EXCERPT = 600
+"""Characters: between two words there may be pages of punctuation."""
+
+
+BEGIN, END = "\ue000", "\ue001"
+"""Around each match, until whoever shows it decides how marks look there. Private characters: no text means them."""
+_OWN_MARKS = str.maketrans("", "", BEGIN + END)
+
+
+def as_text(marked: str) -> str:
+    """An excerpt for those who read text: <mark> around the matches, everything else as it was written."""
+    return marked.replace(BEGIN, "<mark>").replace(END, "</mark>")
+
+
+def as_html(marked: str) -> str:
+    """An excerpt for a page: everything but the <mark> tags is escaped."""
+    return as_text(html_escape(marked))
+
+
+def excerpt(text: str, query: Query, *, length: int = 20, stemmed: bool = False) -> str:
+    """Up to `length` words around the matches, each match between BEGIN and END."""
+    view = _best_view(text, wanted_phrases(query), max(length, 1), stemmed)
+    shown = view.reading.tokens(view.first, view.last)
+    start = shown[0].start if view.first > 0 else 0
+    end = shown[-1].end if view.last < len(view.reading.words) or view.reading.is_partial else len(text)
+    marks = list(_marks(view, shown))
+    if end - start > LONGEST_EXCERPT:
+        start, end = _around(marks[0] if marks else (start, start), text, start, end)
+    return _marked(text, start, end, marks)
+
+
+def passage_snippet(text: str, query: Query, *, length: int = 300, stemmed: bool = False) -> str:
+    """At most `length` characters around the matches, on one line and without marks."""
+    # Matches are shown together when they are close: a word and its space take six characters or so.
+    view = _best_view(text, wanted_phrases(query), max(length // 8, 1), stemmed)
+    start = end = 0
+    if view.best:
+        shown = view.reading.tokens(view.best[0].first, max(match.last for match in view.best))
+        start, end = shown[0].start, shown[-1].end
+    # White space shrinks, so take more than can be shown, but not the whole text.
+    left, right = max(0, start - 4 * length), min(len(text), start + 4 * length)
+    before, after = _on_one_line(text[left:start]), _on_one_line(text[start:right])
+    before = before if left else before.lstrip()
+    line, anchor = before + (after if right < len(text) else after.rstrip()), len(before)
+    focus = min(len(_on_one_line(text[start:end])), max(length - 2 * len(CUT), 0))
+
+    begin = max(0, min(anchor - (length - focus) // 2, len(line) - length))
+    stop = min(len(line), begin + length)
+    is_cut_before, is_cut_after = left + begin > 0, right < len(text) or stop < len(line)
+    if is_cut_before:
+        begin = _word_start(line, begin + len(CUT), anchor)
+    if is_cut_after:
+        stop = _word_end(line, stop - len(CUT), anchor + focus)
+    snippet = CUT * is_cut_before + line[begin:stop].strip() + CUT * is_cut_after
+    return snippet[:length]
+
+
+class _Match(NamedTuple):
+    """A phrase, by its number, and the words it matches: from `first` up to and without `last`."""
+
+    first: int
+    last: int
+    phrase: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The words of a text, or of its beginning, and the pieces it was read in, to find the words' places."""
+
+    words: list[str]
+    pieces: list[str]
+    offsets: list[int]
+    counted: list[int]  # how many words come before each piece
+    is_partial: bool
+
+    def tokens(self, first: int, last: int) -> list[Token]:
+        """The tokens of some of the words; the others are never given places, which takes longer than finding them."""
+        found: list[Token] = []
+        piece = begin = max(0, bisect_right(self.counted, first) - 1)
+        while piece < len(self.pieces) and self.counted[piece] < last:
+            offset = self.offsets[piece]
+            found += [Token(word, start + offset, end + offset) for word, start, end in tokens(self.pieces[piece])]
+            piece += 1
+        skipped = self.counted[begin] if self.counted else 0
+        return found[first - skipped : last - skipped]
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The words to show, the matches among them, and the best of these: the ones it was chosen for."""
+
+    reading: _Reading
+    first: int
+    last: int
+    matches: Sequence[_Match]
+    best: Sequence[_Match]
+
+
+def _best_view(text: str, phrases: Sequence[Phrase], length: int, stemmed: bool) -> _View:
+    # Most texts show everything that was asked for near their beginning.
+    for limit in (16_000, len(text)):
+        reading = _read(text, limit)
+        matches = _matches(reading.words, phrases, length, stemmed)
+        best = _densest(matches, length)
+        start = best[0].first if best else 0
+        has_all = len({match.phrase for match in best}) == len(phrases)
+        if not reading.is_partial or (has_all and start + length <= len(reading.words)):
+            break
+    spare = length - (max(match.last for match in best) - start) if best else 0
+    first = max(0, min(start - spare // 2, len(reading.words) - length))
+    last = min(first + length, len(reading.words))
+    return _View(reading, first, last, [match for match in matches if match.first < last and match.last > first], best)
+
+
+def _read(text: str, limit: int) -> _Reading:
+    found: list[str] = []
+    pieces: list[str] = []
+    offsets: list[int] = []
+    counted: list[int] = []
+    for offset, piece in stretches(text):
+        if offset >= limit:
+            return _Reading(found, pieces, offsets, counted, is_partial=True)
+        counted.append(len(found))
+        offsets.append(offset)
+        pieces.append(piece)
+        found.extend(words(piece))
+    return _Reading(found, pieces, offsets, counted, is_partial=False)
+
+
+def _matches(found: Sequence[str], phrases: Sequence[Phrase], length: int, stemmed: bool) -> list[_Match]:
+    """Every place where a phrase stands, in order; of a phrase longer than `length` the beginning is enough."""
+    forms = [phrase_forms[:length] for phrase_forms in _forms(set(found), phrases, stemmed)]
+    begun_by: defaultdict[str, list[int]] = defaultdict(list)
+    for phrase, (beginnings, *_) in enumerate(forms):
+        for word in beginnings:
+            begun_by[word].append(phrase)
+    matches = []
+    for place, word in enumerate(found):
+        if word in begun_by:
+            for phrase in begun_by[word]:
+                last = place + len(forms[phrase])
+                if last - place == 1 or _follows(found, place, forms[phrase]):
+                    matches.append(_Match(place, last, phrase))
+    return matches
+
+
+def _forms(vocabulary: AbstractSet[str], phrases: Sequence[Phrase], stemmed: bool) -> Iterator[list[AbstractSet[str]]]:
+    """For each word of each phrase, the words of the text that match it."""
+    ordered = sorted(vocabulary) if any(phrase.prefix for phrase in phrases) else []
+    by_stem: defaultdict[str, set[str]] = defaultdict(set)
+    for word in vocabulary if stemmed else ():
+        by_stem[stem(word)].add(word)
+    for phrase in phrases:
+        forms = [by_stem[stem(word)] if stemmed else vocabulary & {word} for word in phrase.words]
+        if phrase.prefix:
+            prefix = phrase.words[-1]
+            # No word goes on with the last of all characters: it is always a word of its own.
+            forms[-1] = {*ordered[bisect_left(ordered, prefix) : bisect_left(ordered, prefix + "\U0010ffff")]}
+        yield forms
+
+
+def _follows(found: Sequence[str], place: int, forms: Sequence[AbstractSet[str]]) -> bool:
+    window = found[place : place + len(forms)]
+    return len(window) == len(forms) and all(word in form for word, form in zip(window, forms, strict=True))
+
+
+def _densest(matches: Sequence[_Match], length: int) -> Sequence[_Match]:
+    """The matches that fit into `length` words and are of most different phrases; the earliest such."""
+    by_end = sorted(matches, key=lambda match: match.last)
+    inside: Counter[int] = Counter()
+    entered = left = most = start = 0
+    while left < len(matches):
+        first = matches[left].first
+        while entered < len(matches) and by_end[entered].last <= first + length:
+            inside[by_end[entered].phrase] += 1
+            entered += 1
+        if len(inside) > most:
+            most, start = len(inside), first
+        while left < len(matches) and matches[left].first == first:
+            phrase = matches[left].phrase
+            inside[phrase] -= 1
+            if not inside[phrase]:
+                del inside[phrase]
+            left += 1
+    return [match for match in matches if match.first >= start and match.last <= start + length]
+
+
+def _marks(view: _View, shown: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """The places of the matches in the text, where those that overlap are one."""
+    held: tuple[int, int] | None = None
+    for match in view.matches:
+        start = shown[max(match.first - view.first, 0)].start
+        end = shown[min(match.last, view.last) - view.first - 1].end
+        if held and start < held[1]:
+            held = held[0], max(held[1], end)
+        else:
+            if held:
+                yield held
+            held = start, end
+    if held:
+        yield held
+
+
+def _around(mark: tuple[int, int], text: str, start: int, end: int) -> tuple[int, int]:
+    """The best part of text[start:end] that is short enough."""
+    spare = max(0, LONGEST_EXCERPT - (mark[1] - mark[0]))
+    begin = max(start, min(mark[0] - spare // 2, end - LONGEST_EXCERPT))
+    return _whole_after(text, begin), _whole_before(text, begin + LONGEST_EXCERPT)
+
+
+def _marked(text: str, start: int, end: int, marks: Iterable[tuple[int, int]]) -> str:
+    def piece(begin: int, stop: int) -> str:
+        return text[begin:stop].translate(_OWN_MARKS)
+
+    parts = [CUT * (start > 0)]
+    done = start
+    for mark_start, mark_end in marks:
+        if mark_end > start and mark_start < end:
+            mark_start, mark_end = max(mark_start, start), min(mark_end, end)
+            parts += piece(done, mark_start), BEGIN, piece(mark_start, mark_end), END
+            done = mark_end
+    parts += piece(done, end), CUT * (end < len(text))
+    return "".join(parts)
+
+
+def _on_one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def _word_start(line: str, place: int, latest: int) -> int:
+    """Where the next word begins, if that is not far; else the next whole character."""
+    space = line.find(" ", place - 1, min(place + 20, latest))
+    return space + 1 if space >= 0 else _whole_after(line, place)
+
+
+def _word_end(line: str, place: int, earliest: int) -> int:
+    """Where the word before ends, if that is not far; else the last whole character."""
+    space = line.rfind(" ", max(place - 20, earliest), place + 1)
+    return space if space >= 0 else _whole_before(line, place)
+
+
+def _whole_after(text: str, place: int) -> int:
+    for _ in range(8):
+        if _is_inside(text, place):
+            place += 1
+    return place
+
+
+def _whole_before(text: str, place: int) -> int:
+    for _ in range(8):
+        if _is_inside(text, place):
+            place -= 1
+    return place
+
+
+def _is_inside(text: str, place: int) -> bool:
+    """Whether what one sees as one character would be cut here: an accent, a joined emoji, a skin tone."""
+    if not 0 < place < len(text) or text[place].isascii():
+        return False
+    return category(text[place]) in ("Mn", "Mc", "Me", "Sk") or "\u200d" in text[place - 1 : place + 1]

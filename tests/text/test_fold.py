@@ -1,0 +1,176 @@
+"""What a word is."""
+
+import re
+import threading
+import unicodedata
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.text.fold import LONGEST, Token, stem, stems, stretches, tokens, words
+
+# Text as it comes: mostly words, with everything that makes a tokeniser stumble between them.
+AWKWARD = "aB1 é\u0301ß한ᄒ\u1161\u11abかがｶﾞ東กำहिन्दी\u200d\u200b\ufe0f👍🏽❤½㍿ﷺ§ˢ_-.'\"*\0\x01\ud800\n\u3000€→ǅﬁ\u0345İ\u1160"
+texts = st.text() | st.text(alphabet=AWKWARD) | st.text(alphabet=st.characters(codec="utf-8"), max_size=400)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("The quick-brown Fox, 2 foxes!", ["the", "quick", "brown", "fox", "2", "foxes"]),
+        (
+            "snake_case user@example.com C:\\temp a+b",
+            ["snake", "case", "user", "example", "com", "c", "temp", "a", "b"],
+        ),
+        ("tab\tline\r\nfeed\u00a0hard\u3000wide", ["tab", "line", "feed", "hard", "wide"]),
+        ("Café CAFÉ cafe\u0301 Ångström", ["cafe", "cafe", "cafe", "angstrom"]),
+        ("Straße STRASSE ﬁn", ["strasse", "strasse", "fin"]),
+        ("Ελλάς ΕΛΛΑΣ", ["ελλασ", "ελλασ"]),
+        ("ёлка Ёлка йод", ["елка", "елка", "иод"]),
+        ("שָׁלוֹם מָה־זֶּה", ["שלום", "מה", "זה"]),
+        ("مُحَمَّد محـــمد", ["محمد", "محمد"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("தமிழ் মাতৃভাষা", ["தமிழ்", "মাতৃভাষা"]),
+        ("東京タワー", ["東", "京", "タ", "ワ", "ー"]),
+        ("がｶﾞか\u3099", ["が", "ガ", "が"]),
+        ("한국어", ["한", "국", "어"]),
+        ("ที่iPhone15", ["ที่", "iphone15"]),
+        ("Python3を使う", ["python3", "を", "使", "う"]),
+        ("👍🏽👍 ❤️ 👨‍👩‍👧", ["👍", "👍", "❤", "👨", "👩", "👧"]),
+        ("5€ a→b ™ ½ ㎏ x²", ["5", "€", "a", "→", "b", "tm", "1", "2", "kg", "x2"]),
+        ("㍿", ["株", "式", "会", "社"]),
+        ("a\0b\ud800c d\u200be\u00adf", ["abc", "def"]),
+        ("§9 ˢword", ["9", "sword"]),
+        ("… — “quoted” ¿qué?", ["quoted", "que"]),
+        ("", []),
+        (" \n", []),
+        ("!?*\"'", []),
+    ],
+)
+def test_a_text_is_folded_into_words(text, expected):
+    assert words(text) == expected
+
+
+def test_a_token_knows_its_place_in_the_original_text():
+    assert tokens("Un café, 東京!") == [
+        Token("un", 0, 2),
+        Token("cafe", 3, 7),
+        Token("東", 9, 10),
+        Token("京", 10, 11),
+    ]
+
+
+def test_the_place_of_a_word_includes_its_accents_and_joiners():
+    text = "cafe\u0301s 👍🏽! ❤\ufe0f"
+    assert [text[start:end] for _, start, end in tokens(text)] == ["cafe\u0301s", "👍🏽", "❤\ufe0f"]
+
+
+def test_a_letter_that_stands_for_four_words_is_the_place_of_all_four():
+    assert [(start, end) for _, start, end in tokens("a ㍿ b")] == [(0, 1), (2, 3), (2, 3), (2, 3), (2, 3), (4, 5)]
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "Я", "क\u093f"])
+def test_an_endless_word_is_cut_the_same_way_everywhere(letter):
+    found = words(letter * 1_000)
+    assert max(map(len, found)) <= LONGEST
+    assert found == [token.word for token in tokens(letter * 1_000)]
+    assert "".join(found) == "".join(words(letter)) * 1_000
+
+
+@given(texts)
+def test_words_and_tokens_agree(text):
+    assert words(text) == [token.word for token in tokens(text)]
+
+
+@given(texts)
+def test_places_go_forward_inside_the_text(text):
+    before = 0
+    for _, start, end in tokens(text):
+        assert before <= start < end <= len(text)
+        before = start
+
+
+@given(texts)
+def test_joined_words_can_be_split_again(text):
+    found = words(text)
+    assert re.split(" ", " ".join(found)) == (found or [""])
+
+
+@given(texts)
+def test_folding_words_again_changes_nothing(text):
+    assert words(" ".join(words(text))) == words(text)
+
+
+@given(texts)
+def test_words_have_only_the_characters_they_may_have(text):
+    for word in words(text):
+        assert 0 < len(word) <= LONGEST
+        assert not re.search(r"[\x00-/:-`{-\x7fˢ§\s\ud800-\udfff\u200b-\u200f\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]", word)
+
+
+@given(texts)
+def test_how_accents_are_encoded_does_not_matter(text):
+    assert words(unicodedata.normalize("NFD", text)) == words(unicodedata.normalize("NFC", text))
+
+
+@given(texts, st.integers(1, 20))
+def test_a_text_in_stretches_has_the_same_words_and_characters(text, size):
+    cut = list(stretches(text, size))
+    assert "".join(piece for _, piece in cut) == text
+    assert [word for _, piece in cut for word in words(piece)] == words(text)
+    assert [
+        Token(word, start + offset, end + offset) for offset, piece in cut for word, start, end in tokens(piece)
+    ] == tokens(text)
+
+
+@pytest.mark.parametrize("start", [*range(0, 0x20000, 0x2000), 0x2F800, 0xE0000])
+def test_every_character_folds_to_words_that_may_be_stored(start):
+    text = " ".join(f"x{chr(code)}y {chr(code)}" for code in range(start, start + 0x2000))
+    joined = " ".join(words(text))
+    assert words(joined) == joined.split(" ")
+    assert not re.search("[^ a-z0-9\x80-\U0010ffff]|[ˢ§\ud800-\udfff]", joined)
+
+
+@pytest.fixture(scope="module")
+def index():
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE it USING fts5(x, content='', contentless_delete=1, tokenize='ascii')")
+    return connection
+
+
+@given(text=texts)
+def test_the_index_finds_every_word_of_a_text_and_the_text_as_a_phrase(index, text):
+    found = words(text)
+    index.execute("INSERT INTO it(rowid, x) VALUES (1, ?)", [" ".join(found)])
+    try:
+        for phrase in [*found, *([" ".join(found)] if found else [])]:
+            assert index.execute("SELECT rowid FROM it WHERE it MATCH ?", [f'"{phrase}"']).fetchall() == [(1,)], phrase
+    finally:
+        index.execute("DELETE FROM it WHERE rowid = 1")
+
+
+def test_stems_are_english_and_leave_the_rest_alone():
+    assert stems(["running", "connections", "easily", "utf8", "étés", "東"]) == [
+        "run",
+        "connect",
+        "easili",
+        "utf8",
+        "étés",
+        "東",
+    ]
+
+
+def test_threads_can_stem_at_the_same_time():
+    typed = [f"{'abcdefghij'[number % 10]}walk{'q' * (number // 10)}ing" for number in range(500)]
+    stem.cache_clear()
+    results: list[list[str]] = []
+    threads = [
+        threading.Thread(target=lambda: results.append([stem.__wrapped__(word) for word in typed])) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [[word.removesuffix("ing") for word in typed]] * 8

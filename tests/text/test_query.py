@@ -1,0 +1,384 @@
+"""What was typed, and what is meant."""
+
+import time
+from contextlib import suppress
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.text.fold import words
+from palaver.text.query import (
+    AllOf,
+    AnyOf,
+    Malformed,
+    Near,
+    Nothing,
+    Phrase,
+    Query,
+    Without,
+    expression,
+    plain,
+    wanted_phrases,
+)
+
+
+def p(typed: str, prefix: bool = False) -> Phrase:
+    return Phrase(tuple(typed.split()), prefix)
+
+
+ONE, TWO, THREE, FOUR = p("one"), p("two"), p("three"), p("four")
+
+
+@pytest.mark.parametrize(
+    "typed, meant",
+    [
+        ("one", ONE),
+        ("one two three", AllOf((ONE, TWO, THREE))),
+        ("one AND two three", AllOf((ONE, TWO, THREE))),
+        ("one OR two", AnyOf((ONE, TWO))),
+        ("one OR two AND three", AnyOf((ONE, AllOf((TWO, THREE))))),
+        ("one AND two OR three", AnyOf((AllOf((ONE, TWO)), THREE))),
+        ("one NOT two", Without(ONE, TWO)),
+        ("one NOT two three", Without(ONE, AllOf((TWO, THREE)))),
+        ("one NOT two AND three", AllOf((Without(ONE, TWO), THREE))),
+        ("one NOT two NOT three", Without(ONE, AnyOf((TWO, THREE)))),
+        ("one and two", AllOf((ONE, p("and"), TWO))),
+        ("One oR tWO", AllOf((ONE, p("or"), TWO))),
+        ("(one OR two) three", AllOf((AnyOf((ONE, TWO)), THREE))),
+        ("one (two OR three)four", AllOf((ONE, AnyOf((TWO, THREE)), FOUR))),
+        ("((one))", ONE),
+        ("one NOT (two NOT three)", Without(ONE, Without(TWO, THREE))),
+        ("one AND(two)", AllOf((ONE, TWO))),
+    ],
+)
+def test_words_are_combined(typed, meant):
+    assert expression(typed) == meant
+
+
+@pytest.mark.parametrize(
+    "typed, meant",
+    [
+        ('"one two"', p("one two")),
+        ('"one AND (two*"', p("one and two")),
+        ('"say ""one"" two"', p("say one two")),
+        ('one"two three"', AllOf((ONE, p("two three")))),
+        ("on*", p("on", prefix=True)),
+        ("on *", p("on", prefix=True)),
+        ('"two thr"*', p("two thr", prefix=True)),
+        ('"one" * two', AllOf((p("one", prefix=True), TWO))),
+        ("on*two", AllOf((p("on", prefix=True), TWO))),
+        ("quick-br*", p("quick br", prefix=True)),
+        ("AND*", p("and", prefix=True)),
+        ("one + two", p("one two")),
+        ('one + "two three" + fo*', p("one two three fo", prefix=True)),
+        ('one+"two"', p("one two")),
+        ("+one", ONE),
+        ("one +", ONE),
+        ("^one", ONE),
+        ('^"one two"', p("one two")),
+        ("NEAR(one two, 5)", Near((ONE, TWO), 5)),
+        ("NEAR(one two,5)", Near((ONE, TWO), 5)),
+        ('NEAR("one two" three)', Near((p("one two"), THREE), 10)),
+        (
+            'NEAR("one, 5" tw*) OR NEAR (one two , 0)',
+            AnyOf((Near((p("one 5"), p("tw", prefix=True)), 10), Near((ONE, TWO), 0))),
+        ),
+        ("NEAR(one two, 99999999999999999999)", Near((ONE, TWO), 1_000)),
+        ("NEAR(one)", ONE),
+        ("NEAR(one ???)", ONE),
+        ("NEAR one", AllOf((p("near"), ONE))),
+        ("near(one)", AllOf((p("near"), ONE))),
+        ("content:one", ONE),
+        ("Content : one two", AllOf((ONE, TWO))),
+        ('content:"one two"', p("one two")),
+        ("content:(one OR two) three", AllOf((AnyOf((ONE, TWO)), THREE))),
+        ("{content}: one", ONE),
+        ("{ CONTENT } :NEAR(one two)", Near((ONE, TWO))),
+    ],
+)
+def test_the_grammar_of_fts5_is_understood(typed, meant):
+    assert expression(typed) == meant
+
+
+@pytest.mark.parametrize(
+    "typed, meant",
+    [
+        ("quick-brown", "quick brown"),
+        ("node.js", "node js"),
+        ("@nasa", "nasa"),
+        ("POL-358", "pol 358"),
+        ("fox.", "fox"),
+        ("foo:bar", "foo bar"),
+        ("author:bob", "author bob"),
+        ("content:", "content"),
+        ("content://media/1", "content media 1"),
+        ("http://a.b/c?x=1", "http a b c x 1"),
+        ("it's", "it s"),
+        ("C++", "c"),
+        ("-v", "v"),
+        ("what?", "what"),
+        ("a/b", "a b"),
+        ("a_b", "a b"),
+        ("{one}", "one"),
+        ("AND.", "and"),
+        ("*args", "args"),
+        ("main()", "main"),
+        ("os.path.join()", "os path join"),
+        ("東京", "東 京"),
+        ("Zoë", "zoe"),
+    ],
+)
+def test_a_word_with_punctuation_is_the_phrase_of_its_parts(typed, meant):
+    assert expression(typed) == p(meant)
+    assert expression(f"one {typed}") == AllOf((ONE, p(meant)))
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "  \n", "???", '""', "\0", "\ud800", "??? AND ...", "(?)", "??? NOT one", "NEAR(? !)", "+", "^", "?*"]
+)
+def test_no_word_finds_nothing(typed):
+    assert expression(typed) == Nothing()
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "??? one",
+        "one AND ???",
+        '"" OR one',
+        "one NOT ???",
+        "one OR (? NOT two)",
+        "one + ???",
+        "on\0e",
+        "o\ud800ne \x02",
+    ],
+)
+def test_what_has_no_word_drops_out(typed):
+    assert expression(typed) == ONE
+
+
+@pytest.mark.parametrize(
+    "typed, hint",
+    [
+        ("*", "A * alone"),
+        ("one OR *", "A * alone"),
+        ("(one) *", "A * alone"),
+        ('"one', "double quote is not closed"),
+        ('one "', "double quote is not closed"),
+        ("(one", "( without its )"),
+        ("one)", ") without its ("),
+        ("()", "nothing between ( and )"),
+        ("one ()", "nothing between ( and )"),
+        ("AND", "AND stands between"),
+        ("OR one", "OR stands between"),
+        ("NOT one", "wanted NOT unwanted"),
+        ("one AND", "must follow AND"),
+        ("one NOT", "must follow NOT"),
+        ("(one OR) two", "must follow OR"),
+        ("one AND NOT two", "wanted NOT unwanted"),
+        ("one OR AND two", "AND cannot follow OR"),
+        ("NEAR()", "NEAR needs"),
+        ("NEAR(, 5)", "NEAR needs"),
+        ("NEAR(one two", "NEAR( is not closed"),
+        ("NEAR(one (two))", "NEAR( is not closed"),
+        ("NEAR(one AND two)", "Only words and phrases"),
+        ("on* + two", "end of the whole phrase"),
+        ("(" * 10_000, "nested too deeply"),
+        ("(" * 51 + "one" + ")" * 51, "nested too deeply"),
+        ("one " * 300, "at most 256"),
+        ("NEAR(" + "one " * 300 + ")", "at most 256"),
+        ("東" * 2_000, "at most 1,024 words"),
+        ("one" * 50_000, "at most 50,000 characters"),
+    ],
+)
+def test_what_cannot_be_read_is_answered_with_a_hint(typed, hint):
+    with pytest.raises(Malformed) as caught:
+        expression(typed)
+    assert hint in caught.value.hint
+    assert caught.value.hint.endswith(".")
+    assert str(caught.value) == caught.value.hint
+
+
+def test_fifty_parentheses_are_fine():
+    assert expression("(" * 50 + "one" + ")" * 50) == ONE
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        '"' * 9_999,
+        '"' * 10_000,
+        "NEAR(" * 2_000,
+        'NEAR("a""b" ' * 800,
+        "a" * 10_000,
+        "one NOT " * 1_200,
+        "? " * 5_000,
+        "x()" * 3_333,
+        "*" * 10_000,
+        "content:" * 1_200,
+        "a" + " " * 9_998 + "b",
+        "a+" * 5_000,
+        ("word" + " " * 90) * 100,
+        "NEAR" + " " * 9_990,
+        "((a) " * 2_000,
+        "{" * 10_000,
+    ],
+)
+def test_ten_thousand_characters_are_read_quickly(typed):
+    began = time.process_time()
+    with suppress(Malformed):
+        expression(typed)
+    plain(typed)
+    assert time.process_time() - began < 0.1  # takes a few milliseconds; the rest is for busy machines
+
+
+def test_plain_words_are_all_wanted_and_nothing_in_them_is_special():
+    assert plain('foo AND NOT "bar* foo (node.js) ???') == AllOf((p("foo"), p("and"), p("not"), p("bar"), p("node js")))
+    assert plain("one") == ONE
+    assert plain(" ?! ") == Nothing()
+
+
+def test_plain_words_without_end_are_cut():
+    assert plain(" ".join(f"word{number}" for number in range(1_000))) == AllOf(
+        tuple(p(f"word{number}") for number in range(256))
+    )
+    assert plain("東" * 20_000) == Phrase(("東",) * 1_024)
+
+
+def test_only_what_is_wanted_is_highlighted_and_once():
+    query = expression('one OR (two NOT three) OR NEAR("one two" fo*) OR one NOT (two NOT four)')
+    assert wanted_phrases(query) == (ONE, TWO, p("one two"), p("fo", prefix=True))
+    assert wanted_phrases(Nothing()) == ()
+
+
+PIECES = [
+    "one",
+    "two",
+    " ",
+    "  ",
+    "AND",
+    "OR",
+    "NOT",
+    "NEAR(",
+    "(",
+    ")",
+    '"',
+    '""',
+    "*",
+    "+",
+    "^",
+    ":",
+    "content:",
+    "{content}:",
+    ",",
+    " 5",
+    "?",
+    "東",
+    "\0",
+]
+typed_texts = st.text() | st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
+
+
+def parts_of(query: Query) -> tuple[Query, ...]:
+    match query:
+        case AllOf() | AnyOf():
+            assert len(query.parts) > 1
+            assert not any(isinstance(part, type(query)) for part in query.parts)
+            return query.parts
+        case Without():
+            return query.wanted, query.unwanted
+        case Near():
+            assert len(query.phrases) > 1
+            return query.phrases
+        case Phrase():
+            assert query.words
+            assert all(words(word) == [word] for word in query.words)
+    return ()
+
+
+@given(typed_texts)
+def test_any_text_is_an_expression_or_malformed(typed):
+    try:
+        query = expression(typed)
+    except Malformed:
+        return
+    rest = [query]
+    while rest:
+        parts = parts_of(rest.pop())
+        assert Nothing() not in parts
+        rest.extend(parts)
+
+
+@given(typed_texts)
+def test_any_text_is_plain_words(typed):
+    query = plain(typed)
+    assert isinstance(query, Phrase | AllOf | Nothing)
+    parts_of(query)
+
+
+# The same expression must find the same as in FTS5, wherever FTS5 has an opinion.
+
+DOCUMENTS = [
+    f"{a} {b} {c}"
+    for a in ("one", "two", "onetwo")
+    for b in ("two", "three", "four x x x")
+    for c in ("one", "three", "four")
+]
+
+
+@pytest.fixture(scope="module")
+def documents():
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE it USING fts5(content)")
+    connection.executemany("INSERT INTO it VALUES (?)", [(document,) for document in DOCUMENTS])
+    return connection
+
+
+def found(connection: apsw.Connection, match: str) -> list[int]:
+    return [row[0] for row in connection.execute("SELECT rowid FROM it WHERE it MATCH ? ORDER BY rowid", [match])]
+
+
+def printed(query: Query) -> str:
+    match query:
+        case Phrase():
+            return f'"{" ".join(query.words)}"' + "*" * query.prefix
+        case Near():
+            return f"NEAR({' '.join(map(printed, query.phrases))}, {query.distance})"
+        case AllOf():
+            return "(" + " AND ".join(map(printed, query.parts)) + ")"
+        case AnyOf():
+            return "(" + " OR ".join(map(printed, query.parts)) + ")"
+        case Without():
+            return f"({printed(query.wanted)} NOT {printed(query.unwanted)})"
+    return '""'
+
+
+atoms = st.sampled_from(
+    [
+        "one",
+        "two",
+        "three",
+        "fo*",
+        '"one two"',
+        '"two thr" *',
+        "NEAR(one four, 2)",
+        "NEAR(two three)",
+        "one + two",
+        "content:three",
+        "^one",
+    ]
+)
+
+
+def combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    joined = st.tuples(inner, st.sampled_from([" AND ", " OR ", " NOT "]), inner).map("".join)
+    return joined | joined.map("({})".format) | st.tuples(atoms, atoms).map(" ".join)
+
+
+@given(typed=st.recursive(atoms, combined, max_leaves=8))
+def test_an_expression_finds_what_fts5_finds(documents, typed):
+    # ^ is accepted as the plain word; that is the one wanted difference.
+    typed_for_fts5 = typed.replace("^", "")
+    assert found(documents, printed(expression(typed))) == found(documents, typed_for_fts5)
