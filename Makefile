@@ -9,7 +9,7 @@ HAVE_DEV := .venv/.have-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-dev serve test lint format bench faults lock clean
+.PHONY: help setup setup-dev serve test lint format reference bench faults lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,10 @@ format: setup-dev ## put the code in shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: setup-dev ## measure: make bench ARGS="--quick"
+reference: setup-dev ## write docs/reference from the code
+	@$(BIN)/python tools/reference.py
+
+bench: setup-dev ## measure: make bench ARGS="--seconds 5"
 	@$(BIN)/python tests/bench/run.py $(ARGS)
 
 faults: setup-dev ## run only the tests that kill, fill and break things

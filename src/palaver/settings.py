@@ -100,7 +100,14 @@ class Settings:
 
 def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """Put the settings together; a value that cannot be read is named, with where it came from."""
-    found: dict[str, Any] = {}
+    return Settings(**{name: value for name, (value, _) in found(flags, environ).items()})
+
+
+def found(
+    flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ
+) -> dict[str, tuple[Any, str]]:
+    """What was set, and where: 'flag', the variable's name, or 'palaver.toml'. The rest has its default."""
+    found: dict[str, tuple[Any, str]] = {}
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     from_file = _file(given, environ)
     for knob_ in fields(Settings):
@@ -108,14 +115,14 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os
         variables = (f"PALAVER_{name.upper()}", *knob_.metadata["also"])
         variable = next((v for v in variables if environ.get(v)), None)
         if name in given:
-            found[name] = given[name]
+            found[name] = given[name], "flag"
         elif variable:
-            found[name] = _read(read, environ[variable], variable)
+            found[name] = _read(read, environ[variable], variable), variable
         elif name in from_file:
             value = from_file[name]
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-            found[name] = _read(read, text, f"{name} in palaver.toml")
-    return Settings(**found)
+            found[name] = _read(read, text, f"{name} in palaver.toml"), "palaver.toml"
+    return found
 
 
 def _read(read: Callable[[str], Any], text: str, where: str) -> Any:

@@ -7,7 +7,7 @@ is calling, and puts the safety headers on every answer.
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -63,7 +63,7 @@ class Guard:
         path = scope["path"]
         if path == "/" or path.startswith(PUBLIC):
             return
-        default = "agent" if path.startswith(AGENTS) else "human"
+        default: Literal["human", "agent"] = "agent" if path.startswith(AGENTS) else "human"
         scope["palaver.visit"] = await admit(self._house, bearer(headers.get("authorization")), default)
 
     def _knows(self, host: str) -> bool:

@@ -99,9 +99,7 @@ def input_schema(operation: Operation, tool: Tool) -> dict[str, Any]:
 
 def listed(settings: Settings, toolsets: tuple[str, ...], dotted: bool) -> list[types.Tool]:
     wanted = toolsets or settings.toolsets
-    names = [
-        tool.name for operation in OPERATIONS for tool in operation.tools if not wanted or tool.toolset in wanted
-    ]
+    names = [tool.name for operation in OPERATIONS for tool in operation.tools if not wanted or tool.toolset in wanted]
     return [described(name, dotted=dotted) for name in names]
 
 
@@ -240,13 +238,9 @@ class McpDoor:
             raise MCPError(types.INVALID_PARAMS, problem.message, {"uri": uri}) from None
         except PalaverError as problem:
             raise MCPError(types.INTERNAL_ERROR, problem.message) from None
-        return types.ReadResourceResult(
-            contents=[types.TextResourceContents(uri=uri, mime_type=mime_type, text=text)]
-        )
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=mime_type, text=text)])
 
-    async def _list_prompts(
-        self, ctx: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
+    async def _list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         return types.ListPromptsResult(
             prompts=[
                 types.Prompt(

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.types import Message
 
 from palaver.doors.rest import error
 from palaver.doors.visit import Visit
@@ -17,6 +18,7 @@ from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.settings import Settings
 
 TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+FORM_BYTES = 64 * 1024  # what the form around the image may take
 _NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpg|gif|webp)")
 
 
@@ -51,13 +53,24 @@ async def upload_image(request: Request) -> Response:
 async def _store(request: Request, visit: Visit) -> dict[str, str]:
     limit = visit.here.settings.max_upload
     too_large = TooLarge(f"Images may have at most {limit:,} bytes (PALAVER_MAX_UPLOAD).")
-    if int(request.headers.get("content-length") or 0) > limit + 64 * 1024:
-        raise too_large
+    taken = 0
+
+    async def receive() -> Message:
+        """The body as it comes, until it is more than an image may be."""
+        nonlocal taken
+        message = await request.receive()
+        taken += len(message.get("body", b""))
+        if taken > limit + FORM_BYTES:
+            raise too_large
+        return message
+
     try:
-        form = await request.form(max_files=1, max_fields=10)
+        form = await Request(request.scope, receive).form(max_files=1, max_fields=10)
+    except PalaverError:
+        raise
     except Exception:
         raise Refused("Send the image as multipart/form-data, in a part named 'file'.") from None
-    async with form:
+    try:
         part = form.get("file")
         if part is None or isinstance(part, str):
             raise Refused("Send the image as multipart/form-data, in a part named 'file'.")
@@ -70,6 +83,8 @@ async def _store(request: Request, visit: Visit) -> dict[str, str]:
         name = uuid4().hex + ending
         await asyncio.to_thread(_write, folder(visit.here.settings, visit.here.name), name, data)
         return {"url": f"/uploads/{name}", "name": (part.filename or name)[:200]}
+    finally:
+        await form.close()
 
 
 def _write(where: Path, name: str, data: bytes) -> None:

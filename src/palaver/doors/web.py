@@ -16,8 +16,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from palaver import __version__
-from palaver.doors import mcp, openapi, rest, sse, uploads
+from palaver.doors import openapi, rest, sse, uploads
 from palaver.doors.guard import Guard
+from palaver.doors.late import LateMcp
 from palaver.doors.visit import Visit
 from palaver.errors import PalaverError
 from palaver.house import House
@@ -27,18 +28,18 @@ from palaver.operations.connect import get_status
 
 
 def application(house: House) -> ASGIApp:
-    server = mcp.McpDoor(house)
+    agents = LateMcp(house)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await house.open()
         house.start_sweeping()
-        async with server.running():
+        async with agents.opening():
             yield
         await house.close()
 
     app = Starlette(
-        routes=[*_pages(), *rest.routes(house.settings.max_body), *server.routes()],
+        routes=[*rest.routes(house.settings.max_body), agents, *_pages()],
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_problem, Exception: _unexpected},
     )

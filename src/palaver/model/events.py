@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -41,7 +40,7 @@ class Event:
     id: int = 0
 
     def numbered(self, id: int) -> Event:
-        return replace(self, id=id)
+        return Event(self.type, self.thread_id, self.payload, self.message_id, id)
 
     @cached_property
     def payload_for_agents(self) -> bytes:

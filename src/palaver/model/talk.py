@@ -72,7 +72,9 @@ class Message:
 
 
 def is_human_only(metadata: dict[str, Any] | None) -> bool:
-    return bool(metadata) and (
+    if not metadata:
+        return False
+    return (
         metadata.get("visibility") == "human_only"
         or metadata.get("audience") == "human"
         or metadata.get("human_only") is True

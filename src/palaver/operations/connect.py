@@ -79,16 +79,14 @@ def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
     found = messages.newest(change, stored, ask.limit + 1, after_seq=ask.after_seq)
     caller.session.agent_id = agent.id
     return Connected(
-        agent=ConnectedAgent(
-            agent.id, agent.id, agent.name, agent.display_name, agent.slug, token, registered=True
-        ),
+        agent=ConnectedAgent(agent.id, agent.id, agent.name, agent.display_name, agent.slug, token, registered=True),
         thread=ConnectedThread(
             thread.id, thread.id, thread.topic, thread.status, is_new, thread.system_prompt, thread.metadata
         ),
         messages=visibility.all_seen_by(caller, found[-ask.limit :]),
         current_seq=thread.current_seq,
         truncated=len(found) > ask.limit,
-        reply_token=new_reply_token(),
+        reply_token=new_reply_token(agent.id),
     )
 
 

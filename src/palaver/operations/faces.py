@@ -127,9 +127,7 @@ def operation(*faces: Face) -> Callable[[Callable[..., Any]], Operation]:
         kinds: dict[type, Kind] = {Reader: "read", Change: "change", Workspace: "wait"}
         description = inspect.getdoc(work)
         assert description, f"{work.__name__} needs a docstring: it is what models and people read"
-        return Operation(
-            work.__name__, work, kinds[hints[first]], hints[third], hints["return"], faces, description
-        )
+        return Operation(work.__name__, work, kinds[hints[first]], hints[third], hints["return"], faces, description)
 
     return wrap
 

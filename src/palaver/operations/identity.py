@@ -43,6 +43,14 @@ def author_of(read: Reader, caller: Caller, given: str | None) -> Author:
     return Author(label, None, label)
 
 
+def given_to(read: Reader, caller: Caller, reply_token: str | None) -> str | None:
+    """The agent a reply_token was given to, for clients that have neither a session nor a credential of their own."""
+    agent_id, dot, _ = (reply_token or "").partition(".")
+    if not dot or caller.is_authenticated or caller.acting_agent or not agents.find(read, agent_id):
+        return None
+    return agent_id
+
+
 @dataclass(frozen=True, slots=True)
 class Reacting:
     agent_id: str | None

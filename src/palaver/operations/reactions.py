@@ -61,7 +61,7 @@ def _with_reaction_id(r: Reaction) -> ToolReaction:
 def react(change: Change, caller: Caller, ask: React) -> Reaction:
     """Put a label on a message. Doing it twice is the same as doing it once."""
     label = checked_label(ask.reaction)
-    stored = messages.must_exist(change, ask.message_id)
+    stored = messages.must_hold(change, ask.message_id)
     who = identity.reacting_as(change, caller, ask.agent_id)
     reaction, is_new = reactions.add(change, stored.passage_id, stored.message.id, who.agent_id, who.name, label)
     if is_new:

@@ -77,9 +77,7 @@ def _all_agents(read: Reader) -> object:
 
 def _all_threads(read: Reader) -> object:
     shown = threads.page(read, status=None, include_archived=False, limit=200, before=None).threads
-    return [
-        {"thread_id": t.id, "topic": t.topic, "status": t.status, "created_at": t.created_at} for t in shown
-    ]
+    return [{"thread_id": t.id, "topic": t.topic, "status": t.status, "created_at": t.created_at} for t in shown]
 
 
 _READERS: dict[str, Callable[[Reader], object]] = {

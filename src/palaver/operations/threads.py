@@ -72,6 +72,8 @@ class ListThreads(Ask):
     """Only threads in this state."""
     include_archived: bool = False
     """Show archived threads too."""
+    topic: Topic | None = None
+    """Only the thread of exactly this topic, whatever its state."""
     limit: Annotated[int, clamp(0, 200)] = 50
     """How many at the most, up to 200; 0 means 200."""
     before: Line | None = None
@@ -93,6 +95,9 @@ class Threads:
 )
 def list_threads(read: Reader, caller: Caller, ask: ListThreads) -> Threads:
     """List threads, newest first, a page at a time."""
+    if ask.topic is not None:
+        found = threads.by_topic(read, ask.topic.strip())
+        return Threads([found.thread] if found else [], 1 if found else 0, False, None)
     page = threads.page(
         read,
         status=ask.status,
@@ -215,6 +220,7 @@ def delete_thread(change: Change, caller: Caller, ask: DeleteThread) -> Deleted:
     """Delete a thread and all its messages for good. Archive it instead if it may be wanted again."""
     if not ask.confirm:
         raise Refused("confirm must be true: deleting a thread cannot be undone.")
+    threads.lock(change, threads.must_exist(change, ask.thread_id).document_id)
     stored = threads.must_exist(change, ask.thread_id)
     threads.remove(change, stored)
     change.tell(thread_deleted(stored.thread))

@@ -79,9 +79,7 @@ def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
             {agent.id, agent.slug, agent.name, agent.shown_name} if agent else set()
         )
         found = [message for message in found if message.is_for(names)]
-    return Waited(
-        visibility.all_seen_by(caller, found), thread.thread.current_seq, not found, new_reply_token()
-    )
+    return Waited(visibility.all_seen_by(caller, found), thread.thread.current_seq, not found, new_reply_token(caller.acting_agent))
 
 
 def _begin(change: Change, caller: Caller, ask: WaitForMessages) -> Agent | None:

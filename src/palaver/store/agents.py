@@ -8,11 +8,11 @@ import re
 import secrets
 from datetime import datetime
 from typing import Any
-from uuid import uuid4
 
 import orjson
 
 from palaver.errors import NotFound, Unauthorized
+from palaver.model.ids import new_id
 from palaver.model.people import Agent
 from palaver.model.times import instant, maybe_instant, micros, now
 from palaver.store.database import Change, Reader, Row
@@ -57,7 +57,7 @@ def register(
     is_online: bool = True,
 ) -> tuple[Agent, str]:
     """A new agent and its secret. A name that is taken gets a number: 'Cursor (GPT-4) 2'."""
-    agent_id, secret = str(uuid4()), secrets.token_urlsafe(32)
+    agent_id, secret = new_id(), secrets.token_urlsafe(32)
     slug = slug or slug_of(display_name or name)
     number = 1
     while not change.run(
@@ -90,9 +90,10 @@ def find(read: Reader, agent_id: str) -> Agent | None:
 
 
 def named(read: Reader, name: str) -> Agent | None:
-    """By id, slug, name or display name, with or without a leading @."""
-    row = read.one("agent_by_any_name", name=name.removeprefix("@"))
-    return _agent(row) if row else None
+    """By id, slug, name or display name, with or without a leading @; the id wins over a slug, a slug over a name."""
+    name = name.removeprefix("@")
+    called = [_agent(row) for row in read.all("agents_called", name=name)]
+    return min(called, key=lambda a: (name != a.id, name != a.slug, name != a.name, a.registered_at), default=None)
 
 
 def must_exist(read: Reader, agent_id: str) -> Agent:

@@ -117,8 +117,13 @@ class Pending:
     def add(self, other: Pending) -> None:
         self.events += other.events
         for passage_id, row in other.index.items():
-            self.index[passage_id] = row
-        self.fresh |= other.fresh
+            self.put(passage_id, row, is_new=passage_id in other.fresh)
+
+    def put(self, passage_id: int, row: IndexRow | None, *, is_new: bool) -> None:
+        # SQLite gives a new passage the id of one just deleted: then a row of the old one may still be in the index.
+        if is_new and passage_id not in self.index:
+            self.fresh.add(passage_id)
+        self.index[passage_id] = row
 
 
 class Change(Reader):
@@ -136,12 +141,10 @@ class Change(Reader):
         self.pending.events.append(event)
 
     def index(self, passage_id: int, row: IndexRow, *, is_new: bool) -> None:
-        self.pending.index[passage_id] = row
-        if is_new:
-            self.pending.fresh.add(passage_id)
+        self.pending.put(passage_id, row, is_new=is_new)
 
     def unindex(self, passage_id: int) -> None:
-        self.pending.index[passage_id] = None
+        self.pending.put(passage_id, None, is_new=False)
 
 
 def flush(connection: Connection, pending: Pending) -> list[Event]:
@@ -184,5 +187,8 @@ class Engine(Protocol):
 
     async def watch(self, woken: Callable[[], None]) -> None:
         """Run until cancelled, calling `woken` whenever another process may have committed."""
+
+    def check(self) -> list[str]:
+        """Read everything and say what is wrong with it; nothing is changed."""
 
     def close(self) -> None: ...

@@ -38,7 +38,7 @@ def forget_content(change: Change, thread_id: str, message_id: str | None = None
     if message_id is None:
         rows = change.all("events_of_thread", thread_id=thread_id)
     else:
-        rows = change.all("events_of_message", thread_id=thread_id, message_id=message_id)
+        rows = change.all("events_of_message", message_id=message_id)
     for row in rows:
         payload = orjson.loads(row["payload"])
         scrubbed = payload | {"content": "", "metadata": None, "deleted": True}

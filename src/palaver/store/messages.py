@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import uuid4
 
 import orjson
 
 from palaver.errors import NotFound
+from palaver.model.ids import new_id
 from palaver.model.talk import Edit, Message, Priority, Role
 from palaver.model.times import instant, micros, now
 from palaver.store import documents, events, reactions
 from palaver.store.database import Change, Reader, Row
-from palaver.store.threads import FAR_FUTURE
+from palaver.store.threads import FAR_FUTURE, lock
 from palaver.store.threads import Stored as StoredThread
 
 
@@ -90,6 +90,12 @@ def must_exist(read: Reader, message_id: str) -> Stored:
     return stored
 
 
+def must_hold(change: Change, message_id: str) -> Stored:
+    """The message, which nobody else changes or deletes until the commit."""
+    lock(change, must_exist(change, message_id).document_id)
+    return must_exist(change, message_id)
+
+
 def with_reactions(read: Reader, stored: list[Stored]) -> list[Message]:
     """The messages with their reactions, fetched by one query however many there are. All of one thread."""
     if not stored:
@@ -97,7 +103,9 @@ def with_reactions(read: Reader, stored: list[Stored]) -> list[Message]:
     seqs = [s.message.seq for s in stored]
     found = reactions.between(read, stored[0].document_id, min(seqs), max(seqs))
     return [
-        replace(s.message, reactions=reactions.of(rows, s.message.id)) if (rows := found.get(s.passage_id)) else s.message
+        replace(s.message, reactions=reactions.of(rows, s.message.id))
+        if (rows := found.get(s.passage_id))
+        else s.message
         for s in stored
     ]
 
@@ -136,7 +144,7 @@ def by_key(read: Reader, thread: StoredThread, author: str, key: str) -> Stored 
 
 
 def add(change: Change, thread: StoredThread, draft: Draft, seq: int, key: str | None) -> Message:
-    message_id, at = str(uuid4()), now()
+    message_id, at = new_id(), now()
     message = Message(
         id=message_id,
         message_id=message_id,

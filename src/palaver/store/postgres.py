@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import psycopg
@@ -66,8 +67,11 @@ class PostgresDialect:
         return self._statements[name]
 
     def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int, offset: int) -> Finding:
+        if isinstance(query, Nothing):
+            return Finding([], has_more=False, capped=False)
         kind = "title" if narrow.titles else "body"
-        params = {"match": match_expression(query, (f"{narrow.source}{kind}", *narrow.scopes))}
+        scopes = (f"{narrow.source}{kind}", *narrow.scopes)
+        params = {"match": match_expression(query, scopes), "wanted": _print(query)}
         page = {"cap": RANKED_AT_MOST, "limit": limit + 1, "offset": offset}
         rows = connection.fetch(self.sql("find_ranked"), params | page)
         capped = False
@@ -118,7 +122,7 @@ def _print(query: Query) -> str:
                 lexemes[-1] += ":*"
             return "(" + " <-> ".join(lexemes) + ")"
         case Near(phrases, distance):
-            return _near([_print(p) for p in phrases], min(distance, 100))
+            return _near(list(dict.fromkeys(map(_print, phrases))), min(distance, 100))
         case AllOf(parts):
             return "(" + " & ".join(_print(p) for p in parts) + ")"
         case AnyOf(parts):
@@ -134,7 +138,7 @@ def _near(phrases: list[str], distance: int) -> str:
     if len(phrases) == 1:
         return phrases[0]
     pairs = []
-    for one, other in zip(phrases, phrases[1:], strict=False):
+    for one, other in pairwise(phrases):
         ways = [f"{a} <{k}> {b}" for k in range(1, distance + 2) for a, b in ((one, other), (other, one))]
         pairs.append("(" + " | ".join(ways) + ")")
     return "(" + " & ".join(pairs) + ")"
@@ -201,6 +205,7 @@ class PostgresEngine:
             return self._again_when_dropped(lambda raw: self._look_once(raw, work, timeout))
 
     def _look_once(self, raw: RawConnection, work: Callable[[Reader], T], timeout: float) -> T:
+        raw.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # one look, however many statements it makes
         raw.execute("SELECT set_config('statement_timeout', %s, true)", (str(int(timeout * 1000)),))
         return work(Reader(PostgresConnection(raw, self._dialect), self._settings))
 
@@ -216,6 +221,7 @@ class PostgresEngine:
             return self._again_when_dropped(lambda raw: self._commit_once(raw, work))
 
     def _commit_once(self, raw: RawConnection, work: Callable[[Change], T]) -> tuple[T, list[Event]]:
+        raw.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # after waiting for a lock, see what the other did
         connection = PostgresConnection(raw, self._dialect)
         change = Change(connection, self._settings)
         result = work(change)
@@ -257,6 +263,15 @@ class PostgresEngine:
                         woken()
             await asyncio.sleep(0.5)
 
+    def check(self) -> list[str]:
+        """Pages are the server's business; what can go wrong here is an index that was never finished."""
+        with said_plainly(), self._pool.connection() as raw:
+            rows = raw.execute(
+                "SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+                "WHERE NOT i.indisvalid AND c.relnamespace = current_schema()::regnamespace"
+            ).fetchall()
+        return [f"the index {row['name']} is not valid; REINDEX it" for row in rows]
+
     def close(self) -> None:
         self._threads.shutdown(wait=True)
         self._pool.close()
@@ -273,9 +288,7 @@ def migrate(url: str, schema: str, kind: str) -> None:
         row = raw.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
         have = row[0] if row else 0
         if have > steps[-1][0]:
-            raise Unavailable(
-                f"This data was written by a newer palaver (schema {have}, this one knows {steps[-1][0]}). Upgrade palaver."
-            )
+            raise Unavailable(f"This data was written by a newer palaver (schema {have}). Upgrade palaver.")
         for number, sql in steps:
             if number > have:
                 raw.execute(sql.encode())

@@ -1,6 +1,6 @@
 """Named SQL: each statement stands in a file under its name, and is looked up by it.
 
-`sql/*.sql` is shared by both engines; a statement of the same name in `sql/<dialect>/queries.sql` takes its place there.
+`sql/*.sql` is shared by both engines; `sql/<dialect>/queries.sql` adds what each says in its own way.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
-
+from palaver.model.ids import new_id
 from palaver.model.talk import Reaction
 from palaver.model.times import instant, micros, now
 from palaver.store.database import Change, Reader, Row
@@ -15,7 +14,7 @@ def add(
     """The reaction, and whether it is new. Doing it twice is the same as doing it once."""
     is_new = change.run(
         "insert_reaction",
-        id=str(uuid4()),
+        id=new_id(),
         passage_id=passage_id,
         agent_id=agent_id,
         agent_name=agent_name,

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,6 +49,7 @@ READERS = 4
 RANKED_AT_MOST = 5_000
 SHARED_BY_AT_MOST = 256
 BUSY_SECONDS = 5.0
+GATHER_SECONDS = 0.001
 POLL_SECONDS = 0.02
 
 
@@ -236,7 +237,8 @@ class SqliteEngine:
         with said_plainly():
             connection = self._reader()
             with look.through(connection.raw), connection.raw:
-                return work(Reader(connection, self._settings))
+                result = work(Reader(connection, self._settings))
+        return result
 
     def _reader(self) -> SqliteConnection:
         if not hasattr(self._local, "connection"):
@@ -254,22 +256,32 @@ class SqliteEngine:
         return await asyncio.shield(job.done)
 
     def _write_for_ever(self) -> None:
+        company = 1
         while (job := self._jobs.get()) is not None:
-            jobs, stop = [job], False
-            while len(jobs) < SHARED_BY_AT_MOST:
-                try:
-                    following = self._jobs.get_nowait()
-                except queue.Empty:
-                    break
-                if following is None:
-                    stop = True
-                    break
-                jobs.append(following)
-            self._commit_together(jobs)
-            self._answer(jobs)
-            if stop:
+            jobs = [job, *self._others(company)]
+            is_last = jobs[-1] is None
+            shared = [job for job in jobs if job is not None]
+            self._commit_together(shared)
+            self._answer(shared)
+            company = len(shared)
+            if is_last:
                 break
         self._writer.raw.close()
+
+    def _others(self, company: int) -> Iterator[_Job | None]:
+        """Who else is waiting to write. Where several wrote last time they are given a moment to come again."""
+        until = time.monotonic() + GATHER_SECONDS
+        for present in range(1, SHARED_BY_AT_MOST):
+            try:
+                if present < company and (left := until - time.monotonic()) > 0:
+                    job = self._jobs.get(timeout=left)
+                else:
+                    job = self._jobs.get_nowait()
+            except queue.Empty:
+                return
+            yield job
+            if job is None:
+                return
 
     def _commit_together(self, jobs: list[_Job]) -> None:
         try:
@@ -284,7 +296,8 @@ class SqliteEngine:
                 job.problem = job.problem or problem
         else:
             if events:
-                jobs[0].loop.call_soon_threadsafe(self._told, events)
+                with suppress(RuntimeError):  # the loop is gone, and with it whoever listened
+                    jobs[0].loop.call_soon_threadsafe(self._told, events)
 
     def _transaction(self, jobs: list[_Job]) -> list[Event]:
         raw, pending = self._writer.raw, Pending()
@@ -317,10 +330,8 @@ class SqliteEngine:
             for job in jobs:
                 job.finish()
 
-        try:
+        with suppress(RuntimeError):  # the loop is gone, and with it whoever was waiting
             jobs[0].loop.call_soon_threadsafe(finish)
-        except RuntimeError:
-            pass  # the loop is gone, and with it whoever was waiting
 
     # Watching for other processes
 
@@ -336,6 +347,20 @@ class SqliteEngine:
                 await asyncio.sleep(POLL_SECONDS)
         finally:
             look.raw.close()
+
+    # Looking after it
+
+    def check(self) -> list[str]:
+        """SQLite's own check of every page, table and index; it looks into the search index too."""
+        with said_plainly():
+            look = SqliteConnection(self.path, self._dialect, read_only=True)
+            try:
+                found = [str(row[0]) for row in look.raw.execute("PRAGMA integrity_check(20)")]
+                orphans = look.raw.execute("PRAGMA foreign_key_check")
+                found += [f"a row of {row[0]} belongs to nothing" for row in orphans]
+            finally:
+                look.raw.close()
+        return [problem for problem in found if problem != "ok"]
 
     def close(self) -> None:
         self._jobs.put(None)
@@ -372,8 +397,13 @@ class _Look:
 
 def _create_private(path: Path) -> None:
     """Nobody else on the machine may read what is said here; SQLite gives its side files the same rights."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as problem:
+        raise Unavailable(
+            f"The data directory cannot be written to ({problem.strerror}). Check PALAVER_HOME and its permissions."
+        ) from None
 
 
 def migrate(connection: SqliteConnection, schema: str) -> None:
@@ -386,9 +416,7 @@ def migrate(connection: SqliteConnection, schema: str) -> None:
     try:
         have = raw.pragma("user_version")
         if have > steps[-1][0]:
-            raise Unavailable(
-                f"This data was written by a newer palaver (schema {have}, this one knows {steps[-1][0]}). Upgrade palaver."
-            )
+            raise Unavailable(f"This data was written by a newer palaver (schema {have}). Upgrade palaver.")
         for number, sql in steps:
             if number > have:
                 connection.script(sql)

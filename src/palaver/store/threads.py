@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from uuid import uuid4
 
 import orjson
 
 from palaver.errors import Conflict, NotFound
+from palaver.model.ids import new_id
 from palaver.model.talk import Status, Thread
 from palaver.model.times import instant, micros, now
 from palaver.store import documents, events
@@ -38,7 +38,7 @@ def _stored(row: Row) -> Stored:
         summary=data.get("summary"),
         metadata=data.get("metadata"),
         created_at=instant(row["created_at"]),
-        updated_at=instant(row["modified_at"]),
+        updated_at=instant(max(row["modified_at"], row["last_post_at"])),
         current_seq=row["last_seq"],
         message_count=row["message_count"],
     )
@@ -74,7 +74,7 @@ def open_or_create(
     if existing := by_topic(change, topic):
         return existing, False
     data = {"system_prompt": system_prompt, "template_id": template_id, "metadata": metadata}
-    thread_id = str(uuid4())
+    thread_id = new_id()
     document_id = documents.add_document(
         change, source="bus", native_id=thread_id, title=topic, created_at=now(), data=data
     )
@@ -145,10 +145,30 @@ def update(
     return must_exist(change, thread.id).thread
 
 
+def next_seq(change: Change, stored: Stored) -> int:
+    """The number of the next message. Until the commit nobody else gets one in this thread."""
+    row = change.one("next_seq", document_id=stored.document_id, at=micros(now()))
+    if row is None:  # deleted while we waited for our turn
+        raise NotFound("thread", stored.thread.id, "List threads to see which exist.")
+    must_take_messages(row["status"])
+    seq: int = row["last_seq"]
+    return seq
+
+
+def must_take_messages(status: Status) -> None:
+    if status in ("closed", "archived"):
+        raise Conflict(f"The thread is {status} and takes no messages. Reopen it with thread_update.")
+
+
+def lock(change: Change, document_id: int) -> int:
+    """Keep others out of the thread until the commit; returns the last seq so far. Look again at what you hold: it
+    may have gone while you waited."""
+    row = change.one("lock_thread", document_id=document_id)
+    return row["last_seq"] if row else 0
+
+
 def touch(change: Change, document_id: int, topic: str, data: dict[str, Any], at: datetime) -> None:
-    change.run(
-        "update_document", id=document_id, title=topic, modified_at=micros(at), data=documents.encode_data(data)
-    )
+    change.run("update_document", id=document_id, title=topic, modified_at=micros(at), data=documents.encode_data(data))
 
 
 def remove(change: Change, stored: Stored) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +41,10 @@ class Workspace:
         """Everybody who listens is let go: the house is about to close."""
         self._feed.close()
 
+    async def check(self) -> list[str]:
+        """What is wrong with the data, as far as the engine can tell; an empty list is good news."""
+        return await asyncio.to_thread(self._engine.check)
+
     def close(self) -> None:
         self._engine.close()
 
@@ -47,7 +52,7 @@ class Workspace:
 def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise Refused(
-            f"'{name}' cannot be a workspace's name: use 1 to 40 of a-z, 0-9, '-' and '_', beginning with a letter or digit."
+            f"'{name}' cannot be a workspace's name: use up to 40 of a-z, 0-9, '-' and '_', first a letter or digit."
         )
     return name
 
@@ -58,7 +63,7 @@ def open_engine(settings: Settings, name: str, kind: str = "workspace") -> Engin
     if url.startswith(("postgresql://", "postgres://")):
         from palaver.store.postgres import PostgresEngine
 
-        return PostgresEngine(url, f"{kind}_{name.replace('-', '__')}" if kind == "workspace" else "palaver", settings, kind)
+        return PostgresEngine(url, f"{kind}_{name}" if kind == "workspace" else "palaver", settings, kind)
     if url and not url.startswith("sqlite:///"):
         raise Refused("PALAVER_DATABASE_URL must begin with sqlite:/// or postgresql://.")
     from palaver.store.sqlite import SqliteEngine
@@ -69,6 +74,7 @@ def open_engine(settings: Settings, name: str, kind: str = "workspace") -> Engin
 def _file(settings: Settings, name: str, kind: str) -> Path:
     place = Path(settings.database_url.removeprefix("sqlite:///")) if settings.database_url else settings.data
     if place.suffix == ".db":  # a file: it is the default workspace's, the others stand beside it
-        own = {"default": place.name, "house": f"{place.stem}-house.db"}
-        return place.parent / own.get(name, f"{place.stem}-{name}.db")
+        if kind == "house":
+            return place.with_suffix(".house.db")  # no workspace can have this name
+        return place if name == "default" else place.parent / f"{place.stem}-{name}.db"
     return place / "house.db" if kind == "house" else place / "workspaces" / f"{name}.db"

@@ -20,10 +20,28 @@ _PATTERNS = {
 }
 _ANY = re.compile("|".join(f"(?P<p{n}>{pattern})" for n, pattern in enumerate(_PATTERNS.values())))
 _NAMES = list(_PATTERNS)
+# Each secret holds one of these. Looking for them first is quicker than the patterns by far, and mostly enough.
+_SIGNS = [
+    "AKIA",
+    "ASIA",
+    "gh",
+    "github_pat_",
+    "glpat-",
+    "PRIVATE",
+    "sk-",
+    "xox",
+    "AIza",
+    "k_live_",
+    "eyJ",
+    "AccountKey=",
+    "plv_",
+]
 
 
 def secret_in(text: str) -> str | None:
     """What kind of secret the text holds, if any."""
+    if not any(sign in text for sign in _SIGNS):
+        return None
     found = _ANY.search(text)
     if found is None or found.lastgroup is None:
         return None

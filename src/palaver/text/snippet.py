@@ -6,11 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 from html import escape as html_escape
+from itertools import islice
 from typing import NamedTuple
 from unicodedata import category
 
-from palaver.text.fold import Token, stem, stretches, tokens, words
+from palaver.text.fold import LONGEST, stem, stretches, tokens, words
 from palaver.text.query import Phrase, Query, wanted_phrases
 
 CUT = "…"
@@ -36,9 +38,9 @@ def as_html(marked: str) -> str:
 def excerpt(text: str, query: Query, *, length: int = 20, stemmed: bool = False) -> str:
     """Up to `length` words around the matches, each match between BEGIN and END."""
     view = _best_view(text, wanted_phrases(query), max(length, 1), stemmed)
-    shown = view.reading.tokens(view.first, view.last)
-    start = shown[0].start if view.first > 0 else 0
-    end = shown[-1].end if view.last < len(view.reading.words) or view.reading.is_partial else len(text)
+    shown = view.reading.places(view.first, view.last)
+    start = shown[0][0] if view.first > 0 else 0
+    end = shown[-1][1] if view.last < len(view.reading.words) or view.reading.is_partial else len(text)
     marks = list(_marks(view, shown))
     if end - start > LONGEST_EXCERPT:
         start, end = _around(marks[0] if marks else (start, start), text, start, end)
@@ -51,8 +53,8 @@ def passage_snippet(text: str, query: Query, *, length: int = 300, stemmed: bool
     view = _best_view(text, wanted_phrases(query), max(length // 8, 1), stemmed)
     start = end = 0
     if view.best:
-        shown = view.reading.tokens(view.best[0].first, max(match.last for match in view.best))
-        start, end = shown[0].start, shown[-1].end
+        shown = view.reading.places(view.best[0].first, max(match.last for match in view.best))
+        start, end = shown[0][0], shown[-1][1]
     # White space shrinks, so take more than can be shown, but not the whole text.
     left, right = max(0, start - 4 * length), min(len(text), start + 4 * length)
     before, after = _on_one_line(text[left:start]), _on_one_line(text[start:right])
@@ -69,6 +71,11 @@ def passage_snippet(text: str, query: Query, *, length: int = 300, stemmed: bool
         stop = _word_end(line, stop - len(CUT), anchor + focus)
     snippet = CUT * is_cut_before + line[begin:stop].strip() + CUT * is_cut_after
     return snippet[:length]
+
+
+_ASCII_WORD = re.compile(f"[A-Za-z0-9]{{1,{LONGEST}}}")
+_Place = tuple[int, int]
+"""Where a word begins in the text, and where it ends."""
 
 
 class _Match(NamedTuple):
@@ -89,16 +96,33 @@ class _Reading:
     counted: list[int]  # how many words come before each piece
     is_partial: bool
 
-    def tokens(self, first: int, last: int) -> list[Token]:
-        """The tokens of some of the words; the others are never given places, which takes longer than finding them."""
-        found: list[Token] = []
+    def places(self, first: int, last: int) -> list[_Place]:
+        """Where some of the words stand; the others are never given places, which takes longer than finding them."""
+        found: list[_Place] = []
         piece = begin = max(0, bisect_right(self.counted, first) - 1)
         while piece < len(self.pieces) and self.counted[piece] < last:
-            offset = self.offsets[piece]
-            found += [Token(word, start + offset, end + offset) for word, start, end in tokens(self.pieces[piece])]
+            until = self.counted[piece + 1] if piece + 1 < len(self.pieces) else len(self.words)
+            found += _places(self.pieces[piece], self.offsets[piece], min(until, last) - self.counted[piece])
             piece += 1
         skipped = self.counted[begin] if self.counted else 0
         return found[first - skipped : last - skipped]
+
+
+def _places(text: str, offset: int, count: int) -> list[_Place]:
+    """Where the first words of a piece of text stand."""
+    if not text.isascii():
+        return [(start + offset, end + offset) for _, start, end in tokens(text)]
+    spans = [found.span() for found in islice(_ASCII_WORD.finditer(text), count)]
+    return [(start + offset, end + offset) for start, end in spans] if offset else spans
+
+
+@lru_cache(maxsize=256)
+def _beginnings(phrases: tuple[Phrase, ...]) -> dict[str, list[int]]:
+    """Which phrases, by their numbers, a word may begin. Asked anew for every text that is shown."""
+    begun_by: defaultdict[str, list[int]] = defaultdict(list)
+    for number, phrase in enumerate(phrases):
+        begun_by[phrase.words[0]].append(number)
+    return dict(begun_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +153,8 @@ def _best_view(text: str, phrases: Sequence[Phrase], length: int, stemmed: bool)
 
 
 def _read(text: str, limit: int) -> _Reading:
+    if len(text) <= 1_000:
+        return _Reading(words(text), [text], [0], [0], is_partial=False)
     found: list[str] = []
     pieces: list[str] = []
     offsets: list[int] = []
@@ -145,6 +171,8 @@ def _read(text: str, limit: int) -> _Reading:
 
 def _matches(found: Sequence[str], phrases: Sequence[Phrase], length: int, stemmed: bool) -> list[_Match]:
     """Every place where a phrase stands, in order; of a phrase longer than `length` the beginning is enough."""
+    if not stemmed and not any(phrase.prefix for phrase in phrases):
+        return _exact_matches(found, phrases, length)
     forms = [phrase_forms[:length] for phrase_forms in _forms(set(found), phrases, stemmed)]
     begun_by: defaultdict[str, list[int]] = defaultdict(list)
     for phrase, (beginnings, *_) in enumerate(forms):
@@ -157,6 +185,20 @@ def _matches(found: Sequence[str], phrases: Sequence[Phrase], length: int, stemm
                 last = place + len(forms[phrase])
                 if last - place == 1 or _follows(found, place, forms[phrase]):
                     matches.append(_Match(place, last, phrase))
+    return matches
+
+
+def _exact_matches(found: Sequence[str], phrases: Sequence[Phrase], length: int) -> list[_Match]:
+    """The same, in the common case that words are to be found as they are."""
+    begun_by = _beginnings(tuple(phrases))
+    matches = []
+    for place, word in enumerate(found):
+        if word in begun_by:
+            for number in begun_by[word]:
+                wanted = phrases[number].words[:length]
+                last = place + len(wanted)
+                if len(wanted) == 1 or tuple(found[place:last]) == wanted:
+                    matches.append(_Match(place, last, number))
     return matches
 
 
@@ -182,6 +224,8 @@ def _follows(found: Sequence[str], place: int, forms: Sequence[AbstractSet[str]]
 
 def _densest(matches: Sequence[_Match], length: int) -> Sequence[_Match]:
     """The matches that fit into `length` words and are of most different phrases; the earliest such."""
+    if len(matches) <= 1:
+        return matches
     by_end = sorted(matches, key=lambda match: match.last)
     inside: Counter[int] = Counter()
     entered = left = most = start = 0
@@ -201,12 +245,12 @@ def _densest(matches: Sequence[_Match], length: int) -> Sequence[_Match]:
     return [match for match in matches if match.first >= start and match.last <= start + length]
 
 
-def _marks(view: _View, shown: Sequence[Token]) -> Iterator[tuple[int, int]]:
+def _marks(view: _View, shown: Sequence[_Place]) -> Iterator[tuple[int, int]]:
     """The places of the matches in the text, where those that overlap are one."""
     held: tuple[int, int] | None = None
     for match in view.matches:
-        start = shown[max(match.first - view.first, 0)].start
-        end = shown[min(match.last, view.last) - view.first - 1].end
+        start = shown[max(match.first - view.first, 0)][0]
+        end = shown[min(match.last, view.last) - view.first - 1][1]
         if held and start < held[1]:
             held = held[0], max(held[1], end)
         else:
@@ -225,8 +269,10 @@ def _around(mark: tuple[int, int], text: str, start: int, end: int) -> tuple[int
 
 
 def _marked(text: str, start: int, end: int, marks: Iterable[tuple[int, int]]) -> str:
+    has_own = BEGIN in text or END in text
+
     def piece(begin: int, stop: int) -> str:
-        return text[begin:stop].translate(_OWN_MARKS)
+        return text[begin:stop].translate(_OWN_MARKS) if has_own else text[begin:stop]
 
     parts = [CUT * (start > 0)]
     done = start

@@ -8,11 +8,8 @@ ON CONFLICT DO NOTHING;
 -- name: agent
 SELECT * FROM agents WHERE id = :id;
 
--- name: agent_by_any_name  the id wins over a slug, a slug over a name
-SELECT * FROM agents
-WHERE id = :name OR slug = :name OR name = :name OR display_name = :name
-ORDER BY CASE WHEN id = :name THEN 0 WHEN slug = :name THEN 1 WHEN name = :name THEN 2 ELSE 3 END, registered_at
-LIMIT 1;
+-- name: agents_called  by id, slug, name or display name
+SELECT * FROM agents WHERE id = :name OR slug = :name OR name = :name OR display_name = :name;
 
 -- name: agents
 SELECT * FROM agents ORDER BY registered_at, id;

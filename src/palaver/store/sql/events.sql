@@ -22,7 +22,7 @@ SELECT min(id) AS id FROM events;
 DELETE FROM events WHERE id < :id;
 
 -- name: events_of_message
-SELECT id, payload FROM events WHERE thread_id = :thread_id AND message_id = :message_id;
+SELECT id, payload FROM events WHERE message_id = :message_id;
 
 -- name: events_of_thread
 SELECT id, payload FROM events WHERE thread_id = :thread_id AND message_id IS NOT NULL;

@@ -8,19 +8,19 @@ INSERT INTO threads (document_id, topic, status) VALUES (:document_id, :topic, :
 ON CONFLICT (topic) DO NOTHING;
 
 -- name: thread
-SELECT d.id AS document_id, d.native_id AS id, t.topic, t.status, t.last_seq, t.message_count,
+SELECT d.id AS document_id, d.native_id AS id, t.topic, t.status, t.last_seq, t.message_count, t.last_post_at,
        d.created_at, d.modified_at, d.data
 FROM documents d JOIN threads t ON t.document_id = d.id
 WHERE d.source = 'bus' AND d.native_id = :id;
 
 -- name: thread_by_topic
-SELECT d.id AS document_id, d.native_id AS id, t.topic, t.status, t.last_seq, t.message_count,
+SELECT d.id AS document_id, d.native_id AS id, t.topic, t.status, t.last_seq, t.message_count, t.last_post_at,
        d.created_at, d.modified_at, d.data
 FROM threads t JOIN documents d ON d.id = t.document_id
 WHERE t.topic = :topic;
 
 -- name: threads  newest first; the cursor is the last one shown
-SELECT d.id AS document_id, d.native_id AS id, t.topic, t.status, t.last_seq, t.message_count,
+SELECT d.id AS document_id, d.native_id AS id, t.topic, t.status, t.last_seq, t.message_count, t.last_post_at,
        d.created_at, d.modified_at, d.data
 FROM documents d JOIN threads t ON t.document_id = d.id
 WHERE d.source = 'bus'
@@ -36,7 +36,7 @@ WHERE (CAST(:status AS text) IS NULL OR t.status = :status)
   AND (CAST(:status AS text) IS NOT NULL OR :include_archived = 1 OR t.status <> 'archived');
 
 -- name: next_seq  the row stays locked until the commit: numbers have no gaps and no twins
-UPDATE threads SET last_seq = last_seq + 1, message_count = message_count + 1
+UPDATE threads SET last_seq = last_seq + 1, message_count = message_count + 1, last_post_at = :at
 WHERE document_id = :document_id
 RETURNING last_seq, status;
 

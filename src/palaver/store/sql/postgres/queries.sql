@@ -9,15 +9,16 @@ INSERT INTO passage_index (passage_id, words) VALUES (:id, CAST(:words AS tsvect
 -- name: unindex_passage
 DELETE FROM passage_index WHERE passage_id = :id;
 
--- name: find_ranked  the query is bound in a CTE, or the generic plan of a prepared statement would be slower
+-- name: find_ranked  the query is bound in a CTE, or the generic plan of a prepared statement would be slower;
+-- ranked by the words alone: a scope has no place in the text, and with it every score would be 0
 WITH asked AS MATERIALIZED (
-    SELECT CAST(:match AS tsquery) AS q
+    SELECT CAST(:match AS tsquery) AS q, CAST(:wanted AS tsquery) AS wanted
 ), matched AS MATERIALIZED (
     SELECT passage_id FROM passage_index, asked WHERE words @@ q
 ), newest AS MATERIALIZED (
     SELECT passage_id FROM matched ORDER BY passage_id DESC LIMIT :cap
 ), ranked AS (
-    SELECT passage_id AS id, ts_rank_cd(CAST('{0, 0, 0.5, 1}' AS real[]), words, q, 1) AS score
+    SELECT passage_id AS id, ts_rank_cd(CAST('{0, 0, 0.5, 1}' AS real[]), words, wanted, 1) AS score
     FROM newest JOIN passage_index USING (passage_id), asked
 )
 SELECT id, score FROM ranked ORDER BY score DESC, id DESC LIMIT :limit OFFSET :offset;

@@ -43,7 +43,8 @@ CREATE TABLE threads (
     topic text NOT NULL UNIQUE,
     status text NOT NULL,
     last_seq bigint NOT NULL DEFAULT 0,
-    message_count bigint NOT NULL DEFAULT 0
+    message_count bigint NOT NULL DEFAULT 0,
+    last_post_at bigint NOT NULL DEFAULT 0
 );
 
 -- A retried post finds its first message here.
@@ -112,7 +113,7 @@ CREATE TABLE events (
     message_id text,
     payload text NOT NULL
 );
-CREATE INDEX events_thread ON events (thread_id, message_id);
+CREATE INDEX events_message ON events (message_id) WHERE message_id IS NOT NULL;
 
 CREATE TABLE counters (name text PRIMARY KEY, value bigint NOT NULL);
 INSERT INTO counters (name, value) VALUES ('events', 0);

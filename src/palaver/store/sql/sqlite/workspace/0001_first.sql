@@ -41,7 +41,8 @@ CREATE TABLE threads (
     topic TEXT NOT NULL UNIQUE,
     status TEXT NOT NULL,
     last_seq INTEGER NOT NULL DEFAULT 0,
-    message_count INTEGER NOT NULL DEFAULT 0
+    message_count INTEGER NOT NULL DEFAULT 0,
+    last_post_at INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- A retried post finds its first message here.
@@ -110,7 +111,7 @@ CREATE TABLE events (
     message_id TEXT,
     payload TEXT NOT NULL
 ) STRICT;
-CREATE INDEX events_thread ON events (thread_id, message_id);
+CREATE INDEX events_message ON events (message_id) WHERE message_id IS NOT NULL;
 
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 INSERT INTO counters (name, value) VALUES ('events', 0);

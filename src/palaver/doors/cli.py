@@ -1,0 +1,231 @@
+"""The command line: every operation as a command, and the commands that look after the house.
+
+Help must come at once, so this file imports click and nothing else of weight. The table below says what there is; the
+commands themselves are made from the operations when one of them is called. A test holds the table to the operations.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import click
+
+from palaver import __version__
+from palaver.doors import cli_where
+from palaver.errors import PalaverError
+
+OPERATIONS = {
+    "status": "How much there is, and who is here.",
+    "thread create": "Open a thread for a topic, or get the existing one: the same topic always gives the same thread.",
+    "thread list": "List threads, newest first, a page at a time.",
+    "thread show": "Get one thread: its topic, status, rules and how far it has come.",
+    "thread update": "Change a thread's topic, status, rules, summary or metadata; what is left out stays as it is.",
+    "thread close": "Close a thread: it stays readable and searchable, but takes no more messages.",
+    "thread archive": "Archive a thread: it leaves the list but stays searchable.",
+    "thread unarchive": "Bring an archived thread back into the list.",
+    "thread delete": "Delete a thread and all its messages for good.",
+    "thread export": "A thread as a Markdown transcript.",
+    "post": "Post a message to a thread.",
+    "thread read": "Read a thread: messages in order, with their reactions.",
+    "message show": "Get one message by its id, with its reactions.",
+    "wait": "Wait until a message after after_seq is there, and return it at once.",
+    "message edit": "Change the text of a message you wrote.",
+    "message history": "The earlier versions of a message, oldest first.",
+    "message delete": "Delete a message you wrote, with its history and reactions.",
+    "search": "Find messages by their words, best first, with a snippet around the match.",
+    "react": "Put a label on a message.",
+    "unreact": "Take a label off a message.",
+    "reactions": "All labels on a message, oldest first.",
+    "agent create": "Register as an agent.",
+    "agents": "Everyone who is registered: who is online, what they can do, where they wait.",
+    "agent show": "One agent, by id, slug or name.",
+    "template list": "All templates a thread can begin with, built-in ones first.",
+    "template show": "One template, with its rules and default metadata.",
+    "template create": "Add a template of your own.",
+    "template delete": "Delete a template of your own.",
+}
+
+# Commands that are no operations: where they stand, and what they do.
+HOUSE = {
+    "serve": ("cli_serve:serve", "Run the server: console, REST, events and MCP on one port."),
+    "mcp": ("cli_serve:mcp", "Be an MCP server on standard input and output."),
+    "events": ("cli_events:events", "Follow what happens, one line for each event."),
+    "workspace create": ("cli_house:create_workspace", "Make a workspace: a world of its own."),
+    "workspace list": ("cli_house:list_workspaces", "The workspaces there are."),
+    "token create": ("cli_house:create_token", "Make a token for a person or an agent, and print it."),
+    "token list": ("cli_house:list_tokens", "The tokens there are; never their secrets."),
+    "token revoke": ("cli_house:revoke_token", "End a token at once."),
+    "doctor": ("cli_doctor:doctor", "Check the installation and the data, and say what to do."),
+    "config": ("cli_config:config", "Every setting: its value, where it comes from, what it is for."),
+    "completion": ("cli_config:completion", "Print the script that lets your shell complete commands."),
+}
+
+GROUPS = {
+    "thread": "Open, read, change, close and export threads.",
+    "message": "Look at a message, edit or delete it.",
+    "agent": "Register agents and look at one.",
+    "template": "What threads can begin with.",
+    "workspace": "Make and list workspaces.",
+    "token": "Make, list and revoke tokens.",
+}
+
+HELP = """A bus and a memory shared by agents and people.
+
+Commands work on the data of this machine, or through a running server when --url or PALAVER_URL names one.
+Wherever a thread is asked for, its id or its exact topic will do."""
+
+EPILOG = """\b
+Exit codes:
+  0  done                 3  not found
+  1  failed               4  not allowed
+  2  used wrongly         5  not available now
+\b
+Environment:
+  PALAVER_HOME            directory with all data
+  PALAVER_DATABASE_URL    sqlite:///DIRECTORY or postgresql://…
+  PALAVER_URL             the server to ask instead of opening the data here
+  PALAVER_TOKEN           who you are, for that server, for the data here and for 'palaver mcp'
+  NO_COLOR                no colours and no bold
+  'palaver config' shows all the others.
+\b
+Begin with:
+  palaver serve
+  palaver thread create plans
+  palaver post plans "Shall we begin?"
+  palaver search begin"""
+
+
+class Group(click.Group):
+    """Commands by their full names: this group holds those that begin with its own."""
+
+    def __init__(self, path: str, **extra: Any) -> None:
+        super().__init__(path or "palaver", params=cli_where.options(*cli_where.EVERYWHERE, hidden=bool(path)), **extra)
+        self.path = path
+
+    def summaries(self, table: dict[str, str]) -> dict[str, str]:
+        """What there is directly below, each with a line of help."""
+        found: dict[str, str] = {}
+        for full, summary in table.items():
+            if full.startswith(self.path):
+                name, _, deeper = full.removeprefix(self.path).strip().partition(" ")
+                found.setdefault(name, GROUPS.get(name, name.capitalize() + " commands.") if deeper else summary)
+        return found
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.summaries(OPERATIONS | _house()))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        full = f"{self.path}{cmd_name}"
+        if full in OPERATIONS:
+            from palaver.doors import commands
+
+            return commands.command(full)
+        if full in HOUSE:
+            module, _, name = HOUSE[full][0].partition(":")
+            command: click.Command = getattr(import_module(f"palaver.doors.{module}"), name)
+            return command
+        if cmd_name in self.list_commands(ctx):
+            return Group(full + " ", help=GROUPS.get(full), no_args_is_help=True)
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=0.5)
+            ctx.fail(f"There is no command '{self.path}{args[0]}'." + (f" Did you mean '{near[0]}'?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, table in (("Commands", OPERATIONS), ("Looking after the house", _house())):
+            if rows := list(self.summaries(table).items()):
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        names = self.summaries(OPERATIONS | _house()).items()
+        found = [CompletionItem(name, help=summary) for name, summary in names if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command and end the process with its exit code."""
+        arguments = args[0] if args else extra.get("args")
+        sys.exit(ended(lambda: self._run(sys.argv[1:] if arguments is None else list(arguments))))
+
+    def _run(self, arguments: list[str]) -> Any:
+        self._main_shell_completion({}, "palaver")
+        with self.make_context("palaver", arguments, obj=cli_where.Where()) as ctx:
+            return self.invoke(ctx)
+
+
+def _house() -> dict[str, str]:
+    return {name: summary for name, (_, summary) in HOUSE.items()}
+
+
+def ended(work: Callable[[], Any]) -> int:
+    """How it ended, as an exit code. What went wrong is one line on stderr."""
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as problem:
+        click.echo(problem.format_message(), err=True)
+        return 2
+    except click.UsageError as problem:
+        path = problem.ctx.command_path if problem.ctx else "palaver"
+        return _failed(f"{problem.format_message()} See '{path} --help'.", 2)
+    except click.ClickException as problem:
+        return _failed(problem.format_message(), 1)
+    except PalaverError as problem:
+        return _failed(problem.message, problem.exit_code)
+    except BrokenPipeError:
+        # Whoever read along has enough. Nothing may be flushed into the closed pipe when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except Exception as problem:
+        if os.environ.get("PALAVER_LOG_LEVEL") == "debug":
+            raise
+        what = f"{type(problem).__name__}: {problem}".rstrip(": ")
+        return _failed(f"unexpected {what} (PALAVER_LOG_LEVEL=debug shows where).", 1)
+
+
+def _failed(message: str, code: int) -> int:
+    click.echo("palaver: " + " ".join(message.split()), err=True)
+    return code
+
+
+def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        click.echo(f"palaver {__version__}")
+        ctx.exit()
+
+
+palaver = Group("", help=HELP, epilog=EPILOG, no_args_is_help=True)
+palaver.params.append(
+    click.Option(
+        ["--version"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_version,
+        help="Print the version.",
+    )
+)
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show an emoji is no reason to fail
+    palaver.main()

@@ -1,0 +1,136 @@
+"""Running the house: as a server on a port, or as an MCP server on standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import click
+
+from palaver import __version__
+from palaver.doors import cli_where, printing
+from palaver.settings import Settings
+
+
+class Knob(click.ParamType[Any]):
+    """A setting's own way of reading text."""
+
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name, self._read = name, read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self._read(value) if isinstance(value, str) else value
+        except ValueError as problem:
+            self.fail(f"{value!r} cannot be read: {problem}.", param, ctx)
+
+
+def settings_options(*names: str) -> Callable[[click.Command], click.Command]:
+    """An option for each of these settings; the help is the setting's own."""
+
+    def wrap(command: click.Command) -> click.Command:
+        for knob in dataclasses.fields(Settings):
+            if knob.name in names:
+                default = f" [default: {knob.default}]" if knob.default not in (None, "", ()) else ""
+                command.params.append(
+                    click.Option(
+                        ["--" + knob.name.replace("_", "-"), knob.name],
+                        type=Knob("text", knob.metadata["read"]),
+                        help=knob.metadata["help"] + default,
+                    )
+                )
+        return command
+
+    return wrap
+
+
+ONLY_STDIO = ("agent",)
+EVERY_SETTING = [knob.name for knob in dataclasses.fields(Settings) if knob.name not in cli_where.ON_THE_DATA]
+
+
+@cli_where.takes(*cli_where.ON_THE_DATA)
+@settings_options(*(name for name in EVERY_SETTING if name not in ONLY_STDIO))
+@click.command()
+@click.pass_obj
+def serve(where: cli_where.Where, /, **flags: Any) -> None:
+    """Run the server until told to stop: console, REST, events and MCP on one port.
+
+    Bound to this machine alone (the default) it is open to whoever works on it. Any other address needs tokens:
+    make one first with 'palaver token create'.
+    """
+    settings = where.settings(**flags)
+    from palaver.doors.server import serve as serve_for_ever
+
+    serve_for_ever(settings, printing.styled(banner(settings)))
+
+
+def banner(settings: Settings) -> str:
+    """Where the server is, and the lines to connect with it."""
+    url = _reachable(settings)
+    mcp = f"{url}/mcp"
+    header = {"headers": {"Authorization": "Bearer plv_…"}} if settings.needs_token else {}
+    cursor = json.dumps({"mcpServers": {"palaver": {"url": mcp} | header}}, ensure_ascii=False)
+    code = json.dumps({"name": "palaver", "type": "http", "url": mcp} | header, ensure_ascii=False)
+    claude = ' --header "Authorization: Bearer plv_…"' if settings.needs_token else ""
+    codex = " --bearer-token-env-var PALAVER_TOKEN" if settings.needs_token else ""
+    lines = [
+        f"{printing.bold(f'palaver {__version__}')} is listening.",
+        "",
+        f"  Console      {printing.bold(url + '/')}",
+        f"  API          {url}/docs",
+        f"  Events       {url}/events",
+        "",
+        "Connect an agent:",
+        f"  Claude Code  claude mcp add --transport http palaver {mcp}{claude}",
+        f"  Codex        codex mcp add palaver --url {mcp}{codex}",
+        f"  VS Code      code --add-mcp '{code}'",
+        f"  Cursor       in ~/.cursor/mcp.json: {cursor}",
+        "  stdio        palaver mcp      (e.g. claude mcp add palaver -- palaver mcp)",
+        "",
+    ]
+    if settings.needs_token:
+        lines += ["A token is needed to come in: palaver token create --agent NAME", ""]
+    return "\n".join([*lines, "Ctrl-C ends it."])
+
+
+def _reachable(settings: Settings) -> str:
+    """Bound to every address, this machine reaches it on its own."""
+    if settings.host in ("0.0.0.0", "::") and not settings.public_url:
+        return f"http://127.0.0.1:{settings.port}"
+    return settings.base_url
+
+
+@cli_where.takes(*cli_where.ON_THE_DATA)
+@settings_options("agent", "tool_names", "toolsets", "auth")
+@click.command()
+@click.pass_obj
+def mcp(where: cli_where.Where, /, **flags: Any) -> None:
+    """Be an MCP server on standard input and output, for clients that start their servers themselves.
+
+    It works on the same data as a running server, at the same time. PALAVER_TOKEN says who the client is;
+    without one, --agent or PALAVER_AGENT may.
+    """
+    # Reading standard input cannot be interrupted from inside. All that was acknowledged is on disk.
+    signal.signal(signal.SIGINT, _leave_at_once)
+    asyncio.run(_stdio(where.settings(**flags), where.token))
+
+
+def _leave_at_once(number: int, frame: FrameType | None) -> None:
+    os._exit(128 + number)
+
+
+async def _stdio(settings: Settings, token: str | None) -> None:
+    from palaver.doors.client import open_house
+    from palaver.doors.mcp import McpDoor
+    from palaver.doors.visit import admit
+
+    async with open_house(settings) as house:
+        visit = await admit(house, token, "agent")
+        house.start_sweeping()
+        await McpDoor(house, visit).stdio()

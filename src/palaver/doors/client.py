@@ -1,0 +1,242 @@
+"""Reaching the house from a terminal: straight on its data, or through a running server. Both answer alike."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote, urlsplit
+
+from palaver.doors.cli_where import Where
+from palaver.doors.visit import Visit, admit
+from palaver.errors import Forbidden, Invalid, NotFound, PalaverError, Refused, Unauthorized, Unavailable
+from palaver.house import DEFAULT, House
+from palaver.model import asking
+from palaver.model.events import encode
+from palaver.model.people import Caller
+from palaver.operations.faces import Operation
+from palaver.operations.threads import get_thread, list_threads
+from palaver.settings import LOOPBACK, Settings
+
+if TYPE_CHECKING:
+    import httpx
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 60.0
+WAITING_SECONDS = 660.0  # a wait may take ten minutes
+
+_IN_PATH = re.compile(r"{(\w+)(?::\w+)?}")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One event of the stream."""
+
+    id: int
+    type: str
+    data: dict[str, Any]
+
+
+class Reach(Protocol):
+    async def ask(self, operation: Operation, given: dict[str, Any]) -> Any:
+        """Do it, and give the answer as REST shows it: plain JSON values, or text."""
+
+    def events(self, after: int | None, thread_id: str | None) -> AsyncGenerator[Told]:
+        """What happens, from `after` or from now on, until the caller has enough."""
+
+
+@asynccontextmanager
+async def reach(where: Where) -> AsyncIterator[Reach]:
+    if where.server:
+        if where.workspace is not None:
+            raise Refused("A server takes the workspace from your token: leave --workspace out, or --url.")
+        async with _client(where.server, where.token) as client:
+            yield There(client)
+    else:
+        async with open_house(where.settings()) as house:
+            yield Here(await _visit(house, where))
+
+
+@asynccontextmanager
+async def open_house(settings: Settings) -> AsyncIterator[House]:
+    try:
+        house = House(settings)
+    except OSError as problem:
+        raise Unavailable(f"The data directory cannot be used: {problem.strerror or problem}.") from None
+    try:
+        yield house
+    finally:
+        await house.close()
+
+
+async def _visit(house: House, where: Where) -> Visit:
+    """Who can open the data may do everything with it; a token narrows that to what it stands for."""
+    if where.token and where.workspace is None:
+        return await admit(house, where.token, "human")
+    return Visit(await house.open(where.workspace or DEFAULT), Caller(kind="human", name="human"))
+
+
+async def thread_id_of(reach: Reach, given: str) -> str:
+    """The id of the thread with this id, or else with exactly this topic."""
+    try:
+        thread = await reach.ask(get_thread, {"thread_id": given})
+        return str(thread["id"])
+    except NotFound as problem:
+        found = await reach.ask(list_threads, {"topic": given})
+        for thread in found["threads"]:
+            if thread["topic"] == given.strip():
+                return str(thread["id"])
+        raise problem
+
+
+class Here:
+    """In this process, on the data itself."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+
+    async def ask(self, operation: Operation, given: dict[str, Any]) -> Any:
+        face = operation.routes[0]
+        ask = asking.read(operation.ask, given, refuse_unknown=True)
+        answer = await operation.perform(self._visit.here, self._visit.caller, ask)
+        shown = face.show(answer) if face.show else answer
+        return shown if face.media_type.startswith("text/") else json.loads(encode(shown))
+
+    async def events(self, after: int | None, thread_id: str | None) -> AsyncGenerator[Told]:
+        async with self._visit.here.feed(after, thread_id) as listener:
+            while True:
+                for event in await listener.next(timeout=None):
+                    payload = event.payload_for(self._visit.caller.is_agent)
+                    yield Told(event.id, event.type, json.loads(payload))
+
+
+class There:
+    """Through a running server."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def ask(self, operation: Operation, given: dict[str, Any]) -> Any:
+        face = operation.routes[0]
+        in_path = _IN_PATH.findall(face.path)
+        path = _IN_PATH.sub(lambda found: quote(str(given[found[1]]), safe=""), face.path)
+        names = {field: name for name, field in face.also.items()}
+        rest = {names.get(field, field): value for field, value in given.items() if field not in in_path}
+        seconds = WAITING_SECONDS if operation.kind == "wait" else ANSWER_SECONDS
+        if face.method in ("GET", "DELETE"):
+            request = self._client.build_request(face.method, path, params=rest, timeout=seconds)
+        else:
+            request = self._client.build_request(face.method, path, json=rest, timeout=seconds)
+        response = await self._send(request)
+        if face.media_type.startswith("text/"):
+            return response.text
+        return _json(response)
+
+    async def events(self, after: int | None, thread_id: str | None) -> AsyncGenerator[Told]:
+        path = f"/api/threads/{quote(thread_id, safe='')}/events" if thread_id else "/events"
+        headers = {"Last-Event-ID": str(after)} if after is not None else {}
+        request = self._client.build_request("GET", path, headers=headers, timeout=ANSWER_SECONDS)
+        response = await self._send(request, stream=True)
+        try:
+            with _said_plainly(self._client):
+                frame: dict[str, str] = {}
+                async for line in response.aiter_lines():
+                    name, _, value = line.partition(": ")
+                    if name:
+                        frame[name] = value
+                    elif "data" in frame:
+                        yield Told(int(frame["id"]), frame["event"], json.loads(frame["data"]))
+                        frame = {}
+        finally:
+            await response.aclose()
+        raise Unavailable("The server has ended the stream.")
+
+    async def _send(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
+        with _said_plainly(self._client):
+            response = await self._client.send(request, stream=stream)
+            if response.is_error:
+                await response.aread()
+        if not response.is_success:
+            raise refusal(response.status_code, _detail(response))
+        return response
+
+
+@asynccontextmanager
+async def _client(url: str, token: str | None) -> AsyncIterator[httpx.AsyncClient]:
+    import httpx
+
+    url = url if "://" in url else f"http://{url}"
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Refused(f"'{url}' is no address of a server. It looks like http://127.0.0.1:39765.")
+    headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    async with httpx.AsyncClient(
+        base_url=url.rstrip("/"),
+        headers=headers,
+        timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+        trust_env=parts.hostname not in LOOPBACK,  # no proxy stands between us and ourselves
+    ) as client:
+        yield client
+
+
+class _said_plainly:
+    """Turn what the network complains about into something a person can act on."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._url = str(client.base_url).rstrip("/")
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, _: object) -> None:
+        import httpx
+
+        if isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout):
+            raise Unavailable(f"No server answers at {self._url}. Start one with 'palaver serve'.") from None
+        if isinstance(problem, httpx.TimeoutException):
+            raise Unavailable(f"The server at {self._url} took too long to answer.") from None
+        if isinstance(problem, httpx.TransportError):
+            raise Unavailable(f"The connection to {self._url} broke off.") from None
+
+
+def _json(response: httpx.Response) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        raise Unavailable(f"What answers at {response.url.host} is not a palaver server.") from None
+
+
+def _detail(response: httpx.Response) -> str:
+    try:
+        detail = response.json()["detail"]
+        return str(detail["message"] if isinstance(detail, dict) else detail)
+    except (ValueError, KeyError, TypeError):
+        return f"The server answered with status {response.status_code}."
+
+
+class Absent(NotFound):
+    """The server says it is not there; its sentence is complete."""
+
+    def __init__(self, message: str) -> None:
+        PalaverError.__init__(self, message)
+
+
+def refusal(status: int, message: str) -> PalaverError:
+    """What a status means to us, with the exit code that belongs to it."""
+    match status:
+        case 400:
+            return Refused(message)
+        case 422:
+            return Invalid(message)
+        case 401:
+            return Unauthorized(message)
+        case 403:
+            return Forbidden(message)
+        case 404:
+            return Absent(message)
+        case 429 | 502 | 503 | 504:
+            return Unavailable(message)
+        case _:
+            return PalaverError(message)

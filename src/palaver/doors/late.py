@@ -1,0 +1,55 @@
+"""The MCP door opens a moment after the others: its library takes a second to load, and nobody else waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import AsyncIterator
+
+from starlette.routing import BaseRoute, Match, Router
+from starlette.types import Receive, Scope, Send
+
+from palaver.house import House
+
+PATHS = frozenset({"/mcp", "/mcp/ws", "/sse", "/messages", "/messages/"})
+
+
+class LateMcp(BaseRoute):
+    """A route that takes everything meant for agents, and holds it until the door is open."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._opened: asyncio.Future[Router] | None = None
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        is_mine = scope["type"] in ("http", "websocket") and scope["path"] in PATHS
+        return (Match.FULL if is_mine else Match.NONE), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self._opened is not None
+        router = await asyncio.shield(self._opened)
+        await router(scope, receive, send)
+
+    @contextlib.asynccontextmanager
+    async def opening(self) -> AsyncIterator[None]:
+        self._opened = asyncio.get_running_loop().create_future()
+        closing = asyncio.Event()
+        task = asyncio.create_task(self._run(self._opened, closing))
+        try:
+            yield
+        finally:
+            closing.set()
+            await task
+
+    async def _run(self, opened: asyncio.Future[Router], closing: asyncio.Event) -> None:
+        try:
+            mcp = await asyncio.to_thread(importlib.import_module, "palaver.doors.mcp")
+            door = mcp.McpDoor(self._house)
+            async with door.running():
+                opened.set_result(Router(door.routes()))
+                await closing.wait()
+        except Exception as problem:
+            if not opened.done():
+                opened.set_exception(problem)
+            raise

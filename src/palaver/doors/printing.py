@@ -1,0 +1,255 @@
+"""Showing answers in a terminal and in pipes.
+
+On a terminal tables fit its width, with a little bold. In a pipe each row is one plain line. What others wrote never
+reaches the terminal with control characters in it: they could move the cursor or change its title.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from unicodedata import combining, east_asian_width
+
+BEGIN, END = "\ue000", "\ue001"  # around what is bold, until the line is written
+NARROWEST = 24
+
+_CONTROL = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ue000\ue001]")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
+_MARK = re.compile(r"</?mark>")
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def is_styled() -> bool:
+    return is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def bold(text: str) -> str:
+    return f"{BEGIN}{text}{END}" if text else ""
+
+
+def styled(text: str) -> str:
+    """What is bold becomes so where that can be seen, and plain elsewhere."""
+    begin, end = ("\x1b[1m", "\x1b[0m") if is_styled() else ("", "")
+    return text.replace(BEGIN, begin).replace(END, end)
+
+
+def say(line: str = "") -> None:
+    """One line on stdout, at once."""
+    sys.stdout.write(styled(line) + "\n")
+    sys.stdout.flush()
+
+
+def note(line: str) -> None:
+    """Something to know that is not part of the answer."""
+    print(f"palaver: {line}", file=sys.stderr)
+
+
+def show(
+    answer: Any, format: str, *, columns: Sequence[str] = (), rows: str | None = None, text: str | None = None
+) -> None:
+    """Print an answer. `rows` names the list in it, which may also be all of it; `text` the field to print as it is."""
+    if text:
+        answer = answer[text] if isinstance(answer, Mapping) else answer
+        answer = answer if format == "table" else {text: answer}
+    listed = (answer.get(rows) if isinstance(answer, Mapping) else answer) if rows else None
+    match format:
+        case "json":
+            say(json.dumps(answer, indent=2, ensure_ascii=False))
+        case "yaml":
+            import yaml
+
+            say(yaml.safe_dump(answer, sort_keys=False, allow_unicode=True, width=100).rstrip("\n"))
+        case "ndjson":
+            for one in listed if isinstance(listed, list) else [answer]:
+                say(json.dumps(one, ensure_ascii=False))
+        case _ if isinstance(listed, list):
+            _show_table(listed, columns)
+            _show_notes(answer, listed)
+        case _ if isinstance(answer, Mapping):
+            _show_fields(answer, columns)
+        case _:
+            _show_text(str(answer))
+
+
+def _show_text(text: str) -> None:
+    """As it is; but a terminal obeys what a file only stores."""
+    sys.stdout.write(_CONTROL.sub("", text) if is_terminal() else text)
+    if not text.endswith("\n"):
+        sys.stdout.write("\n")
+    sys.stdout.flush()
+
+
+def _show_notes(answer: Any, listed: list[Any]) -> None:
+    facts = answer if isinstance(answer, Mapping) else {}
+    if hint := facts.get("hint"):
+        note(str(hint))
+    elif not listed:
+        note("Nothing there.")
+    elif facts.get("has_more"):
+        note("There are more; raise --limit or go on to the next page.")
+
+
+# A value as a person reads it
+
+
+def clean(text: str) -> str:
+    return _CONTROL.sub("", text)
+
+
+def cell(name: str, value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case str() if name == "snippet":
+            return _snippet(value)
+        case str():
+            moment = _TIME.fullmatch(value)
+            return f"{moment[1]} {moment[2]}" if moment else clean(value)
+        case list() if all(isinstance(item, str | int | float) for item in value):
+            return clean(", ".join(map(str, value)))
+        case list() if all(isinstance(item, dict) and "reaction" in item for item in value):
+            return clean(", ".join(item["reaction"] for item in value))
+        case dict() | list():
+            return clean(json.dumps(value, ensure_ascii=False))
+        case _:
+            return str(value)
+
+
+def _snippet(value: str) -> str:
+    """REST escapes a snippet for browsers and marks the matches; here the matches are bold."""
+    pieces = [clean(html.unescape(piece)) for piece in _MARK.split(value)]
+    return "".join(bold(piece) if n % 2 else piece for n, piece in enumerate(pieces))
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def width(text: str) -> int:
+    """How many places it takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if c in (BEGIN, END) or combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _padded(text: str, room: int) -> str:
+    return text + " " * (room - width(text))
+
+
+# Tables and fields
+
+
+def _show_table(listed: list[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    names = list(columns) or list(dict.fromkeys(name for row in listed for name in row))
+    table = [[cell(name, row.get(name)) for name in names] for row in listed]
+    header = [name.replace("_", " ").upper() for name in names]
+    if not is_terminal():
+        table = [[one_line(text) for text in row] for row in table]  # one row, one line
+    rooms = [max(_widest(row[n]) for row in [header, *table]) for n in range(len(names))]
+    wrapped = _fit(names, rooms, table) if is_terminal() else None
+    _show_row([bold(title) for title in header], rooms)
+    for row in table:
+        if wrapped is None:
+            _show_row([one_line(text) if "\n" in text else text for text in row], rooms)
+            continue
+        lines = list(wrap(row[wrapped], rooms[wrapped])) or [""]
+        for number, line in enumerate(lines):
+            others = row if number == 0 else [""] * len(row)
+            cells = [line if n == wrapped else one_line(text) for n, text in enumerate(others)]
+            _show_row(cells, rooms)
+
+
+def _widest(text: str) -> int:
+    return max((width(line) for line in text.split("\n")), default=0)
+
+
+def _fit(names: list[str], rooms: list[int], table: list[list[str]]) -> int | None:
+    """Give the widest column what the others leave of the terminal; it is the one that is wrapped.
+
+    An id stays in one piece, to be copied; short columns are better left to the terminal.
+    """
+    wide = [n for n, name in enumerate(names) if not name.endswith("id") and rooms[n] > NARROWEST]
+    if not wide:
+        return None
+    widest = max(wide, key=lambda n: rooms[n])
+    left = shutil.get_terminal_size().columns - sum(rooms) + rooms[widest] - 2 * (len(rooms) - 1)
+    has_lines = any("\n" in row[widest] for row in table)
+    if rooms[widest] <= left and not has_lines:
+        return None
+    rooms[widest] = max(NARROWEST, min(rooms[widest], left))
+    return widest
+
+
+def _show_row(cells: list[str], rooms: list[int]) -> None:
+    say("  ".join(_padded(text, room) for text, room in zip(cells, rooms, strict=True)).rstrip())
+
+
+def wrap(text: str, room: int) -> Iterator[str]:
+    """Cut into lines at blanks, or anywhere in a word that is too long. Bold goes on in the next line."""
+    is_bold = False
+    for line in (part for given in text.split("\n") for part in _cut(given.rstrip(), room)):
+        line = (BEGIN if is_bold else "") + line
+        is_bold = line.rfind(BEGIN) > line.rfind(END)
+        yield line + (END if is_bold else "")
+
+
+def _cut(line: str, room: int) -> Iterator[str]:
+    while width(line) > room:
+        end, used = 0, 0
+        while used + (step := width(line[end])) <= room:
+            end, used = end + 1, used + step
+        end = max(end, 1)
+        blank = line.rfind(" ", 1, end + 1)
+        yield line[: blank if blank > 0 else end].rstrip()
+        line = line[blank + 1 if blank > 0 else end :]
+    yield line
+
+
+def _show_fields(answer: Mapping[str, Any], columns: Sequence[str]) -> None:
+    names = columns or [name for name, value in answer.items() if value not in (None, [], {})]
+    room = max((len(name) for name in names), default=0)
+    for name in names:
+        first, *more = cell(name, answer.get(name)).split("\n")
+        say(f"{bold(_padded(name, room))}  {first}".rstrip())
+        for line in more:
+            say((" " * (room + 2) + line).rstrip())
+
+
+# Events
+
+
+def event_line(id: int, type: str, data: Mapping[str, Any]) -> str:
+    """An event on one line: its number, what happened, in which thread, and the gist of it."""
+    thread = str(data.get("thread_id") or "-")
+    return f"{id}  {bold(_padded(type, 14))}{thread}  {one_line(clean(_gist(type, data)))}".rstrip()
+
+
+def _gist(type: str, data: Mapping[str, Any]) -> str:
+    match type:
+        case "msg.new":
+            return f"{data.get('author_name')}: {data.get('content')}"
+        case "msg.edit":
+            return f"{data.get('edited_by')}: {data.get('content')}"
+        case "msg.react" | "msg.unreact":
+            return f"{data.get('reaction')} on {data.get('message_id')}"
+        case "msg.delete":
+            return str(data.get("message_id"))
+        case "thread.new" | "thread.state":
+            return f"{data.get('topic')} [{data.get('status')}]"
+        case "thread.deleted":
+            return str(data.get("topic"))
+        case "agent.online" | "agent.offline":
+            return str(data.get("display_name") or data.get("name"))
+        case _:
+            return str(data.get("reason") or "")

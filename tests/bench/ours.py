@@ -1,0 +1,112 @@
+"""palaver itself, as a server to be measured: filled through its own store, started as users start it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from measure import Request
+from palaver.house import House
+from palaver.settings import load
+from palaver.store import messages, threads
+from palaver.store.database import Change
+
+
+class Ours:
+    def __init__(self, preload: Iterable[str] = (), topics: int = 100) -> None:
+        self._preload, self._topics = preload, topics
+
+    def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory(prefix="palaver-bench-", ignore_cleanup_errors=True)
+        self.home = Path(self._folder.name)
+        self.database = self.home / "workspaces" / "default.db"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        asyncio.run(self._fill())
+        self.start()
+        return self
+
+    async def _fill(self) -> None:
+        house = House(load({"home": self.home}))
+        here = await house.open()
+        texts = enumerate(self._preload)
+        while batch := list(islice(texts, 2000)):
+            await here.change(lambda change: self._post_all(change, batch))
+        await house.close()
+
+    def _post_all(self, change: Change, batch: list[tuple[int, str]]) -> None:
+        stored = [threads.open_or_create(change, f"preload {n}")[0] for n in range(self._topics)]
+        for number, text in batch:
+            thread = stored[number % self._topics]
+            draft = messages.Draft("preload", None, "preload", text)
+            messages.add(change, thread, draft, threads.next_seq(change, thread), None)
+
+    def start(self) -> float:
+        """Start the server; returns the seconds until it answered a search."""
+        began = time.perf_counter()
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PALAVER_")}
+        environment |= {"PALAVER_HOME": str(self.home), "PALAVER_PORT": str(self.port)}
+        log = (self.home / "server.log").open("ab")
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                "from palaver.doors.server import serve; from palaver.settings import load; serve(load())",
+            ],
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        self.pid = self._process.pid
+        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                self.client.get("/api/search", params={"q": "harbour"}).raise_for_status()
+                return time.perf_counter() - began
+            except httpx.HTTPError:
+                time.sleep(0.01)
+        raise RuntimeError(f"palaver did not come up:\n{(self.home / 'server.log').read_text()[-2000:]}")
+
+    def stop(self) -> None:
+        self.client.close()
+        self._process.terminate()
+        self._process.wait(timeout=15)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self._folder.cleanup()
+
+    def create_thread(self, topic: str) -> str:
+        return str(self.client.post("/api/threads", json={"topic": topic}).raise_for_status().json()["id"])
+
+    def lost(self, message_ids: Sequence[str]) -> list[str]:
+        """Those of the acknowledged messages that cannot be read back."""
+        return [id for id in message_ids if self.client.get(f"/api/messages/{id}").status_code != 200]
+
+
+@dataclass(frozen=True)
+class Posting:
+    thread_ids: tuple[str, ...]
+
+    def __call__(self, client: int, number: int) -> Request:
+        thread_id = self.thread_ids[client % len(self.thread_ids)]
+        body = {"author": "bench", "content": f"message {number} of client {client}: shall we meet at noon?"}
+        return Request("POST", f"/api/threads/{thread_id}/messages", body)

