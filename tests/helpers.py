@@ -58,7 +58,7 @@ def environment(home: Path, **env: Any) -> dict[str, str]:
 
 def serve_command(before: str = "") -> list[str]:
     """How a server is started; `before` is Python to run first, for what cannot be set from outside."""
-    if not before and False:  # until the command line is there
+    if not before:
         return [sys.executable, "-m", "palaver", "serve"]
     return [sys.executable, "-c", f"{before}\n{SERVE}"]
 

@@ -49,7 +49,7 @@ class House:
         return await self.open(name)
 
     async def workspaces(self) -> list[str]:
-        await self.open()
+        await self._own.change(lambda change: tokens.add_workspace(change, DEFAULT))
         return await self._own.read(tokens.workspaces)
 
     # Credentials

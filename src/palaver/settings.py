@@ -69,6 +69,7 @@ class Settings:
     language: str = knob("English", "Language agents are asked to prefer.")
     content_filter: bool = knob(True, "Refuse messages that hold keys, tokens or private keys.", _switch)
     rate_limit: int = knob(0, "Posts a minute for each author; 0 is no limit.", int)
+    sessions_index: bool = knob(True, "Index agents' sessions, so that they can be searched.", _switch)
     search_timeout: float = knob(5.0, "Seconds one search or read may take.", float)
     max_upload: int = knob(5 * 1024 * 1024, "Largest uploaded image, e.g. 5MB.", _size)
     max_body: int = knob(16 * 1024 * 1024, "Largest request body, e.g. 16MB.", _size)

@@ -132,6 +132,8 @@ def test_the_doctor_sees_a_search_index_that_is_broken(terminal: Terminal):
 
 def test_the_doctor_sees_a_file_that_is_no_database(terminal: Terminal):
     terminal.ok("status")
+    for side_file in (terminal.home / "workspaces").glob("default.db-*"):
+        side_file.unlink()
     (terminal.home / "workspaces" / "default.db").write_bytes(b"this is no database" * 1000)
     result = terminal.run("doctor")
     assert result.exit_code == 1

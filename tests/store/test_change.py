@@ -11,8 +11,9 @@ import pytest
 from palaver.errors import NotFound, PalaverError
 from palaver.model.events import Event
 from palaver.operations import messages, reactions, threads
+from palaver.settings import Settings
 from palaver.store.database import Change, IndexRow, Reader
-from tests.store.bus import HUMAN, Bus, posting, rows, together
+from tests.store.bus import HUMAN, Bus, opened, posting, rows, together
 
 
 class Spoiled(Exception):
@@ -45,6 +46,16 @@ async def test_a_change_is_there_as_a_whole(bus: Bus):
         (1, "thread.new", None),
         (2, "msg.new", message.id),
     ]
+
+
+async def test_what_is_answered_is_there_for_everybody(bus: Bus, settings: Settings):
+    """Also for another process, at once: the answer comes after the commit."""
+    thread = await bus.thread()
+    async with opened(settings) as other:
+        for n in range(30):
+            message = await bus.post(thread, f"word{n}")
+            assert await other.do(messages.get_message, message_id=message.id) == message
+            assert await other.found(f"word{n}") == {message.id}
 
 
 @pytest.mark.parametrize("spoil", ["the work", "its index rows", "its events"])

@@ -107,7 +107,7 @@ async def test_data_of_a_newer_palaver_is_refused_in_plain_words(settings: Setti
         schema = "palaver" if kind == "house" else "workspace_default"
         with psycopg.connect(settings.database_url) as raw:
             raw.execute(f"INSERT INTO {schema}.migrations VALUES (9999)".encode())
-    with pytest.raises(Unavailable, match=r"newer palaver \(schema 9999, this one knows \d+\). Upgrade palaver"):
+    with pytest.raises(Unavailable, match=r"newer palaver.*9999.*Upgrade palaver"):
         await asyncio.to_thread(open_engine, settings, name, kind)
 
 

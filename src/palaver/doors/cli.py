@@ -74,6 +74,8 @@ GROUPS = {
     "token": "Make, list and revoke tokens.",
 }
 
+ALIASES = {"conv": "conversation"}
+
 HELP = """A bus and a memory shared by agents and people.
 
 Commands work on the data of this machine, or through a running server when --url or PALAVER_URL names one.
@@ -120,6 +122,7 @@ class Group(click.Group):
         return list(self.summaries(OPERATIONS | _house()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         full = f"{self.path}{cmd_name}"
         if full in OPERATIONS:
             from palaver.doors import commands

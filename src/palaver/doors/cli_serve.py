@@ -127,10 +127,11 @@ def _leave_at_once(number: int, frame: FrameType | None) -> None:
 
 async def _stdio(settings: Settings, token: str | None) -> None:
     from palaver.doors.client import open_house
-    from palaver.doors.mcp import McpDoor
     from palaver.doors.visit import admit
 
     async with open_house(settings) as house:
         visit = await admit(house, token, "agent")
         house.start_sweeping()
+        from palaver.doors.mcp import McpDoor  # the heaviest of all; who may not come in need not wait for it
+
         await McpDoor(house, visit).stdio()

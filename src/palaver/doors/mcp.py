@@ -59,7 +59,7 @@ def by_name() -> dict[str, tuple[Operation, Tool]]:
     found = {}
     for operation in OPERATIONS:
         for tool in operation.tools:
-            found[tool.name] = found[tool.name.replace(".", "_")] = (operation, tool)
+            found[tool.name] = found[tool.plain_name] = (operation, tool)
     return found
 
 
@@ -67,7 +67,7 @@ def by_name() -> dict[str, tuple[Operation, Tool]]:
 def described(tool_name: str, *, dotted: bool) -> types.Tool:
     operation, tool = by_name()[tool_name]
     return types.Tool(
-        name=tool.name if dotted else tool.name.replace(".", "_"),
+        name=tool.name if dotted else tool.plain_name,
         description=operation.description,
         input_schema=input_schema(operation, tool),
         output_schema=schema_of(shown_type(operation.answer, tool.show)),
@@ -181,11 +181,11 @@ class McpDoor:
         assert visit is not None
         if visit.caller.is_authenticated:
             return visit
-        session = _session_of(ctx)
+        session = _session_of(ctx) if request is not None else visit.caller.session
         slug = request.query_params.get("agent") if request is not None else self._house.settings.agent
         if slug and session.agent_id is None:
             agent = await visit.here.read(lambda read: agents.named(read, slug))
-            session.agent_id = agent.id if agent else None
+            session.agent_id, session.slug = agent.id if agent else None, slug
         return Visit(visit.here, Caller(kind="agent", name="agent", session=session))
 
     # Requests
@@ -346,7 +346,10 @@ async def _websocket_streams(websocket: WebSocket) -> AsyncIterator[tuple[Any, A
         async with incoming:
             with contextlib.suppress(WebSocketDisconnect, anyio.ClosedResourceError, anyio.BrokenResourceError):
                 while True:
-                    text = await websocket.receive_text()
+                    frame = await websocket.receive()
+                    if frame["type"] == "websocket.disconnect":
+                        break
+                    text = frame.get("text") or frame.get("bytes") or ""
                     try:
                         message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
                     except ValueError as problem:

@@ -39,7 +39,7 @@ def _endpoint(operation: Operation, face: Route, max_body: int) -> Endpoint:
             ask = await _ask(request, operation, face, max_body)
             answer = await operation.perform(visit.here, visit.caller, ask)
         except PalaverError as problem:
-            return error(problem)
+            return error(problem, face)
         return _response(face, answer)
 
     return endpoint
@@ -111,6 +111,12 @@ def _response(face: Route, answer: Any) -> Response:
     return Response(body, face.status, headers, media_type=face.media_type)
 
 
-def error(problem: PalaverError) -> Response:
-    body = encode({"detail": problem.as_detail()})
-    return Response(body, problem.status, problem.headers, media_type="application/json")
+def error(problem: PalaverError, face: Route | None = None) -> Response:
+    """What went wrong, in the words and with the status the face asks for."""
+    names: tuple[str, ...] = ("detail",)
+    status = problem.status
+    if face:
+        names = face.complaint
+        status = face.invalid if status == Invalid.status else status
+    body = encode(dict.fromkeys(names, problem.as_detail()))
+    return Response(body, status, problem.headers, media_type="application/json")

@@ -23,6 +23,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
+        self._captured_signals.clear()  # or it would be raised again at the end: being told to stop is no failure
         asyncio.get_event_loop().call_soon_threadsafe(self.house.dismiss_listeners)
 
 
@@ -31,7 +32,7 @@ def serve(settings: Settings, banner: str = "") -> None:
     sys.setswitchinterval(0.001)  # the writer thread must not wait 5 ms for its turn
     sock = listening_socket(settings)
     house = House(settings)
-    asyncio.run(must_not_be_open_to_the_world(house))
+    asyncio.run(must_be_fit_to_serve(house))
     house = House(settings)
     config = uvicorn.Config(
         application(house),
@@ -72,10 +73,12 @@ def listening_socket(settings: Settings) -> socket.socket:
     return sock
 
 
-async def must_not_be_open_to_the_world(house: House) -> None:
-    """Where others can reach us, a token must exist, or nobody could come in (and everybody must not)."""
+async def must_be_fit_to_serve(house: House) -> None:
+    """The data can be opened; and where others can reach us a token exists, or nobody could come in (and everybody
+    must not)."""
     settings = house.settings
     try:
+        await house.open()
         if not settings.is_loopback and settings.auth == "open":
             raise Refused("PALAVER_AUTH=open is only for loopback addresses: anybody could read everything.")
         if not settings.is_loopback and not await house.tokens():

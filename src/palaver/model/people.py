@@ -15,6 +15,7 @@ class Session:
     """What one connection has become: it lasts as long as the client's session does."""
 
     agent_id: str | None = None
+    slug: str | None = None  # of an agent that has yet to come to be
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,12 @@ class Tool:
     required: tuple[str, ...] = ()
     is_destructive: bool = False
     if_late: Show | None = None
+    listed: str = ""
+
+    @property
+    def plain_name(self) -> str:
+        """The name without dots, for the many clients that refuse them."""
+        return self.listed or self.name.replace(".", "_")
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,8 @@ class Route:
     """The face towards HTTP.
 
     `also` gives further names for a field: {"q": "query"}; `must_have` says what to answer (400) when a parameter is
-    missing or blank; `from_headers` takes a field from a header.
+    missing or blank; `from_headers` takes a field from a header; `invalid` is the status for a field of the wrong shape,
+    and `complaint` the names under which an error says what it is.
     """
 
     method: Literal["GET", "POST", "PUT", "DELETE"]
@@ -57,6 +64,8 @@ class Route:
     headers: Callable[[Any], Mapping[str, str]] | None = None
     from_headers: Mapping[str, str] = field(default_factory=dict)
     must_have: Mapping[str, str] = field(default_factory=dict)
+    invalid: int = 422
+    complaint: tuple[str, ...] = ("detail",)
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,7 @@ class Operation:
     answer: Any
     faces: tuple[Face, ...]
     description: str
+    needs: Scope | None = None
 
     @property
     def tools(self) -> list[Tool]:
@@ -99,11 +109,11 @@ class Operation:
 
     @cached_property
     def is_read_only(self) -> bool:
-        return self.kind != "change"
+        return self.scope == "read"
 
     @property
     def scope(self) -> Scope:
-        return "read" if self.is_read_only else "write"
+        return self.needs or ("write" if self.kind == "change" else "read")
 
     async def perform(self, here: Workspace, caller: Caller, ask: Ask) -> Any:
         """Do it, in the place its kind asks for."""
@@ -118,8 +128,11 @@ class Operation:
                 return await cast(Awaitable[Any], self.work(here, caller, ask))
 
 
-def operation(*faces: Face) -> Callable[[Callable[..., Any]], Operation]:
-    """Describe a function as an operation. It registers nothing: `operations/__init__.py` lists them all."""
+def operation(*faces: Face, needs: Scope | None = None) -> Callable[[Callable[..., Any]], Operation]:
+    """Describe a function as an operation. It registers nothing: `operations/__init__.py` lists them all.
+
+    `needs` is the scope a caller must have, where the kind of work does not say it: who waits may also write.
+    """
 
     def wrap(work: Callable[..., Any]) -> Operation:
         hints = typing.get_type_hints(work)
@@ -127,7 +140,9 @@ def operation(*faces: Face) -> Callable[[Callable[..., Any]], Operation]:
         kinds: dict[type, Kind] = {Reader: "read", Change: "change", Workspace: "wait"}
         description = inspect.getdoc(work)
         assert description, f"{work.__name__} needs a docstring: it is what models and people read"
-        return Operation(work.__name__, work, kinds[hints[first]], hints[third], hints["return"], faces, description)
+        return Operation(
+            work.__name__, work, kinds[hints[first]], hints[third], hints["return"], faces, description, needs
+        )
 
     return wrap
 

@@ -78,7 +78,9 @@ def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
         names = {ask.for_agent.removeprefix("@")} | (
             {agent.id, agent.slug, agent.name, agent.shown_name} if agent else set()
         )
-        found = [message for message in found if message.is_for(names)]
+        batch = found
+        while not (found := [m for m in batch if m.is_for(names)]) and len(batch) == SHOWN_AT_MOST:
+            batch = messages.after(read, thread, batch[-1].seq, SHOWN_AT_MOST)
     return Waited(visibility.all_seen_by(caller, found), thread.thread.current_seq, not found, new_reply_token(caller.acting_agent))
 
 

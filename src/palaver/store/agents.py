@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import re
 import secrets
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -56,15 +58,16 @@ def register(
     skills: list[dict[str, Any]] | None = None,
     is_online: bool = True,
 ) -> tuple[Agent, str]:
-    """A new agent and its secret. A name that is taken gets a number: 'Cursor (GPT-4) 2'."""
+    """A new agent and its secret. A name that is taken gets a number, 'Cursor (GPT-4) 2', and so does a slug."""
     agent_id, secret = new_id(), secrets.token_urlsafe(32)
     slug = slug or slug_of(display_name or name)
-    number = 1
+    slugs, names = _numbered(slug, "-"), _numbered(name, " ")
+    slug, name = next(slugs), next(names)
     while not change.run(
         "insert_agent",
         id=agent_id,
-        slug=slug if number == 1 else f"{slug}-{number}",
-        name=name if number == 1 else f"{name} {number}",
+        slug=slug,
+        name=name,
         display_name=display_name,
         description=description,
         ide=ide,
@@ -76,8 +79,37 @@ def register(
         at=micros(now()),
         activity="registered",
     ):
-        number += 1
+        if change.must("count_agents_named", slug=slug, name="")["taken"]:
+            slug = next(slugs)
+        else:
+            name = next(names)
     return must_exist(change, agent_id), secret
+
+
+def restore(change: Change, agent_id: str, slug: str, name: str) -> None:
+    """An agent that is known from elsewhere, under the id it had. It gets its secret when it registers again."""
+    change.run(
+        "insert_agent",
+        id=agent_id,
+        slug=slug,
+        name=name,
+        display_name=None,
+        description="",
+        ide="",
+        model="",
+        capabilities="[]",
+        skills="[]",
+        token_hash=None,
+        is_online=False,
+        at=micros(now()),
+        activity="restored",
+    )
+
+
+def _numbered(text: str, joint: str) -> Iterator[str]:
+    yield text
+    for number in itertools.count(2):
+        yield f"{text}{joint}{number}"
 
 
 def _hash(secret: str) -> str:

@@ -36,11 +36,17 @@ class Connection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """Takes hits away: the source and kind of passage, and scope tokens every hit must carry."""
+    """Takes hits away: the source and kind of passage, scope tokens every hit must carry, and when it was said."""
 
     source: str
     titles: bool = False
     scopes: tuple[str, ...] = ()
+    since: int = -(2**62)
+    until: int = 2**62
+
+    @property
+    def is_timed(self) -> bool:
+        return self.since > -(2**62) or self.until < 2**62
 
 
 @dataclass(frozen=True, slots=True)

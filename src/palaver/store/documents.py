@@ -18,19 +18,27 @@ def encode_data(data: dict[str, Any]) -> str:
 
 
 def add_document(
-    change: Change, *, source: str, native_id: str, title: str | None, created_at: datetime, data: dict[str, Any]
+    change: Change,
+    *,
+    source: str,
+    native_id: str,
+    title: str | None,
+    created_at: datetime,
+    data: dict[str, Any],
+    agent_id: str | None = None,
+    is_found_by_title: bool = True,
 ) -> int:
     row = change.must(
         "insert_document",
         source=source,
         native_id=native_id,
         title=title,
-        agent_id=None,
+        agent_id=agent_id,
         created_at=micros(created_at),
         data=encode_data(data),
     )
     document_id: int = row["id"]
-    if title:
+    if title and is_found_by_title:
         add_passage(
             change,
             source=source,
@@ -77,19 +85,29 @@ def add_passage(
         data=encode_data(data or {}),
     )
     passage_id: int = row["id"]
-    change.index(passage_id, index_row(source, document_id, field, author_id, text), is_new=True)
+    change.index(passage_id, index_row(source, document_id, field, author_id, text, role), is_new=True)
     return passage_id
 
 
-def index_row(source: str, document_id: int, field: str, author_id: str | None, text: str) -> IndexRow:
-    """The scopes a passage stands in: its source and kind, its document, and the agent who said it."""
+def index_row(
+    source: str, document_id: int, field: str, author_id: str | None, text: str, role: str | None = None
+) -> IndexRow:
+    """The scopes a passage stands in: its source and kind, its document, the agent it belongs to, and its role."""
     kind = "title" if field == "title" else "body"
-    scopes = (source, f"{source}{kind}", document_scope(document_id))
-    return IndexRow((*scopes, agent_scope(author_id)) if author_id else scopes, fold.words(text))
+    scopes = [source, f"{source}{kind}", document_scope(document_id)]
+    if author_id:
+        scopes.append(agent_scope(author_id))
+    if role:
+        scopes.append(role_scope(role))
+    return IndexRow(tuple(scopes), fold.words(text))
 
 
 def document_scope(document_id: int) -> str:
     return f"d{document_id}"
+
+
+def role_scope(role: str) -> str:
+    return "r" + "".join(fold.words(role))
 
 
 def agent_scope(agent_id: str) -> str:
@@ -97,10 +115,18 @@ def agent_scope(agent_id: str) -> str:
 
 
 def rewrite_passage(
-    change: Change, *, source: str, document_id: int, passage_id: int, author_id: str | None, text: str, data: str
+    change: Change,
+    *,
+    source: str,
+    document_id: int,
+    passage_id: int,
+    author_id: str | None,
+    role: str | None,
+    text: str,
+    data: str,
 ) -> None:
     change.run("update_passage", id=passage_id, text=text, data=data)
-    change.index(passage_id, index_row(source, document_id, "content", author_id, text), is_new=False)
+    change.index(passage_id, index_row(source, document_id, "content", author_id, text, role), is_new=False)
 
 
 def retitle(change: Change, *, source: str, document_id: int, title: str) -> None:

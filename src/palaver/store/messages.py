@@ -200,6 +200,7 @@ def edit(change: Change, stored: Stored, content: str, edited_by: str) -> Messag
         document_id=stored.document_id,
         passage_id=stored.passage_id,
         author_id=old.author_id,
+        role=old.role,
         text=content,
         data=documents.encode_data(_data(message)),
     )

@@ -37,7 +37,7 @@ from palaver.store.database import (
     Row,
     flush,
 )
-from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Query, Without
+from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 
 T = TypeVar("T")
 RawConnection = psycopg.Connection[Row]
@@ -73,9 +73,11 @@ class PostgresDialect:
         scopes = (f"{narrow.source}{kind}", *narrow.scopes)
         params = {"match": match_expression(query, scopes), "wanted": _print(query)}
         page = {"cap": RANKED_AT_MOST, "limit": limit + 1, "offset": offset}
-        rows = connection.fetch(self.sql("find_ranked"), params | page)
+        if narrow.is_timed:
+            page |= {"since": narrow.since, "until": narrow.until}
+        rows = connection.fetch(self.sql("find_ranked_between" if narrow.is_timed else "find_ranked"), params | page)
         capped = False
-        if len(rows) > limit:
+        if len(rows) > limit and not narrow.is_timed:
             count = connection.fetch(self.sql("count_matches"), params | {"cap": RANKED_AT_MOST + 1})
             capped = count[0]["matches"] > RANKED_AT_MOST
         hits = [Found(row["id"], row["score"]) for row in rows[:limit]]
@@ -129,6 +131,8 @@ def _print(query: Query) -> str:
             return "(" + " | ".join(_print(p) for p in parts) + ")"
         case Without(wanted, unwanted):
             return f"({_print(wanted)} & !{_print(unwanted)})"
+        case Preferring(wanted, _):
+            return _print(wanted)  # ts_rank_cd looks at how close the words are anyway
         case Nothing():
             return "''"
 

@@ -41,7 +41,7 @@ from palaver.store.database import (
     flush,
 )
 from palaver.store.lanes import lane_of
-from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Query, Without
+from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 
 T = TypeVar("T")
 
@@ -66,9 +66,11 @@ class SqliteDialect:
         lane, lane_end = lane_of(narrow.source, titles=narrow.titles)
         params = {"match": match_expression(query, narrow.scopes), "lane": lane, "lane_end": lane_end}
         page = {"cap": RANKED_AT_MOST + 1, "limit": limit + 1, "offset": offset}
-        rows = connection.fetch(self.sql("find_ranked"), params | page)
+        if narrow.is_timed:
+            params |= {"since": narrow.since, "until": narrow.until}
+        rows = connection.fetch(self.sql("find_ranked_between" if narrow.is_timed else "find_ranked"), params | page)
         capped = False
-        if len(rows) > limit:
+        if len(rows) > limit and not narrow.is_timed:
             count = connection.fetch(self.sql("count_matches"), params | {"cap": RANKED_AT_MOST + 2})
             capped = count[0]["matches"] > RANKED_AT_MOST
         hits = [Found(row["id"], -row["score"]) for row in rows[:limit]]
@@ -111,6 +113,10 @@ def _print(query: Query) -> str:
             return "(" + " OR ".join(_print(p) for p in parts) + ")"
         case Without(wanted, unwanted):
             return f"({_print(wanted)} NOT {_print(unwanted)})"
+        case Preferring(wanted, phrases):
+            # bm25 counts every phrase of the expression; this part lets in whatever the rest lets in.
+            either = " OR ".join(_print(p) for p in (wanted.parts[0], *phrases))
+            return f"({_print(wanted)} AND ({either}))"
         case Nothing():
             return '""'
 

@@ -12,6 +12,7 @@ from palaver.errors import Refused
 from palaver.settings import Settings
 from palaver.store.database import Change, Engine, Reader
 from palaver.store.feed import Feed, Listener
+from palaver.store.transcripts import Transcripts
 
 T = TypeVar("T")
 
@@ -24,6 +25,7 @@ class Workspace:
         self.settings = settings
         self._engine = engine
         self._feed = Feed(engine)
+        self.transcripts = Transcripts(settings.data / "sessions" / name)
 
     async def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on a consistent snapshot."""

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 from palaver.text.fold import words
 
 MOST_CHARACTERS = 50_000
 MOST_PHRASES = 256
+MOST_NEIGHBOURS = 8
 MOST_WORDS = 1_024
 DEEPEST = 50
 NEARBY = 10
@@ -58,7 +60,15 @@ class Nothing:
     """Finds nothing, because no word was typed; always the whole query, never a part of one."""
 
 
-Query: TypeAlias = Phrase | Near | AllOf | AnyOf | Without | Nothing
+@dataclass(frozen=True, slots=True)
+class Preferring:
+    """What matches `wanted`; what also has some of the phrases ranks higher."""
+
+    wanted: AllOf
+    phrases: tuple[Phrase, ...]
+
+
+Query: TypeAlias = Phrase | Near | AllOf | AnyOf | Without | Preferring | Nothing
 
 
 class Malformed(ValueError):
@@ -81,6 +91,18 @@ def plain(text: str) -> Query:
         if len(phrases) == MOST_PHRASES or not room:
             break
     return _joined(AllOf, phrases)
+
+
+def closer(query: Query) -> Query:
+    """The same words, but where neighbours stand next to each other they count for more."""
+    if not isinstance(query, AllOf):
+        return query
+    neighbours = [
+        Phrase(one.words + other.words)
+        for one, other in pairwise(query.parts)
+        if isinstance(one, Phrase) and isinstance(other, Phrase)
+    ]
+    return Preferring(query, tuple(neighbours[:MOST_NEIGHBOURS])) if neighbours else query
 
 
 def expression(text: str) -> Query:
@@ -133,6 +155,8 @@ def _phrases(query: Query, *, also_unwanted: bool) -> Iterator[Phrase]:
             yield from _phrases(query.wanted, also_unwanted=also_unwanted)
             if also_unwanted:
                 yield from _phrases(query.unwanted, also_unwanted=True)
+        case Preferring():
+            yield from _phrases(query.wanted, also_unwanted=also_unwanted)
         case Nothing():
             pass
 

@@ -33,3 +33,23 @@ SELECT p.id AS passage_id, p.native_id AS message_id, d.native_id AS thread_id, 
        p.author, p.position AS seq, p.created_at, p.text, p.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: found_turns  a page of hits, by their passage ids
+SELECT p.id AS passage_id, p.native_id, d.native_id AS document, d.agent_id, p.role, p.text, p.created_at
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: find_ranked_between  the same, of what was said in a stretch of time
+WITH asked AS MATERIALIZED (
+    SELECT CAST(:match AS tsquery) AS q, CAST(:wanted AS tsquery) AS wanted
+), matched AS MATERIALIZED (
+    SELECT passage_id FROM passage_index, asked WHERE words @@ q
+), newest AS MATERIALIZED (
+    SELECT passage_id FROM matched JOIN passages p ON p.id = passage_id
+    WHERE p.created_at BETWEEN :since AND :until
+    ORDER BY passage_id DESC LIMIT :cap
+), ranked AS (
+    SELECT passage_id AS id, ts_rank_cd(CAST('{0, 0, 0.5, 1}' AS real[]), words, wanted, 1) AS score
+    FROM newest JOIN passage_index USING (passage_id), asked
+)
+SELECT id, score FROM ranked ORDER BY score DESC, id DESC LIMIT :limit OFFSET :offset;

@@ -35,3 +35,20 @@ SELECT p.id AS passage_id, p.native_id AS message_id, d.native_id AS thread_id, 
        p.author, p.position AS seq, p.created_at, p.text, p.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value FROM json_each(:ids));
+
+-- name: found_turns  a page of hits, by their passage ids
+SELECT p.id AS passage_id, p.native_id, d.native_id AS document, d.agent_id, p.role, p.text, p.created_at
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN (SELECT value FROM json_each(:ids));
+
+-- name: find_ranked_between  the same, of what was said in a stretch of time
+SELECT id, score FROM (
+    SELECT rowid AS id, bm25(passage_index, 0.0, 1.0, 1.0) AS score
+    FROM passage_index
+    WHERE passage_index MATCH :match AND rowid BETWEEN :lane AND :lane_end
+      AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until)
+    ORDER BY rowid DESC
+    LIMIT :cap
+)
+ORDER BY score, id DESC
+LIMIT :limit OFFSET :offset;

@@ -1,0 +1,244 @@
+"""The index of agents' sessions: made from the transcripts, and made again whenever it is wanted.
+
+A mark for each transcript says how many of its bytes stand in the index. Indexing goes from the mark to the end of the
+file, in one change that moves the mark; whoever finds the mark moved by another looks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import orjson
+
+from palaver.errors import NotFound
+from palaver.model.sessions import Owner, Turn
+from palaver.model.times import instant, micros
+from palaver.store import documents
+from palaver.store.database import Change, Finding, Narrow, Reader, Row
+from palaver.store.documents import agent_scope, document_scope, role_scope
+from palaver.text.query import Query
+
+TITLE_LENGTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    session_id: str
+    agent_id: str
+    title: str | None
+    turns: int
+    created_at: datetime
+    last_turn_at: datetime
+
+
+def native_id(agent_id: str, session_id: str) -> str:
+    return f"{agent_id}/{session_id}"
+
+
+def mark(read: Reader, agent_id: str, file: str) -> int:
+    row = read.one("mark", agent_id=agent_id, file=file)
+    return row["bytes"] if row else 0
+
+
+def marks(read: Reader) -> dict[tuple[str, str], int]:
+    return {(row["agent_id"], row["file"]): row["bytes"] for row in read.all("marks")}
+
+
+def index(change: Change, owner: Owner, file: str, turns: Iterable[Turn], start: int, end: int) -> bool:
+    """Take turns into the index and move the mark. False when somebody else has moved it since."""
+    if mark(change, owner.id, file) != start:
+        return False
+    put(change, owner, turns)
+    change.run("move_mark", agent_id=owner.id, file=file, bytes=end)
+    return True
+
+
+def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = False) -> None:
+    """Turns in their places. The same id twice in a session is one turn; `rewrite` makes it what the transcript says."""
+    shelves: dict[str, _Shelf] = {}
+    for turn in turns:
+        if turn.session_id not in shelves:
+            shelves[turn.session_id] = _shelf(change, owner, turn)
+        shelf = shelves[turn.session_id]
+        found = change.one("passage_by_native", document_id=shelf.document_id, native_id=turn.id)
+        if found is None:
+            shelf.position += 1
+            shelf.last = max(shelf.last, micros(turn.ts))
+            documents.add_passage(
+                change,
+                source="sessions",
+                document_id=shelf.document_id,
+                position=shelf.position,
+                native_id=turn.id,
+                role=turn.role,
+                author=owner.slug,
+                author_id=owner.id,
+                text=turn.content,
+                created_at=turn.ts,
+            )
+        elif rewrite:
+            change.run("replace_turn", id=found["id"], role=turn.role, text=turn.content, created_at=micros(turn.ts))
+            row = documents.index_row("sessions", shelf.document_id, "content", owner.id, turn.content, turn.role)
+            change.index(found["id"], row, is_new=False)
+    for shelf in shelves.values():
+        change.run("document_spoke", id=shelf.document_id, modified_at=shelf.last)
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """A session while turns are put into it."""
+
+    document_id: int
+    position: int
+    last: int = 0
+
+
+def _shelf(change: Change, owner: Owner, turn: Turn) -> _Shelf:
+    found = change.one("session_document", native_id=native_id(owner.id, turn.session_id))
+    if found:
+        last = change.must("last_position", document_id=found["id"])["position"]
+        return _Shelf(found["id"], last)
+    document_id = documents.add_document(
+        change,
+        source="sessions",
+        native_id=native_id(owner.id, turn.session_id),
+        title=title_of(turn.content),
+        created_at=turn.ts,
+        data={"session_id": turn.session_id},
+        agent_id=owner.id,
+        is_found_by_title=False,
+    )
+    return _Shelf(document_id, 0)
+
+
+def title_of(text: str) -> str:
+    """The first line of what began it."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
+
+
+def forget(change: Change, owner: Owner, session_id: str, file: str) -> bool:
+    """Take a session out of the index; tells whether it was there."""
+    change.run("forget_mark", agent_id=owner.id, file=file)
+    found = change.one("session_document", native_id=native_id(owner.id, session_id))
+    if found:
+        documents.remove_document(change, found["id"])
+    return found is not None
+
+
+def keep_only(change: Change, owner: Owner, session_id: str, ids: set[str]) -> int:
+    """Drop from the index what the transcript does not have. Returns how many turns that were."""
+    found = change.one("session_document", native_id=native_id(owner.id, session_id))
+    if found is None:
+        return 0
+    extra = [row for row in _rows(change, found["id"]) if row["native_id"] not in ids]
+    for row in extra:
+        documents.remove_passage(change, row["id"])
+    return len(extra)
+
+
+def _rows(read: Reader, document_id: int) -> list[Row]:
+    return read.all("passages_of_document", document_id=document_id, after=0, limit=2**31)
+
+
+def indexed(read: Reader, owner: Owner, session_id: str) -> dict[str, tuple[str, str]]:
+    """What the index says of a session: role and text by turn."""
+    found = read.one("session_document", native_id=native_id(owner.id, session_id))
+    if found is None:
+        return {}
+    return {str(row["native_id"]): (str(row["role"]), str(row["text"])) for row in _rows(read, found["id"])}
+
+
+def everyone(read: Reader, agent_id: str | None, limit: int, offset: int) -> list[SessionInfo]:
+    rows = read.all("sessions_of_agent", agent_id=agent_id, limit=limit, offset=offset)
+    return [
+        SessionInfo(
+            session_id=orjson.loads(row["data"])["session_id"],
+            agent_id=row["agent_id"],
+            title=row["title"],
+            turns=row["turns"],
+            created_at=instant(row["created_at"]),
+            last_turn_at=instant(row["modified_at"]),
+        )
+        for row in rows
+    ]
+
+
+def find_turn(read: Reader, owner: Owner, session_id: str, turn_id: str) -> Turn | None:
+    document = read.one("session_document", native_id=native_id(owner.id, session_id))
+    if document is None:
+        return None
+    row = read.one("passage_by_native", document_id=document["id"], native_id=turn_id)
+    if row is None:
+        return None
+    ts = instant(row["created_at"])
+    return Turn(turn_id, session_id, owner.id, row["role"], row["text"], ts, ts)
+
+
+def turns(read: Reader, owner: Owner, session_id: str, after: int, limit: int) -> list[Turn]:
+    document = read.one("session_document", native_id=native_id(owner.id, session_id))
+    if document is None:
+        raise NotFound("session", session_id, "List sessions to see which exist.")
+    rows = read.all("passages_of_document", document_id=document["id"], after=after, limit=limit)
+    return [
+        Turn(r["native_id"], session_id, owner.id, r["role"], r["text"], instant(r["created_at"]), instant(r["created_at"]))
+        for r in rows
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which turns may be found."""
+
+    agent_id: str | None = None
+    session_id: str | None = None
+    role: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTurn:
+    turn: Turn
+    score: float
+
+
+def search(read: Reader, query: Query, where: Where, limit: int) -> tuple[list[FoundTurn], Finding]:
+    narrow = _narrow(read, where)
+    if narrow is None:
+        return [], Finding([], False, False)
+    finding = read.find(query, narrow, limit)
+    ids = orjson.dumps([hit.passage_id for hit in finding.hits]).decode()
+    rows = {row["passage_id"]: row for row in read.all("found_turns", ids=ids)}
+    found = []
+    for hit in finding.hits:
+        row = rows[hit.passage_id]
+        session_id = row["document"].removeprefix(f"{row['agent_id']}/")
+        ts = instant(row["created_at"])
+        turn = Turn(row["native_id"], session_id, row["agent_id"], row["role"], row["text"], ts, ts)
+        found.append(FoundTurn(turn, hit.score))
+    found.sort(key=lambda one: (-one.score, -one.turn.ts.timestamp()))
+    return found, finding
+
+
+def _narrow(read: Reader, where: Where) -> Narrow | None:
+    scopes = []
+    if where.agent_id:
+        scopes.append(agent_scope(where.agent_id))
+    if where.session_id:
+        if where.agent_id is None:
+            return None
+        document = read.one("session_document", native_id=native_id(where.agent_id, where.session_id))
+        if document is None:
+            return None
+        scopes.append(document_scope(document["id"]))
+    if where.role:
+        scopes.append(role_scope(where.role))
+    narrow = Narrow("sessions", scopes=tuple(scopes))
+    if where.since:
+        narrow = replace(narrow, since=micros(where.since))
+    if where.until:
+        narrow = replace(narrow, until=micros(where.until))
+    return narrow

@@ -1,0 +1,298 @@
+"""The same question through every door has the same answer, on both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+
+from palaver.operations import OPERATIONS
+from palaver.operations.faces import Operation
+from tests.conftest import Engine
+from tests.helpers import Mcp, Server, Thread, word
+from tests.mcp_clients import DOORS, through
+
+BUS = {tool.name: operation for operation in OPERATIONS for tool in operation.tools if tool.toolset == "bus"}
+
+
+@pytest.fixture(scope="module", params=DOORS)
+def door(request: pytest.FixtureRequest, server: Server, api: httpx.Client) -> Iterator[Mcp]:
+    """One way in for agents; whatever uses it runs through all of them."""
+    with through(request.param, server, api) as client:
+        client.door = request.param  # type: ignore[attr-defined]
+        yield client
+
+
+@pytest.fixture(scope="module")
+def talk(api: httpx.Client) -> dict[str, Any]:
+    """A thread in which all sorts of things have happened."""
+    thread = Thread(api)
+    agent = api.post("/api/agents/register", json={"display_name": word("Ann")}).json()
+    first = thread.post(f"hello {(unique := word())} <b>&", mentions=["bob"], metadata={"a": [1, {"b": None}]})
+    thread.post("the answer", reply_to_msg_id=first["id"], priority="high", author=agent["id"])
+    api.put(f"/api/messages/{first['id']}", json={"content": f"hello again {unique}"})
+    api.post(f"/api/messages/{first['id']}/reactions", json={"reaction": "agree", "agent_id": agent["id"]})
+    template = api.post("/api/templates", json={"id": word("t"), "name": "Mine"}).json()
+    return {"thread": thread, "message": first["id"], "word": unique, "agent": agent, "template": template["id"]}
+
+
+QUESTIONS = [
+    ("bus_get_config", {}, "/api/config"),
+    ("thread_get", {"thread_id": "{thread}"}, "/api/threads/{thread}"),
+    ("thread_list", {"limit": 3}, "/api/threads?limit=3"),
+    ("thread_list", {"status": "review", "include_archived": True}, "/api/threads?status=review&include_archived=true"),
+    ("msg_get", {"message_id": "{message}"}, "/api/messages/{message}"),
+    ("msg_edit_history", {"message_id": "{message}"}, "/api/messages/{message}/history"),
+    ("msg_search", {"query": "{word}"}, "/api/search?q={word}"),
+    ("msg_search", {"query": "{word}", "limit": 0, "thread_id": "{thread}"}, "/api/search?q={word}&limit=0&thread_id={thread}"),
+    ("msg_search", {"query": "*"}, "/api/search?q=*"),
+    ("msg_search", {"query": "x", "thread_id": "nowhere"}, "/api/search?q=x&thread_id=nowhere"),
+    ("template_get", {"template_id": "{template}"}, "/api/templates/{template}"),
+]
+LISTS = [
+    ("msg_list", {"thread_id": "{thread}"}, "/api/threads/{thread}/messages", "messages"),
+    ("msg_list", {"thread_id": "{thread}", "after_seq": 1, "limit": 1}, "/api/threads/{thread}/messages?after_seq=1&limit=1", "messages"),
+    ("agent_list", {}, "/api/agents", "agents"),
+    ("template_list", {}, "/api/templates", "templates"),
+]
+
+
+def filled(talk: dict[str, Any], text: Any) -> Any:
+    names = {k: v.id if k == "thread" else v for k, v in talk.items() if k != "agent"}
+    return text.format(**names) if isinstance(text, str) else text
+
+
+@pytest.mark.parametrize(("tool", "arguments", "path"), QUESTIONS)
+def test_a_tool_and_its_route_give_the_same_answer(
+    api: httpx.Client, door: Mcp, talk: dict[str, Any], tool: str, arguments: dict[str, Any], path: str
+):
+    given = {name: filled(talk, value) for name, value in arguments.items()}
+    assert door.call(tool, given) == api.get(filled(talk, path)).json()
+
+
+@pytest.mark.parametrize(("tool", "arguments", "path", "field"), LISTS)
+def test_a_list_over_rest_is_the_list_in_the_tools_answer(
+    api: httpx.Client, door: Mcp, talk: dict[str, Any], tool: str, arguments: dict[str, Any], path: str, field: str
+):
+    given = {name: filled(talk, value) for name, value in arguments.items()}
+    assert door.call(tool, given)[field] == api.get(filled(talk, path)).json()
+
+
+def test_what_is_done_through_one_door_is_seen_through_the_others(api: httpx.Client, door: Mcp, mcp: Mcp):
+    topic = f"topic {word()}"
+    connected = door.call("bus_connect", thread_name=topic, display_name=word("Ann"))
+    thread_id, agent_id = connected["thread"]["thread_id"], connected["agent"]["agent_id"]
+    posted = door.call("msg_post", thread_id=thread_id, content="hello", author=agent_id)
+    reaction = door.call("msg_react", message_id=posted["id"], agent_id=agent_id, reaction="agree")
+    edited = door.call("msg_edit", message_id=posted["id"], content=f"hello {(unique := word())}")
+    (seen,) = api.get(f"/api/threads/{thread_id}/messages").json()
+    assert seen == {
+        **posted,
+        "content": edited["content"],
+        "edited_at": edited["edited_at"],
+        "edit_version": 1,
+        "reactions": [{"id": reaction["reaction_id"], **{k: v for k, v in reaction.items() if k != "reaction_id"}}],
+    }
+    assert mcp.call("msg_search", query=unique)["total"] == 1
+    deleted = door.call("msg_delete", message_id=posted["id"])
+    assert (deleted["deleted"], api.get(f"/api/threads/{thread_id}/messages").json()) == (True, [])
+
+
+def test_whoever_waits_behind_one_door_is_woken_through_another(api: httpx.Client, door: Mcp):
+    from concurrent.futures import ThreadPoolExecutor
+
+    thread = Thread(api)
+    agent = door.call("agent_register", display_name=word())
+    who = {"agent_id": agent["agent_id"], "token": agent["token"]}
+
+    def is_waiting() -> bool:
+        return any(a["waiting_in"] == thread.id for a in api.get("/api/agents").json())
+
+    from tests.helpers import eventually
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(door.call, "msg_wait", {"thread_id": thread.id, "timeout_ms": 30_000, **who})
+        eventually(is_waiting)
+        message = thread.post("wake up")
+        assert waiting.result(10)["messages"] == [message]
+
+
+ERRORS = [
+    ("msg_search", {"query": ""}, {"error": "query must not be empty"}),
+    ("msg_get", {"message_id": "no-such"}, {"error": "MESSAGE_NOT_FOUND", "message_id": "no-such", "message": "Message 'no-such' not found."}),
+    ("msg_serch", {}, {"error": "There is no tool 'msg_serch'. Did you mean 'msg_search'?"}),
+    ("msg_search", {"qeury": "x"}, {"error": "Unknown argument 'qeury'. Did you mean 'query'?"}),
+    ("msg_search", {"query": 5}, {"error": "query: Input should be a valid string."}),
+    ("msg_search", {}, {"error": "query: is required."}),
+    ("thread_get", {"thread_id": None}, {"error": "thread_id: is required."}),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments", "expected"), ERRORS)
+def test_an_error_is_the_same_through_every_door(door: Mcp, tool: str, arguments: dict[str, Any], expected: dict):
+    answer = door.answer(tool, arguments)
+    assert (answer.value, answer.is_error) == (expected, True)
+
+
+def test_human_only_messages_are_masked_behind_every_door(api: httpx.Client, door: Mcp):
+    thread, secret = Thread(api), word("secret")
+    message = thread.post(secret, metadata={"visibility": "human_only"})
+    answers = [
+        door.call("msg_list", thread_id=thread.id),
+        door.call("msg_get", message_id=message["id"]),
+        door.call("msg_search", query=secret)["results"],
+    ]
+    assert "[human-only content hidden]" in str(answers)
+    assert secret not in str(answers)
+    assert secret not in door.read(f"chat://threads/{thread.id}/transcript")
+
+
+def test_resources_are_the_same_behind_every_door(door: Mcp, mcp: Mcp, talk: dict[str, Any]):
+    for what in ("transcript", "summary", "state"):
+        uri = f"chat://threads/{talk['thread'].id}/{what}"
+        assert door.read(uri) == mcp.read(uri)
+    for method in ("resources/list", "resources/templates/list", "prompts/list"):
+        (one,), (other,) = (
+            [value for value in client.ask(method).values() if isinstance(value, list)] for client in (door, mcp)
+        )
+        assert one == other
+
+
+# The list of tools
+
+
+def tools(client: Mcp) -> list[dict[str, Any]]:
+    return list(client.ask("tools/list")["tools"])
+
+
+def test_the_list_of_tools_is_the_same_behind_every_door_and_every_time(door: Mcp, mcp: Mcp):
+    assert tools(door) == tools(door) == tools(mcp)
+
+
+@pytest.fixture(scope="module")
+def listed(api: httpx.Client) -> list[dict[str, Any]]:
+    return tools(Mcp(api))
+
+
+def test_the_tools_of_the_bus_are_those_of_the_contract(listed: list[dict[str, Any]]):
+    names = [tool["name"] for tool in listed]
+    assert len(set(names)) == len(names)
+    assert set(BUS) <= set(names)
+    assert set(BUS) == {
+        "bus_connect", "bus_get_config",
+        *(f"thread_{verb}" for verb in ("create", "list", "get", "update", "close", "archive", "delete")),
+        *(f"msg_{verb}" for verb in ("post", "list", "get", "wait", "edit", "edit_history", "search", "react", "unreact", "delete")),
+        *(f"agent_{verb}" for verb in ("register", "resume", "heartbeat", "list", "update", "unregister")),
+        *(f"template_{verb}" for verb in ("list", "get", "create")),
+    }  # fmt: skip
+
+
+def test_every_tool_is_named_and_described_so_that_all_clients_take_it(listed: list[dict[str, Any]]):
+    import re
+
+    by_name = {t.name.replace(".", "_"): o for o in OPERATIONS for t in o.tools}
+    for tool in listed:
+        operation: Operation = by_name[tool["name"]]
+        assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["name"])
+        assert tool["description"]
+        assert tool["annotations"]["readOnlyHint"] is (operation.kind != "change")
+        for schema in (tool["inputSchema"], tool["outputSchema"]):
+            assert schema["type"] == "object"
+            jsonschema.Draft202012Validator.check_schema(schema)
+        assert tool["inputSchema"]["additionalProperties"] is False
+        for name, field in tool["inputSchema"].get("properties", {}).items():
+            assert field.get("description"), f"{tool['name']}.{name} says nothing about itself"
+
+
+def test_tools_that_delete_say_so(listed: list[dict[str, Any]]):
+    destructive = {t["name"] for t in listed if t["annotations"].get("destructiveHint")}
+    assert {"thread_delete", "msg_delete"} <= destructive
+    assert not destructive & {"msg_post", "msg_react", "bus_connect", "thread_create"}
+
+
+@pytest.mark.parametrize("way_in", DOORS[:3])
+def test_a_client_can_ask_for_some_groups_of_tools_only(server: Server, api: httpx.Client, way_in: str):
+    with through(way_in, server, api, "?tools=bus") as client:
+        assert {tool["name"] for tool in tools(client)} == set(BUS)
+    with through(way_in, server, api, "?tools=no-such-group") as client:
+        assert tools(client) == []
+
+
+def test_every_tool_has_an_example_here():
+    assert set(EXAMPLES) == set(BUS)
+
+
+def _connected(talk: dict[str, Any]) -> dict[str, Any]:
+    return {"agent_id": talk["agent"]["agent_id"], "token": talk["agent"]["token"]}
+
+
+EXAMPLES: dict[str, Any] = {
+    "bus_connect": lambda t: {"thread_name": t["thread"].topic, **_connected(t)},
+    "bus_get_config": lambda t: {},
+    "thread_create": lambda t: {"topic": word(), "template": "brainstorm", "metadata": {"a": 1}},
+    "thread_list": lambda t: {},
+    "thread_get": lambda t: {"thread_id": t["thread"].id},
+    "thread_update": lambda t: {"thread_id": t["thread"].id, "summary": word()},
+    "thread_close": lambda t: {"thread_id": Thread(t["thread"].api).id},
+    "thread_archive": lambda t: {"thread_id": Thread(t["thread"].api).id},
+    "thread_delete": lambda t: {"thread_id": Thread(t["thread"].api).id},
+    "msg_post": lambda t: {"thread_id": t["thread"].id, "content": "x", "mentions": ["a"], "metadata": {"b": [None]}},
+    "msg_list": lambda t: {"thread_id": t["thread"].id},
+    "msg_get": lambda t: {"message_id": t["message"]},
+    "msg_wait": lambda t: {"thread_id": t["thread"].id},
+    "msg_edit": lambda t: {"message_id": t["thread"].post("x")["id"], "content": "y"},
+    "msg_edit_history": lambda t: {"message_id": t["message"]},
+    "msg_search": lambda t: {"query": t["word"]},
+    "msg_react": lambda t: {"message_id": t["message"], "agent_id": "a", "reaction": word()},
+    "msg_unreact": lambda t: {"message_id": t["message"], "agent_id": "a", "reaction": "never"},
+    "msg_delete": lambda t: {"message_id": t["thread"].post("x")["id"]},
+    "agent_register": lambda t: {"skills": [{"id": "s"}], "capabilities": ["c"]},
+    "agent_resume": _connected,
+    "agent_heartbeat": _connected,
+    "agent_list": lambda t: {},
+    "agent_update": lambda t: {**_connected(t), "description": "d"},
+    "agent_unregister": _connected,
+    "template_list": lambda t: {},
+    "template_get": lambda t: {"template_id": "brainstorm"},
+    "template_create": lambda t: {"id": word("t"), "name": "x"},
+}
+
+
+@pytest.mark.parametrize("tool", sorted(EXAMPLES))
+def test_every_answer_is_what_its_schema_says_and_takes_null_for_absent(
+    mcp: Mcp, listed: list[dict[str, Any]], talk: dict[str, Any], tool: str
+):
+    (schema,) = (t["outputSchema"] for t in listed if t["name"] == tool)
+    (asked,) = (t["inputSchema"] for t in listed if t["name"] == tool)
+    for fill in ({}, dict.fromkeys(asked.get("properties", {}))):
+        given = EXAMPLES[tool](talk)
+        jsonschema.validate(given, asked)
+        answer = mcp.call(tool, {**fill, **given})
+        jsonschema.validate(answer, schema, format_checker=jsonschema.FormatChecker())
+        assert set(answer) == set(schema.get("properties", answer))
+
+
+@pytest.mark.parametrize("tool", sorted(EXAMPLES))
+def test_an_unknown_argument_is_refused_by_name(mcp: Mcp, talk: dict[str, Any], tool: str):
+    for intruder in ("user_id", "workspace", "db_path", "xyzzy"):
+        answer = mcp.refused(tool, {**EXAMPLES[tool](talk), intruder: "x"})
+        assert answer["error"].startswith(f"Unknown argument '{intruder}'.")
+
+
+def test_the_commands_of_a_terminal_reach_the_same_data(
+    engine: Engine, server: Server, api: httpx.Client, talk: dict[str, Any]
+):
+    import json
+    import subprocess
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-m", "palaver", "--json", "search", talk["word"]],
+        env=server.env, cwd=server.home, capture_output=True, timeout=30, check=True,
+    )  # fmt: skip
+    by_rest = api.get("/api/search", params={"q": talk["word"]}).json()
+    assert [hit["message_id"] for hit in json.loads(done.stdout)["results"]] == [talk["message"]]
+    assert json.loads(done.stdout)["total"] == by_rest["total"] == 1

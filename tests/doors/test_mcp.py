@@ -1,0 +1,251 @@
+"""MCP as a protocol: both eras over HTTP, WebSocket, SSE and stdio; sessions, spellings, and what is not MCP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from tests.helpers import PATIENCE, Mcp, Server, Thread, environment, word
+from tests.mcp_clients import Websocket, through
+
+# What stands here is the same on either engine.
+pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True, scope="session")
+
+ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+
+def body(method: str, id: int | None = 1, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": params, **({"id": id} if id is not None else {})}
+
+
+# Two eras on one address
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
+def test_the_handshake_agrees_on_the_version_the_client_speaks(api: httpx.Client, version: str):
+    class Older(Mcp):
+        pass
+
+    Older.version = version
+    client = Older(api)
+    assert client.greeting["protocolVersion"] == version
+    assert client.greeting["serverInfo"]["name"] == "palaver"
+    assert "bus_connect" in client.greeting["instructions"]
+    assert client.headers["mcp-session-id"]
+    assert client.call("msg_search", query=word())["total"] == 0
+
+
+def test_the_stateless_era_needs_no_handshake_and_no_session(api: httpx.Client):
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "tests", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    headers = {**ACCEPT, "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "msg_search"}
+    asked = body("tools/call", name="msg_search", arguments={"query": word()}, _meta=meta)
+    response = api.post("/mcp", json=asked, headers=headers)
+    assert response.status_code == 200, response.text
+    assert "mcp-session-id" not in response.headers
+    assert '"total":0' in response.text.replace(" ", "").replace("\\", "")
+
+
+def test_a_stateless_client_says_with_each_call_who_it_is(server: Server, api: httpx.Client, thread: Thread):
+    with through("http-2026", server, api) as client:
+        agent = client.call("bus_connect", thread_name=thread.topic)["agent"]
+        who = {"agent_id": agent["agent_id"], "token": agent["token"]}
+        assert client.call("agent_heartbeat", who) == {"ok": True}
+        assert client.refused("agent_heartbeat")["error"] == "UNAUTHORIZED"
+        assert client.call("msg_post", thread_id=thread.id, content="hi", author=agent["agent_id"])["author_id"] == agent["agent_id"]
+
+
+def test_a_session_ends_with_delete(api: httpx.Client):
+    client = Mcp(api)
+    assert api.request("DELETE", "/mcp", headers=client.headers).status_code in (200, 202, 204)
+    response = client.send({"id": 5, "method": "tools/list", "params": {}})
+    assert response.status_code == 404
+
+
+def test_a_session_nobody_knows_is_404(api: httpx.Client):
+    headers = {**ACCEPT, "mcp-session-id": "no-such-session", "mcp-protocol-version": "2025-11-25"}
+    assert api.post("/mcp", json=body("tools/list"), headers=headers).status_code == 404
+
+
+def test_two_sessions_are_two_agents(api: httpx.Client, thread: Thread):
+    one, other = Mcp(api), Mcp(api)
+    agents = [client.call("bus_connect", thread_name=thread.topic)["agent"]["agent_id"] for client in (one, other)]
+    posted = [client.call("msg_post", thread_id=thread.id, content="hi")["author_id"] for client in (one, other)]
+    assert posted == agents
+    assert len(set(agents)) == 2
+
+
+@pytest.mark.parametrize("door", ["websocket", "sse", "stdio", "http-2025"])
+def test_a_connection_remembers_who_connected(server: Server, api: httpx.Client, thread: Thread, door: str):
+    with through(door, server, api) as client:
+        agent = client.call("bus_connect", thread_name=thread.topic)["agent"]
+        assert client.call("msg_post", thread_id=thread.id, content="hi")["author_id"] == agent["agent_id"]
+        assert client.call("msg_react", message_id=thread.messages()[0]["id"], reaction="agree")["agent_id"] == agent["agent_id"]
+
+
+@pytest.mark.parametrize("door", ["http-2025", "http-2026", "websocket"])
+def test_the_address_can_say_which_agent_a_client_is(server: Server, api: httpx.Client, thread: Thread, door: str):
+    agent = api.post("/api/agents/register", json={"slug": word("a")}).json()
+    with through(door, server, api, f"?agent={agent['slug']}") as client:
+        assert client.call("msg_post", thread_id=thread.id, content="hi")["author_id"] == agent["id"]
+
+
+def test_dotted_and_plain_names_can_both_be_called(mcp: Mcp, api: httpx.Client):
+    from palaver.operations import OPERATIONS
+
+    spelled = {tool.name for operation in OPERATIONS for tool in operation.tools}
+    plain = {tool["name"] for tool in mcp.ask("tools/list")["tools"]}
+    dotted = {tool["name"] for tool in Mcp(api, "/mcp?names=dotted").ask("tools/list")["tools"]}
+    assert dotted == spelled
+    assert plain == {name.replace(".", "_") for name in spelled}
+
+
+# What is not MCP
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"nonsense", b"[]", b"5", b"null", b'{"jsonrpc":"1.0"}', b'{"a":1}', b"\xff\xfe", b"[" * 100_000],
+    ids=["empty", "torn", "nonsense", "list", "number", "null", "old", "object", "bytes", "deep"],
+)
+def test_what_is_not_json_rpc_is_refused_and_the_server_goes_on(api: httpx.Client, content: bytes):
+    response = api.post("/mcp", content=content, headers=ACCEPT)
+    assert 400 <= response.status_code < 500
+    assert Mcp(api).call("msg_search", query=word())["total"] == 0
+
+
+def test_an_unknown_method_is_an_error_by_number(mcp: Mcp):
+    assert mcp.exchange("no/such/method")["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("arguments", [[], "text", 5])
+def test_arguments_must_be_an_object(mcp: Mcp, arguments: Any):
+    response = mcp.send({"id": 9, "method": "tools/call", "params": {"name": "msg_list", "arguments": arguments}})
+    assert response.status_code < 500
+    assert '"error"' in response.text or '"isError":true' in response.text.replace(" ", "")
+    assert mcp.call("msg_search", query=word())["total"] == 0
+
+
+def test_a_body_of_twenty_megabytes_is_refused(api: httpx.Client, mcp: Mcp, thread: Thread):
+    asked = body("tools/call", name="msg_post", arguments={"thread_id": thread.id, "content": "x" * 20_000_000})
+    response = api.post("/mcp", json=asked, headers=mcp.headers)
+    assert response.status_code == 413
+    assert thread.messages() == []
+
+
+def test_calling_without_arguments_is_fine(mcp: Mcp):
+    assert mcp.ask("tools/call", name="agent_list")["structuredContent"]["agents"] is not None
+
+
+# WebSocket
+
+
+def test_the_websocket_speaks_the_mcp_subprotocol_if_asked(server: Server):
+    address = f"ws://127.0.0.1:{server.port}/mcp/ws"
+    with connect(address, subprotocols=["mcp"]) as socket:  # type: ignore[list-item]
+        assert socket.subprotocol == "mcp"
+        assert Websocket(socket).greeting["serverInfo"]["name"] == "palaver"
+    with connect(address) as socket:
+        assert socket.subprotocol is None
+
+
+@pytest.mark.parametrize("frame", ["", "{", "nonsense", "[]", "null", '{"jsonrpc":"1.0"}', "[" * 50_000, '"\\ud800"'])
+def test_a_frame_that_is_not_json_rpc_does_not_end_the_connection(server: Server, frame: str):
+    with connect(f"ws://127.0.0.1:{server.port}/mcp/ws") as socket:
+        client = Websocket(socket)
+        socket.send(frame)
+        assert client.call("msg_search", query=word())["total"] == 0
+
+
+def test_a_binary_frame_ends_at_most_its_own_connection(server: Server, api: httpx.Client):
+    with connect(f"ws://127.0.0.1:{server.port}/mcp/ws") as socket:
+        client = Websocket(socket)
+        socket.send(b"\x00\x01")
+        try:
+            assert client.call("msg_search", query=word())["total"] == 0
+        except ConnectionClosed:
+            pass
+    assert "Traceback" not in server.said()
+    with connect(f"ws://127.0.0.1:{server.port}/mcp/ws") as socket:
+        assert Websocket(socket).call("msg_search", query=word())["total"] == 0
+
+
+def test_a_websocket_answers_several_questions_at_once(server: Server, thread: Thread):
+    """Whoever waits in a thread can go on asking on the same connection."""
+    with connect(f"ws://127.0.0.1:{server.port}/mcp/ws") as socket:
+        client = Websocket(socket)
+        waiting = {"name": "msg_wait", "arguments": {"thread_id": thread.id, "timeout_ms": 30_000}}
+        client.say({"id": 1000, "method": "tools/call", "params": waiting})
+        assert client.call("msg_search", query=word())["total"] == 0
+        message = client.call("msg_post", thread_id=thread.id, content="wake up")
+        woken = json.loads(socket.recv(PATIENCE))
+    assert woken["id"] == 1000
+    assert woken["result"]["structuredContent"]["messages"] == [message]
+
+
+# The old transport of two addresses
+
+
+def test_the_old_sse_transport_names_its_address_for_posting(api: httpx.Client):
+    with api.stream("GET", "/sse") as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        lines = response.iter_lines()
+        assert next(lines) == "event: endpoint"
+        address = next(lines).removeprefix("data: ")
+        assert address.startswith("/messages/")
+        posted = api.post(address, json=body("ping"), headers=ACCEPT)
+        assert posted.status_code == 202
+
+
+@pytest.mark.parametrize("address", ["/messages/", "/messages/?session_id=no-such", "/messages/?session_id=" + "0" * 32])
+def test_posting_to_no_session_is_refused(api: httpx.Client, address: str):
+    assert 400 <= api.post(address, json=body("ping"), headers=ACCEPT).status_code < 500
+
+
+# Standard input and output
+
+
+def test_stdio_writes_nothing_but_json_rpc_to_standard_output(server: Server):
+    lines = [
+        body("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "t", "version": "1"}),
+        body("notifications/initialized", id=None),
+        body("tools/call", id=2, name="msg_search", arguments={"query": word()}),
+    ]
+    env = environment(server.home, **{k: v for k, v in server.env.items() if k.startswith("PALAVER_")})
+    with subprocess.Popen(
+        [sys.executable, "-m", "palaver", "mcp"],
+        env=env, cwd=server.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdin
+        assert process.stdout
+        said = []
+        for line in lines:
+            process.stdin.write(json.dumps(line) + "\n")
+            process.stdin.flush()
+            if "id" in line:
+                said.append(json.loads(process.stdout.readline()))
+        process.stdin.close()
+        rest = process.stdout.read()
+        assert process.wait(PATIENCE) == 0
+    assert [answer["id"] for answer in said] == [1, 2]
+    assert said[1]["result"]["structuredContent"]["total"] == 0
+    assert rest == ""
+
+
+def test_stdio_is_the_agent_the_environment_names(server: Server, api: httpx.Client, thread: Thread):
+    from dataclasses import replace
+
+    agent = api.post("/api/agents/register", json={"slug": word("a")}).json()
+    named = replace(server, env={**server.env, "PALAVER_AGENT": agent["slug"]})
+    with through("stdio", named, api) as client:
+        assert client.call("msg_post", thread_id=thread.id, content="hi")["author_id"] == agent["id"]

@@ -1,0 +1,201 @@
+"""The disk: full, read-only, damaged. It is said plainly, and nothing that was stored is lost."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.press import Client, must_be_whole
+from tests.helpers import Server, environment, eventually, free_port, serve_command, start_server
+
+TEXT = " ".join(f"w{n:x}" for n in range(3000))
+
+
+@contextmanager
+def small_disk(place: Path, size: str = "4m", options: str = "") -> Iterator[Path]:
+    """A file system of its own, where we are allowed to make one."""
+    place.mkdir()
+    mounted = shutil.which("mount") and not subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}{options}", "tmpfs", str(place)], capture_output=True
+    ).returncode
+    if not mounted:
+        pytest.skip("cannot mount a small file system here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], capture_output=True)
+
+
+def post_until_refused(client: Client, room: str) -> tuple[list[dict[str, Any]], tuple[int, Any]]:
+    kept = []
+    for n in range(2000):
+        status, answer = client.post(room, f"number{n} {TEXT}")
+        if status != 201:
+            return kept, (status, answer)
+        kept.append(answer)
+    raise AssertionError("the disk never got full")
+
+
+def full_and_free_again(server: Server, make_room: Callable[[], Any]) -> str:
+    """Fill it, look around, make room, go on. Returns what was said when it was full."""
+    client = Client(server)
+    room = client.thread()
+    kept, (status, answer) = post_until_refused(client, room)
+    assert status == 503, answer
+    assert len(kept) > 3
+    # It stays well: reading and searching go on, other changes are refused in the same words.
+    assert [m["id"] for m in client.messages(room)] == [m["id"] for m in kept]
+    assert client.found(f"number{len(kept) - 1}") == [kept[-1]["id"]]
+    for _ in range(5):
+        status, again = client.post(room, f"again {TEXT}")
+        assert (status, again) == (503, answer)
+    status, edited = client.ask("PUT", f"/api/messages/{kept[0]['id']}", {"content": f"edited {TEXT} {TEXT}"})
+    assert status == 503, edited
+    assert client.ask("GET", "/healthz")[0] == 200
+
+    make_room()
+    status, after = client.post(room, f"afterwards {TEXT}")
+    assert status == 201, after
+    assert after["seq"] == len(kept) + 1
+    assert client.messages(room) == [*kept, after]
+    assert client.found("afterwards") == [after["id"]]
+    assert client.found("again") == client.found("edited") == []
+    must_be_whole(server)
+    assert "Traceback" not in server.said()
+    return str(answer["detail"])
+
+
+def test_on_a_full_disk_posts_are_refused_until_there_is_room(tmp_path: Path):
+    with small_disk(tmp_path / "disk") as disk:
+        (disk / "filler").write_bytes(b"\0" * 1_500_000)
+        with start_server(tmp_path / "home", PALAVER_DATABASE_URL=f"sqlite:///{disk}") as server:
+            said = full_and_free_again(server, (disk / "filler").unlink)
+    assert "disk is full" in said
+    assert "nothing was stored" in said.lower()
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux can do this to a running process")
+def test_when_the_file_may_not_grow_posts_are_refused_until_it_may(tmp_path: Path):
+    with start_server(tmp_path / "home") as server:
+        hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)[1]
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (2_000_000, hard))
+        said = full_and_free_again(server, lambda: resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (hard, hard)))
+    assert "nothing was stored" in said.lower()
+    assert str(tmp_path) not in said
+
+
+# Refusing to start
+
+
+def refused_start(home: Path, **env: Any) -> tuple[int, str]:
+    """A server that must not start: its exit code and everything it said."""
+    home.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        serve_command(),
+        env=environment(home, PALAVER_PORT=free_port(), **env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=30,
+    )
+    return done.returncode, done.stdout.decode()
+
+
+@contextmanager
+def read_only(home: Path) -> Iterator[Path]:
+    if os.getuid():
+        home.mkdir()
+        home.chmod(0o555)
+        try:
+            yield home
+        finally:
+            home.chmod(0o755)
+    else:
+        with small_disk(home, options=",ro"):
+            yield home
+
+
+def test_a_data_directory_that_cannot_be_written_is_said_at_the_start(tmp_path: Path):
+    with read_only(tmp_path / "home") as home:
+        code, said = refused_start(home)
+    assert code not in (0, -9)
+    assert "data directory cannot be written" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("file", ["house.db", "workspaces/default.db"])
+@pytest.mark.parametrize("damage", ["overwritten", "cut"])
+def test_a_damaged_database_is_refused_at_the_start(tmp_path: Path, file: str, damage: str):
+    with start_server(tmp_path / "home") as server:
+        client = Client(server)
+        room = client.thread()
+        for n in range(30):
+            client.post(room, f"number{n} {TEXT}")
+    path = tmp_path / "home" / file
+    whole = path.read_bytes()
+    path.write_bytes(os.urandom(4096) + whole[4096:] if damage == "overwritten" else whole[: len(whole) // 2 + 100])
+    for side in ("-wal", "-shm"):
+        path.with_name(path.name + side).unlink(missing_ok=True)
+
+    code, said = refused_start(tmp_path / "home")
+    assert code not in (0, -9), said
+    assert "damaged" in said
+    assert "Traceback" not in said
+
+
+def test_damage_in_the_middle_is_said_plainly_where_it_is_met(tmp_path: Path):
+    """What cannot be seen at the start must not become an error nobody understands."""
+    with start_server(tmp_path / "home") as server:
+        client = Client(server)
+        room = client.thread()
+        for n in range(60):
+            client.post(room, f"number{n} {TEXT}")
+    path = tmp_path / "home" / "workspaces" / "default.db"
+    data = bytearray(path.read_bytes())
+    data[4096 * 40 : 4096 * (len(data) // 4096 - 5)] = os.urandom(4096 * (len(data) // 4096 - 45))
+    path.write_bytes(data)
+    try:
+        with start_server(tmp_path / "home") as server:
+            client = Client(server)
+            answers = [
+                client.ask("GET", f"/api/threads/{room}/messages?limit=1000"),
+                client.ask("GET", "/api/search?q=w1"),
+                client.post(room, TEXT),
+            ]
+            said = server.said()
+    except AssertionError as refused:  # also fine: seen at the start
+        assert "damaged" in str(refused)  # noqa: PT017
+        return
+    assert [status for status, _ in answers if status not in (200, 201, 503)] == [], answers
+    assert 503 in [status for status, _ in answers]
+    assert all("damaged" in answer["detail"] for status, answer in answers if status == 503)
+    assert "Traceback" not in said
+
+
+def test_starting_twice_on_one_port_is_said_plainly(tmp_path: Path):
+    with start_server(tmp_path / "home") as server:
+        done = subprocess.run(
+            serve_command(),
+            env=environment(tmp_path / "other", PALAVER_PORT=server.port),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=30,
+        )
+        assert done.returncode not in (0, -9)
+        said = (done.stdout + done.stderr).decode()
+        assert f"Cannot listen on 127.0.0.1:{server.port}" in said
+        assert "Traceback" not in said
+        assert eventually(server.is_ready)
+
+
+def test_this_python_is_the_one_that_serves():
+    assert serve_command()[0] == sys.executable

@@ -1,0 +1,137 @@
+"""Killed in the middle of it: what was acknowledged is there, and there is no half of anything."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.faults.conftest import Start
+from tests.faults.press import IS_LONG, Client, kill, must_be_whole, must_keep_its_promises, pressing, tell
+from tests.faults.streams import Stream
+from tests.helpers import PATIENCE, environment
+
+KILLS = {"sqlite": 25 if IS_LONG else 3, "postgres": 10 if IS_LONG else 2}
+
+
+def test_what_was_acknowledged_survives_a_kill(start: Start, engine):
+    dice = random.Random()
+    rooms: list[str] = []
+    kept = 0
+    for _ in range(KILLS[engine.name]):
+        with start() as server:
+            client = Client(server)
+            rooms = rooms or [client.thread() for _ in range(3)]
+            with pressing(server, rooms) as promised:
+                time.sleep(dice.uniform(0.1, 1.0))
+                kill(server)
+            assert promised.refused == []
+        with start() as server:
+            must_keep_its_promises(server, rooms, promised, searches=25)
+            must_be_whole(server)
+            kept += len(promised.messages)
+            status, answer = Client(server).post(rooms[0], "life goes on")
+            assert status == 201, answer
+    assert kept > 50
+    tell(f"{kept} acknowledged over {KILLS[engine.name]} kills, none lost")
+
+
+def test_ending_politely_under_load_is_quick_and_loses_nothing(start: Start):
+    with start() as server:
+        room = Client(server).thread()
+        streams = [Stream(server, "/events") for _ in range(5)]
+        with pressing(server, [room], clients=4) as promised:
+            time.sleep(0.7)
+            began = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            code = server.process.wait(10)
+            taken = time.monotonic() - began
+        said = server.said()
+        for stream in streams:
+            stream.until_end()
+            stream.close()
+            assert stream.ended_well
+    with start() as server:
+        must_keep_its_promises(server, [room], promised, searches=20)
+        must_be_whole(server)
+    tell(f"ended in {taken:.2f} s, {len(promised.messages)} acknowledged")
+    assert code == 0
+    assert taken < 2
+    assert "Traceback" not in said
+    assert [status for status, _ in promised.refused if status != 503] == []
+
+
+def test_a_server_and_an_agent_on_stdio_share_the_data(start: Start):
+    if subprocess.run([sys.executable, "-m", "palaver", "mcp", "--help"], capture_output=True, timeout=30).returncode:
+        pytest.skip("no 'palaver mcp' yet")
+    import json
+
+    with start() as server:
+        client = Client(server)
+        room = client.thread()
+        env = environment(server.home, **{k: v for k, v in server.env.items() if k.startswith("PALAVER_")})
+        process = subprocess.Popen(
+            [sys.executable, "-m", "palaver", "mcp"],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert process.stdin
+        assert process.stdout
+
+        def send(message: dict) -> None:
+            assert process.stdin
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            process.stdin.flush()
+
+        def answer(id: int) -> dict:
+            assert process.stdout
+            for _ in range(50):
+                line = json.loads(process.stdout.readline())
+                if line.get("id") == id:
+                    return dict(line["result"])
+            raise AssertionError("no answer")
+
+        try:
+            about = {"name": "tests", "version": "1"}
+            hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": about}
+            send({"id": 1, "method": "initialize", "params": hello})
+            answer(1)
+            send({"method": "notifications/initialized"})
+            # It waits, the server is posted to: it wakes.
+            wait = {"thread_id": room, "after_seq": 0, "timeout_ms": 10_000}
+            send({"id": 2, "method": "tools/call", "params": {"name": "msg_wait", "arguments": wait}})
+            time.sleep(0.5)
+            began = time.perf_counter()
+            client.post(room, "from the server")
+            woken = answer(2)["structuredContent"]
+            tell(f"woken across processes after {(time.perf_counter() - began) * 1000:.0f} ms")
+            assert [m["content"] for m in woken["messages"]] == ["from the server"]
+            # It posts, a listener of the server hears it.
+            with Stream(server, f"/api/threads/{room}/events") as stream:
+                post = {"thread_id": room, "content": "from stdio", "author": "ann"}
+                send({"id": 3, "method": "tools/call", "params": {"name": "msg_post", "arguments": post}})
+                assert answer(3)["structuredContent"]["seq"] == 2
+                (frame,) = stream.take(1)
+                assert frame.data["content"] == "from stdio"
+            # Both at once.
+            with pressing(server, [room], clients=2) as promised:
+                for n in range(50):
+                    post = {"thread_id": room, "content": f"stdio {n}", "author": "ann"}
+                    send({"id": 100 + n, "method": "tools/call", "params": {"name": "msg_post", "arguments": post}})
+                    assert "seq" in answer(100 + n)["structuredContent"]
+            assert promised.refused == []
+            must_keep_its_promises(server, [room], promised, searches=10)
+            must_be_whole(server)
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

@@ -1,0 +1,95 @@
+"""Clients for every way into the MCP door, with one face: `ask`, `answer`, `call`, `refused`, `tools`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio.from_thread
+import httpx
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters
+from websockets.sync.client import ClientConnection, connect
+
+from tests.helpers import PATIENCE, Answer, Mcp, Server, environment
+
+DOORS = ["http-2025", "http-2026", "websocket", "sse", "stdio"]
+
+
+class Websocket(Mcp):
+    """A client of `/mcp/ws`: one JSON-RPC message a frame."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._socket, self._ids = connection, 0
+        about = {"name": "tests", "version": "1"}
+        self.greeting = self.ask("initialize", protocolVersion=self.version, capabilities={}, clientInfo=about)
+        self.say({"method": "notifications/initialized"})
+
+    def say(self, message: dict[str, Any]) -> None:
+        self._socket.send(json.dumps({"jsonrpc": "2.0", **message}))
+
+    def exchange(self, method: str, **params: Any) -> dict[str, Any]:
+        self._ids += 1
+        self.say({"id": self._ids, "method": method, "params": params})
+        while True:
+            heard = json.loads(self._socket.recv(PATIENCE))
+            if heard.get("id") == self._ids:
+                return dict(heard)
+
+
+class Sdk(Mcp):
+    """The MCP SDK's own client, run in another thread."""
+
+    def __init__(self, client: Client, portal: anyio.from_thread.BlockingPortal) -> None:
+        self._sdk, self._portal = client, portal
+
+    def answer(self, tool: str, arguments: dict[str, Any] | None = None, /, **more: Any) -> Answer:
+        result = self._portal.call(self._sdk.call_tool, tool, {**(arguments or {}), **more})
+        (item,) = result.content
+        assert isinstance(item, types.TextContent)
+        assert json.loads(item.text) == result.structured_content
+        return Answer(result.structured_content, bool(result.is_error), _plain(result))
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        asking = {
+            "tools/list": self._sdk.list_tools,
+            "prompts/list": self._sdk.list_prompts,
+            "resources/list": self._sdk.list_resources,
+            "resources/templates/list": self._sdk.list_resource_templates,
+        }
+        if method == "resources/read":
+            return _plain(self._portal.call(self._sdk.read_resource, params["uri"]))
+        return _plain(self._portal.call(asking[method]))
+
+
+def _plain(result: Any) -> dict[str, Any]:
+    return dict(result.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+@contextmanager
+def through(door: str, server: Server, api: httpx.Client, query: str = "") -> Iterator[Mcp]:
+    """A fresh client that came in by this door."""
+    if door == "websocket":
+        with connect(f"ws://127.0.0.1:{server.port}/mcp/ws{query}", max_size=None) as connection:
+            yield Websocket(connection)
+        return
+    if door == "http-2025":
+        client = Client(f"{server.url}/mcp{query}", mode="legacy")
+    elif door == "http-2026":
+        client = Client(f"{server.url}/mcp{query}", mode="2026-07-28")
+    elif door == "sse":
+        client = Client(sse_client(f"{server.url}/sse{query}"), mode="legacy")
+    else:
+        # On the same data as the running server, at the same time.
+        env = {k: v for k, v in server.env.items() if k.startswith("PALAVER_")}
+        stdio = StdioServerParameters(
+            command=sys.executable, args=["-m", "palaver", "mcp"], env=environment(server.home, **env), cwd=server.home
+        )
+        client = Client(stdio, mode="legacy")
+    with anyio.from_thread.start_blocking_portal() as portal, portal.wrap_async_context_manager(client):
+        yield Sdk(client, portal)
