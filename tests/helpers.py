@@ -70,8 +70,8 @@ class Server:
     home: Path
     url: str
     port: int
-    env: dict[str, str]
-    process: subprocess.Popen[bytes]
+    env: dict[str, str] = field(repr=False)
+    process: subprocess.Popen[bytes] = field(repr=False)
     log: Path
 
     def client(self, **options: Any) -> httpx.Client:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from datetime import timedelta
 from typing import Literal
@@ -11,6 +12,7 @@ from typing import Literal
 from palaver.errors import NotFound, PalaverError, Refused
 from palaver.model.people import Scope, Token
 from palaver.model.times import now
+from palaver.operations.sessions import catch_up_all
 from palaver.settings import Settings
 from palaver.store import agents, events, tokens
 from palaver.store.database import Change, Engine
@@ -18,6 +20,8 @@ from palaver.store.workspaces import Workspace, checked_name, open_engine
 
 DEFAULT = "default"
 SWEEP_SECONDS = 5.0
+CATCH_UP_SECONDS = 2.0
+SWEEPS_BETWEEN_LOOKS = 6
 
 log = logging.getLogger("palaver")
 
@@ -28,6 +32,7 @@ class House:
         self._own: Engine = open_engine(settings, "house", "house")
         self._workspaces: dict[str, Workspace] = {}
         self._sweeper: asyncio.Task[None] | None = None
+        self._catching_up: set[asyncio.Task[None]] = set()
 
     async def open(self, name: str = DEFAULT) -> Workspace:
         """A workspace that exists; the default one always does."""
@@ -37,11 +42,19 @@ class House:
             elif not await self._own.read(lambda read: tokens.has_workspace(read, name)):
                 raise NotFound("workspace", name, "Create it with 'palaver workspace create NAME'.")
             engine = await asyncio.to_thread(open_engine, self.settings, name)
-            if name not in self._workspaces:
-                self._workspaces[name] = Workspace(name, engine, self.settings)
-            else:
+            if name in self._workspaces:
                 engine.close()
+            else:
+                self._workspaces[name] = Workspace(name, engine, self.settings)
+                await self._begin_catching_up(self._workspaces[name])
         return self._workspaces[name]
+
+    async def _begin_catching_up(self, here: Workspace) -> None:
+        """What was recorded while nobody indexed it. Mostly nothing, or little: then it is done before anybody asks."""
+        task = asyncio.create_task(_catch_up(here))
+        self._catching_up.add(task)
+        task.add_done_callback(self._catching_up.discard)
+        await asyncio.wait((task,), timeout=CATCH_UP_SECONDS)
 
     async def create_workspace(self, name: str) -> Workspace:
         if not await self._own.change(lambda change: tokens.add_workspace(change, checked_name(name))):
@@ -99,12 +112,14 @@ class House:
         self._sweeper = asyncio.create_task(self._sweep_for_ever())
 
     async def _sweep_for_ever(self) -> None:
-        while True:
+        for number in itertools.count(1):
             for here in list(self._workspaces.values()):
                 try:
                     await sweep(here)
                 except PalaverError as problem:
                     log.warning("housekeeping in %s: %s", here.name, problem.message)
+                if number % SWEEPS_BETWEEN_LOOKS == 0:
+                    await _catch_up(here)
             await asyncio.sleep(SWEEP_SECONDS)
 
     def dismiss_listeners(self) -> None:
@@ -113,6 +128,8 @@ class House:
 
     async def close(self) -> None:
         self.dismiss_listeners()
+        for task in list(self._catching_up):
+            task.cancel()
         if self._sweeper:
             self._sweeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -127,6 +144,13 @@ def _known_agent(change: Change, name: str) -> tuple[str, str]:
     if agent is None:
         agent, _ = agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
     return agent.id, agent.slug
+
+
+async def _catch_up(here: Workspace) -> None:
+    try:
+        await catch_up_all(here)
+    except (PalaverError, OSError) as problem:
+        log.warning("the index of sessions in %s is behind its transcripts: %s", here.name, problem)
 
 
 async def sweep(here: Workspace) -> None:

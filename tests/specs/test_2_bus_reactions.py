@@ -310,7 +310,7 @@ def test_a_label_has_at_most_64_characters(api: httpx.Client, mcp: Mcp, path: st
 
 @pytest.mark.parametrize(
     "label",
-    ["👍", "❌", "🔥", "👩‍👩‍👧‍👦", "très bien", "同意", "a b", "50%", "a?b#c", "a/b", "/", "//", "a/../b", "&=+", '"<b>"', "\\", "%2F"],
+    ["👍", "❌", "🔥", "👩‍👩‍👧‍👦", "très bien", "同意", "a b", "50%", "a?b#c", "a/b", "/", "//", "a/../b", "&=+", '"<b>"', "\\", "%2F", "two\nlines"],
 )
 def test_any_text_is_a_label_and_can_be_taken_off_again(api: httpx.Client, mcp: Mcp, thread: Thread, label: str):
     message_id = thread.post("hello")["id"]

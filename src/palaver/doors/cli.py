@@ -48,6 +48,10 @@ OPERATIONS = {
     "template show": "One template, with its rules and default metadata.",
     "template create": "Add a template of your own.",
     "template delete": "Delete a template of your own.",
+    "session list": "Sessions, the latest first.",
+    "session show": "The turns of a session, in order.",
+    "session delete": "Delete a session for good: its transcript and its place in the index.",
+    "session export": "A session as Markdown, or as the JSON lines it is kept in.",
 }
 
 # Commands that are no operations: where they stand, and what they do.
@@ -55,6 +59,10 @@ HOUSE = {
     "serve": ("cli_serve:serve", "Run the server: console, REST, events and MCP on one port."),
     "mcp": ("cli_serve:mcp", "Be an MCP server on standard input and output."),
     "events": ("cli_events:events", "Follow what happens, one line for each event."),
+    "session append": ("cli_sessions:append", "Record a turn of a session."),
+    "conversation search": ("cli_sessions:search", "Find earlier turns of an agent's sessions by their words."),
+    "reindex": ("cli_sessions:reindex", "Make the index of sessions again from their transcripts."),
+    "verify": ("cli_sessions:verify", "Compare the transcripts with the index."),
     "workspace create": ("cli_house:create_workspace", "Make a workspace: a world of its own."),
     "workspace list": ("cli_house:list_workspaces", "The workspaces there are."),
     "token create": ("cli_house:create_token", "Make a token for a person or an agent, and print it."),
@@ -70,6 +78,8 @@ GROUPS = {
     "message": "Look at a message, edit or delete it.",
     "agent": "Register agents and look at one.",
     "template": "What threads can begin with.",
+    "session": "Record, read, delete and export agents' sessions.",
+    "conversation": "Find what was said in agents' sessions.",
     "workspace": "Make and list workspaces.",
     "token": "Make, list and revoke tokens.",
 }

@@ -12,7 +12,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from unicodedata import combining, east_asian_width
 
@@ -51,6 +52,18 @@ def say(line: str = "") -> None:
 def note(line: str) -> None:
     """Something to know that is not part of the answer."""
     print(f"palaver: {line}", file=sys.stderr)
+
+
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, where somebody is looking; call what it gives with how much more has been done."""
+    if not sys.stderr.isatty():
+        yield lambda more: None
+        return
+    import click
+
+    with click.progressbar(length=max(total, 1), label=label, file=sys.stderr) as bar:
+        yield bar.update
 
 
 def show(

@@ -38,7 +38,7 @@ def serve(settings: Settings, banner: str = "") -> None:
         application(house),
         loop="uvloop" if sys.platform != "win32" else "asyncio",
         http="httptools",
-        ws="websockets",
+        ws="websockets-sansio",
         log_level=settings.log_level,
         access_log=False,
         proxy_headers=False,

@@ -68,7 +68,10 @@ class Event:
 def masked_payload(payload: dict[str, Any]) -> dict[str, Any]:
     metadata = payload.get("metadata") or {}
     shown = {key: metadata[key] for key in ("visibility", "audience") if key in metadata}
-    return {**payload, "metadata": shown} | {key: HIDDEN for key in ("content", "old_content") if key in payload}
+    hidden: dict[str, Any] = {key: HIDDEN for key in ("content", "old_content") if key in payload}
+    if "mentions" in payload:
+        hidden["mentions"] = []
+    return {**payload, "metadata": shown} | hidden
 
 
 def message_new(message: Message) -> Event:

@@ -1,6 +1,6 @@
 """What can be done, each thing once, its faces beside it. This is the table of contents."""
 
-from palaver.operations import agents, connect, messages, reactions, search, templates, threads, waiting
+from palaver.operations import agents, connect, messages, reactions, search, sessions, templates, threads, waiting
 from palaver.operations.faces import Operation
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -39,4 +39,13 @@ OPERATIONS: tuple[Operation, ...] = (
     templates.get_template,
     templates.create_template,
     templates.delete_template,
+    sessions.record_turn,
+    sessions.record_own_turn,
+    sessions.search_own_conversations,
+    sessions.search_conversations,
+    sessions.search_all_conversations,
+    sessions.list_sessions,
+    sessions.show_session,
+    sessions.delete_session,
+    sessions.export_session,
 )

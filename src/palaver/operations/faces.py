@@ -51,8 +51,8 @@ class Route:
     """The face towards HTTP.
 
     `also` gives further names for a field: {"q": "query"}; `must_have` says what to answer (400) when a parameter is
-    missing or blank; `from_headers` takes a field from a header; `invalid` is the status for a field of the wrong shape,
-    and `complaint` the names under which an error says what it is.
+    missing or blank; `from_headers` takes a field from a header; `invalid` is the status for a misshapen field, and
+    `complaint` the names under which an error says what it is.
     """
 
     method: Literal["GET", "POST", "PUT", "DELETE"]

@@ -118,7 +118,6 @@ def said(turn: Turn) -> SaidTurn:
 
 @operation(
     _v1("POST", "/api/v1/agents/{agent}/sessions/{session:path}/messages", status=201),
-    Command("session append", rest="content"),
     needs="write",
 )
 async def record_turn(here: Workspace, caller: Caller, ask: RecordTurn) -> SaidTurn:
@@ -183,27 +182,24 @@ async def append(here: Workspace, owner: Owner, session_id: str, turns: list[Tur
 
 async def catch_up(here: Workspace, transcript: Transcript) -> int:
     """Index what a transcript has beyond its mark. Returns how many turns that were."""
-    owner, file, done = transcript.owner, transcript.path.name, 0
-    while True:
-        start = await here.read(lambda read: sessions.mark(read, owner.id, file))
-        if transcript.size < start:  # cut short from outside: what was recorded stays, the rest is read again
-            start = await here.change(lambda change: _begin_again(change, owner, file))
-        lines = await asyncio.to_thread(_some_lines, here, transcript, start)
-        if not lines:
-            return done
-        turns = [line.turn for line in lines if line.turn]
-        end = lines[-1].end
-        if await here.change(lambda change: sessions.index(change, owner, file, turns, start, end)):
-            done += len(turns)
+    done = 0
+    while (more := await _index_some(here, transcript)) is not None:
+        done += more
+    return done
 
 
-def _begin_again(change: Change, owner: Owner, file: str) -> int:
-    change.run("move_mark", agent_id=owner.id, file=file, bytes=0)
-    return 0
-
-
-def _some_lines(here: Workspace, transcript: Transcript, start: int) -> list[TranscriptLine]:
-    return list(islice(here.transcripts.lines(transcript, start), INDEXED_AT_ONCE))
+async def _index_some(here: Workspace, transcript: Transcript) -> int | None:
+    """The next few turns; None when there are none."""
+    owner, file = transcript.owner, transcript.path.name
+    start = await here.read(lambda read: sessions.mark(read, owner.id, file))
+    if transcript.size < start:  # cut short from outside: what was recorded stays, the rest is read again
+        start = await here.change(lambda change: sessions.begin_again(change, owner, file))
+    lines = await asyncio.to_thread(lambda: list(islice(here.transcripts.lines(transcript, start), INDEXED_AT_ONCE)))
+    if not lines:
+        return None
+    turns = [line.turn for line in lines if line.turn]
+    is_ours = await here.change(lambda change: sessions.index(change, owner, file, turns, start, lines[-1].end))
+    return len(turns) if is_ours else 0
 
 
 async def catch_up_all(here: Workspace) -> int:
@@ -212,67 +208,69 @@ async def catch_up_all(here: Workspace) -> int:
         return 0
     done = 0
     known = await here.read(sessions.marks)
+    for owner in await asyncio.to_thread(lambda: list(here.transcripts.owners())):
+        await bring_back(here, owner)
     for transcript in await asyncio.to_thread(lambda: list(here.transcripts.all())):
         if transcript.size != known.get((transcript.owner.id, transcript.path.name), 0):
-            await here.change(lambda change: bring_back(change, transcript.owner))
             done += await catch_up(here, transcript)
     return done
 
 
-def bring_back(change: Change, owner: Owner) -> None:
+async def bring_back(here: Workspace, owner: Owner) -> None:
     """An agent that only its transcripts still know."""
-    if agents.find(change, owner.id) is None:
-        agents.restore(change, owner.id, owner.slug, owner.name)
+    if await here.read(lambda read: agents.find(read, owner.id)) is None:
+        await here.change(lambda change: agents.restore(change, owner.id, owner.slug, owner.name))
 
 
 Progress = Callable[[int], None]
+"""Told how many more bytes have been read."""
 
 
-async def reindex(here: Workspace, progress: Progress = lambda turns: None) -> int:
+async def reindex(here: Workspace, progress: Progress = lambda read: None) -> int:
     """Make the index again from the transcripts, session by session, while everything goes on.
 
     Every step leaves the index at least as right as it was: nothing that is there disappears in between.
     """
     done = 0
     files = await asyncio.to_thread(lambda: list(here.transcripts.all()))
+    for owner in await asyncio.to_thread(lambda: list(here.transcripts.owners())):
+        await bring_back(here, owner)
     for transcript in files:
-        await here.change(lambda change: bring_back(change, transcript.owner))
         done += await _reindex_one(here, transcript, progress)
-    await here.change(lambda change: _drop_orphans(change, files))
+    await _drop_orphans(here)
     return done
+
+
+async def _drop_orphans(here: Workspace) -> None:
+    """Sessions in the index whose transcript is gone."""
+    owners = {owner.id: owner for owner in await asyncio.to_thread(lambda: list(here.transcripts.owners()))}
+    for info in await here.read(lambda read: sessions.everyone(read, None, limit=2**31, offset=0)):
+        owner = owners.get(info.agent_id) or Owner(info.agent_id, info.agent_id, info.agent_id)
+        path = here.transcripts.path(owner, info.session_id)
+        if not await asyncio.to_thread(path.exists):
+            await here.change(partial(sessions.forget, owner=owner, session_id=info.session_id, file=path.name))
 
 
 async def _reindex_one(here: Workspace, transcript: Transcript, progress: Progress) -> int:
-    owner, file = transcript.owner, transcript.path.name
-    lines = here.transcripts.lines(transcript)
+    owner, lines = transcript.owner, here.transcripts.lines(transcript)
     ids: dict[str, set[str]] = {}
-    done = 0
     end = 0
-    while batch := await asyncio.to_thread(lambda: list(islice(lines, INDEXED_AT_ONCE))):
+    coming = asyncio.create_task(asyncio.to_thread(_next_lines, lines))
+    while batch := await coming:
+        coming = asyncio.create_task(asyncio.to_thread(_next_lines, lines))  # read on while these are written
         turns = [line.turn for line in batch if line.turn]
-        end = batch[-1].end
-        await here.change(lambda change: sessions.put(change, owner, turns, rewrite=True))
+        await here.change(partial(sessions.put, owner=owner, turns=turns, rewrite=True))
         for turn in turns:
             ids.setdefault(turn.session_id, set()).add(turn.id)
-        done += len(turns)
-        progress(len(turns))
-
-    def finish(change: Change) -> None:
-        for session_id, kept in ids.items():
-            sessions.keep_only(change, owner, session_id, kept)
-        change.run("move_mark", agent_id=owner.id, file=file, bytes=end)
-
-    await here.change(finish)
+        progress(batch[-1].end - end)
+        end = batch[-1].end
+    await here.change(lambda change: sessions.settle(change, owner, transcript.path.name, ids, end))
     await catch_up(here, transcript)
-    return done
+    return sum(len(kept) for kept in ids.values())
 
 
-def _drop_orphans(change: Change, files: list[Transcript]) -> None:
-    """Sessions whose transcript is gone are gone."""
-    known = {(t.owner.id, t.path.name) for t in files}
-    for agent_id, file in sessions.marks(change):
-        if (agent_id, file) not in known:
-            change.run("forget_mark", agent_id=agent_id, file=file)
+def _next_lines(lines: Iterator[TranscriptLine]) -> list[TranscriptLine]:
+    return list(islice(lines, INDEXED_AT_ONCE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,11 +289,13 @@ class Difference:
 
 async def verify(here: Workspace) -> list[Difference]:
     """Hold every transcript against the index."""
-    found = []
-    for transcript in await asyncio.to_thread(lambda: list(here.transcripts.all())):
-        lines = await asyncio.to_thread(lambda t: list(here.transcripts.lines(t)), transcript)
-        found.append(await here.read(lambda read: _compare(read, transcript, lines)))
-    return found
+    transcripts = await asyncio.to_thread(lambda: list(here.transcripts.all()))
+    return [await _verify_one(here, transcript) for transcript in transcripts]
+
+
+async def _verify_one(here: Workspace, transcript: Transcript) -> Difference:
+    lines = await asyncio.to_thread(lambda: list(here.transcripts.lines(transcript)))
+    return await here.read(lambda read: _compare(read, transcript, lines))
 
 
 def _compare(read: Reader, transcript: Transcript, lines: list[TranscriptLine]) -> Difference:
@@ -376,9 +376,7 @@ def find(read: Reader, text: str, where: Where, limit: int) -> ConversationHits:
         return ConversationHits(0, text, [])
     found, _ = sessions.search(read, queries.closer(wanted), where, limit)
     hits = [
-        ConversationHit(
-            t.id, t.session_id, t.agent_id, t.role, t.content, t.ts, excerpt(t.content, wanted, length=20)
-        )
+        ConversationHit(t.id, t.session_id, t.agent_id, t.role, t.content, t.ts, excerpt(t.content, wanted, length=20))
         for t in (one.turn for one in found)
     ]
     return ConversationHits(len(hits), text, hits)
@@ -396,13 +394,6 @@ def _where(ask: SearchConversations | SearchAllConversations, agent_id: str | No
 
 @operation(
     _v1("POST", "/api/v1/conversations/search", show=_html),
-    Command(
-        "conversation search",
-        takes=("agent_id",),
-        rest="query",
-        columns=("ts", "role", "session_id", "snippet"),
-        rows="hits",
-    ),
 )
 def search_conversations(read: Reader, caller: Caller, ask: SearchConversations) -> ConversationHits:
     """Find earlier turns of an agent's sessions by their words, best first."""
@@ -430,12 +421,6 @@ class SearchAllConversations(Ask):
 
 @operation(
     _v1("POST", "/api/v1/conversations/search/all", show=_html),
-    Command(
-        "conversation search-all",
-        rest="query",
-        columns=("ts", "agent_id", "role", "session_id", "snippet"),
-        rows="hits",
-    ),
 )
 def search_all_conversations(read: Reader, caller: Caller, ask: SearchAllConversations) -> ConversationHits:
     """Find earlier turns of all agents of the workspace; an agent finds its own alone."""

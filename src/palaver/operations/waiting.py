@@ -81,7 +81,12 @@ def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
         batch = found
         while not (found := [m for m in batch if m.is_for(names)]) and len(batch) == SHOWN_AT_MOST:
             batch = messages.after(read, thread, batch[-1].seq, SHOWN_AT_MOST)
-    return Waited(visibility.all_seen_by(caller, found), thread.thread.current_seq, not found, new_reply_token(caller.acting_agent))
+    return Waited(
+        messages=visibility.all_seen_by(caller, found),
+        current_seq=thread.thread.current_seq,
+        timed_out=not found,
+        reply_token=new_reply_token(caller.acting_agent),
+    )
 
 
 def _begin(change: Change, caller: Caller, ask: WaitForMessages) -> Agent | None:

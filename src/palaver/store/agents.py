@@ -88,6 +88,8 @@ def register(
 
 def restore(change: Change, agent_id: str, slug: str, name: str) -> None:
     """An agent that is known from elsewhere, under the id it had. It gets its secret when it registers again."""
+    if change.must("count_agents_named", slug="", name=name)["taken"]:
+        name = f"{name} ({slug})"
     change.run(
         "insert_agent",
         id=agent_id,

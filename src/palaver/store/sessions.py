@@ -55,8 +55,20 @@ def index(change: Change, owner: Owner, file: str, turns: Iterable[Turn], start:
     return True
 
 
+def begin_again(change: Change, owner: Owner, file: str) -> int:
+    change.run("move_mark", agent_id=owner.id, file=file, bytes=0)
+    return 0
+
+
+def settle(change: Change, owner: Owner, file: str, ids: dict[str, set[str]], end: int) -> None:
+    """The end of a rebuild: what the transcript does not have leaves the index; the mark stands where it was read."""
+    for session_id, kept in ids.items():
+        keep_only(change, owner, session_id, kept)
+    change.run("move_mark", agent_id=owner.id, file=file, bytes=end)
+
+
 def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = False) -> None:
-    """Turns in their places. The same id twice in a session is one turn; `rewrite` makes it what the transcript says."""
+    """Turns in their places. The same id twice is one turn; `rewrite` makes it what the transcript says."""
     shelves: dict[str, _Shelf] = {}
     for turn in turns:
         if turn.session_id not in shelves:
@@ -183,8 +195,8 @@ def turns(read: Reader, owner: Owner, session_id: str, after: int, limit: int) -
         raise NotFound("session", session_id, "List sessions to see which exist.")
     rows = read.all("passages_of_document", document_id=document["id"], after=after, limit=limit)
     return [
-        Turn(r["native_id"], session_id, owner.id, r["role"], r["text"], instant(r["created_at"]), instant(r["created_at"]))
-        for r in rows
+        Turn(row["native_id"], session_id, owner.id, row["role"], row["text"], ts := instant(row["created_at"]), ts)
+        for row in rows
     ]
 
 

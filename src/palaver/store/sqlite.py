@@ -222,6 +222,7 @@ class SqliteEngine:
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
         self._local = threading.local()
+        self._reading: list[SqliteConnection] = []
         self._thread = threading.Thread(target=self._write_for_ever, name=f"write-{path.stem}", daemon=True)
         self._thread.start()
 
@@ -249,6 +250,7 @@ class SqliteEngine:
     def _reader(self) -> SqliteConnection:
         if not hasattr(self._local, "connection"):
             self._local.connection = SqliteConnection(self.path, self._dialect, read_only=True)
+            self._reading.append(self._local.connection)
         connection: SqliteConnection = self._local.connection
         return connection
 
@@ -369,9 +371,11 @@ class SqliteEngine:
         return [problem for problem in found if problem != "ok"]
 
     def close(self) -> None:
-        self._jobs.put(None)
-        self._thread.join()
         self._readers.shutdown(wait=True)
+        for connection in self._reading:
+            connection.raw.close()
+        self._jobs.put(None)  # the writer goes last: it tidies up the write-ahead log when nobody else is there
+        self._thread.join()
 
 
 class _Look:

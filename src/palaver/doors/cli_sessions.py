@@ -1,0 +1,172 @@
+"""Sessions from a terminal: recording turns, searching them, and looking after their index."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import click
+
+from palaver.doors import cli_where, printing
+from palaver.doors.cli_where import Where
+from palaver.doors.client import open_house, reach
+from palaver.errors import Invalid, PalaverError, Refused
+from palaver.house import DEFAULT
+from palaver.operations import sessions
+from palaver.store.workspaces import Workspace
+
+COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
+
+
+# Recording
+
+
+@cli_where.takes(*cli_where.EVERYWHERE)
+@click.command("append", no_args_is_help=True)
+@click.option("--agent", required=True, metavar="AGENT", help="Id or slug of the agent; a new one comes to be.")
+@click.option("--session", required=True, metavar="SESSION", help="Id of the session.")
+@click.option("--role", metavar="ROLE", help="Who says it: user, assistant, system or tool.")
+@click.option("--id", "turn_id", metavar="ID", help="An id of your own: the same id twice in a session is one turn.")
+@click.option("--ts", metavar="TIME", help="When it was said; now, if left out.")
+@click.argument("text", nargs=-1, metavar="[TEXT…]")
+def append(
+    agent: str, session: str, role: str | None, turn_id: str | None, ts: str | None, text: tuple[str, ...]
+) -> None:
+    """Record a turn of a session: TEXT, or what comes on standard input.
+
+    Without --role, standard input is read as JSON lines, each {"role": …, "content": …} with "ts" and "id" if you like.
+    """
+    where = cli_where.here(click.get_current_context())
+    said = " ".join(text) if text and text != ("-",) else None
+    if role is None and said is not None:
+        raise Invalid("role: is required. Say --role user, or give JSON lines on standard input.")
+    if role is None:
+        turns = _json_lines(sys.stdin.buffer.read())
+    else:
+        turns = iter([{"role": role, "content": said if said is not None else _stdin(), "id": turn_id, "ts": ts}])
+    recorded = asyncio.run(_record(where, agent, session, turns))
+    printing.show(recorded, where.format, columns=("id", "role", "ts", "content"), rows="turns")
+
+
+def _stdin() -> str:
+    if sys.stdin.isatty():
+        printing.note("Write the text, then press Ctrl-D.")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise Invalid("The text on standard input is not UTF-8.") from None
+
+
+def _json_lines(data: bytes) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(data.splitlines(), 1):
+        if line.strip():
+            try:
+                turn = json.loads(line)
+            except ValueError:
+                raise Invalid(f"Line {number} on standard input is not JSON. Nothing after it was recorded.") from None
+            if not isinstance(turn, dict):
+                raise Invalid(f"Line {number} on standard input is not a JSON object. Nothing after it was recorded.")
+            yield {name: turn.get(name) for name in ("role", "content", "ts", "id")}
+
+
+async def _record(where: Where, agent: str, session: str, turns: Iterator[dict[str, Any]]) -> list[Any]:
+    recorded = []
+    async with reach(where) as there:
+        for turn in turns:
+            given = {name: value for name, value in turn.items() if value is not None}
+            recorded.append(await there.ask(sessions.record_turn, {"agent": agent, "session": session, **given}))
+    return recorded
+
+
+# Searching
+
+
+@cli_where.takes(*cli_where.EVERYWHERE)
+@click.command("search", no_args_is_help=True)
+@click.option("--all", "everybody", is_flag=True, help="Search every agent of the workspace; leave AGENT out.")
+@click.option("--limit", type=click.INT, help="How many hits at the most, 1 to 100. [default: 20]")
+@click.option("--role", metavar="ROLE", help="Only turns of this role.")
+@click.option("--session", "session_id", metavar="SESSION", help="Only this session.")
+@click.option("--since", metavar="TIME", help="Only turns from this time on.")
+@click.option("--until", metavar="TIME", help="Only turns up to this time; a date means its end.")
+@click.argument("words", nargs=-1, required=True, metavar="AGENT QUERY…")
+def search(everybody: bool, words: tuple[str, ...], **narrow: Any) -> None:
+    """Find earlier turns of an agent's sessions by their words, best first.
+
+    AGENT is its id or slug. All words of the QUERY must be there; OR, NEAR and * are words like any other.
+    """
+    where = cli_where.here(click.get_current_context())
+    given = {name: value for name, value in narrow.items() if value is not None}
+    if everybody:
+        if "session_id" in given:
+            raise Refused("--session belongs to one agent: name the agent instead of --all.")
+        operation, columns = sessions.search_all_conversations, ("ts", "agent_id", *COLUMNS[1:])
+    else:
+        if len(words) < 2:
+            raise click.UsageError("Say whose sessions to search, and for what: AGENT QUERY…, or --all QUERY…")
+        operation, columns = sessions.search_conversations, COLUMNS
+        given["agent_id"], words = words[0], words[1:]
+    given["query"] = " ".join(words)
+    answer = asyncio.run(_ask(where, operation, given))
+    printing.show(answer, where.format, columns=columns, rows="hits")
+
+
+async def _ask(where: Where, operation: Any, given: dict[str, Any]) -> Any:
+    async with reach(where) as there:
+        return await there.ask(operation, given)
+
+
+# The index
+
+
+@asynccontextmanager
+async def _workspace() -> AsyncIterator[Workspace]:
+    where = cli_where.here(click.get_current_context())
+    if where.server:
+        raise Refused("This works where the data is: leave --url and PALAVER_URL out.")
+    async with open_house(where.settings()) as house:
+        yield await house.open(where.workspace or DEFAULT)
+
+
+@cli_where.takes("workspace", *cli_where.ON_THE_DATA)
+@click.command("reindex")
+def reindex() -> None:
+    """Make the index of sessions again from their transcripts, while everything goes on."""
+    turns = asyncio.run(_reindex())
+    printing.say(f"{turns:,} turns are in the index.")
+
+
+async def _reindex() -> int:
+    async with _workspace() as here:
+        files = list(here.transcripts.all())
+        total = sum(transcript.size for transcript in files)
+        with printing.progress("Reading transcripts", total) as bar:
+            return await sessions.reindex(here, bar)
+
+
+@cli_where.takes("format", "json", "workspace", *cli_where.ON_THE_DATA)
+@click.command("verify")
+def verify() -> None:
+    """Compare the transcripts with the index. Exit code 1 when they differ; 'palaver reindex' mends it."""
+    where = cli_where.here(click.get_current_context())
+    found = asyncio.run(_verify())
+    wrong = [difference for difference in found if not difference.is_fine or difference.unreadable]
+    rows = [
+        {name: getattr(d, name) for name in ("agent", "file", "missing", "extra", "different", "unreadable")}
+        for d in wrong
+    ]
+    if rows or where.format != "table":
+        printing.show(rows, where.format, columns=tuple(rows[0]) if rows else (), rows="rows")
+    differ = sum(not difference.is_fine for difference in found)
+    printing.note(f"{len(found):,} transcripts compared, {differ:,} differ from the index.")
+    if differ:
+        raise PalaverError("The index is not what the transcripts say. Run 'palaver reindex'.")
+
+
+async def _verify() -> list[sessions.Difference]:
+    async with _workspace() as here:
+        return await sessions.verify(here)
