@@ -81,11 +81,12 @@ class Palaver:
         results: list[dict[str, Any]] = found["results"]
         return results
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         given = None if body is None else {name: value for name, value in body.items() if value is not None}
         response = self._http.request(method, path, json=given)
         if response.is_success:
-            return response.json()
+            answer: dict[str, Any] = response.json()
+            return answer
         try:
             said = response.json()
             message = said.get("detail") or said.get("error")
