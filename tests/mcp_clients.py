@@ -14,9 +14,8 @@ import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters
-from websockets.sync.client import ClientConnection, connect
-
 from tests.helpers import PATIENCE, Answer, Mcp, Server, environment
+from websockets.sync.client import ClientConnection, connect
 
 DOORS = ["http-2025", "http-2026", "websocket", "sse", "stdio"]
 

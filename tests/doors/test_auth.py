@@ -13,14 +13,25 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.helpers import (
+    PATIENCE,
+    Mcp,
+    Server,
+    Thread,
+    environment,
+    free_port,
+    listen,
+    serve_command,
+    start_server,
+    word,
+)
+from tests.mcp_clients import Websocket
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from palaver.house import House
 from palaver.operations import OPERATIONS
 from palaver.settings import Settings
-from tests.helpers import PATIENCE, Mcp, Server, Thread, environment, free_port, listen, serve_command, start_server, word
-from tests.mcp_clients import Websocket
 
 HIDDEN = "[human-only content hidden]"
 
@@ -95,7 +106,9 @@ def stranger(guarded: Server) -> Key:
     return Key(guarded, "elsewhere", "human", "eve", ["read", "write", "admin"])
 
 
-ROUTES = sorted({(route.method, route.path) for operation in OPERATIONS for route in operation.routes})
+ROUTES: list[tuple[str, str]] = sorted(
+    {(route.method, route.path) for operation in OPERATIONS for route in operation.routes}
+)
 OTHERS = [
     ("GET", "/events"),
     ("GET", "/api/threads/x/events"),
@@ -123,7 +136,7 @@ BAD_TOKENS = [
 # Coming in
 
 
-@pytest.mark.parametrize(("method", "path"), ROUTES + OTHERS)
+@pytest.mark.parametrize("method, path", ROUTES + OTHERS)
 def test_nobody_comes_in_without_a_token(guarded: Server, method: str, path: str):
     with guarded.client() as api:
         response = api.request(method, re.sub(r"[{}]|:path", "", path))
@@ -167,7 +180,10 @@ def test_a_good_token_comes_in_by_every_door(guarded: Server, human: Key, agent:
 @pytest.mark.parametrize("header", [h for h in BAD_TOKENS if h])
 def test_a_websocket_without_a_good_token_is_refused(guarded: Server, header: str):
     for headers in ({}, {"authorization": header}):
-        with pytest.raises(InvalidStatus) as refused, connect(f"ws://127.0.0.1:{guarded.port}/mcp/ws", additional_headers=headers):
+        with (
+            pytest.raises(InvalidStatus) as refused,
+            connect(f"ws://127.0.0.1:{guarded.port}/mcp/ws", additional_headers=headers),
+        ):
             pass
         assert refused.value.response.status_code in (401, 403)
 
@@ -354,7 +370,9 @@ def test_nobody_posts_as_somebody_else(human: Key, agent: Key, other_agent: Key)
     for key, name in ((agent, "cyber"), (agent, "ann"), (human, "robo"), (other_agent, agent.token.agent_id)):
         response = key.api.post(f"{thread.path}/messages", json={"author": name, "content": "it was me"})
         assert response.status_code == 403
-        assert key.mcp.refused("msg_post", thread_id=thread.id, author=name, content="it was me")["error"] == "FORBIDDEN"
+        assert (
+            key.mcp.refused("msg_post", thread_id=thread.id, author=name, content="it was me")["error"] == "FORBIDDEN"
+        )
     assert thread.messages() == []
 
 
@@ -432,10 +450,32 @@ def test_a_foreign_host_is_refused(guarded: Server, human: Key, path: str, host:
     assert response.status_code in ((403, 400) if host == "" else (403,))
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "https://127.0.0.1.evil.example", "null", "file://", "http://evil.example:39765", "garbage"])
-@pytest.mark.parametrize(("method", "path"), [("GET", "/api/threads"), ("POST", "/api/threads"), ("GET", "/events"), ("POST", "/mcp"), ("GET", "/sse"), ("POST", "/messages/")])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "https://127.0.0.1.evil.example",
+        "null",
+        "file://",
+        "http://evil.example:39765",
+        "garbage",
+    ],
+)
+@pytest.mark.parametrize(
+    "method, path",
+    [
+        ("GET", "/api/threads"),
+        ("POST", "/api/threads"),
+        ("GET", "/events"),
+        ("POST", "/mcp"),
+        ("GET", "/sse"),
+        ("POST", "/messages/"),
+    ],
+)
 def test_a_foreign_origin_is_refused(human: Key, origin: str, method: str, path: str):
-    response = human.api.request(method, path, headers={"origin": origin}, json={"topic": "x"} if method == "POST" else None)
+    response = human.api.request(
+        method, path, headers={"origin": origin}, json={"topic": "x"} if method == "POST" else None
+    )
     assert response.status_code == 403
     assert "access-control-allow-origin" not in response.headers
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -9,11 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.helpers import PATIENCE, Mcp, Server, Thread, environment, word
+from tests.mcp_clients import Websocket, through
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from tests.helpers import PATIENCE, Mcp, Server, Thread, environment, word
-from tests.mcp_clients import Websocket, through
+from palaver.operations import OPERATIONS
 
 # What stands here is the same on either engine.
 pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True, scope="session")
@@ -62,7 +64,10 @@ def test_a_stateless_client_says_with_each_call_who_it_is(server: Server, api: h
         who = {"agent_id": agent["agent_id"], "token": agent["token"]}
         assert client.call("agent_heartbeat", who) == {"ok": True}
         assert client.refused("agent_heartbeat")["error"] == "UNAUTHORIZED"
-        assert client.call("msg_post", thread_id=thread.id, content="hi", author=agent["agent_id"])["author_id"] == agent["agent_id"]
+        assert (
+            client.call("msg_post", thread_id=thread.id, content="hi", author=agent["agent_id"])["author_id"]
+            == agent["agent_id"]
+        )
 
 
 def test_a_session_ends_with_delete(api: httpx.Client):
@@ -90,7 +95,10 @@ def test_a_connection_remembers_who_connected(server: Server, api: httpx.Client,
     with through(door, server, api) as client:
         agent = client.call("bus_connect", thread_name=thread.topic)["agent"]
         assert client.call("msg_post", thread_id=thread.id, content="hi")["author_id"] == agent["agent_id"]
-        assert client.call("msg_react", message_id=thread.messages()[0]["id"], reaction="agree")["agent_id"] == agent["agent_id"]
+        assert (
+            client.call("msg_react", message_id=thread.messages()[0]["id"], reaction="agree")["agent_id"]
+            == agent["agent_id"]
+        )
 
 
 @pytest.mark.parametrize("door", ["http-2025", "http-2026", "websocket"])
@@ -101,13 +109,16 @@ def test_the_address_can_say_which_agent_a_client_is(server: Server, api: httpx.
 
 
 def test_dotted_and_plain_names_can_both_be_called(mcp: Mcp, api: httpx.Client):
-    from palaver.operations import OPERATIONS
-
-    spelled = {tool.name for operation in OPERATIONS for tool in operation.tools}
+    tools = [tool for operation in OPERATIONS for tool in operation.tools]
     plain = {tool["name"] for tool in mcp.ask("tools/list")["tools"]}
     dotted = {tool["name"] for tool in Mcp(api, "/mcp?names=dotted").ask("tools/list")["tools"]}
-    assert dotted == spelled
-    assert plain == {name.replace(".", "_") for name in spelled}
+    assert dotted == {tool.name for tool in tools}
+    assert plain == {tool.listed or tool.name.replace(".", "_") for tool in tools}
+    for tool in tools:
+        spellings = (tool.name, tool.listed or tool.name.replace(".", "_"))
+        said = [mcp.exchange("tools/call", name=name, arguments={"xyzzy": 1})["result"] for name in spellings]
+        assert said[0] == said[1]
+        assert said[0]["isError"]
 
 
 # What is not MCP
@@ -171,10 +182,8 @@ def test_a_binary_frame_ends_at_most_its_own_connection(server: Server, api: htt
     with connect(f"ws://127.0.0.1:{server.port}/mcp/ws") as socket:
         client = Websocket(socket)
         socket.send(b"\x00\x01")
-        try:
+        with contextlib.suppress(ConnectionClosed):
             assert client.call("msg_search", query=word())["total"] == 0
-        except ConnectionClosed:
-            pass
     assert "Traceback" not in server.said()
     with connect(f"ws://127.0.0.1:{server.port}/mcp/ws") as socket:
         assert Websocket(socket).call("msg_search", query=word())["total"] == 0
@@ -207,7 +216,9 @@ def test_the_old_sse_transport_names_its_address_for_posting(api: httpx.Client):
         assert posted.status_code == 202
 
 
-@pytest.mark.parametrize("address", ["/messages/", "/messages/?session_id=no-such", "/messages/?session_id=" + "0" * 32])
+@pytest.mark.parametrize(
+    "address", ["/messages/", "/messages/?session_id=no-such", "/messages/?session_id=" + "0" * 32]
+)
 def test_posting_to_no_session_is_refused(api: httpx.Client, address: str):
     assert 400 <= api.post(address, json=body("ping"), headers=ACCEPT).status_code < 500
 

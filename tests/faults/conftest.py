@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-
 from tests.conftest import Engine
 from tests.faults.press import Client
 from tests.helpers import Server, start_server

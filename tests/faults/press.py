@@ -17,7 +17,6 @@ import apsw
 import psutil
 import psycopg
 from psycopg.rows import dict_row
-
 from tests.helpers import Server, word
 
 IS_LONG = os.environ.get("PALAVER_FAULTS") == "long"
@@ -88,7 +87,9 @@ def percentile(values: list[float], percent: int) -> float:
 
 
 @contextmanager
-def pressing(server: Server, rooms: list[str], clients: int = 8, most: int = 20_000, content: str = "") -> Iterator[Promised]:
+def pressing(
+    server: Server, rooms: list[str], clients: int = 8, most: int = 20_000, content: str = ""
+) -> Iterator[Promised]:
     """Clients post as fast as they are answered, until the block is left (or the connection breaks)."""
     promised, enough = Promised(), threading.Event()
 
@@ -153,9 +154,7 @@ WRONG = {
         "SELECT t.document_id FROM threads t WHERE t.message_count <> "
         "(SELECT count(*) FROM passages p WHERE p.document_id = t.document_id AND p.position > 0)"
     ),
-    "a gap in a thread": (
-        "SELECT document_id FROM passages GROUP BY document_id HAVING count(*) <> max(position) + 1"
-    ),
+    "a gap in a thread": ("SELECT document_id FROM passages GROUP BY document_id HAVING count(*) <> max(position) + 1"),
     "a message nobody was told of": (
         "SELECT id FROM passages WHERE position > 0 AND native_id NOT IN "
         "(SELECT message_id FROM events WHERE type = 'msg.new' AND message_id IS NOT NULL)"
@@ -178,7 +177,9 @@ def must_be_whole(server: Server) -> None:
     url = server.env.get("PALAVER_DATABASE_URL", "")
     if url.startswith("postgresql"):
         with psycopg.connect(url, row_factory=dict_row, options="-c search_path=workspace_default") as raw:
-            found = {what: raw.execute(sql.format(key="passage_id").encode()).fetchall() for what, sql in WRONG.items()}
+            found: dict[str, list[Any]] = {
+                what: raw.execute(sql.format(key="passage_id").encode()).fetchall() for what, sql in WRONG.items()
+            }
     else:
         place = Path(url.removeprefix("sqlite:///")) if url else server.home
         connection = apsw.Connection(str(place / "workspaces" / "default.db"))

@@ -24,7 +24,9 @@ class Stream:
 
     ended_well = False
 
-    def __init__(self, server: Server, path: str = "/events", after: int | None = None, buffer: int | None = None) -> None:
+    def __init__(
+        self, server: Server, path: str = "/events", after: int | None = None, buffer: int | None = None
+    ) -> None:
         self._socket = socket.socket()
         if buffer:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)

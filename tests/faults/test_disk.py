@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import random
 import resource
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.faults.press import Client, must_be_whole
 from tests.helpers import Server, environment, eventually, free_port, serve_command, start_server
+from tests.store.bus import Bus
+
+from palaver.house import House
+from palaver.settings import Settings
 
 TEXT = " ".join(f"w{n:x}" for n in range(3000))
 
@@ -24,10 +28,8 @@ TEXT = " ".join(f"w{n:x}" for n in range(3000))
 def small_disk(place: Path, size: str = "4m", options: str = "") -> Iterator[Path]:
     """A file system of its own, where we are allowed to make one."""
     place.mkdir()
-    mounted = shutil.which("mount") and not subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}{options}", "tmpfs", str(place)], capture_output=True
-    ).returncode
-    if not mounted:
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}{options}", "tmpfs", str(place)]
+    if not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode:
         pytest.skip("cannot mount a small file system here")
     try:
         yield place
@@ -36,7 +38,7 @@ def small_disk(place: Path, size: str = "4m", options: str = "") -> Iterator[Pat
 
 
 def post_until_refused(client: Client, room: str) -> tuple[list[dict[str, Any]], tuple[int, Any]]:
-    kept = []
+    kept: list[dict[str, Any]] = []
     for n in range(2000):
         status, answer = client.post(room, f"number{n} {TEXT}")
         if status != 201:
@@ -132,39 +134,56 @@ def test_a_data_directory_that_cannot_be_written_is_said_at_the_start(tmp_path: 
     assert "Traceback" not in said
 
 
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A home with some messages in it, and their thread."""
+    home = tmp_path_factory.mktemp("healthy")
+
+    async def talk() -> str:
+        house = House(Settings(home=home))
+        bus = Bus(await house.open())
+        thread = await bus.thread()
+        for n in range(60):
+            await bus.post(thread, f"number{n} {TEXT}")
+        await house.close()
+        return thread.id
+
+    return home, asyncio.run(talk())
+
+
+@pytest.fixture
+def home(healthy: tuple[Path, str], tmp_path: Path) -> Path:
+    """A copy of it, to be damaged."""
+    shutil.copytree(healthy[0], tmp_path / "home")
+    return tmp_path / "home"
+
+
 @pytest.mark.parametrize("file", ["house.db", "workspaces/default.db"])
 @pytest.mark.parametrize("damage", ["overwritten", "cut"])
-def test_a_damaged_database_is_refused_at_the_start(tmp_path: Path, file: str, damage: str):
-    with start_server(tmp_path / "home") as server:
-        client = Client(server)
-        room = client.thread()
-        for n in range(30):
-            client.post(room, f"number{n} {TEXT}")
-    path = tmp_path / "home" / file
-    whole = path.read_bytes()
-    path.write_bytes(os.urandom(4096) + whole[4096:] if damage == "overwritten" else whole[: len(whole) // 2 + 100])
+def test_a_damaged_database_is_refused_at_the_start(home: Path, file: str, damage: str):
+    path = home / file
+    whole, noise = path.read_bytes(), random.Random(1).randbytes(4096)
+    path.write_bytes(noise + whole[4096:] if damage == "overwritten" else whole[: len(whole) // 2 + 100])
     for side in ("-wal", "-shm"):
         path.with_name(path.name + side).unlink(missing_ok=True)
 
-    code, said = refused_start(tmp_path / "home")
+    code, said = refused_start(home)
     assert code not in (0, -9), said
     assert "damaged" in said
     assert "Traceback" not in said
 
 
-def test_damage_in_the_middle_is_said_plainly_where_it_is_met(tmp_path: Path):
+@pytest.mark.parametrize("seed", [1, 2])
+def test_damage_in_the_middle_is_said_plainly_where_it_is_met(home: Path, healthy: tuple[Path, str], seed: int):
     """What cannot be seen at the start must not become an error nobody understands."""
-    with start_server(tmp_path / "home") as server:
-        client = Client(server)
-        room = client.thread()
-        for n in range(60):
-            client.post(room, f"number{n} {TEXT}")
-    path = tmp_path / "home" / "workspaces" / "default.db"
+    room = healthy[1]
+    path = home / "workspaces" / "default.db"
     data = bytearray(path.read_bytes())
-    data[4096 * 40 : 4096 * (len(data) // 4096 - 5)] = os.urandom(4096 * (len(data) // 4096 - 45))
+    pages = len(data) // 4096
+    data[4096 * 60 : 4096 * (pages - 5)] = random.Random(seed).randbytes(4096 * (pages - 65))
     path.write_bytes(data)
     try:
-        with start_server(tmp_path / "home") as server:
+        with start_server(home) as server:
             client = Client(server)
             answers = [
                 client.ask("GET", f"/api/threads/{room}/messages?limit=1000"),
@@ -195,7 +214,3 @@ def test_starting_twice_on_one_port_is_said_plainly(tmp_path: Path):
         assert f"Cannot listen on 127.0.0.1:{server.port}" in said
         assert "Traceback" not in said
         assert eventually(server.is_ready)
-
-
-def test_this_python_is_the_one_that_serves():
-    assert serve_command()[0] == sys.executable

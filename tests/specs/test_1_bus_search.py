@@ -10,8 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-
-from tests.conftest import Engine
+from tests.conftest import Engine, Restarted
 from tests.helpers import Mcp, Thread, start_server, word
 
 HIDDEN = "[human-only content hidden]"
@@ -99,26 +98,9 @@ def test_only_content_is_indexed(search: Search, api: httpx.Client):
         assert found(search(query)) == []
 
 
-def test_messages_missing_in_the_index_are_backfilled_at_the_start(engine: Engine, tmp_path: Path):
-    url, unique = engine.fresh(), word()
-    with start_server(tmp_path, PALAVER_DATABASE_URL=url) as server, server.client() as api:
-        message = Thread(api).post(unique)
-    _empty_the_index(url)
-    with start_server(tmp_path, PALAVER_DATABASE_URL=url) as server, server.client() as api:
-        assert found(api.get("/api/search", params={"q": unique}).json()) == [message["id"]]
-
-
-def _empty_the_index(url: str) -> None:
-    if url.startswith("postgresql"):
-        import psycopg
-
-        with psycopg.connect(url) as connection:
-            connection.execute("DELETE FROM workspace_default.passage_index")
-    else:
-        import apsw
-
-        file = Path(url.removeprefix("sqlite:///")) / "workspaces" / "default.db"
-        apsw.Connection(str(file)).execute("DELETE FROM passage_index")
+def test_messages_missing_in_the_index_are_backfilled_at_the_start(restarted: Restarted):
+    answer = restarted.api.get("/api/search", params={"q": restarted.word}).json()
+    assert found(answer) == [restarted.message["id"]]
 
 
 # Parameters
@@ -300,7 +282,7 @@ def test_words_are_not_stemmed(search: Search, thread: Thread):
 
 
 @pytest.mark.parametrize(
-    ("text", "query"),
+    "text, query",
     [
         ("the quick-brown fox", "quick-brown"),
         ("we use node.js here", "node.js"),
@@ -316,9 +298,7 @@ def test_words_are_not_stemmed(search: Search, thread: Thread):
         ("#hashtag it", "#hashtag"),
     ],
 )
-def test_a_bareword_with_punctuation_is_the_phrase_of_its_parts(
-    search: Search, thread: Thread, text: str, query: str
-):
+def test_a_bareword_with_punctuation_is_the_phrase_of_its_parts(search: Search, thread: Thread, text: str, query: str):
     thread.post(text)
     thread.post("something else")
     answer = search(query, thread_id=thread.id)
@@ -366,7 +346,7 @@ def test_pure_punctuation_finds_nothing_and_never_everything(search: Search, thr
 
 
 @pytest.mark.parametrize(
-    ("text", "query"),
+    "text, query",
     [
         ("我们明天讨论部署策略", "部署"),
         ("我们明天讨论部署策略", "部署策略"),
@@ -504,8 +484,7 @@ def test_rest_snippets_are_escaped_before_they_are_marked(api: httpx.Client, thr
     thread.post(f'<script>alert("x")</script> & <mark>fake</mark> {unique}')
     (hit,) = api.get("/api/search", params={"q": unique}).json()["results"]
     assert hit["snippet"] == (
-        "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; &lt;mark&gt;fake&lt;/mark&gt; "
-        f"<mark>{unique}</mark>"
+        f"&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; &lt;mark&gt;fake&lt;/mark&gt; <mark>{unique}</mark>"
     )
 
 

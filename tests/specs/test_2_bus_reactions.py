@@ -11,15 +11,15 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from tests.conftest import Engine, Restarted
+from tests.helpers import Mcp, Thread, Told, listen, word
 
 from palaver.house import House
 from palaver.model.people import Caller
 from palaver.operations.messages import ListMessages, list_messages
-from palaver.operations.waiting import WaitForMessages, wait_for_messages
+from palaver.operations.waiting import WaitForMessages
 from palaver.settings import Settings
 from palaver.store.database import Reader
-from tests.conftest import Engine
-from tests.helpers import Mcp, Thread, Told, listen, start_server, word
 
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
@@ -68,13 +68,9 @@ def test_a_reaction_has_exactly_these_fields(api: httpx.Client, path: str, messa
     }
 
 
-def test_reactions_are_stored_persistently(engine: Engine, tmp_path: Path):
-    url = engine.fresh()
-    with start_server(tmp_path, PALAVER_DATABASE_URL=url) as server, server.client() as api:
-        path = f"/api/messages/{Thread(api).post('hello')['id']}/reactions"
-        reaction = react(api, path, "agree")
-    with start_server(tmp_path, PALAVER_DATABASE_URL=url) as server, server.client() as api:
-        assert api.get(path).json() == [reaction]
+def test_reactions_are_stored_persistently(restarted: Restarted):
+    path = f"/api/messages/{restarted.message['id']}/reactions"
+    assert restarted.api.get(path).json() == [restarted.reaction]
 
 
 def test_the_name_is_the_display_name_at_the_time_of_reacting(
@@ -310,7 +306,26 @@ def test_a_label_has_at_most_64_characters(api: httpx.Client, mcp: Mcp, path: st
 
 @pytest.mark.parametrize(
     "label",
-    ["👍", "❌", "🔥", "👩‍👩‍👧‍👦", "très bien", "同意", "a b", "50%", "a?b#c", "a/b", "/", "//", "a/../b", "&=+", '"<b>"', "\\", "%2F", "two\nlines"],
+    [
+        "👍",
+        "❌",
+        "🔥",
+        "👩‍👩‍👧‍👦",
+        "très bien",
+        "同意",
+        "a b",
+        "50%",
+        "a?b#c",
+        "a/b",
+        "/",
+        "//",
+        "a/../b",
+        "&=+",
+        '"<b>"',
+        "\\",
+        "%2F",
+        "two\nlines",
+    ],
 )
 def test_any_text_is_a_label_and_can_be_taken_off_again(api: httpx.Client, mcp: Mcp, thread: Thread, label: str):
     message_id = thread.post("hello")["id"]
@@ -371,7 +386,6 @@ class Counting:
         return self._connection.fetch(*args)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("count", [1, 40])
 async def test_the_reactions_of_a_page_are_fetched_by_one_statement(engine: Engine, tmp_path: Path, count: int):
     from palaver.operations import waiting
@@ -479,7 +493,9 @@ def test_reactions_of_another_thread_are_not_heard_here(api: httpx.Client, threa
 
 
 @pytest.mark.parametrize("reaction", [None, 5, True, ["agree"], {"a": 1}])
-def test_a_label_of_the_wrong_type_is_refused_by_name(api: httpx.Client, mcp: Mcp, path: str, message: dict, reaction: Any):
+def test_a_label_of_the_wrong_type_is_refused_by_name(
+    api: httpx.Client, mcp: Mcp, path: str, message: dict, reaction: Any
+):
     response = api.post(path, json={"agent_id": "agent-1", "reaction": reaction})
     assert response.status_code == 422
     assert "reaction" in response.json()["detail"]

@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 import pytest
-
 from tests.helpers import Mcp, Server, Thread, Told, eventually, listen, start_server, word
 
 HIDDEN = "[human-only content hidden]"
@@ -109,7 +108,9 @@ def test_an_agent_id_without_its_token_is_an_error(mcp: Mcp, api: httpx.Client):
 def test_joining_writes_no_message_but_presence_is_told(mcp: Mcp, api: httpx.Client, thread: Thread):
     with listen(api) as listener:
         agent = mcp.call("bus_connect", thread_name=thread.topic)["agent"]
-        (online,) = (t for t in listener.before_message(thread.post("end")["id"]) if t.data.get("agent_id") == agent["id"])
+        (online,) = (
+            t for t in listener.before_message(thread.post("end")["id"]) if t.data.get("agent_id") == agent["id"]
+        )
     assert replace(online, id=0) == Told(
         0,
         "agent.online",
@@ -296,7 +297,9 @@ def test_a_message_has_exactly_these_fields(api: httpx.Client, thread: Thread):
     assert thread.messages() == [parent, message]
 
 
-@pytest.mark.parametrize("content", ["  spaces stay  ", "line\n\tline\r\n", "🚀 ünï 部署", "<b>&amp;</b>", "\\", "x" * 1_000_000])
+@pytest.mark.parametrize(
+    "content", ["  spaces stay  ", "line\n\tline\r\n", "🚀 ünï 部署", "<b>&amp;</b>", "\\", "x" * 1_000_000]
+)
 def test_what_was_said_is_kept_to_the_letter(thread: Thread, content: str):
     message = thread.post(content)
     assert message["content"] == content
@@ -353,7 +356,9 @@ def test_posting_into_an_unknown_thread_is_404(api: httpx.Client, mcp: Mcp):
     assert (answer["error"], answer["thread_id"]) == ("THREAD_NOT_FOUND", "no-such-thread")
 
 
-@pytest.mark.parametrize("wrong", [{"role": "king"}, {"priority": "extreme"}, {"mentions": "bob"}, {"metadata": []}, {"content": 5}])
+@pytest.mark.parametrize(
+    "wrong", [{"role": "king"}, {"priority": "extreme"}, {"mentions": "bob"}, {"metadata": []}, {"content": 5}]
+)
 def test_a_wrong_value_is_refused_by_name(api: httpx.Client, mcp: Mcp, thread: Thread, wrong: dict[str, Any]):
     (field,) = wrong
     response = api.post(f"{thread.path}/messages", json={"author": "ann", "content": "x", **wrong})
@@ -445,7 +450,10 @@ def test_a_reply_must_answer_a_message_of_the_same_thread(api: httpx.Client, mcp
         response = api.post(f"{thread.path}/messages", json={"author": "a", "content": "x", "reply_to_msg_id": wrong})
         assert response.status_code == 400
         assert "reply_to_msg_id" in response.json()["detail"]
-        assert "reply_to_msg_id" in mcp.refused("msg_post", thread_id=thread.id, content="x", reply_to_msg_id=wrong)["error"]
+        assert (
+            "reply_to_msg_id"
+            in mcp.refused("msg_post", thread_id=thread.id, content="x", reply_to_msg_id=wrong)["error"]
+        )
     assert thread.messages() == []
 
 
@@ -454,7 +462,9 @@ def test_messages_can_be_listed_by_priority(mcp: Mcp, thread: Thread, priority: 
     for each in ("low", "normal", "high", "urgent", "system"):
         thread.post(each, priority=each)
     assert [m["content"] for m in thread.messages(priority=priority)] == [priority]
-    assert [m["content"] for m in mcp.call("msg_list", thread_id=thread.id, priority=priority)["messages"]] == [priority]
+    assert [m["content"] for m in mcp.call("msg_list", thread_id=thread.id, priority=priority)["messages"]] == [
+        priority
+    ]
 
 
 def test_a_limit_counts_the_messages_of_the_priority_asked_for(mcp: Mcp, thread: Thread):
@@ -665,7 +675,9 @@ def test_a_key_of_a_deleted_message_is_free_again(api: httpx.Client, thread: Thr
 # Human-only
 
 
-@pytest.fixture(params=[{"visibility": "human_only"}, {"audience": "human"}, {"human_only": True}], ids=lambda m: next(iter(m)))
+@pytest.fixture(
+    params=[{"visibility": "human_only"}, {"audience": "human"}, {"human_only": True}], ids=lambda m: next(iter(m))
+)
 def human_only(request: pytest.FixtureRequest) -> dict[str, Any]:
     return dict(request.param)
 
@@ -719,7 +731,13 @@ def test_an_agent_who_posts_for_humans_only_does_not_read_it_back(mcp: Mcp, api:
 
 def test_an_agent_registers_lives_and_leaves(api: httpx.Client, mcp: Mcp):
     name = word("Ann")
-    about = {"ide": "CLI", "model": "m1", "display_name": name, "capabilities": ["code"], "skills": [{"id": "s", "name": "S"}]}
+    about = {
+        "ide": "CLI",
+        "model": "m1",
+        "display_name": name,
+        "capabilities": ["code"],
+        "skills": [{"id": "s", "name": "S"}],
+    }
     with listen(api) as listener:
         agent = mcp.call("agent_register", about)
         assert agent == {
@@ -736,7 +754,11 @@ def test_an_agent_registers_lives_and_leaves(api: httpx.Client, mcp: Mcp):
         who = {"agent_id": agent["agent_id"], "token": agent["token"]}
         assert mcp.call("agent_heartbeat", who) == {"ok": True}
         updated = mcp.call("agent_update", {**who, "description": "writes tests"})
-        assert (updated["description"], updated["display_name"], updated["capabilities"]) == ("writes tests", name, ["code"])
+        assert (updated["description"], updated["display_name"], updated["capabilities"]) == (
+            "writes tests",
+            name,
+            ["code"],
+        )
         assert mcp.call("agent_unregister", who) == {"ok": True}
         listed = {a["id"]: a for a in mcp.call("agent_list")["agents"]}
         assert listed[agent["id"]]["is_online"] is False
@@ -791,7 +813,13 @@ def test_the_agents_of_a_thread_are_those_who_wrote_in_it(api: httpx.Client, mcp
 
 
 def test_templates_can_be_listed_read_made_and_used(api: httpx.Client, mcp: Mcp):
-    new = {"id": word("t"), "name": "Mine", "description": "d", "system_prompt": "Rules.", "default_metadata": {"a": 1, "b": 1}}
+    new = {
+        "id": word("t"),
+        "name": "Mine",
+        "description": "d",
+        "system_prompt": "Rules.",
+        "default_metadata": {"a": 1, "b": 1},
+    }
     made = mcp.call("template_create", new)
     assert made == {**new, "is_builtin": False, "created_at": made["created_at"]}
     assert mcp.call("template_get", template_id=new["id"]) == made
@@ -799,10 +827,19 @@ def test_templates_can_be_listed_read_made_and_used(api: httpx.Client, mcp: Mcp)
     listed = mcp.call("template_list")["templates"]
     assert api.get("/api/templates").json() == listed
     assert made in listed
-    assert [t["id"] for t in listed if t["is_builtin"]][:4] == ["code-review", "security-audit", "architecture", "brainstorm"]
+    assert [t["id"] for t in listed if t["is_builtin"]][:4] == [
+        "code-review",
+        "security-audit",
+        "architecture",
+        "brainstorm",
+    ]
     response = api.post("/api/threads", json={"topic": word(), "template": new["id"], "metadata": {"b": 2}})
     thread = response.json()
-    assert (thread["template_id"], thread["system_prompt"], thread["metadata"]) == (new["id"], "Rules.", {"a": 1, "b": 2})
+    assert (thread["template_id"], thread["system_prompt"], thread["metadata"]) == (
+        new["id"],
+        "Rules.",
+        {"a": 1, "b": 2},
+    )
 
 
 def test_templates_that_exist_cannot_be_overwritten(api: httpx.Client, mcp: Mcp):
@@ -820,7 +857,7 @@ def test_an_unknown_template_is_404(api: httpx.Client, mcp: Mcp):
 
 
 @pytest.mark.parametrize(
-    ("data", "ending", "media_type"),
+    "data, ending, media_type",
     [
         (PNG, ".png", "image/png"),
         (b"\xff\xd8\xff\xe0" + b"\0" * 32, ".jpg", "image/jpeg"),
@@ -843,7 +880,9 @@ def test_an_image_can_be_uploaded_attached_and_fetched(
     assert message["metadata"] == {"images": [image]}
 
 
-@pytest.mark.parametrize("data", [b"", b"hello", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"%PDF-1.7", b"MZ", b"<script>"])
+@pytest.mark.parametrize(
+    "data", [b"", b"hello", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"%PDF-1.7", b"MZ", b"<script>"]
+)
 def test_only_images_can_be_uploaded_whatever_they_are_called(api: httpx.Client, data: bytes):
     response = api.post("/api/upload/image", files={"file": ("image.png", data, "image/png")})
     assert response.status_code == 400
@@ -868,12 +907,14 @@ def test_an_upload_without_a_file_is_refused(api: httpx.Client):
         {"content": PNG, "headers": {"content-type": "image/png"}},
         {},
     ):
-        response = api.post("/api/upload/image", **options)  # type: ignore[arg-type]
+        response = api.post("/api/upload/image", **options)
         assert response.status_code == 400, response.text
         assert "file" in response.json()["detail"]
 
 
-@pytest.mark.parametrize("name", ["no-such.png", "..%2f..%2fhouse.db", "%2e%2e%2fhouse.db", "0" * 32 + ".svg", "0" * 32 + ".png"])
+@pytest.mark.parametrize(
+    "name", ["no-such.png", "..%2f..%2fhouse.db", "%2e%2e%2fhouse.db", "0" * 32 + ".svg", "0" * 32 + ".png"]
+)
 def test_only_uploaded_images_can_be_fetched(api: httpx.Client, name: str):
     assert api.get(f"/uploads/{name}").status_code == 404
 
@@ -942,7 +983,9 @@ def test_secrets_are_refused_in_posts_and_edits(api: httpx.Client, mcp: Mcp, thr
     assert thread.messages() == [message]
 
 
-@pytest.mark.parametrize("text", ["the key to success", "AKIA is a prefix", "sk-short", "-----BEGIN CERTIFICATE-----", "commit 3f2a9c1b7d"])
+@pytest.mark.parametrize(
+    "text", ["the key to success", "AKIA is a prefix", "sk-short", "-----BEGIN CERTIFICATE-----", "commit 3f2a9c1b7d"]
+)
 def test_ordinary_words_are_not_taken_for_secrets(thread: Thread, text: str):
     assert thread.post(text)["content"] == text
 
@@ -953,7 +996,12 @@ def test_ordinary_words_are_not_taken_for_secrets(thread: Thread, text: str):
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """No filter, and three posts a minute for each author."""
-    env = {"PALAVER_CONTENT_FILTER": "off", "PALAVER_RATE_LIMIT": 3, "PALAVER_MAX_UPLOAD": "1k", "PALAVER_LANGUAGE": "Deutsch"}
+    env: dict[str, Any] = {
+        "PALAVER_CONTENT_FILTER": "off",
+        "PALAVER_RATE_LIMIT": 3,
+        "PALAVER_MAX_UPLOAD": "1k",
+        "PALAVER_LANGUAGE": "Deutsch",
+    }
     with start_server(tmp_path_factory.mktemp("strict"), **env) as server, server.client() as api:
         yield api
 
@@ -1030,7 +1078,9 @@ def test_the_bus_can_be_read_as_resources(api: httpx.Client, mcp: Mcp, thread: T
     }
 
 
-@pytest.mark.parametrize("uri", ["chat://threads/no-such/transcript", "chat://nothing", "file:///etc/passwd", "chat://threads/a/b/c"])
+@pytest.mark.parametrize(
+    "uri", ["chat://threads/no-such/transcript", "chat://nothing", "file:///etc/passwd", "chat://threads/a/b/c"]
+)
 def test_an_unknown_resource_is_an_error_that_names_it(mcp: Mcp, uri: str):
     error = mcp.exchange("resources/read", uri=uri)["error"]
     assert error["code"] == -32602

@@ -89,6 +89,16 @@ def posting(thread: Thread, content: str) -> Callable[[Change], Message]:
     return work
 
 
+def editing(message_id: str, content: str) -> Callable[[Change], Any]:
+    ask = messages.EditMessage(message_id=message_id, content=content)
+    return lambda change: messages.edit_message.work(change, HUMAN, ask)
+
+
+def deleting(message_id: str) -> Callable[[Change], Any]:
+    ask = messages.OneMessage(message_id=message_id)
+    return lambda change: messages.delete_message.work(change, HUMAN, ask)
+
+
 @contextmanager
 def all_at_once(here: Workspace) -> Any:
     """What is handed over inside the block waits, and is then done together: on SQLite in one transaction."""

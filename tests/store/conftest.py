@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.store.bus import Bus, opened
 
 from palaver.settings import Settings
-from tests.store.bus import Bus, opened
 
 
 @pytest.fixture

@@ -21,7 +21,9 @@ def _matches(query: Query, said: list[str]) -> bool:
             return any(
                 max(chosen) - (start + len(phrase.words)) <= distance
                 for chosen in product(*(_starts(phrase, said) for phrase in phrases))
-                for start, phrase in [min(zip(chosen, phrases, strict=True), key=lambda pair: pair[0] + len(pair[1].words))]
+                for start, phrase in [
+                    min(zip(chosen, phrases, strict=True), key=lambda pair: pair[0] + len(pair[1].words))
+                ]
             )
         case AllOf(parts):
             return all(_matches(part, said) for part in parts)
@@ -30,7 +32,8 @@ def _matches(query: Query, said: list[str]) -> bool:
         case Without(wanted, unwanted):
             return _matches(wanted, said) and not _matches(unwanted, said)
         case Nothing():
-            return False
+            pass
+    return False
 
 
 def _starts(phrase: Phrase, said: list[str]) -> list[int]:

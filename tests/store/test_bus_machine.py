@@ -24,6 +24,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.store.bus import Bus, open_workspace
+from tests.store.test_index import index_and_passages
 
 from palaver.errors import Conflict, NotFound, SeqMismatch
 from palaver.model.events import Event
@@ -31,8 +33,6 @@ from palaver.model.talk import Thread
 from palaver.operations import messages, reactions, threads
 from palaver.settings import Settings
 from palaver.store.feed import Listener
-from tests.store.bus import Bus, open_workspace
-from tests.store.test_index import index_and_passages
 
 T = TypeVar("T")
 WORDS = ["ant", "bee", "cat", "日本", "é"]
@@ -261,7 +261,8 @@ def machine_on(place: Place) -> type[RuleBasedStateMachine]:
                     continue
                 listed = place.run(place.bus.messages(room.thread))
                 assert [
-                    (m.id, m.seq, m.content, m.edit_version, [(r.agent_id, r.reaction) for r in m.reactions]) for m in listed
+                    (m.id, m.seq, m.content, m.edit_version, [(r.agent_id, r.reaction) for r in m.reactions])
+                    for m in listed
                 ] == [(s.id, s.seq, s.content, len(s.edits), s.labels) for s in room.said.values()]
                 state = place.run(place.bus.state(room.thread))
                 assert (state.current_seq, state.message_count) == (room.last_seq, len(room.said))

@@ -13,17 +13,17 @@ from typing import Any
 import apsw
 import psycopg
 import pytest
+from tests.conftest import Engine
+from tests.store.bus import Bus, open_workspace, opened, rows
 
 from palaver.errors import PalaverError, Refused, Timeout, Unavailable
 from palaver.house import House
 from palaver.settings import Settings
 from palaver.store.database import Reader
 from palaver.store.workspaces import checked_name, open_engine
-from tests.conftest import Engine
-from tests.store.bus import Bus, open_workspace, opened, rows
 
 ENDLESS = {
-    "sqlite": "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) AS m FROM n",
+    "sqlite": "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 100000000) SELECT max(x) AS m FROM n",
     "postgres": "SELECT pg_sleep(30)",
 }
 
@@ -141,7 +141,8 @@ async def test_names_that_look_alike_are_different_workspaces(settings: Settings
 
 
 @pytest.mark.parametrize(
-    "name", ["", "A", "ä", "a b", "../a", "a/b", "a.b", "-a", "_a", "a" * 41, "a\n", 'a"b', "a;b", "default.db", "a\x00"]
+    "name",
+    ["", "A", "ä", "a b", "../a", "a/b", "a.b", "-a", "_a", "a" * 41, "a\n", 'a"b', "a;b", "default.db", "a\x00"],
 )
 def test_a_name_that_could_lead_elsewhere_is_refused(name: str):
     with pytest.raises(Refused, match="cannot be a workspace's name"):
@@ -220,7 +221,7 @@ async def test_a_damaged_file_is_said_plainly(tmp_path: Path):
 
 async def test_a_folder_that_cannot_be_written_is_said_plainly(tmp_path: Path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(Unavailable, match="data directory|cannot be written"):
+    with pytest.raises(Unavailable, match="data directory cannot be written"):
         open_workspace(Settings(home=tmp_path / "file" / "home"))
 
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
+from tests.store.bus import Bus, opened, rows
+from tests.store.oracle import matches
 
 from palaver.errors import PalaverError
 from palaver.settings import Settings
 from palaver.text.query import Malformed, expression
-from tests.store.bus import Bus, opened, rows
-from tests.store.oracle import matches
 
 TEXTS = [
     "The quick brown fox jumps over the lazy dog.",
@@ -135,7 +135,10 @@ async def fill(bus: Bus, texts: dict[str, str]) -> None:
 async def both(postgres: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Both]:
     home = tmp_path_factory.mktemp("both")
     texts = {f"t{number}": text for number, text in enumerate(TEXTS)}
-    lite, post = Settings(home=home, content_filter=False), Settings(home=home, database_url=postgres(), content_filter=False)
+    lite, post = (
+        Settings(home=home, content_filter=False),
+        Settings(home=home, database_url=postgres(), content_filter=False),
+    )
     async with opened(lite) as one, opened(post) as other:
         await fill(one, texts)
         await fill(other, texts)

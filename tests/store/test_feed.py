@@ -6,14 +6,14 @@ import asyncio
 import random
 
 import pytest
+from tests.store.bus import Bus, hear, opened, posting
+from tests.store.test_change import Spoiled, raise_after
 
 from palaver.model.events import Event
 from palaver.operations import messages, threads
 from palaver.settings import Settings
 from palaver.store import events, feed
 from palaver.store.feed import FeedClosed
-from tests.store.bus import Bus, hear, opened, posting
-from tests.store.test_change import Spoiled, raise_after
 
 
 def ids(heard: list[Event]) -> list[int]:
@@ -218,7 +218,8 @@ async def test_two_on_the_same_database_posting_at_once_stay_in_one_order(bus: B
 async def test_listeners_come_and_go(bus: Bus):
     """The last one to leave ends the watch, the next one begins it again; nothing is lost in between."""
     thread = await bus.thread()
-    at, heard = await bus.last_event(), []
+    at = await bus.last_event()
+    heard: list[int] = []
     posting_on = asyncio.gather(*(_slowly(bus, thread, n) for n in range(40)))
     async with asyncio.timeout(20):
         while len(heard) < 40:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.store.bus import Bus, rows
 
 from palaver.operations import threads
 from palaver.store.database import Reader
 from palaver.text.query import expression
-from tests.store.bus import Bus, rows
 
 
 def index_and_passages(read: Reader) -> tuple[set[int], set[int]]:

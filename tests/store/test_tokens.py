@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
+from tests.store.bus import rows
 
 from palaver.errors import NotFound
 from palaver.house import House
@@ -13,7 +14,6 @@ from palaver.model.times import now
 from palaver.settings import Settings
 from palaver.store import tokens
 from palaver.store.database import Reader
-from tests.store.bus import rows
 
 
 @pytest.fixture

@@ -58,6 +58,7 @@ OPERATIONS = {
 HOUSE = {
     "serve": ("cli_serve:serve", "Run the server: console, REST, events and MCP on one port."),
     "mcp": ("cli_serve:mcp", "Be an MCP server on standard input and output."),
+    "watch": ("cli_watch:watch", "Read the sessions of Claude Code and Codex, and follow them as they are written."),
     "events": ("cli_events:events", "Follow what happens, one line for each event."),
     "session append": ("cli_sessions:append", "Record a turn of a session."),
     "conversation search": ("cli_sessions:search", "Find earlier turns of an agent's sessions by their words."),

@@ -316,7 +316,8 @@ class SqliteEngine:
                 change = Change(self._writer, self._settings)
                 raw.execute("SAVEPOINT job")
                 try:
-                    job.result = job.work(change)
+                    with said_plainly():
+                        job.result = job.work(change)
                 except Exception as problem:
                     if not raw.in_transaction:  # a full disk undoes everything, not only this job
                         raise

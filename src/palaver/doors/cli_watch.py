@@ -1,0 +1,141 @@
+"""Following the sessions of other agents' programs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from palaver.doors import cli_where, printing
+from palaver.doors.client import Absent, open_house
+from palaver.doors.visit import Visit, admit
+from palaver.errors import Refused
+from palaver.house import DEFAULT, House
+from palaver.model.people import Caller
+from palaver.operations.watching import Grown, Tally, Watch, usual_places
+
+REDRAWN_SECONDS = 0.1
+
+
+@cli_where.takes("format", "json", "workspace", *cli_where.ON_THE_DATA)
+@click.command()
+@click.argument("paths", nargs=-1, metavar="[PATH…]", type=click.Path(path_type=Path))
+@click.option("--once", is_flag=True, help="End when everything that is there has been read.")
+@click.option("--agent", metavar="NAME", help="Whose sessions they become. [default: claude-code or codex]")
+@click.option("--quiet", is_flag=True, help="Say nothing of what is read.")
+@click.pass_obj
+def watch(where: cli_where.Where, paths: tuple[Path, ...], once: bool, agent: str | None, quiet: bool) -> None:
+    """Read the sessions of Claude Code and Codex, and follow them as they are written, until Ctrl-C.
+
+    PATH is a file or a folder; left out, it is where these programs keep their sessions (CLAUDE_CONFIG_DIR and
+    CODEX_HOME are honoured). Their turns become sessions of the agents 'claude-code' and 'codex', found with
+    'palaver conversation search'. It goes on where it stopped, and what the programs delete stays.
+
+    Everything is recorded as it was said, tool output included. Keys and passwords in it are not filtered out.
+    """
+    if where.server:
+        raise Refused("Files are followed where the data is: leave --url and PALAVER_URL out.")
+    with contextlib.suppress(asyncio.CancelledError):  # SIGTERM: asked to end, and ended
+        asyncio.run(_watch(where, _places(paths), once, agent, quiet))
+
+
+watch.params += cli_where.options("url", hidden=True)
+
+
+def _places(paths: tuple[Path, ...]) -> list[Path]:
+    for path in paths:
+        if not path.exists():
+            raise Absent(f"There is no file or folder '{printing.clean(str(path))}'.")
+    usual = usual_places()
+    if not paths and not any(place.exists() for place in usual):
+        looked = ", ".join(str(place) for place in usual)
+        raise Absent(f"No sessions of Claude Code or Codex are here (looked for {looked}). Say: palaver watch PATH")
+    return list(paths) or usual
+
+
+async def _watch(where: cli_where.Where, places: list[Path], once: bool, agent: str | None, quiet: bool) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    async with open_house(where.settings()) as house:
+        visit = await _visit(house, where)
+        watch = Watch(
+            visit.here, visit.caller, places, agent, Progress(is_shown=not quiet and sys.stderr.isatty()).told
+        )
+        tally = await watch.first_pass(is_patient=not once)
+        if not quiet:
+            printing.say(_summary(tally, where.format))
+            if not once and where.format == "table":
+                printing.note("Following what is written from now on. Ctrl-C ends it.")
+        if not once:
+            await watch.follow(lambda grown: None if quiet else printing.say(_line(grown, where.format)))
+
+
+async def _visit(house: House, where: cli_where.Where) -> Visit:
+    if where.token and where.workspace is None:
+        return await admit(house, where.token, "human")
+    return Visit(await house.open(where.workspace or DEFAULT), Caller(kind="human", name="human"))
+
+
+class Progress:
+    """One line on stderr that is written over and over, where somebody is looking; it goes when all is read."""
+
+    def __init__(self, *, is_shown: bool) -> None:
+        self._is_shown, self._drawn = is_shown, 0.0
+
+    def told(self, tally: Tally) -> None:
+        is_over = tally.done == tally.of
+        if not self._is_shown or (not is_over and time.monotonic() < self._drawn + REDRAWN_SECONDS):
+            return
+        self._drawn = time.monotonic()
+        line = f"{tally.done:,} of {_count(tally.of, 'file')}, {_count(tally.turns, 'new turn')}"
+        if skipped := tally.skipped_lines.total():
+            line += f", {_count(skipped, 'line')} skipped"
+        sys.stderr.write("\r\x1b[K" + ("" if is_over else line))
+        sys.stderr.flush()
+        self._is_shown = not is_over
+
+
+def _summary(tally: Tally, format: str) -> str:
+    if format != "table":
+        facts = {
+            "files": tally.files,
+            "sessions": len(tally.sessions),
+            "turns": tally.turns,
+            "skipped_lines": dict(tally.skipped_lines),
+            "skipped_files": dict(tally.skipped_files),
+        }
+        return _json(facts, format)
+    line = f"Read {_count(tally.files, 'session file')}: {_count(tally.turns, 'new turn')}"
+    line += f" in {_count(len(tally.sessions), 'session')}." if tally.turns else "."
+    if tally.skipped_lines:
+        line += f" Skipped {_reasons(tally.skipped_lines, 'line')}."
+    if tally.skipped_files:
+        line += f" Passed over {_reasons(tally.skipped_files, 'file')}."
+    return line
+
+
+def _reasons(skipped: Counter[str], noun: str) -> str:
+    reasons = [f"{number:,} {why}" for why, number in skipped.most_common()]
+    return f"{_count(sum(skipped.values()), noun)} ({', '.join(reasons)})"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _line(grown: Grown, format: str) -> str:
+    if format != "table":
+        return _json({"agent": grown.agent, "session_id": grown.session_id, "turns": grown.turns}, format)
+    return f"{grown.agent}  {printing.clean(grown.session_id)}  {_count(grown.turns, 'new turn')}"
+
+
+def _json(facts: dict[str, object], format: str) -> str:
+    return ("- " if format == "yaml" else "") + json.dumps(facts, ensure_ascii=False)

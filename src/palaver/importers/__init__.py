@@ -1,0 +1,155 @@
+"""Importers: readers of what other programs keep. They turn lines into what was said, and do nothing else.
+
+A reader of lines (`claude_code`, `codex`) offers three functions:
+
+    recognises(path, head) -> bool            is this file one of theirs? `head` is how it begins
+    begin(path) -> Reading                    where reading stands before the first line
+    read_line(raw, reading) -> list[Said]     what one line says; `reading` moves on
+
+Every line must pass through `read_line`, in order: it counts them. A line that cannot be read raises `Unreadable`, and
+one goes on with the next. A `Reading` is plain values, so that it can be kept and taken up again in another process.
+
+Text is taken as it stands: keys, tokens and passwords in it are not looked for here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import orjson
+
+from palaver.model.asking import MAX_TEXT
+from palaver.model.times import parse
+
+LONGEST_CALL = 2_000
+LONGEST_RESULT = 10_000
+LONGEST_ID = 200
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_ID = re.compile(r"[!-~]+")
+
+Role = Literal["user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Something that was said. `ts` is None where the line does not tell, nor any before it."""
+
+    id: str
+    role: Role
+    text: str
+    ts: datetime | None
+
+
+@dataclass(slots=True)
+class Reading:
+    """How far a file has been read, and what it has told about itself."""
+
+    name: str
+    """What the file is called, as far as it makes ids: the same wherever the file is moved."""
+    session_id: str = ""
+    lines: int = 0
+    at: str | None = None
+    """The time of the latest line that had one."""
+    title: str | None = None
+    cwd: str | None = None
+
+
+class Unreadable(ValueError):
+    """A line that holds nothing one can read; the message says why, for counting."""
+
+
+class Reader(Protocol):
+    """What each of the modules beside this one is."""
+
+    def recognises(self, path: Path, head: bytes) -> bool: ...
+
+    def begin(self, path: Path) -> Reading: ...
+
+    def read_line(self, raw: bytes, reading: Reading) -> list[Said]: ...
+
+
+# What readers of JSON lines share
+
+
+def record(raw: bytes) -> dict[str, Any]:
+    """The object on a line. Bytes that are no UTF-8, lone surrogates and NaN are lived with."""
+    try:
+        found = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        try:
+            found = json.loads(raw.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            raise Unreadable("not JSON") from None
+    if not isinstance(found, dict):
+        raise Unreadable("no JSON object")
+    return found
+
+
+def clean(text: str) -> str:
+    """What no engine can store becomes U+FFFD."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def cut(text: str, length: int = MAX_TEXT - 1) -> str:
+    return text if len(text) <= length else text[:length] + "…"
+
+
+def words(value: Any) -> str | None:
+    """Text that says something, ready to be stored; None for anything else."""
+    if not isinstance(value, str) or not value.strip():
+        return None
+    return cut(clean(value))
+
+
+def moment(value: Any) -> datetime | None:
+    if not isinstance(value, str) or len(value) > 64:
+        return None
+    try:
+        return parse(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def own_id(value: Any) -> str | None:
+    """An id as others gave it, if it can serve as one here."""
+    return value if isinstance(value, str) and len(value) <= LONGEST_ID and _ID.fullmatch(value) else None
+
+
+def call(name: Any, arguments: Any) -> str:
+    """The call of a tool: `[tool Bash] {"command":"ls"}`."""
+    if not isinstance(arguments, str):
+        arguments = _compact(arguments)
+    shown = name if isinstance(name, str) and name else "?"
+    return clean(f"[tool {cut(shown, LONGEST_ID)}] {cut(arguments, LONGEST_CALL)}")
+
+
+def _compact(value: Any) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except (TypeError, ValueError):
+        pass
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        raise Unreadable("nested too deeply") from None
+
+
+def result(value: Any) -> str | None:
+    """What a tool gave back: text, or the texts of a list of blocks."""
+    if isinstance(value, list):
+        value = "\n".join(texts(value))
+    if not isinstance(value, str) or not value.strip():
+        return None
+    return clean(cut(value, LONGEST_RESULT))
+
+
+def texts(blocks: list[Any]) -> list[str]:
+    """The texts among the blocks of a message; images and whatever else there is are left out."""
+    found = [block.get("text") if isinstance(block, dict) else block for block in blocks]
+    return [text for text in found if isinstance(text, str)]

@@ -1,0 +1,156 @@
+"""Codex CLI: `sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`, and the older files whose lines have no envelope.
+
+Kept, each under an id made of the file's thread, the number of the line and a hash of it (a file that is moved,
+archived or read again from its start gives the same ids; one written anew with other words gives others):
+
+- messages of the user and of the assistant, from `response_item` lines alone (events repeat them);
+- a call of a tool as `[tool NAME] {arguments}`, cut at 2,000 characters (tool); what came back, cut at 10,000 (tool).
+
+Left out: texts put into the user's mouth (instructions, environment, notifications, aborted turns, shell commands), the
+developer's and the system's messages, reasoning, events, context, compactions, images.
+
+Older files have no time on their lines: all of them have the time of their session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from palaver.importers import Reading, Role, Said, Unreadable, call, clean, moment, own_id, record, result, texts, words
+
+_NAME = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-((?P<thread>[0-9A-Za-z-]+)(?:_[\w-]+)?)\.jsonl(?:\.zst)?")
+_FIRST = re.compile(rb'\s*\{(?=.*"type"\s*:\s*"session_meta")(?=.*"payload"\s*:)')
+_OLD_FIRST = re.compile(rb'\s*\{\s*"id"\s*:\s*"[^"]+"\s*,\s*"timestamp"\s*:.*"(?:instructions|git)"\s*:')
+
+_INJECTED = (
+    "# AGENTS.md instructions",
+    "<user_instructions>",
+    "<environment_context>",
+    "<turn_aborted>",
+    "<user_shell_command>",
+    "<subagent_notification>",
+)
+_ENVELOPES = frozenset(
+    {
+        "session_meta",
+        "response_item",
+        "event_msg",
+        "turn_context",
+        "compacted",
+        "world_state",
+        "inter_agent_communication",
+        "inter_agent_communication_metadata",
+        "security_risk_score",
+    }
+)
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """By its name, which every version gives alike, or by its first line."""
+    if _NAME.fullmatch(path.name):
+        return True
+    first = head.partition(b"\n")[0]
+    return path.suffix == ".jsonl" and bool(_FIRST.match(first) or _OLD_FIRST.match(first))
+
+
+def begin(path: Path) -> Reading:
+    found = _NAME.fullmatch(path.name)
+    if found is None or len(found[1]) > 160:
+        return Reading(name="")
+    return Reading(name=found[1], session_id=found["thread"])
+
+
+def read_line(raw: bytes, reading: Reading) -> list[Said]:
+    reading.lines += 1
+    line = record(raw)
+    kind, payload = line.get("type"), line.get("payload")
+    if "payload" in line or (isinstance(kind, str) and kind in _ENVELOPES):
+        if not isinstance(kind, str) or not isinstance(payload, dict):
+            raise Unreadable("of a wrong shape")
+        if moment(line.get("timestamp")):
+            reading.at = line["timestamp"]
+        if kind == "session_meta":
+            _learn(payload, reading)
+        item = payload if kind == "response_item" else None
+    else:
+        item = line if isinstance(kind, str) else None
+        if item is None and reading.lines == 1:
+            _learn(line, reading)
+        elif item is None and "record_type" not in line:
+            raise Unreadable("of a wrong shape")
+    said = _item(item) if item else None
+    if said is None:
+        return []
+    role, text = said
+    if role == "user" and reading.title is None:
+        reading.title = " ".join(text.split())[:100]
+    mark = hashlib.blake2b(raw.strip(), digest_size=4).hexdigest()
+    return [Said(f"{reading.name or reading.session_id}:{reading.lines}:{mark}", role, text, moment(reading.at))]
+
+
+def _learn(about: dict[str, Any], reading: Reading) -> None:
+    """Whose file it is. The first line counts: a fork repeats what its origin said of itself."""
+    if reading.cwd is None:
+        reading.cwd = words(about.get("cwd"))
+    if moment(about.get("timestamp")) and reading.at is None:
+        reading.at = about["timestamp"]
+    if not reading.session_id:
+        reading.session_id = own_id(about.get("id")) or own_id(about.get("session_id")) or ""
+
+
+def _item(item: dict[str, Any]) -> tuple[Role, str] | None:
+    match item.get("type"):
+        case "message":
+            return _message(item)
+        case "function_call":
+            return "tool", call(item.get("name"), _arguments(item.get("arguments")))
+        case "custom_tool_call":
+            return "tool", call(item.get("name"), item.get("input"))
+        case "local_shell_call":
+            return "tool", call("local_shell", item.get("action"))
+        case "web_search_call":
+            return "tool", call("web_search", item.get("action"))
+        case "function_call_output" | "custom_tool_call_output" | "local_shell_call_output":
+            text = result(_output(item.get("output")))
+            return ("tool", text) if text else None
+    return None
+
+
+def _message(item: dict[str, Any]) -> tuple[Role, str] | None:
+    role, content = item.get("role"), item.get("content")
+    if role not in ("user", "assistant"):
+        return None
+    if not isinstance(content, list | str):
+        raise Unreadable("without content")
+    parts = [content] if isinstance(content, str) else texts(content)
+    if role == "user":
+        parts = [part for part in parts if not part.lstrip().startswith(_INJECTED)]
+    text = words("\n".join(part for part in parts if part.strip()))
+    if text is None:
+        return None
+    return ("user", text) if role == "user" else ("assistant", text)
+
+
+def _arguments(value: Any) -> Any:
+    """They come as JSON in a string: shown without its blanks, and as it is where it is none."""
+    try:
+        return orjson.loads(value) if isinstance(value, str) else value
+    except orjson.JSONDecodeError:
+        return clean(value)
+
+
+def _output(value: Any) -> Any:
+    """Often JSON in a string, {"output": …, "metadata": …}; sometimes an object; sometimes a list of blocks."""
+    if isinstance(value, str) and value.startswith('{"output"'):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+    if isinstance(value, dict):
+        return value.get("output", value.get("content"))
+    return value

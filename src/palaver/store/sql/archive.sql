@@ -1,0 +1,20 @@
+-- name: conversation
+SELECT id, native_id, title, created_at, modified_at, version, data FROM documents
+WHERE source = 'archive' AND native_id = :native_id;
+
+-- name: conversations
+SELECT d.id, d.native_id, d.title, d.created_at, d.modified_at, d.data,
+       (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS messages
+FROM documents d WHERE d.source = 'archive'
+ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
+
+-- name: count_archive
+SELECT count(*) AS conversations FROM documents WHERE source = 'archive';
+
+-- name: replace_conversation
+UPDATE documents SET title = :title, created_at = :created_at, modified_at = :modified_at, data = :data,
+                     version = version + 1
+WHERE id = :id;
+
+-- name: move_passage
+UPDATE passages SET position = :position WHERE id = :id;
