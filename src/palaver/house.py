@@ -14,13 +14,14 @@ from palaver.model.people import Scope, Token
 from palaver.model.times import now
 from palaver.operations.sessions import catch_up_all
 from palaver.settings import Settings
-from palaver.store import agents, events, tokens
+from palaver.store import agents, documents, events, tokens
 from palaver.store.database import Change, Engine
 from palaver.store.workspaces import Workspace, checked_name, open_engine
 
 DEFAULT = "default"
 SWEEP_SECONDS = 5.0
 CATCH_UP_SECONDS = 2.0
+BACKFILLED_AT_ONCE = 500
 SWEEPS_BETWEEN_LOOKS = 6
 
 log = logging.getLogger("palaver")
@@ -148,6 +149,9 @@ def _known_agent(change: Change, name: str) -> tuple[str, str]:
 
 async def _catch_up(here: Workspace) -> None:
     try:
+        if not await here.read(documents.is_complete):
+            while await here.change(lambda change: documents.backfill(change, BACKFILLED_AT_ONCE)):
+                pass
         await catch_up_all(here)
     except (PalaverError, OSError) as problem:
         log.warning("the index of sessions in %s is behind its transcripts: %s", here.name, problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
@@ -32,7 +33,10 @@ from tests.importers.samples import (
 )
 
 from palaver.errors import Unavailable
+from palaver.house import House
+from palaver.model.people import Caller
 from palaver.operations import watching
+from palaver.settings import Settings
 
 __all__ = ["terminal"]
 
@@ -378,6 +382,29 @@ def test_ended_and_started_again_it_goes_on_where_it_was(person: Person):
     assert second.returncode == 0
     assert person.turns(mine) == 2 * TURNS_A_WORD
     assert set(person.recorded().values()) == {1}
+
+
+@pytest.mark.anyio
+async def test_where_the_system_does_not_tell_it_looks_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def too_many(*places: Path, **options: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("watchfiles.awatch", too_many)
+    monkeypatch.setattr(watching, "RESCAN_ALONE_SECONDS", 0.01)
+    house = House(Settings(home=tmp_path / "palaver"))
+    try:
+        (tmp_path / "p").mkdir()
+        watch = watching.Watch(await house.open(), Caller(kind="human"), [tmp_path / "p"])
+        await watch.first_pass()
+        grown: asyncio.Queue[watching.Grown] = asyncio.Queue()
+        following = asyncio.create_task(watch.follow(grown.put_nowait))
+        claude_file(tmp_path / "p", mine := session(), word())
+        assert await asyncio.wait_for(grown.get(), PATIENCE) == watching.Grown("claude-code", mine, TURNS_A_WORD)
+        following.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await following
+    finally:
+        await house.close()
 
 
 def test_it_works_beside_a_running_server(server: Server, api: httpx.Client, tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def test_a_session_is_its_messages_and_its_tools():
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    "line, expected",
     [
         (item("function_call", name="shell", arguments='{ "command": "ls" }'), '[tool shell] {"command":"ls"}'),
         (item("function_call", name="shell", arguments="not json"), "[tool shell] not json"),
@@ -222,9 +223,9 @@ near = st.fixed_dictionaries(
 @given(st.lists(near | near_item | anything, max_size=5), st.sampled_from([FILE, Path("x.jsonl")]))
 def test_no_line_is_too_strange(lines: list[Any], path: Path):
     state = begin(path)
-    for line in lines:
+    for one_line in lines:
         try:
-            found = read_line(json.dumps(line).encode() + b"\n", state)
+            found = read_line(json.dumps(one_line).encode() + b"\n", state)
         except Unreadable:
             continue
         for one in found:
@@ -237,7 +238,5 @@ def test_no_line_is_too_strange(lines: list[Any], path: Path):
 @given(st.binary())
 def test_no_bytes_are_too_strange(raw: bytes):
     recognises(Path("x.jsonl"), raw)
-    try:
+    with suppress(Unreadable):
         read_line(raw, begin(FILE))
-    except Unreadable as problem:
-        assert str(problem)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
+import sys
 from collections.abc import AsyncIterator
 from functools import cache
-from typing import Any
+from io import TextIOWrapper
+from typing import Any, cast
 
 import anyio
 import mcp_types as types
@@ -29,6 +31,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from palaver import __version__
+from palaver.doors.mending import MendedLines, mended, mending
 from palaver.doors.visit import Visit
 from palaver.errors import Invalid, NotFound, PalaverError, Timeout
 from palaver.house import House
@@ -281,7 +284,7 @@ class McpDoor:
 
     async def _streamable(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
-        await self._manager.asgi_app(scope, receive, send)
+        await self._manager.asgi_app(scope, mending(receive, self._house.settings.max_body), send)
 
     async def _legacy_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
@@ -290,7 +293,7 @@ class McpDoor:
 
     async def _legacy_post(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
-        await self._sse.handle_post_message(scope, receive, send)
+        await self._sse.handle_post_message(scope, mending(receive, self._house.settings.max_body), send)
 
     async def _websocket(self, websocket: WebSocket) -> None:
         offered = websocket.scope.get("subprotocols", [])
@@ -301,7 +304,8 @@ class McpDoor:
     async def stdio(self) -> None:
         from mcp.server.stdio import stdio_server
 
-        async with stdio_server() as (read, write):
+        lines = anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
+        async with stdio_server(stdin=cast(Any, MendedLines(lines))) as (read, write):
             await self.server.run(read, write, self.server.create_initialization_options())
 
 
@@ -349,9 +353,9 @@ async def _websocket_streams(websocket: WebSocket) -> AsyncIterator[tuple[Any, A
                     frame = await websocket.receive()
                     if frame["type"] == "websocket.disconnect":
                         break
-                    text = frame.get("text") or frame.get("bytes") or ""
+                    raw = frame.get("bytes") or (frame.get("text") or "").encode()
                     try:
-                        message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+                        message = types.jsonrpc_message_adapter.validate_json(mended(raw), by_name=False)
                     except ValueError as problem:
                         await incoming.send(problem)
                     else:

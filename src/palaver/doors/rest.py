@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
@@ -18,6 +19,21 @@ from palaver.model import asking
 from palaver.model.events import encode
 from palaver.operations import OPERATIONS
 from palaver.operations.faces import Operation, Route
+
+
+class Anything(Convertor[str]):
+    """What may stand in a path where any text is a name: slashes and line breaks too."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("any", Anything())
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 

@@ -90,7 +90,7 @@ def _without_agent(answer: Unreacted) -> ToolUnreacted:
 
 @operation(
     Tool("msg_unreact", show=_without_agent, required=("agent_id",)),
-    Route("DELETE", "/api/messages/{message_id}/reactions/{reaction:path}"),
+    Route("DELETE", "/api/messages/{message_id}/reactions/{reaction:any}"),
     Command("unreact", takes=("message_id", "reaction")),
 )
 def unreact(change: Change, caller: Caller, ask: React) -> Unreacted:

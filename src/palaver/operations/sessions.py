@@ -117,7 +117,7 @@ def said(turn: Turn) -> SaidTurn:
 
 
 @operation(
-    _v1("POST", "/api/v1/agents/{agent}/sessions/{session:path}/messages", status=201),
+    _v1("POST", "/api/v1/agents/{agent}/sessions/{session:any}/messages", status=201),
     needs="write",
 )
 async def record_turn(here: Workspace, caller: Caller, ask: RecordTurn) -> SaidTurn:
@@ -537,7 +537,7 @@ class SessionTurns:
 
 
 @operation(
-    _v1("GET", "/api/v1/agents/{agent}/sessions/{session:path}/messages"),
+    _v1("GET", "/api/v1/agents/{agent}/sessions/{session:any}/messages"),
     Command("session show", takes=("agent", "session"), columns=("ts", "role", "content"), rows="turns"),
 )
 def show_session(read: Reader, caller: Caller, ask: ShowSession) -> SessionTurns:
@@ -556,7 +556,7 @@ class SessionDeleted:
 
 
 @operation(
-    _v1("DELETE", "/api/v1/agents/{agent}/sessions/{session:path}"),
+    _v1("DELETE", "/api/v1/agents/{agent}/sessions/{session:any}"),
     Command("session delete", takes=("agent", "session")),
     needs="write",
 )
@@ -588,7 +588,7 @@ def _text(answer: SessionExport) -> str:
 @operation(
     _v1(
         "GET",
-        "/api/v1/agents/{agent}/sessions/{session:path}/export",
+        "/api/v1/agents/{agent}/sessions/{session:any}/export",
         show=_text,
         media_type="text/plain; charset=utf-8",
     ),

@@ -7,7 +7,6 @@ import hmac
 import itertools
 import re
 import secrets
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -61,13 +60,11 @@ def register(
     """A new agent and its secret. A name that is taken gets a number, 'Cursor (GPT-4) 2', and so does a slug."""
     agent_id, secret = new_id(), secrets.token_urlsafe(32)
     slug = slug or slug_of(display_name or name)
-    slugs, names = _numbered(slug, "-"), _numbered(name, " ")
-    slug, name = next(slugs), next(names)
     while not change.run(
         "insert_agent",
         id=agent_id,
-        slug=slug,
-        name=name,
+        slug=_free(slug, "-", {row["slug"] for row in change.all("slugs_from", first=slug, last=f"{slug}-~")}),
+        name=_free(name, " ", {row["name"] for row in change.all("names_from", first=name, last=f"{name} ~")}),
         display_name=display_name,
         description=description,
         ide=ide,
@@ -79,10 +76,7 @@ def register(
         at=micros(now()),
         activity="registered",
     ):
-        if change.must("count_agents_named", slug=slug, name="")["taken"]:
-            slug = next(slugs)
-        else:
-            name = next(names)
+        pass  # somebody took it between our look and our write
     return must_exist(change, agent_id), secret
 
 
@@ -108,10 +102,10 @@ def restore(change: Change, agent_id: str, slug: str, name: str) -> None:
     )
 
 
-def _numbered(text: str, joint: str) -> Iterator[str]:
-    yield text
-    for number in itertools.count(2):
-        yield f"{text}{joint}{number}"
+def _free(name: str, joint: str, taken: set[str]) -> str:
+    """The name, or the name with the first number from 2 on that nobody has."""
+    numbered = (f"{name}{joint}{number}" for number in itertools.count(2))
+    return next(free for free in itertools.chain([name], numbered) if free not in taken)
 
 
 def _hash(secret: str) -> str:

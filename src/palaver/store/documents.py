@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from palaver.model.times import micros
-from palaver.store.database import Change, IndexRow
+from palaver.store.database import Change, IndexRow, Reader
 from palaver.store.lanes import lane_of
 from palaver.text import fold
 
@@ -133,6 +133,20 @@ def retitle(change: Change, *, source: str, document_id: int, title: str) -> Non
     row = change.must("title_passage", document_id=document_id)
     change.run("update_passage", id=row["id"], text=title, data="{}")
     change.index(row["id"], index_row(source, document_id, "title", None, title), is_new=False)
+
+
+def backfill(change: Change, limit: int) -> int:
+    """Take into the index what it does not have. Returns how many passages that were."""
+    rows = change.all("unindexed_passages", limit=limit)
+    for row in rows:
+        fields = (row["source"], row["document_id"], row["field"], row["author_id"], row["text"], row["role"])
+        change.index(row["id"], index_row(*fields), is_new=True)
+    return len(rows)
+
+
+def is_complete(read: Reader) -> bool:
+    """Does every passage stand in the index?"""
+    return not read.all("unindexed_passages", limit=1)
 
 
 def remove_passage(change: Change, passage_id: int) -> None:

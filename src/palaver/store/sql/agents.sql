@@ -14,6 +14,12 @@ SELECT * FROM agents WHERE id = :name OR slug = :name OR name = :name OR display
 -- name: agents
 SELECT * FROM agents ORDER BY registered_at, id;
 
+-- name: slugs_from  those that begin alike, which is all that stands between two bounds
+SELECT slug FROM agents WHERE slug >= :first AND slug <= :last;
+
+-- name: names_from
+SELECT name FROM agents WHERE name >= :first AND name <= :last;
+
 -- name: count_agents_named
 SELECT count(*) AS taken FROM agents WHERE slug = :slug OR name = :name;
 

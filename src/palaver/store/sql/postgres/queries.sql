@@ -53,3 +53,10 @@ WITH asked AS MATERIALIZED (
     FROM newest JOIN passage_index USING (passage_id), asked
 )
 SELECT id, score FROM ranked ORDER BY score DESC, id DESC LIMIT :limit OFFSET :offset;
+
+-- name: unindexed_passages  what the index does not have, for whatever reason
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, d.source
+FROM passages p JOIN documents d ON d.id = p.document_id
+LEFT JOIN passage_index i ON i.passage_id = p.id
+WHERE i.passage_id IS NULL
+LIMIT :limit;

@@ -52,3 +52,10 @@ SELECT id, score FROM (
 )
 ORDER BY score, id DESC
 LIMIT :limit OFFSET :offset;
+
+-- name: unindexed_passages  what the index does not have, for whatever reason
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, d.source
+FROM passages p JOIN documents d ON d.id = p.document_id
+LEFT JOIN passage_index_docsize i ON i.id = p.id
+WHERE i.id IS NULL
+LIMIT :limit;
