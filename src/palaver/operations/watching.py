@@ -347,7 +347,7 @@ class Watch:
         self, roots: dict[Path, tuple[int, int]], changed: asyncio.Queue[Path | None], is_deep: bool
     ) -> None:
         """Until the folders themselves are other ones."""
-        from watchfiles import awatch
+        from watchfiles import Change, awatch
 
         is_first = True
         stream = awatch(
@@ -366,7 +366,8 @@ class Watch:
                 if is_first:  # from here on we hear everything; what was written just before is looked for
                     changed.put_nowait(None)
                     is_first = False
-                if self._roots(is_deep) != roots:
+                is_gone = any((Change.deleted, str(root)) in changes for root in roots)  # its inode may be used again
+                if is_gone or self._roots(is_deep) != roots:
                     return
 
     def _roots(self, is_deep: bool) -> dict[Path, tuple[int, int]]:

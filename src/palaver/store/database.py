@@ -75,6 +75,8 @@ class Dialect(Protocol):
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None: ...
 
+    def substring_match(self, folded: str) -> str: ...
+
 
 @dataclass(frozen=True, slots=True)
 class IndexRow:
@@ -82,6 +84,8 @@ class IndexRow:
 
     scopes: tuple[str, ...]
     words: list[str]
+    substring: str | None = None
+    """The text any part of which can be searched for, where that is wanted: in lower case."""
 
     @property
     def stems(self) -> list[str]:

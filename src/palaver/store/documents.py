@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
+from unicodedata import normalize
 
 import orjson
 
 from palaver.model.times import micros
 from palaver.store.database import Change, IndexRow, Reader
-from palaver.store.lanes import lane_of
+from palaver.store.lanes import SUBSTRING_SOURCES, lane_of
 from palaver.text import fold
 
 
@@ -39,17 +40,22 @@ def add_document(
     )
     document_id: int = row["id"]
     if title and is_found_by_title:
-        add_passage(
-            change,
-            source=source,
-            document_id=document_id,
-            position=0,
-            native_id=f"{native_id}#title",
-            field="title",
-            text=title,
-            created_at=created_at,
-        )
+        add_title(change, source, document_id, native_id, title, created_at)
     return document_id
+
+
+def add_title(change: Change, source: str, document_id: int, native_id: str, title: str, created_at: datetime) -> None:
+    """The title is passage zero."""
+    add_passage(
+        change,
+        source=source,
+        document_id=document_id,
+        position=0,
+        native_id=f"{native_id}#title",
+        field="title",
+        text=title,
+        created_at=created_at,
+    )
 
 
 def add_passage(
@@ -60,7 +66,7 @@ def add_passage(
     position: int,
     native_id: str,
     text: str,
-    created_at: datetime,
+    created_at: datetime | None,
     field: str = "content",
     role: str | None = None,
     author: str | None = None,
@@ -81,7 +87,7 @@ def add_passage(
         author=author,
         author_id=author_id,
         text=text,
-        created_at=micros(created_at),
+        created_at=micros(created_at) if created_at else None,
         data=encode_data(data or {}),
     )
     passage_id: int = row["id"]
@@ -99,7 +105,13 @@ def index_row(
         scopes.append(agent_scope(author_id))
     if role:
         scopes.append(role_scope(role))
-    return IndexRow(tuple(scopes), fold.words(text))
+    substring = substring_form(text) if source in SUBSTRING_SOURCES else None
+    return IndexRow(tuple(scopes), fold.words(text), substring)
+
+
+def substring_form(text: str) -> str:
+    """Text in which any part is to be found, whatever its case."""
+    return normalize("NFC", text).casefold()
 
 
 def document_scope(document_id: int) -> str:

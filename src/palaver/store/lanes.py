@@ -11,6 +11,15 @@ SOURCES = ("bus", "sessions", "archive", "chats", "notes", "media", "prompts", "
 _WIDTH = 1 << 44
 
 
+SUBSTRING_SOURCES = ("archive",)
+
+
+def is_substring_lane(passage_id: int) -> bool:
+    """May any part of this passage's text be searched for?"""
+    number = passage_id // _WIDTH
+    return 0 <= number < 2 * len(SOURCES) and SOURCES[number // 2] in SUBSTRING_SOURCES
+
+
 def lane_of(source: str, *, titles: bool = False) -> tuple[int, int]:
     """The first and last id of the lane."""
     number = 2 * SOURCES.index(source) + titles

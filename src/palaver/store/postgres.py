@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
+from zlib import crc32
 
 import psycopg
 from psycopg.rows import dict_row
@@ -90,6 +91,14 @@ class PostgresDialect:
         new = [{"id": passage_id, "words": tsvector(row)} for passage_id, row in rows.items() if row]
         if new:
             connection.run_many(self.sql("index_passage"), new)
+        if stale:
+            connection.run_many(self.sql("unindex_trigrams"), stale)
+        parts = [{"id": id, "trigrams": trigrams(row.substring)} for id, row in rows.items() if row and row.substring]
+        if parts:
+            connection.run_many(self.sql("index_trigrams"), parts)
+
+    def substring_match(self, folded: str) -> str:
+        return "{" + ",".join(map(str, trigrams(folded))) + "}"
 
 
 def tsvector(row: IndexRow) -> str:
@@ -109,6 +118,11 @@ def tsvector(row: IndexRow) -> str:
         places.setdefault(word, []).append(f"{min(position, 16383)}B")
     lexemes = [f"'{word}':{','.join(at[:255])}" for word, at in places.items()]
     return " ".join(lexemes + [f"'{SCOPE}{scope}'" for scope in row.scopes])
+
+
+def trigrams(text: str) -> list[int]:
+    """A number for each three characters that follow each other. Two threes may share one: a hit is looked at again."""
+    return sorted({crc32(text[n : n + 3].encode()) - 2**31 for n in range(len(text) - 2)})
 
 
 def match_expression(query: Query, scopes: tuple[str, ...]) -> str:

@@ -40,7 +40,7 @@ from palaver.store.database import (
     Row,
     flush,
 )
-from palaver.store.lanes import lane_of
+from palaver.store.lanes import is_substring_lane, lane_of
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 
 T = TypeVar("T")
@@ -80,6 +80,7 @@ class SqliteDialect:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
         if stale:
             connection.run_many(self.sql("unindex_passage"), stale)
+        self._write_trigrams(connection, rows, fresh)
         connection.run_many(
             self.sql("index_passage"),
             [
@@ -93,6 +94,18 @@ class SqliteDialect:
                 if row
             ],
         )
+
+
+    def _write_trigrams(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
+        stale = [{"id": id} for id in rows if id not in fresh and is_substring_lane(id)]
+        if stale:
+            connection.run_many(self.sql("unindex_trigrams"), stale)
+        new = [{"id": id, "text": row.substring} for id, row in rows.items() if row and row.substring]
+        if new:
+            connection.run_many(self.sql("index_trigrams"), new)
+
+    def substring_match(self, folded: str) -> str:
+        return '"' + folded.replace('"', '""') + '"'
 
 
 def match_expression(query: Query, scopes: tuple[str, ...]) -> str:

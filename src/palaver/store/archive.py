@@ -1,0 +1,235 @@
+"""The archive: conversations that were held elsewhere, and finding any part of what was said in them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+import orjson
+
+from palaver.model.library import Conversation, Said
+from palaver.model.times import instant, maybe_instant, micros
+from palaver.store import documents
+from palaver.store.database import Change, Reader, Row
+from palaver.store.documents import substring_form
+
+Outcome = Literal["new", "changed", "unchanged", "older"]
+
+COMMON = 2_000
+"""So many hits, and reading from the newest on is quicker than sorting them all."""
+LOOKED_THROUGH = 20_000
+PAGE = 500
+FAR = 2**62
+UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+# Writing
+
+
+def put(change: Change, conversation: Conversation) -> Outcome:
+    """Store a conversation as it is now. The same again changes nothing; an older state does not undo a newer one."""
+    fingerprint = _fingerprint(conversation)
+    found = change.one("conversation", native_id=conversation.id)
+    if found is None:
+        _write(change, _add_document(change, conversation, fingerprint), conversation)
+        return "new"
+    known = orjson.loads(found["data"])
+    if known.get("fingerprint") == fingerprint:
+        return "unchanged"
+    updated_at = _updated_at(conversation)
+    if updated_at and micros(updated_at) < found["modified_at"]:
+        return "older"
+    for row in change.all("passage_ids", document_id=found["id"]):
+        documents.remove_passage(change, row["id"])
+    change.run(
+        "replace_conversation",
+        id=found["id"],
+        title=conversation.title,
+        created_at=micros(conversation.created_at or _first_at(conversation)),
+        modified_at=micros(updated_at or _first_at(conversation)),
+        data=_data(conversation, fingerprint),
+    )
+    documents.add_title(change, "archive", found["id"], conversation.id, conversation.title, _first_at(conversation))
+    _write(change, found["id"], conversation)
+    return "changed"
+
+
+def _add_document(change: Change, conversation: Conversation, fingerprint: str) -> int:
+    document_id = documents.add_document(
+        change,
+        source="archive",
+        native_id=conversation.id,
+        title=conversation.title or None,
+        created_at=conversation.created_at or _first_at(conversation),
+        data=orjson.loads(_data(conversation, fingerprint)),
+    )
+    modified_at = _updated_at(conversation)
+    if modified_at:
+        change.run("document_spoke", id=document_id, modified_at=micros(modified_at))
+    return document_id
+
+
+def _write(change: Change, document_id: int, conversation: Conversation) -> None:
+    for position, said in enumerate(conversation.messages, 1):
+        documents.add_passage(
+            change,
+            source="archive",
+            document_id=document_id,
+            position=position,
+            native_id=said.id,
+            role=said.role,
+            author=said.role,
+            text=said.text,
+            created_at=said.ts,
+        )
+
+
+def _data(conversation: Conversation, fingerprint: str) -> str:
+    return documents.encode_data({"origin": conversation.origin, "fingerprint": fingerprint})
+
+
+def _fingerprint(conversation: Conversation) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(conversation.title.encode("utf-8", "replace"))
+    for said in conversation.messages:
+        digest.update(orjson.dumps((said.id, said.role, said.text, micros(said.ts) if said.ts else None)))
+    return digest.hexdigest()
+
+
+def _first_at(conversation: Conversation) -> datetime:
+    return next((said.ts for said in conversation.messages if said.ts), None) or UNKNOWN_TIME
+
+
+def _updated_at(conversation: Conversation) -> datetime | None:
+    times = [said.ts for said in conversation.messages if said.ts]
+    return conversation.updated_at or (max(times) if times else None)
+
+
+# Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A conversation as listed."""
+
+    id: str
+    origin: str
+    title: str
+    messages: int
+    created_at: datetime
+    updated_at: datetime
+
+
+def is_empty(read: Reader) -> bool:
+    return not read.must("count_archive")["conversations"]
+
+
+def everyone(read: Reader, limit: int, offset: int) -> list[Held]:
+    rows = read.all("conversations", limit=limit, offset=offset)
+    return [
+        Held(
+            id=row["native_id"],
+            origin=orjson.loads(row["data"]).get("origin", ""),
+            title=row["title"] or "",
+            messages=row["messages"],
+            created_at=instant(row["created_at"]),
+            updated_at=instant(row["modified_at"]),
+        )
+        for row in rows
+    ]
+
+
+def conversation(read: Reader, id: str) -> Conversation | None:
+    found = read.one("conversation", native_id=id)
+    if found is None:
+        return None
+    rows = read.all("passages_of_document", document_id=found["id"], after=0, limit=2**31)
+    return Conversation(
+        id=id,
+        origin=orjson.loads(found["data"]).get("origin", ""),
+        title=found["title"] or "",
+        created_at=instant(found["created_at"]),
+        updated_at=instant(found["modified_at"]),
+        messages=tuple(Said(r["native_id"], r["role"], r["text"], maybe_instant(r["created_at"])) for r in rows),
+    )
+
+
+# Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked for: a part of the text or of the title, who said it, and when."""
+
+    part: str | None = None
+    roles: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    conversation: str
+    title: str | None
+    said: Said
+
+
+def search(read: Reader, wanted: Wanted) -> list[FoundMessage]:
+    """The newest messages that hold the part, or whose conversation's title does."""
+    found: list[FoundMessage] = []
+    for row in _matching(read, wanted):
+        found.append(_message(row))
+        if len(found) == wanted.limit:
+            break
+    return found
+
+
+def _matching(read: Reader, wanted: Wanted) -> Iterator[Row]:
+    part = substring_form(wanted.part) if wanted.part else ""
+    if not part:
+        yield from _pages(read, "archive_newest", wanted)
+        return
+    if len(part) < 3:
+        yield from (row for row in _pages(read, "archive_newest", wanted) if _holds(row, part))
+        return
+    match = read.connection.dialect.substring_match(part)
+    seen = 0
+    if read.must("count_substring", match=match, cap=COMMON)["hits"] == COMMON:
+        for row in _pages(read, "archive_newest", wanted, most=LOOKED_THROUGH):
+            if _holds(row, part):
+                seen += 1
+                yield row
+    # What was found so far comes again, for it is found in the same order.
+    for number, row in enumerate(r for r in _pages(read, "archive_hits", wanted, match=match) if _holds(r, part)):
+        if number >= seen:
+            yield row
+
+
+def _pages(read: Reader, name: str, wanted: Wanted, most: int = FAR, **more: str) -> Iterator[Row]:
+    is_any_time = wanted.since is None and wanted.until is None
+    narrow = {
+        "roles": orjson.dumps(wanted.roles).decode() if wanted.roles else None,
+        "since": micros(wanted.since) if wanted.since else -FAR,
+        "until": micros(wanted.until) if wanted.until else FAR,
+        "any_time": int(is_any_time),
+    }
+    offset = 0
+    while offset < most:
+        rows = read.all(name, **narrow, **more, limit=PAGE, offset=offset)
+        yield from rows
+        if len(rows) < PAGE:
+            return
+        offset += PAGE
+
+
+def _holds(row: Row, part: str) -> bool:
+    return part in substring_form(row["text"]) or part in substring_form(row["title"] or "")
+
+
+def _message(row: Row) -> FoundMessage:
+    said = Said(row["id"], row["role"], row["text"], maybe_instant(row["created_at"]))
+    return FoundMessage(row["conversation"], row["title"], said)
