@@ -36,7 +36,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("doors/visit.py", "store.workspaces.Workspace"): "a visit says in which workspace one is",
     ("doors/cli_sessions.py", "store.workspaces.Workspace"): "a command says in which workspace it works",
     ("doors/sse.py", "store.feed.FeedClosed"): "how a listener learns that the house closes",
-    ("doors/mcp.py", "store.agents"): "/mcp?agent=SLUG is looked up at the door; this belongs into an operation",
 }
 
 

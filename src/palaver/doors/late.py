@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import threading
 from collections.abc import AsyncIterator
+from typing import Any
 
 from starlette.routing import BaseRoute, Match, Router
 from starlette.types import Receive, Scope, Send
@@ -34,22 +36,40 @@ class LateMcp(BaseRoute):
     @contextlib.asynccontextmanager
     async def opening(self) -> AsyncIterator[None]:
         self._opened = asyncio.get_running_loop().create_future()
-        closing = asyncio.Event()
-        task = asyncio.create_task(self._run(self._opened, closing))
+        task = asyncio.create_task(self._run(self._opened))
         try:
             yield
         finally:
-            closing.set()
-            await task
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
-    async def _run(self, opened: asyncio.Future[Router], closing: asyncio.Event) -> None:
+    async def _run(self, opened: asyncio.Future[Router]) -> None:
         try:
-            mcp = await asyncio.to_thread(importlib.import_module, "palaver.doors.mcp")
+            mcp = await _imported("palaver.doors.mcp")
             door = mcp.McpDoor(self._house)
             async with door.running():
                 opened.set_result(Router(door.routes()))
-                await closing.wait()
+                await asyncio.Event().wait()
         except Exception as problem:
             if not opened.done():
                 opened.set_exception(problem)
             raise
+
+
+async def _imported(name: str) -> Any:
+    """Import in a thread nobody waits for: a server that is stopped in its first second ends at once."""
+    loop = asyncio.get_running_loop()
+    imported = loop.create_future()
+
+    def hand_over(module: Any) -> None:
+        if not imported.cancelled():
+            imported.set_result(module)
+
+    def work() -> None:
+        module = importlib.import_module(name)
+        with contextlib.suppress(RuntimeError):  # the loop is gone: it was stopped meanwhile
+            loop.call_soon_threadsafe(hand_over, module)
+
+    threading.Thread(target=work, name=f"import {name}", daemon=True).start()
+    return await imported

@@ -38,10 +38,9 @@ from palaver.house import House
 from palaver.model import asking
 from palaver.model.events import encode
 from palaver.model.people import Caller, Session
-from palaver.operations import OPERATIONS, prompts, resources
+from palaver.operations import OPERATIONS, identity, prompts, resources
 from palaver.operations.faces import Operation, Tool, schema_of, shown_type
 from palaver.settings import Settings
-from palaver.store import agents
 
 Context = ServerRequestContext[Any, Any]
 
@@ -187,7 +186,7 @@ class McpDoor:
         session = _session_of(ctx) if request is not None else visit.caller.session
         slug = request.query_params.get("agent") if request is not None else self._house.settings.agent
         if slug and session.agent_id is None:
-            agent = await visit.here.read(lambda read: agents.named(read, slug))
+            agent = await visit.here.read(lambda read: identity.known_as(read, slug))
             session.agent_id, session.slug = agent.id if agent else None, slug
         return Visit(visit.here, Caller(kind="agent", name="agent", session=session))
 

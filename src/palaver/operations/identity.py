@@ -27,6 +27,11 @@ def me(read: Reader, caller: Caller) -> Agent | None:
     return agents.find(read, caller.acting_agent) if caller.acting_agent else None
 
 
+def known_as(read: Reader, slug: str) -> Agent | None:
+    """The agent a client says it is, where nothing else tells."""
+    return agents.named(read, slug)
+
+
 def author_of(read: Reader, caller: Caller, given: str | None) -> Author:
     """Under which name the caller writes."""
     own = me(read, caller)

@@ -193,6 +193,14 @@ def _batches(file: _File, reader: Reader, reading: Reading, start: int) -> Itera
     yield _Batch(said, file.size if file.is_compressed else end, replace(reading), skipped)
 
 
+def _reading(mark: Mark) -> Reading | None:
+    """Where reading stood; None if another version wrote it down, who knew other things. Then it begins anew."""
+    try:
+        return Reading(**orjson.loads(mark.reading))
+    except TypeError:
+        return None
+
+
 class _Closed(Exception):
     """A file that cannot be read, or not any further."""
 
@@ -271,7 +279,8 @@ class Watch:
     async def first_pass(self, *, is_patient: bool = False) -> Tally:
         """Read everything that is there, the oldest first. Who is patient tries again later what cannot be recorded."""
         await catch_up_all(self.here)
-        self._marks = await self.here.read(watches.marks)
+        marks = await self.here.read(watches.marks)
+        self._marks = {path: mark for path, mark in marks.items() if mark.reader in READERS and _reading(mark)}
         self._by_place = {mark.place: mark.path for mark in self._marks.values()}
         paths = await asyncio.to_thread(self._changed)
         self.tally.of = len(paths)
@@ -339,6 +348,8 @@ class Watch:
                 continue
             try:
                 await self._listen_at(roots, changed, is_deep)
+            except FileNotFoundError:  # gone since we looked
+                continue
             except (OSError, RuntimeError) as problem:
                 log.warning("changes are looked for every few seconds, as the system does not tell: %s", problem)
                 await _remind(changed, RESCAN_ALONE_SECONDS)
@@ -390,7 +401,7 @@ class Watch:
         try:
             file = await asyncio.to_thread(_opened, path)
         except OSError:
-            if await asyncio.to_thread(path.exists):
+            if await asyncio.to_thread(os.path.exists, path):
                 self.tally.skipped_files[CLOSED] += 1
             return None
         before = self._mark_of(file)
@@ -429,10 +440,9 @@ class Watch:
         reader = READERS[name]
         if before and before.path == file.key and before.bytes == file.size:
             return None
+        start, reading = 0, reader.begin(file.path)
         if before and not file.is_compressed:
-            start, reading = before.bytes, Reading(**orjson.loads(before.reading))
-        else:
-            start, reading = 0, reader.begin(file.path)
+            start, reading = before.bytes, _reading(before) or reading
         batches = _batches(file, reader, reading, start)
         try:
             owner = await self._owner(name)

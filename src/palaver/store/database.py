@@ -157,33 +157,34 @@ class Change(Reader):
         self.pending.put(passage_id, None, is_new=False)
 
 
-def flush(connection: Connection, pending: Pending) -> list[Event]:
-    """The last step of a transaction: index rows, then events, numbered under the lock of the counter's row.
+def write_index(connection: Connection, pending: Pending) -> None:
+    if pending.index:
+        connection.dialect.write_index(connection, pending.index, pending.fresh)
+
+
+def write_events(connection: Connection, pending: Pending) -> list[Event]:
+    """The last thing a change does: its events, numbered under the lock of the counter's row.
 
     Taking the number last makes the order of ids the order of commits, and leaves no gap when a change is undone.
     """
-    sql = connection.dialect.sql
-    if pending.index:
-        connection.dialect.write_index(connection, pending.index, pending.fresh)
     if not pending.events:
         return []
+    sql = connection.dialect.sql
     last = connection.fetch(sql("take_event_ids"), {"count": len(pending.events)})[0]["value"]
     first = last - len(pending.events) + 1
     events = [event.numbered(first + n) for n, event in enumerate(pending.events)]
-    connection.run_many(
-        sql("insert_event"),
-        [
-            {
-                "id": e.id,
-                "type": e.type,
-                "thread_id": e.thread_id,
-                "message_id": e.message_id,
-                "payload": e.payload.decode(),
-            }
-            for e in events
-        ],
-    )
+    connection.run_many(sql("insert_event"), [_row(event) for event in events])
     return events
+
+
+def _row(event: Event) -> Row:
+    return {
+        "id": event.id,
+        "type": event.type,
+        "thread_id": event.thread_id,
+        "message_id": event.message_id,
+        "payload": event.payload.decode(),
+    }
 
 
 class Engine(Protocol):

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from itertools import pairwise
 from typing import Any, TypeVar
 from zlib import crc32
 
+import orjson
 import psycopg
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from palaver.errors import Timeout, Unavailable
+from palaver.errors import Conflict, Timeout, Unavailable
 from palaver.model.events import Event
 from palaver.settings import Settings
 from palaver.store import queries
@@ -36,8 +36,11 @@ from palaver.store.database import (
     Narrow,
     Reader,
     Row,
-    flush,
+    write_events,
+    write_index,
 )
+from palaver.text.fold import words
+from palaver.text.matching import has_near, is_match
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 
 T = TypeVar("T")
@@ -45,6 +48,7 @@ RawConnection = psycopg.Connection[Row]
 
 CONNECTIONS = 10
 RANKED_AT_MOST = 5_000
+TEXTS_AT_ONCE = 500
 TRIES = 6
 # PostgreSQL refuses a tsvector of a megabyte; the words of a longer text are indexed as far as they fit.
 TSVECTOR_BYTES = 900_000
@@ -73,16 +77,36 @@ class PostgresDialect:
         kind = "title" if narrow.titles else "body"
         scopes = (f"{narrow.source}{kind}", *narrow.scopes)
         params = {"match": match_expression(query, scopes), "wanted": _print(query)}
-        page = {"cap": RANKED_AT_MOST, "limit": limit + 1, "offset": offset}
         if narrow.is_timed:
-            page |= {"since": narrow.since, "until": narrow.until}
-        rows = connection.fetch(self.sql("find_ranked_between" if narrow.is_timed else "find_ranked"), params | page)
+            params |= {"since": str(narrow.since), "until": str(narrow.until)}
+        name = "find_ranked_between" if narrow.is_timed else "find_ranked"
+        if has_near(query):
+            return self._find_near(connection, name, query, params, limit, offset)
+        page = {"cap": RANKED_AT_MOST, "limit": limit + 1, "offset": offset}
+        rows = connection.fetch(self.sql(name), params | page)
         capped = False
         if len(rows) > limit and not narrow.is_timed:
             count = connection.fetch(self.sql("count_matches"), params | {"cap": RANKED_AT_MOST + 1})
             capped = count[0]["matches"] > RANKED_AT_MOST
         hits = [Found(row["id"], row["score"]) for row in rows[:limit]]
         return Finding(hits, has_more=len(rows) > limit, capped=capped)
+
+    def _find_near(
+        self, connection: Connection, name: str, query: Query, params: dict[str, str], limit: int, offset: int
+    ) -> Finding:
+        """tsquery knows exact distances only: it finds where the words are, the texts tell whether they are near."""
+        page = {"cap": RANKED_AT_MOST, "limit": RANKED_AT_MOST, "offset": 0}
+        ranked = [Found(row["id"], row["score"]) for row in connection.fetch(self.sql(name), params | page)]
+        near: list[Found] = []
+        for begin in range(0, len(ranked), TEXTS_AT_ONCE):
+            some = ranked[begin : begin + TEXTS_AT_ONCE]
+            ids = orjson.dumps([hit.passage_id for hit in some]).decode()
+            texts = {row["id"]: row["text"] for row in connection.fetch(self.sql("texts"), {"ids": ids})}
+            near += [hit for hit in some if is_match(query, words(texts.get(hit.passage_id, "")))]
+            if len(near) > offset + limit:
+                break
+        hits = near[offset : offset + limit]
+        return Finding(hits, has_more=len(near) > offset + limit, capped=len(ranked) == RANKED_AT_MOST)
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
@@ -131,35 +155,27 @@ def match_expression(query: Query, scopes: tuple[str, ...]) -> str:
 
 
 def _print(query: Query) -> str:
+    """A tsquery that lets in all that matches, and no more unless words are to be near each other."""
     match query:
         case Phrase(words, prefix):
             lexemes = [f"'{word}'" for word in words]
             if prefix:
                 lexemes[-1] += ":*"
             return "(" + " <-> ".join(lexemes) + ")"
-        case Near(phrases, distance):
-            return _near(list(dict.fromkeys(map(_print, phrases))), min(distance, 100))
+        case Near(phrases, _):
+            return "(" + " & ".join(map(_print, phrases)) + ")"
         case AllOf(parts):
-            return "(" + " & ".join(_print(p) for p in parts) + ")"
+            return "(" + " & ".join(map(_print, parts)) + ")"
         case AnyOf(parts):
-            return "(" + " | ".join(_print(p) for p in parts) + ")"
+            return "(" + " | ".join(map(_print, parts)) + ")"
         case Without(wanted, unwanted):
+            if has_near(unwanted):
+                return _print(wanted)
             return f"({_print(wanted)} & !{_print(unwanted)})"
         case Preferring(wanted, _):
             return _print(wanted)  # ts_rank_cd looks at how close the words are anyway
         case Nothing():
-            return "''"
-
-
-def _near(phrases: list[str], distance: int) -> str:
-    """tsquery knows only exact distances: near is any of them, either way round, for each two neighbours."""
-    if len(phrases) == 1:
-        return phrases[0]
-    pairs = []
-    for one, other in pairwise(phrases):
-        ways = [f"{a} <{k}> {b}" for k in range(1, distance + 2) for a, b in ((one, other), (other, one))]
-        pairs.append("(" + " | ".join(ways) + ")")
-    return "(" + " & ".join(pairs) + ")"
+            return ""
 
 
 class PostgresConnection:
@@ -184,6 +200,10 @@ def said_plainly() -> Iterator[None]:
         yield
     except psycopg.errors.QueryCanceled:
         raise Timeout() from None
+    except psycopg.errors.UniqueViolation:
+        raise Conflict(
+            "Somebody else has taken that name at the same moment. Look again, and choose another."
+        ) from None
     except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory):
         raise Unavailable("The database is out of space: nothing was stored.") from None
     except (psycopg.OperationalError, PoolTimeout) as problem:
@@ -243,7 +263,8 @@ class PostgresEngine:
         connection = PostgresConnection(raw, self._dialect)
         change = Change(connection, self._settings)
         result = work(change)
-        events = flush(connection, change.pending)
+        write_index(connection, change.pending)
+        events = write_events(connection, change.pending)
         if events:
             raw.execute("SELECT pg_notify(%s, %s)", (self._channel, str(events[-1].id)))
         return result, events

@@ -38,7 +38,8 @@ from palaver.store.database import (
     Pending,
     Reader,
     Row,
-    flush,
+    write_events,
+    write_index,
 )
 from palaver.store.lanes import is_substring_lane, lane_of
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
@@ -94,7 +95,6 @@ class SqliteDialect:
                 if row
             ],
         )
-
 
     def _write_trigrams(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
         stale = [{"id": id} for id in rows if id not in fresh and is_substring_lane(id)]
@@ -321,7 +321,7 @@ class SqliteEngine:
                     jobs[0].loop.call_soon_threadsafe(self._told, events)
 
     def _transaction(self, jobs: list[_Job]) -> list[Event]:
-        raw, pending = self._writer.raw, Pending()
+        raw, pending, events = self._writer.raw, Pending(), list[Event]()
         raw.execute("BEGIN IMMEDIATE")
         try:
             for job in jobs:
@@ -331,6 +331,7 @@ class SqliteEngine:
                 try:
                     with said_plainly():
                         job.result = job.work(change)
+                        told = write_events(self._writer, change.pending)
                 except Exception as problem:
                     if not raw.in_transaction:  # a full disk undoes everything, not only this job
                         raise
@@ -338,8 +339,9 @@ class SqliteEngine:
                     job.problem = problem
                 else:
                     pending.add(change.pending)
+                    events += told
                 raw.execute("RELEASE job")
-            events = flush(self._writer, pending)
+            write_index(self._writer, pending)
             raw.execute("COMMIT")
         except BaseException:
             if raw.in_transaction:

@@ -46,7 +46,7 @@ WITH asked AS MATERIALIZED (
     SELECT passage_id FROM passage_index, asked WHERE words @@ q
 ), newest AS MATERIALIZED (
     SELECT passage_id FROM matched JOIN passages p ON p.id = passage_id
-    WHERE p.created_at BETWEEN :since AND :until
+    WHERE p.created_at BETWEEN CAST(:since AS bigint) AND CAST(:until AS bigint)
     ORDER BY passage_id DESC LIMIT :cap
 ), ranked AS (
     SELECT passage_id AS id, ts_rank_cd(CAST('{0, 0, 0.5, 1}' AS real[]), words, wanted, 1) AS score
@@ -96,3 +96,7 @@ WHERE d.source = 'archive' AND p.position > 0
   AND (p.created_at BETWEEN :since AND :until OR (:any_time = 1 AND p.created_at IS NULL))
 ORDER BY p.created_at IS NULL, p.created_at DESC, p.id DESC
 LIMIT :limit OFFSET :offset;
+
+-- name: texts
+SELECT id, text FROM passages
+WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
