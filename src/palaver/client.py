@@ -96,4 +96,4 @@ class Palaver:
 
 
 def _quoted(name: str) -> str:
-    return quote(name, safe="")
+    return quote(name, safe="") if name.strip(".") else name.replace(".", "%2E")  # or it would mean a folder above

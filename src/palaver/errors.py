@@ -6,6 +6,7 @@ PalaverError
 ├── Unauthorized         401  no credential, or one that is not valid
 ├── Forbidden            403  a valid credential that does not reach this far
 ├── NotFound             404  it is not here (or not yours, which looks the same)
+│   └── DatabaseNotFound      there is nothing to search in
 ├── Conflict             409  the world has moved on
 │   └── SeqMismatch           the thread grew since the caller last read it
 ├── TooLarge             413  more than we take in one piece
@@ -38,6 +39,10 @@ class PalaverError(Exception):
 
     def as_tool_result(self) -> dict[str, Any]:
         return {"error": self.error, **({"message": self.message} if self.error != self.message else {}), **self.facts}
+
+    def as_text(self) -> str:
+        """What a tool says that answers in text."""
+        return f"Error: {self.message}"
 
     def as_detail(self) -> Any:
         """What stands in the `detail` field of a REST answer."""
@@ -88,6 +93,17 @@ class NotFound(PalaverError):
 
     def as_tool_result(self) -> dict[str, Any]:
         return {"error": self.error, f"{self.kind}_id": self.id, "message": self.message}
+
+
+class DatabaseNotFound(NotFound):
+    """There is nothing to search in: neither a database nor anything imported."""
+
+    def __init__(self, what: str, advice: str) -> None:
+        PalaverError.__init__(self, f"Database not found: {what}. {advice}")
+        self.kind, self.id = "database", what
+
+    def as_text(self) -> str:
+        return self.message
 
 
 class Conflict(PalaverError):

@@ -16,9 +16,9 @@ from palaver.operations.sessions import catch_up_all
 from palaver.settings import Settings
 from palaver.store import agents, documents, events, tokens
 from palaver.store.database import Change, Engine
+from palaver.store.workspaces import DEFAULT as DEFAULT
 from palaver.store.workspaces import Workspace, checked_name, open_engine
 
-DEFAULT = "default"
 SWEEP_SECONDS = 5.0
 CATCH_UP_SECONDS = 2.0
 BACKFILLED_AT_ONCE = 500

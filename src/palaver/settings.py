@@ -69,6 +69,12 @@ class Settings:
     language: str = knob("English", "Language agents are asked to prefer.")
     content_filter: bool = knob(True, "Refuse messages that hold keys, tokens or private keys.", _switch)
     rate_limit: int = knob(0, "Posts a minute for each author; 0 is no limit.", int)
+    conversation_db: Path | None = knob(
+        None,
+        "A canonical ChatGPT database that conversation_search serves as it is. Default: the newest db/*.db, if any.",
+        Path,
+        also=("CONVERSATION_DB", "ORIGIN_CONVERSATION_DB"),
+    )
     sessions_index: bool = knob(True, "Index agents' sessions, so that they can be searched.", _switch)
     search_timeout: float = knob(5.0, "Seconds one search or read may take.", float)
     max_upload: int = knob(5 * 1024 * 1024, "Largest uploaded image, e.g. 5MB.", _size)

@@ -74,6 +74,9 @@ HOUSE = {
     "completion": ("cli_config:completion", "Print the script that lets your shell complete commands."),
 }
 
+# Listed apart from what people do every day.
+CHORES = frozenset("serve mcp watch reindex verify workspace token doctor config completion".split())
+
 GROUPS = {
     "thread": "Open, read, change, close and export threads.",
     "message": "Look at a message, edit or delete it.",
@@ -156,8 +159,10 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, table in (("Commands", OPERATIONS), ("Looking after the house", _house())):
-            if rows := list(self.summaries(table).items()):
+        there = self.summaries(OPERATIONS | _house())
+        chores = {name: line for name, line in there.items() if not self.path and name in CHORES}
+        for title, table in (("Commands", there.keys() - chores.keys()), ("Looking after the house", chores.keys())):
+            if rows := [(name, line) for name, line in there.items() if name in table]:
                 with formatter.section(title):
                     formatter.write_dl(rows)
 

@@ -14,7 +14,7 @@ import click
 from palaver.doors import cli_where, printing
 from palaver.doors.cli_where import Where
 from palaver.doors.client import open_house, reach
-from palaver.errors import Invalid, PalaverError, Refused
+from palaver.errors import Invalid, PalaverError, Refused, Unavailable
 from palaver.house import DEFAULT
 from palaver.operations import sessions
 from palaver.store.workspaces import Workspace
@@ -124,11 +124,13 @@ async def _ask(where: Where, operation: Any, given: dict[str, Any]) -> Any:
 
 
 @asynccontextmanager
-async def _workspace() -> AsyncIterator[Workspace]:
+async def workspace() -> AsyncIterator[Workspace]:
     where = cli_where.here(click.get_current_context())
     if where.server:
         raise Refused("This works where the data is: leave --url and PALAVER_URL out.")
     async with open_house(where.settings()) as house:
+        if not house.settings.sessions_index:
+            raise Unavailable("There is no index to look after: it is off (PALAVER_SESSIONS_INDEX).")
         yield await house.open(where.workspace or DEFAULT)
 
 
@@ -141,7 +143,7 @@ def reindex() -> None:
 
 
 async def _reindex() -> int:
-    async with _workspace() as here:
+    async with workspace() as here:
         files = list(here.transcripts.all())
         total = sum(transcript.size for transcript in files)
         with printing.progress("Reading transcripts", total) as bar:
@@ -168,5 +170,5 @@ def verify() -> None:
 
 
 async def _verify() -> list[sessions.Difference]:
-    async with _workspace() as here:
+    async with workspace() as here:
         return await sessions.verify(here)

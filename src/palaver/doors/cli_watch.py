@@ -17,7 +17,7 @@ from palaver.doors import cli_where, printing
 from palaver.doors.client import Absent, open_house
 from palaver.doors.visit import Visit, admit
 from palaver.errors import Refused
-from palaver.house import DEFAULT, House
+from palaver.house import House
 from palaver.model.people import Caller
 from palaver.operations.watching import Grown, Tally, Watch, usual_places
 
@@ -81,7 +81,8 @@ async def _watch(where: cli_where.Where, places: list[Path], once: bool, agent: 
 async def _visit(house: House, where: cli_where.Where) -> Visit:
     if where.token and where.workspace is None:
         return await admit(house, where.token, "human")
-    return Visit(await house.open(where.workspace or DEFAULT), Caller(kind="human", name="human"))
+    here = await (house.open(where.workspace) if where.workspace else house.open())
+    return Visit(here, Caller(kind="human", name="human"))
 
 
 class Progress:

@@ -72,7 +72,7 @@ def described(tool_name: str, *, dotted: bool) -> types.Tool:
         name=tool.name if dotted else tool.plain_name,
         description=operation.description,
         input_schema=input_schema(operation, tool),
-        output_schema=schema_of(shown_type(operation.answer, tool.show)),
+        output_schema=None if tool.is_text else schema_of(shown_type(operation.answer, tool.show)),
         annotations=types.ToolAnnotations(
             read_only_hint=operation.is_read_only,
             destructive_hint=tool.is_destructive if not operation.is_read_only else None,
@@ -116,8 +116,12 @@ async def call(visit: Visit, name: str, arguments: dict[str, Any]) -> types.Call
             if tool.if_late is None:
                 raise
             answer = tool.if_late(ask)
-        return result(tool.show(answer) if tool.show else answer)
+        shown = tool.show(answer) if tool.show else answer
+        return text_result(shown) if tool.is_text else result(shown)
     except PalaverError as problem:
+        found = by_name().get(name)
+        if found and found[1].is_text:
+            return text_result(problem.as_text(), is_error=True)
         return result(problem.as_tool_result(), is_error=True)
 
 
@@ -135,6 +139,10 @@ def read_arguments(operation: Operation, tool: Tool, caller: Caller, arguments: 
         if name not in given and not (name == "agent_id" and caller.acting_agent):
             raise Invalid(f"{name}: is required.")
     return asking.read(operation.ask, given, refuse_unknown=True)
+
+
+def text_result(text: str, *, is_error: bool = False) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
 
 
 def result(answer: Any, *, is_error: bool = False) -> types.CallToolResult:

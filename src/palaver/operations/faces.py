@@ -28,7 +28,8 @@ Show = Callable[[Any], Any]
 class Tool:
     """The face towards agents. A dotted name is listed with underscores unless asked otherwise.
 
-    `if_late` makes the answer (from the ask) when the database took too long, where that is no error.
+    `if_late` makes the answer (from the ask) when the database took too long, where that is no error; `is_text` says that
+    the answer, and any error, is text to be read and nothing else.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Tool:
     is_destructive: bool = False
     if_late: Show | None = None
     listed: str = ""
+    is_text: bool = False
 
     @property
     def plain_name(self) -> str:

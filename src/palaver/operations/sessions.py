@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -47,8 +48,8 @@ def _not_blank(text: str) -> str:
 
 def _time(text: str) -> str:
     try:
-        parse(text)
-    except ValueError:
+        parse(text, end_of_day=True)
+    except (ValueError, OverflowError):
         raise ValueError("must be a time as in 2026-06-01T10:00:00Z, or a date") from None
     return text
 
@@ -62,11 +63,15 @@ Time = Annotated[str, Field(max_length=64), AfterValidator(_time)]
 def owner_of(read: Reader, caller: Caller, name: str) -> Owner:
     """The agent of this id or slug. An agent reaches itself alone."""
     agent = agents.named(read, name)
-    if caller.is_authenticated and caller.is_agent and (agent is None or agent.id != caller.agent_id):
+    return _reached(caller, name, Owner(agent.id, agent.slug, agent.name) if agent else None)
+
+
+def _reached(caller: Caller, name: str, owner: Owner | None) -> Owner:
+    if caller.is_authenticated and caller.is_agent and (owner is None or owner.id != caller.agent_id):
         raise Forbidden("An agent reaches its own sessions only.")
-    if agent is None:
+    if owner is None:
         raise NotFound("agent", name, "List agents to see who is known.")
-    return Owner(agent.id, agent.slug, agent.name)
+    return owner
 
 
 def owner_or_new(change: Change, caller: Caller, name: str) -> Owner:
@@ -74,6 +79,20 @@ def owner_or_new(change: Change, caller: Caller, name: str) -> Owner:
     if agents.named(change, name) is None and not (caller.is_authenticated and caller.is_agent):
         agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
     return owner_of(change, caller, name)
+
+
+async def recording_owner(here: Workspace, caller: Caller, name: str) -> Owner:
+    """The same, but where the database does not answer the transcripts know who is who: recording goes on."""
+    try:
+        try:
+            return await here.read(lambda read: owner_of(read, caller, name))
+        except NotFound:
+            return await here.change(lambda change: owner_or_new(change, caller, name))
+    except Unavailable:
+        owner = await asyncio.to_thread(here.transcripts.owner, name)
+        if owner is None:
+            raise
+        return _reached(caller, name, owner)
 
 
 # Recording
@@ -122,23 +141,19 @@ def said(turn: Turn) -> SaidTurn:
 )
 async def record_turn(here: Workspace, caller: Caller, ask: RecordTurn) -> SaidTurn:
     """Record a turn of a session. It is in the transcript on disk when this answers, and then in the index."""
-    owner = await here.change(lambda change: owner_or_new(change, caller, ask.agent))
+    owner = await recording_owner(here, caller, ask.agent)
     return said(await record(here, owner, ask.session, ask))
 
 
 @operation(Tool("session.append", toolset="sessions"), needs="write")
 async def record_own_turn(here: Workspace, caller: Caller, ask: RecordOwnTurn) -> SaidTurn:
     """Record a turn of your own session, so that you can find it in later ones."""
-    owner = await here.change(lambda change: _self_or_new(change, caller))
+    name = caller.acting_agent or caller.session.slug  # who was named by the client's settings comes to be by it
+    if name is None:
+        raise _nobody()
+    owner = await recording_owner(here, caller, name)
+    caller.session.agent_id = owner.id
     return said(await record(here, owner, ask.session_id, ask))
-
-
-def _self_or_new(change: Change, caller: Caller) -> Owner:
-    """Who was named by the client's settings comes to be by its first turn."""
-    if caller.acting_agent is None and caller.session.slug:
-        owner = owner_or_new(change, caller, caller.session.slug)
-        caller.session.agent_id = owner.id
-    return _self(change, caller)
 
 
 async def record(here: Workspace, owner: Owner, session_id: str, ask: Recorded) -> Turn:
@@ -163,18 +178,27 @@ async def _known(here: Workspace, owner: Owner, session_id: str, turn_id: str) -
         return None
     try:
         return await here.read(lambda read: sessions.find_turn(read, owner, session_id, turn_id))
-    except PalaverError:
+    except Exception:  # then it is written twice, and still read as one turn
         return None
 
 
 async def append(here: Workspace, owner: Owner, session_id: str, turns: list[Turn]) -> None:
     """The transcript first: that is what counts. Then the index, which may fail and catch up later."""
-    await asyncio.to_thread(here.transcripts.append, owner, session_id, turns)
+    try:
+        await asyncio.to_thread(here.transcripts.append, owner, session_id, turns)
+    except OSError as problem:
+        raise _not_written(problem) from problem
     if here.settings.sessions_index:
         try:
             await catch_up(here, here.transcripts.of(owner, session_id))
-        except PalaverError as problem:
-            log.warning("a turn was recorded but not indexed yet: %s", problem.message)
+        except Exception as problem:  # whatever it is: the turn is safe, and the index can be made again
+            log.warning("a turn was recorded but not indexed yet: %s", problem)
+
+
+def _not_written(problem: OSError) -> Unavailable:
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Unavailable("The disk is full: nothing was recorded. Free some space and try again.")
+    return Unavailable(f"The transcript cannot be written ({problem.strerror}): nothing was recorded.")
 
 
 # Keeping the index up with the transcripts
@@ -204,22 +228,56 @@ async def _index_some(here: Workspace, transcript: Transcript) -> int | None:
 
 async def catch_up_all(here: Workspace) -> int:
     """Whatever was recorded while the index was away: at start-up, and after trouble."""
+    transcripts = await _transcripts(here)
     if not here.settings.sessions_index:
         return 0
     done = 0
     known = await here.read(sessions.marks)
-    for owner in await asyncio.to_thread(lambda: list(here.transcripts.owners())):
-        await bring_back(here, owner)
-    for transcript in await asyncio.to_thread(lambda: list(here.transcripts.all())):
+    await _finish_deleting(here, known)
+    for transcript in transcripts:
         if transcript.size != known.get((transcript.owner.id, transcript.path.name), 0):
+            await asyncio.to_thread(here.transcripts.close_torn_line, transcript)
             done += await catch_up(here, transcript)
     return done
 
 
-async def bring_back(here: Workspace, owner: Owner) -> None:
-    """An agent that only its transcripts still know."""
-    if await here.read(lambda read: agents.find(read, owner.id)) is None:
-        await here.change(lambda change: agents.restore(change, owner.id, owner.slug, owner.name))
+async def _transcripts(here: Workspace) -> list[Transcript]:
+    owners = await _owners(here)
+    return await asyncio.to_thread(lambda: [one for owner in owners for one in here.transcripts.everything_of(owner)])
+
+
+async def _owners(here: Workspace) -> list[Owner]:
+    """Whoever has transcripts, under the id the database knows; who is only known from transcripts is brought back."""
+    owners = await asyncio.to_thread(lambda: list(here.transcripts.owners()))
+    known = await here.read(agents.everyone)
+    ids, by_slug = {agent.id for agent in known}, {agent.slug: agent.id for agent in known}
+    for owner in owners:
+        if owner.id not in ids and owner.slug not in by_slug:
+            await here.change(partial(agents.restore, agent_id=owner.id, slug=owner.slug, name=owner.name))
+    return [owner if owner.id in ids else replace(owner, id=by_slug.get(owner.slug, owner.id)) for owner in owners]
+
+
+async def _finish_deleting(here: Workspace, known: dict[tuple[str, str], int]) -> None:
+    """Sessions with a tombstone that are still in the index: their deletion was interrupted."""
+    for owner in await _owners(here):
+        for session_id in await asyncio.to_thread(here.transcripts.tombstones, owner):
+            transcript = here.transcripts.of(owner, session_id)
+            if (owner.id, transcript.path.name) in known and not await _has_turns(here, transcript, session_id):
+                await _forget(here, transcript, session_id)
+
+
+async def _has_turns(here: Workspace, transcript: Transcript, session_id: str) -> bool:
+    def look() -> bool:
+        lines = here.transcripts.lines(transcript)
+        return any(line.turn is not None and line.turn.session_id == session_id for line in lines)
+
+    return await asyncio.to_thread(look)
+
+
+async def _forget(here: Workspace, transcript: Transcript, session_id: str) -> None:
+    owner, file = transcript.owner, transcript.path.name
+    await here.change(lambda change: sessions.forget(change, owner, session_id, file))
+    await catch_up(here, transcript)  # somebody may have begun it anew meanwhile
 
 
 Progress = Callable[[int], None]
@@ -232,23 +290,31 @@ async def reindex(here: Workspace, progress: Progress = lambda read: None) -> in
     Every step leaves the index at least as right as it was: nothing that is there disappears in between.
     """
     done = 0
-    files = await asyncio.to_thread(lambda: list(here.transcripts.all()))
-    for owner in await asyncio.to_thread(lambda: list(here.transcripts.owners())):
-        await bring_back(here, owner)
-    for transcript in files:
+    for transcript in await _transcripts(here):
+        await asyncio.to_thread(here.transcripts.close_torn_line, transcript)
         done += await _reindex_one(here, transcript, progress)
-    await _drop_orphans(here)
+    for transcript, info in await _orphans(here):
+        await _forget(here, transcript, info.session_id)
     return done
 
 
-async def _drop_orphans(here: Workspace) -> None:
-    """Sessions in the index whose transcript is gone."""
-    owners = {owner.id: owner for owner in await asyncio.to_thread(lambda: list(here.transcripts.owners()))}
+async def _orphans(here: Workspace) -> list[tuple[Transcript, SessionInfo]]:
+    """Sessions in the index of which no transcript has a turn."""
+    owners = {owner.id: owner for owner in await _owners(here)}
+    found = []
     for info in await here.read(lambda read: sessions.everyone(read, None, limit=2**31, offset=0)):
-        owner = owners.get(info.agent_id) or Owner(info.agent_id, info.agent_id, info.agent_id)
-        path = here.transcripts.path(owner, info.session_id)
-        if not await asyncio.to_thread(path.exists):
-            await here.change(partial(sessions.forget, owner=owner, session_id=info.session_id, file=path.name))
+        owner = owners.get(info.agent_id)
+        if owner is None:
+            owner = await here.read(partial(_owner_of_session, info=info))
+        transcript = here.transcripts.of(owner, info.session_id)
+        if not await _has_turns(here, transcript, info.session_id):
+            found.append((transcript, info))
+    return found
+
+
+def _owner_of_session(read: Reader, info: SessionInfo) -> Owner:
+    agent = agents.find(read, info.agent_id)
+    return Owner(agent.id, agent.slug, agent.name) if agent else Owner(info.agent_id, info.agent_id, info.agent_id)
 
 
 async def _reindex_one(here: Workspace, transcript: Transcript, progress: Progress) -> int:
@@ -258,15 +324,26 @@ async def _reindex_one(here: Workspace, transcript: Transcript, progress: Progre
     coming = asyncio.create_task(asyncio.to_thread(_next_lines, lines))
     while batch := await coming:
         coming = asyncio.create_task(asyncio.to_thread(_next_lines, lines))  # read on while these are written
-        turns = [line.turn for line in batch if line.turn]
+        turns = [line.turn for line in batch if line.turn and _is_first(line.turn, ids)]
         await here.change(partial(sessions.put, owner=owner, turns=turns, rewrite=True))
-        for turn in turns:
-            ids.setdefault(turn.session_id, set()).add(turn.id)
         progress(batch[-1].end - end)
         end = batch[-1].end
-    await here.change(lambda change: sessions.settle(change, owner, transcript.path.name, ids, end))
+    count = sum(len(kept) for kept in ids.values())
+
+    def tail() -> Iterator[Turn]:
+        return (line.turn for line in here.transcripts.lines(transcript, end) if line.turn)
+
+    await here.change(lambda change: sessions.settle(change, owner, transcript.path.name, ids, end, tail))
     await catch_up(here, transcript)
-    return sum(len(kept) for kept in ids.values())
+    return count
+
+
+def _is_first(turn: Turn, ids: dict[str, set[str]]) -> bool:
+    """The same id twice is one turn, and the first one counts."""
+    seen = ids.setdefault(turn.session_id, set())
+    is_first = turn.id not in seen
+    seen.add(turn.id)
+    return is_first
 
 
 def _next_lines(lines: Iterator[TranscriptLine]) -> list[TranscriptLine]:
@@ -289,8 +366,15 @@ class Difference:
 
 async def verify(here: Workspace) -> list[Difference]:
     """Hold every transcript against the index."""
-    transcripts = await asyncio.to_thread(lambda: list(here.transcripts.all()))
-    return [await _verify_one(here, transcript) for transcript in transcripts]
+    found = [await _verify_one(here, transcript) for transcript in await _transcripts(here)]
+    seen = {(difference.agent, difference.file): n for n, difference in enumerate(found)}
+    for transcript, info in await _orphans(here):
+        agent, file = transcript.owner.slug, transcript.path.name
+        if (n := seen.get((agent, file))) is not None:
+            found[n] = replace(found[n], extra=found[n].extra + info.turns)
+        else:
+            found.append(Difference(agent, file, 0, info.turns, 0, 0))
+    return found
 
 
 async def _verify_one(here: Workspace, transcript: Transcript) -> Difference:
@@ -317,9 +401,9 @@ def _compare(read: Reader, transcript: Transcript, lines: list[TranscriptLine]) 
 
 
 class SearchConversations(Ask):
-    agent_id: Id
+    agent_id: Annotated[Id, NotBlank]
     """Id or slug of the agent."""
-    query: Query
+    query: Annotated[Query, NotBlank]
     """Words; all of them must be there."""
     limit: Annotated[int, clamp(1, 100)] = 20
     """How many hits at the most, up to 100."""
@@ -374,7 +458,7 @@ def find(read: Reader, text: str, where: Where, limit: int) -> ConversationHits:
     wanted = queries.plain(text)
     if isinstance(wanted, queries.Nothing):
         return ConversationHits(0, text, [])
-    found, _ = sessions.search(read, queries.closer(wanted), where, limit)
+    found = sessions.search(read, queries.closer(wanted), where, limit)
     hits = [
         ConversationHit(t.id, t.session_id, t.agent_id, t.role, t.content, t.ts, excerpt(t.content, wanted, length=20))
         for t in (one.turn for one in found)
@@ -403,7 +487,7 @@ def search_conversations(read: Reader, caller: Caller, ask: SearchConversations)
 
 
 class SearchAllConversations(Ask):
-    query: Query
+    query: Annotated[Query, NotBlank]
     """Words; all of them must be there."""
     limit: Annotated[int, clamp(1, 100)] = 20
     """How many hits at the most, up to 100."""
@@ -453,8 +537,12 @@ def _own_plain(answer: OwnHits) -> OwnHits:
 def _self(read: Reader, caller: Caller) -> Owner:
     agent = agents.find(read, caller.acting_agent) if caller.acting_agent else None
     if agent is None:
-        raise Refused("It is not known which agent you are. Call bus_connect first, or use a token.")
+        raise _nobody()
     return Owner(agent.id, agent.slug, agent.name)
+
+
+def _nobody() -> Refused:
+    return Refused("It is not known which agent you are. Call bus_connect first, or use a token.")
 
 
 @operation(
@@ -479,6 +567,8 @@ async def search_own_conversations(here: Workspace, caller: Caller, ask: SearchO
 
 def _own(read: Reader, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
     must_be_indexed(read)
+    if caller.acting_agent is None and caller.session.slug:  # it has a name, and has yet to come to be
+        return OwnHits(0, ask.query, [])
     owner = _self(read, caller)
     found = find(read, ask.query, Where(agent_id=owner.id), ask.limit)
     return OwnHits(found.count, found.query, found.hits)
@@ -566,8 +656,12 @@ async def delete_session(here: Workspace, caller: Caller, ask: OneSession) -> Se
     transcript = here.transcripts.of(owner, ask.session)
     if not await asyncio.to_thread(transcript.path.exists):
         raise NotFound("session", ask.session, "List sessions to see which exist.")
-    await asyncio.to_thread(here.transcripts.delete, owner, ask.session, now())
-    await here.change(lambda change: sessions.forget(change, owner, ask.session, transcript.path.name))
+    try:
+        await asyncio.to_thread(here.transcripts.delete, owner, ask.session)
+    except OSError as problem:
+        raise _not_written(problem) from problem
+    if here.settings.sessions_index:
+        await _forget(here, transcript, ask.session)
     return SessionDeleted(True, ask.session, owner.id)
 
 

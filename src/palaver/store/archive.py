@@ -31,40 +31,51 @@ UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 def put(change: Change, conversation: Conversation) -> Outcome:
     """Store a conversation as it is now. The same again changes nothing; an older state does not undo a newer one."""
-    fingerprint = _fingerprint(conversation)
-    found = change.one("conversation", native_id=conversation.id)
+    outcome = judge(change, conversation)
+    if outcome == "new":
+        _write(change, _add_document(change, conversation), conversation)
+    elif outcome == "changed":
+        _replace(change, conversation)
+    return outcome
+
+
+def judge(read: Reader, conversation: Conversation) -> Outcome:
+    """What storing it would come to."""
+    found = read.one("conversation", native_id=conversation.id)
     if found is None:
-        _write(change, _add_document(change, conversation, fingerprint), conversation)
         return "new"
-    known = orjson.loads(found["data"])
-    if known.get("fingerprint") == fingerprint:
+    if orjson.loads(found["data"]).get("fingerprint") == _fingerprint(conversation):
         return "unchanged"
     updated_at = _updated_at(conversation)
-    if updated_at and micros(updated_at) < found["modified_at"]:
-        return "older"
-    for row in change.all("passage_ids", document_id=found["id"]):
+    return "older" if updated_at and micros(updated_at) < found["modified_at"] else "changed"
+
+
+def _replace(change: Change, conversation: Conversation) -> None:
+    document_id = change.must("conversation", native_id=conversation.id)["id"]
+    for row in change.all("passage_ids", document_id=document_id):
         documents.remove_passage(change, row["id"])
+    first_at = _first_at(conversation)
     change.run(
         "replace_conversation",
-        id=found["id"],
-        title=conversation.title,
-        created_at=micros(conversation.created_at or _first_at(conversation)),
-        modified_at=micros(updated_at or _first_at(conversation)),
-        data=_data(conversation, fingerprint),
+        id=document_id,
+        title=conversation.title or None,
+        created_at=micros(conversation.created_at or first_at),
+        modified_at=micros(_updated_at(conversation) or first_at),
+        data=documents.encode_data(_data(conversation)),
     )
-    documents.add_title(change, "archive", found["id"], conversation.id, conversation.title, _first_at(conversation))
-    _write(change, found["id"], conversation)
-    return "changed"
+    if conversation.title:
+        documents.add_title(change, "archive", document_id, conversation.id, conversation.title, first_at)
+    _write(change, document_id, conversation)
 
 
-def _add_document(change: Change, conversation: Conversation, fingerprint: str) -> int:
+def _add_document(change: Change, conversation: Conversation) -> int:
     document_id = documents.add_document(
         change,
         source="archive",
         native_id=conversation.id,
         title=conversation.title or None,
         created_at=conversation.created_at or _first_at(conversation),
-        data=orjson.loads(_data(conversation, fingerprint)),
+        data=_data(conversation),
     )
     modified_at = _updated_at(conversation)
     if modified_at:
@@ -87,8 +98,8 @@ def _write(change: Change, document_id: int, conversation: Conversation) -> None
         )
 
 
-def _data(conversation: Conversation, fingerprint: str) -> str:
-    return documents.encode_data({"origin": conversation.origin, "fingerprint": fingerprint})
+def _data(conversation: Conversation) -> dict[str, str]:
+    return {"origin": conversation.origin, "fingerprint": _fingerprint(conversation)}
 
 
 def _fingerprint(conversation: Conversation) -> str:

@@ -6,7 +6,7 @@ file, in one change that moves the mark; whoever finds the mark moved by another
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -16,11 +16,12 @@ from palaver.errors import NotFound
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import instant, micros
 from palaver.store import documents
-from palaver.store.database import Change, Finding, Narrow, Reader, Row
+from palaver.store.database import Change, Found, Narrow, Reader, Row
 from palaver.store.documents import agent_scope, document_scope, role_scope
 from palaver.text.query import Query
 
 TITLE_LENGTH = 80
+MOST_EQUALS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,31 @@ def begin_again(change: Change, owner: Owner, file: str) -> int:
     return 0
 
 
-def settle(change: Change, owner: Owner, file: str, ids: dict[str, set[str]], end: int) -> None:
-    """The end of a rebuild: what the transcript does not have leaves the index; the mark stands where it was read."""
-    for session_id, kept in ids.items():
-        keep_only(change, owner, session_id, kept)
+def settle(
+    change: Change,
+    owner: Owner,
+    file: str,
+    ids: dict[str, set[str]],
+    end: int,
+    tail: Callable[[], Iterable[Turn]],
+) -> None:
+    """The end of a rebuild: what the transcript does not have leaves the index; the mark stands where it was read.
+
+    `tail` gives what was recorded since. It is asked after the index was: whoever is there by then has its line.
+    """
+    extra = [row for session_id, kept in ids.items() for row in _others(change, owner, session_id, kept)]
+    if extra:
+        recent = {turn.id for turn in tail()}
+        for row in extra:
+            if row["native_id"] not in recent:
+                documents.remove_passage(change, row["id"])
     change.run("move_mark", agent_id=owner.id, file=file, bytes=end)
+
+
+def _others(read: Reader, owner: Owner, session_id: str, ids: set[str]) -> list[Row]:
+    """What the index has of a session beyond these turns."""
+    found = read.one("session_document", native_id=native_id(owner.id, session_id))
+    return [row for row in _rows(read, found["id"]) if row["native_id"] not in ids] if found else []
 
 
 def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = False) -> None:
@@ -140,17 +161,6 @@ def forget(change: Change, owner: Owner, session_id: str, file: str) -> bool:
     return found is not None
 
 
-def keep_only(change: Change, owner: Owner, session_id: str, ids: set[str]) -> int:
-    """Drop from the index what the transcript does not have. Returns how many turns that were."""
-    found = change.one("session_document", native_id=native_id(owner.id, session_id))
-    if found is None:
-        return 0
-    extra = [row for row in _rows(change, found["id"]) if row["native_id"] not in ids]
-    for row in extra:
-        documents.remove_passage(change, row["id"])
-    return len(extra)
-
-
 def _rows(read: Reader, document_id: int) -> list[Row]:
     return read.all("passages_of_document", document_id=document_id, after=0, limit=2**31)
 
@@ -217,22 +227,32 @@ class FoundTurn:
     score: float
 
 
-def search(read: Reader, query: Query, where: Where, limit: int) -> tuple[list[FoundTurn], Finding]:
+def search(read: Reader, query: Query, where: Where, limit: int) -> list[FoundTurn]:
+    """The best turns; among equals the newest."""
     narrow = _narrow(read, where)
     if narrow is None:
-        return [], Finding([], False, False)
-    finding = read.find(query, narrow, limit)
-    ids = orjson.dumps([hit.passage_id for hit in finding.hits]).decode()
+        return []
+    hits = _with_equals(read, query, narrow, limit)
+    ids = orjson.dumps([hit.passage_id for hit in hits]).decode()
     rows = {row["passage_id"]: row for row in read.all("found_turns", ids=ids)}
     found = []
-    for hit in finding.hits:
+    for hit in hits:
         row = rows[hit.passage_id]
         session_id = row["document"].removeprefix(f"{row['agent_id']}/")
         ts = instant(row["created_at"])
         turn = Turn(row["native_id"], session_id, row["agent_id"], row["role"], row["text"], ts, ts)
         found.append(FoundTurn(turn, hit.score))
     found.sort(key=lambda one: (-one.score, -one.turn.ts.timestamp()))
-    return found, finding
+    return found[:limit]
+
+
+def _with_equals(read: Reader, query: Query, narrow: Narrow, limit: int) -> list[Found]:
+    """The best hits, and those beyond the limit that are as good as the last: the engine knows no times to choose by."""
+    finding = read.find(query, narrow, limit + 1)
+    if len(finding.hits) > limit and finding.hits[limit].score == finding.hits[limit - 1].score:
+        finding = read.find(query, narrow, limit + MOST_EQUALS)
+    last = finding.hits[limit - 1].score if len(finding.hits) >= limit else None
+    return [hit for n, hit in enumerate(finding.hits) if n < limit or hit.score == last]
 
 
 def _narrow(read: Reader, where: Where) -> Narrow | None:

@@ -15,17 +15,19 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import quote, unquote
+from uuid import uuid4
 
 import orjson
 
 from palaver.model.sessions import Owner, Turn
-from palaver.model.times import parse
+from palaver.model.times import now, parse
 
 LONGEST_LINE = 32 * 1024 * 1024
 _LONGEST_NAME = 180
@@ -67,12 +69,9 @@ class Transcripts:
     def append(self, owner: Owner, session_id: str, turns: list[Turn]) -> None:
         """When this returns the turns are on disk, whole, after everything that was there before."""
         self.introduce(owner)
-        lines = b"".join(_line(turn) for turn in turns)
         with _locked(self.path(owner, session_id)) as file:
-            _close_torn_line(file)
-            file.write(lines)
-            file.flush()
-            os.fsync(file.fileno())
+            at = now()  # under the lock: whether a turn came before a deletion or after it is settled here
+            _write_whole(file, b"".join(_line(turn, at) for turn in turns))
 
     def introduce(self, owner: Owner) -> None:
         """Write down who the agent is, so that the files alone tell."""
@@ -82,40 +81,46 @@ class Transcripts:
             return
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         data = orjson.dumps({"id": owner.id, "slug": owner.slug, "name": owner.name})
-        draft = folder / f".agent.{os.getpid()}"
+        draft = folder / f".agent.{uuid4().hex}"  # several may introduce it at the same moment
         _write_synced(draft, data)
         os.replace(draft, card)
         _sync_folder(folder)
         _sync_folder(folder.parent)
 
-    def delete(self, owner: Owner, session_id: str, at: datetime) -> None:
+    def delete(self, owner: Owner, session_id: str) -> None:
         """The tombstone first: whatever happens after it, the session does not come back."""
-        folder = self._folder(owner)
-        stone = orjson.dumps({"session_id": session_id, "deleted_at": at}, option=_OPTIONS)
-        with _locked(folder / "deleted.jsonl") as file:
-            _close_torn_line(file)
-            file.write(stone)
-            file.flush()
-            os.fsync(file.fileno())
-        self.path(owner, session_id).unlink(missing_ok=True)
-        _sync_folder(folder)
+        path = self.path(owner, session_id)
+        with _locked(path), _locked(path.parent / "deleted.jsonl") as file:
+            _write_whole(file, orjson.dumps({"session_id": session_id, "deleted_at": now()}, option=_OPTIONS))
+            path.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+    def close_torn_line(self, transcript: Transcript) -> None:
+        """Nobody writes while we have the lock: a last line without an end has all it will ever have."""
+        if _is_torn(transcript.path):
+            with _locked(transcript.path) as file:
+                _write_whole(file, b"")
 
     # Reading
 
     def owners(self) -> Iterator[Owner]:
-        for card in sorted(self.folder.glob("*/agent.json")):
-            try:
-                data = orjson.loads(card.read_bytes())
-                yield Owner(str(data["id"]), str(data["slug"]), str(data["name"]))
-            except (orjson.JSONDecodeError, KeyError, TypeError):
-                # Lines name their agent too; the folder's name is its slug.
-                yield Owner(card.parent.name, card.parent.name, card.parent.name)
+        for folder in sorted(path for path in self.folder.glob("*") if path.is_dir()):
+            owner = _owner_of_card(folder) or _owner_of_lines(folder)
+            if owner and self._folder(owner) == folder:
+                yield owner
+
+    def owner(self, name: str) -> Owner | None:
+        """The agent of this id or slug, as the files know it."""
+        return next((owner for owner in self.owners() if name.removeprefix("@") in (owner.id, owner.slug)), None)
 
     def all(self) -> Iterator[Transcript]:
         for owner in self.owners():
-            for path in sorted(self._folder(owner).glob("*.jsonl")):
-                if path.name != "deleted.jsonl":
-                    yield Transcript(owner, path)
+            yield from self.everything_of(owner)
+
+    def everything_of(self, owner: Owner) -> Iterator[Transcript]:
+        for path in sorted(self._folder(owner).glob("*.jsonl")):
+            if path.name != "deleted.jsonl":
+                yield Transcript(owner, path)
 
     def of(self, owner: Owner, session_id: str) -> Transcript:
         return Transcript(owner, self.path(owner, session_id))
@@ -128,16 +133,18 @@ class Transcripts:
         except FileNotFoundError:
             return
         with file:
-            file.seek(after)
+            end = file.seek(after)
             while raw := file.readline(LONGEST_LINE):
+                end += len(raw)
                 if not raw.endswith(b"\n"):
                     if len(raw) < LONGEST_LINE:
                         return
                     while raw and not raw.endswith(b"\n"):
                         raw = file.readline(LONGEST_LINE)
-                    yield Line(file.tell(), None, f"a line of more than {LONGEST_LINE:,} bytes")
-                elif raw.strip():
-                    yield _read(raw, file.tell(), transcript.owner, stones)
+                        end += len(raw)
+                    yield Line(end, None, f"a line of more than {LONGEST_LINE:,} bytes")
+                else:
+                    yield _read(raw, end, transcript.owner, stones) if raw.strip() else Line(end, None)
 
     def tombstones(self, owner: Owner) -> dict[str, datetime]:
         """When each deleted session was deleted. What was recorded after that is a new session of the same name."""
@@ -173,7 +180,27 @@ def _file_name(name: str) -> str:
     return quoted
 
 
-def _line(turn: Turn) -> bytes:
+def _owner_of_card(folder: Path) -> Owner | None:
+    try:
+        data = orjson.loads((folder / "agent.json").read_bytes())
+        return Owner(_text(data["id"]), _text(data["slug"]), _text(data["name"]))
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+
+
+def _owner_of_lines(folder: Path) -> Owner | None:
+    """Who an agent is when its card is gone or damaged: its lines name it, and the folder has its slug."""
+    slug = unquote(folder.name)
+    for path in sorted(folder.glob("*.jsonl")):
+        with suppress(OSError), path.open("rb") as file:
+            for raw in islice(iter(lambda: file.readline(LONGEST_LINE), b""), 100):
+                with suppress(orjson.JSONDecodeError, KeyError, TypeError):
+                    if isinstance(agent_id := orjson.loads(raw)["agent_id"], str) and agent_id:
+                        return Owner(agent_id, slug, slug)
+    return Owner(slug, slug, slug) if (folder / "agent.json").exists() else None
+
+
+def _line(turn: Turn, at: datetime) -> bytes:
     return orjson.dumps(
         {
             "id": turn.id,
@@ -182,7 +209,7 @@ def _line(turn: Turn) -> bytes:
             "role": turn.role,
             "content": turn.content,
             "ts": turn.ts,
-            "recorded_at": turn.recorded_at,
+            "recorded_at": at,
         },
         option=_OPTIONS,
     )
@@ -196,15 +223,15 @@ def _read(raw: bytes, end: int, owner: Owner, stones: dict[str, datetime]) -> Li
     try:
         ts = parse(data["ts"])
         turn = Turn(
-            id=str(data["id"]),
-            session_id=str(data["session_id"]),
+            id=_text(data["id"]),
+            session_id=_text(data["session_id"]),
             agent_id=owner.id,
-            role=str(data["role"]),
-            content=str(data["content"]),
+            role=_text(data["role"]),
+            content=_text(data["content"]),
             ts=ts,
             recorded_at=parse(data.get("recorded_at") or data["ts"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return Line(end, None, "a line that is not a turn")
     deleted_at = stones.get(turn.session_id)
     if deleted_at is not None and turn.recorded_at <= deleted_at:
@@ -212,34 +239,58 @@ def _read(raw: bytes, end: int, owner: Owner, stones: dict[str, datetime]) -> Li
     return Line(end, turn)
 
 
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value.replace("\0", "\ufffd")  # no engine stores it
+
+
 @contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
-    """The file, open at its end, while nobody else writes to it. It may have been deleted while we waited."""
+def _locked(path: Path) -> Iterator[int]:
+    """The file, while nobody else writes to it. It may have been deleted while we waited."""
     while True:
         is_new = not path.exists()
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(descriptor, "r+b") as file:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
             fcntl.flock(file, fcntl.LOCK_EX)
             try:
-                is_same = os.path.samestat(os.fstat(descriptor), path.stat())
+                is_same = os.path.samestat(os.fstat(file), path.stat())
             except FileNotFoundError:
                 is_same = False
             if not is_same:
                 continue
             if is_new:
                 _sync_folder(path.parent)
-            file.seek(0, os.SEEK_END)
             yield file
             return
+        finally:
+            os.close(file)
 
 
-def _close_torn_line(file: BinaryIO) -> None:
-    if file.tell() == 0:
-        return
-    file.seek(-1, os.SEEK_END)
-    if file.read(1) != b"\n":
-        file.seek(0, os.SEEK_END)
-        file.write(b"\n")
+def _write_whole(file: int, lines: bytes) -> None:
+    """Put lines at the end of a locked file, after closing a torn one: all of them are there and synced, or none is."""
+    size = os.fstat(file).st_size
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        lines = b"\n" + lines
+    try:
+        left = memoryview(lines)
+        while left:
+            left = left[os.write(file, left) :]
+        os.fsync(file)
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(file, size)
+        raise
+
+
+def _is_torn(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            return size > 0 and file.read(1) != b"\n"
+    except OSError:
+        return False
 
 
 def _write_synced(path: Path, data: bytes) -> None:

@@ -16,6 +16,7 @@ from palaver.store.transcripts import Transcripts
 
 T = TypeVar("T")
 
+DEFAULT = "default"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 
@@ -26,6 +27,10 @@ class Workspace:
         self._engine = engine
         self._feed = Feed(engine)
         self.transcripts = Transcripts(settings.data / "sessions" / name)
+
+    @property
+    def is_default(self) -> bool:
+        return self.name == DEFAULT
 
     async def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on a consistent snapshot."""

@@ -1,0 +1,190 @@
+"""ChatGPT: the data export (`conversations.json`, or `conversations-000.json`, `-001.json` …).
+
+A conversation there is a tree: every edited question and every regenerated answer is in it. Kept is the branch that was
+shown last (`current_node` and what leads to it; without it the branch with the newest end), each message under the id
+of its node:
+
+- what the user and the assistant said, voice as its transcription; images, audio, video and files as `[image]`,
+  `[audio]`, `[video]`, `[file]`;
+- what the assistant sent to a tool as `[tool NAME] …` (code, searches, canvas documents with their text), and what the
+  tool gave back: output, quotes, web pages, errors (role tool).
+
+Left out: other branches, system messages, hidden ones and custom instructions, thoughts and their recaps, the marks of
+citations within texts, feedback, the account (`user.json`), and the files themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from palaver.importers import Unreadable, record
+from palaver.importers.branches import newest_leaf, path_to
+from palaver.importers.item import Draft, Item, Skipped, gather, moment_of, tell
+from palaver.importers.jsonstream import elements
+from palaver.model.library import Conversation
+
+name = "chatgpt"
+
+FILE = re.compile(r"conversations(?P<shard>-\d+)?\.json", re.IGNORECASE)
+_MAPPING = re.compile(rb'"mapping"\s*:')
+_ABOUT = re.compile(rb'"(?:create_time|current_node|conversation_id|author)"\s*:')
+
+_UNSAID = frozenset({"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"})
+
+# Marks of citations: U+E200 kind U+E202 detail U+E201, and 【1†source】 in older texts.
+_MARK = re.compile("\ue200([^\ue200\ue201]*)\ue201")
+_BRACKET = re.compile("【[^【】\n]{0,100}†[^【】\n]{0,300}】")
+_LEFT_OVER = re.compile(r"\b(?:file)?cite(?:turn\d+[a-z]+\d+)+")
+_SIGNS = re.compile("[\ue200-\ue206]")
+
+
+def recognises(item: Item, head: bytes) -> bool:
+    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"[", b"{")):
+        return False
+    is_shape, is_name = bool(_MAPPING.search(head)), bool(FILE.fullmatch(item.file_name))
+    return (is_shape or is_name) and bool(_ABOUT.search(head))
+
+
+def conversations(item: Item) -> Iterator[Conversation | Skipped]:
+    with item.open() as source:
+        for raw in elements(source):
+            if raw is None:
+                yield Skipped(item.name, "a conversation of more than 128 MB")
+                continue
+            try:
+                found = record(raw)
+            except Unreadable as problem:
+                yield Skipped(item.name, f"a conversation that is {problem}")
+                continue
+            yield from conversation(item, found)
+
+
+def conversation(item: Item, found: dict[str, Any]) -> Iterator[Conversation | Skipped]:
+    mapping = found.get("mapping")
+    if not isinstance(mapping, dict):
+        yield Skipped(item.name, "a conversation without messages")
+        return
+    nodes = {id: node for id, node in mapping.items() if isinstance(node, dict)}
+    path = _shown_last(nodes, found.get("current_node"))
+    yield from tell(
+        item.name,
+        name,
+        found.get("id") or found.get("conversation_id") or next(iter(path), None),
+        gather(_said(id, nodes[id].get("message")) for id in path),
+        title=found.get("title"),
+        created_at=moment_of(found.get("create_time")),
+        updated_at=moment_of(found.get("update_time")),
+    )
+
+
+def _shown_last(nodes: dict[str, dict[str, Any]], current: Any) -> list[str]:
+    parents = {id: parent if isinstance(parent := node.get("parent"), str) else None for id, node in nodes.items()}
+    path = path_to(current, parents) if isinstance(current, str) else []
+    if any(_said(id, nodes[id].get("message")).text for id in path):
+        return path
+    times = {id: moment_of(m.get("create_time")) for id, n in nodes.items() if isinstance(m := n.get("message"), dict)}
+    leaf = newest_leaf({id: parents[id] for id in parents if id in times}, times)
+    return path_to(leaf, parents) if leaf else path
+
+
+def _said(id: str, message: Any) -> Draft:
+    """A message that is not shown says nothing."""
+    role, text = _words(message) if isinstance(message, dict) else ("", "")
+    return Draft(id, role, text, moment_of(message.get("create_time")) if text else None)
+
+
+def _words(message: dict[str, Any]) -> tuple[str, str]:
+    content, recipient = message.get("content"), message.get("recipient")
+    role = author.get("role") if isinstance(author := message.get("author"), dict) else None
+    if role not in ("user", "assistant", "tool") or not isinstance(content, dict) or _is_hidden(message, content, role):
+        return "", ""
+    text = without_marks(text_of_content(content))
+    if role == "assistant" and isinstance(recipient, str) and recipient not in ("all", "") and text.strip():
+        return "tool", f"[tool {recipient[:100]}] {_document(text) if recipient.startswith('canmore.') else text}"
+    return role, text
+
+
+def _is_hidden(message: dict[str, Any], content: dict[str, Any], role: str) -> bool:
+    metadata = message.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("is_visually_hidden_from_conversation") is True:
+        return True
+    kind = content.get("content_type")
+    return (isinstance(kind, str) and kind in _UNSAID) or (role != "user" and message.get("channel") == "analysis")
+
+
+def text_of_content(content: dict[str, Any]) -> str:
+    """The text of any kind of content, wherever that kind keeps it."""
+    match content.get("content_type"):
+        case "text" | "multimodal_text":
+            return text_of_parts(content.get("parts"))
+        case "tether_browsing_display":
+            return _lines(content, "summary", "result")
+        case "system_error":
+            return _lines(content, "name", "text")
+    return text_of_parts(content.get("parts")) or _lines(content, "title", "url", "text", "snippet", "result")
+
+
+def _lines(content: dict[str, Any], *keys: str) -> str:
+    return "\n".join(text for key in keys if isinstance(text := content.get(key), str) and text)
+
+
+def text_of_parts(parts: Any) -> str:
+    if not isinstance(parts, list):
+        return ""
+    texts = [text for part in parts if (text := _part(part))]
+    if any(isinstance(part, dict) and part.get("content_type") == "audio_transcription" for part in parts):
+        texts = [text for text in texts if text != "[audio]"]  # its words are there
+    return "\n".join(texts)
+
+
+def _part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, dict):
+        return ""
+    if isinstance(text := part.get("text"), str):
+        return text
+    kind = part.get("content_type")
+    if not isinstance(kind, str) or "pointer" not in kind:
+        return ""
+    return next((f"[{medium}]" for medium in ("image", "audio", "video") if medium in kind), "[file]")
+
+
+def _document(text: str) -> str:
+    """A canvas document comes as JSON: its name and its words are what was written."""
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    if not isinstance(document, dict) or not isinstance(document.get("content"), str):
+        return text
+    return _lines(document, "name", "content")
+
+
+def without_marks(text: str) -> str:
+    """Without the marks of citations. Some hold words that were shown: the name of a thing, the text of a link."""
+    if "\ue200" in text:
+        text = _SIGNS.sub("", _MARK.sub(_shown, text))
+    if "†" in text:
+        text = _BRACKET.sub("", text)
+    if "citeturn" in text:
+        text = _LEFT_OVER.sub("", text)
+    return text
+
+
+def _shown(mark: re.Match[str]) -> str:
+    kind, _, detail = mark[1].partition("\ue202")
+    if kind == "url":
+        return detail.partition("\ue202")[0]
+    if kind == "entity":
+        try:
+            match orjson.loads(detail):
+                case [_, str(shown), *_]:
+                    return shown
+        except orjson.JSONDecodeError:
+            pass
+    return ""

@@ -1,0 +1,148 @@
+"""Claude.ai: the data export (`conversations.json`, often in zips within the zip).
+
+Kept, each under the uuid of its message (further ones of the same message as `<uuid>.1`, `<uuid>.2` …):
+
+- what the person and Claude said, with the text taken from attached files and the long pastes that stand only there;
+  other files as `[file NAME]`;
+- a call of a tool as `[tool NAME] {input}`, cut at 2,000 characters, but artifacts and written files whole; what came
+  back, cut at 10,000 (role tool).
+
+Where messages say which one they follow, the branch with the newest end is kept, as the export does not tell which one
+was shown last. Left out: other branches, thinking, citations, summaries, projects, the account (`users.json`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from palaver.importers import Unreadable, call, moment, record, result
+from palaver.importers.branches import newest_leaf, path_to
+from palaver.importers.item import Draft, Item, Skipped, gather, tell
+from palaver.importers.jsonstream import elements
+from palaver.model.library import Conversation
+
+name = "claude-ai"
+
+_MESSAGES = re.compile(rb'"chat_messages"\s*:')
+_ABOUT = re.compile(rb'"uuid"\s*:')
+_UNSUPPORTED = re.compile(r"```\s*This block is not supported on your current device yet\.?\s*```\s*")
+_ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
+
+
+def recognises(item: Item, head: bytes) -> bool:
+    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"[", b"{")):
+        return False
+    return bool(_MESSAGES.search(head)) or (item.file_name == "conversations.json" and bool(_ABOUT.search(head)))
+
+
+def conversations(item: Item) -> Iterator[Conversation | Skipped]:
+    with item.open() as source:
+        for raw in elements(source):
+            if raw is None:
+                yield Skipped(item.name, "a conversation of more than 128 MB")
+                continue
+            try:
+                found = record(raw)
+            except Unreadable as problem:
+                yield Skipped(item.name, f"a conversation that is {problem}")
+                continue
+            yield from conversation(item, found)
+
+
+def conversation(item: Item, found: dict[str, Any]) -> Iterator[Conversation | Skipped]:
+    messages = found.get("chat_messages")
+    if not isinstance(messages, list):
+        yield Skipped(item.name, "a conversation without messages")
+        return
+    shown = _shown([message for message in messages if isinstance(message, dict)], found)
+    yield from tell(
+        item.name,
+        name,
+        found.get("uuid"),
+        gather(draft for message in shown for draft in _said(message)),
+        title=found.get("name"),
+        created_at=moment(found.get("created_at")),
+        updated_at=moment(found.get("updated_at")),
+    )
+
+
+def _shown(messages: list[dict[str, Any]], found: dict[str, Any]) -> list[dict[str, Any]]:
+    """One branch of the conversation; all of it where nothing tells of branches."""
+    by_id = {id: message for message in messages if isinstance(id := message.get("uuid"), str)}
+    parents = {id: p if isinstance(p := message.get("parent_message_uuid"), str) else None for id, message in by_id.items()}
+    if not any(parent in parents for parent in parents.values()):
+        return messages
+    current = found.get("current_leaf_message_uuid")
+    if not isinstance(current, str) or current not in parents:
+        current = newest_leaf(parents, {id: moment(message.get("created_at")) for id, message in by_id.items()})
+    return [by_id[id] for id in path_to(current, parents)] if current else messages
+
+
+def _said(message: dict[str, Any]) -> Iterator[Draft]:
+    """Its words first, then each call and each result where it stood among them."""
+    role = _ROLES.get(sender) if isinstance(sender := message.get("sender"), str) else None
+    if role is None:
+        return
+    turns: list[tuple[str, str | None]] = []
+    texts: list[str] = []
+    for block in _blocks(message):
+        match block:
+            case {"type": "thinking" | "redacted_thinking"}:
+                continue
+            case {"type": "tool_use"}:
+                turn = "tool", _call(block)
+            case {"type": "tool_result"}:
+                turn = "tool", result(block.get("content"))
+            case {"text": str(text)}:
+                texts.append(text)
+                continue
+            case _:
+                continue
+        turns += [(role, "\n".join(texts)), turn]
+        texts = []
+    turns.append((role, "\n\n".join(["\n".join(texts), *_attached(message)]).strip("\n")))
+    ts = moment(message.get("created_at"))
+    for role, text in turns:
+        yield Draft(message.get("uuid"), role, text, ts)
+
+
+def _blocks(message: dict[str, Any]) -> list[Any]:
+    content, text = message.get("content"), message.get("text")
+    if isinstance(content, list) and content:
+        return content
+    return [{"text": _UNSUPPORTED.sub("", text)}] if isinstance(text, str) else []
+
+
+def _call(block: dict[str, Any]) -> str | None:
+    match block.get("input"):
+        case {"content": str(content)} as given:  # an artifact
+            pass
+        case {"file_text": str(content)} as given:
+            pass
+        case other:
+            try:
+                return call(block.get("name"), other)
+            except Unreadable:
+                return None
+    title = given.get("title") or given.get("path") or given.get("id")
+    return f"[tool {block.get('name') if isinstance(block.get('name'), str) else '?'}] {title if isinstance(title, str) else ''}\n{content}"
+
+
+def _attached(message: dict[str, Any]) -> Iterator[str]:
+    names = set()
+    for attachment in _objects(message.get("attachments")):
+        file, text = attachment.get("file_name"), attachment.get("extracted_content")
+        shown = f"[file {file}]" if isinstance(file, str) and file else ""
+        names.add(shown)
+        if said := "\n".join(part for part in (shown, text) if isinstance(part, str) and part):
+            yield said
+    for file in _objects(message.get("files")):
+        shown = f"[file {file.get('file_name')}]"
+        if isinstance(file.get("file_name"), str) and file["file_name"] and shown not in names:
+            yield shown
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    return (one for one in value if isinstance(one, dict)) if isinstance(value, list) else iter(())

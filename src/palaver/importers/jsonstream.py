@@ -1,0 +1,90 @@
+"""JSON too large for memory, taken apart: the elements of one long array, one after the other.
+
+The array is the file, or what stands under `conversations` in an object that is the file. An object without it counts
+as one element. Elements are given as bytes: only brackets and quotes are looked at here, and whoever parses an element
+finds out whether it is JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from palaver.importers import Unreadable
+
+LONGEST_ELEMENT = 128 * 1024 * 1024
+CHUNK = 1024 * 1024
+
+TORN = "it ends too early; what came before is kept"
+
+# Whole strings and whatever else stands between brackets; the rest of a string up to its quote.
+_BETWEEN = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
+_IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_KEY = re.compile(rb'"conversations"\s*:\s*\Z')
+_KEY_REACH = 64
+_IDLE = b" \t\r\n,"
+_QUOTE, _OPENING, _ARRAY = ord('"'), b"[{", ord("[")
+
+
+def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT) -> Iterator[bytes | None]:
+    """Each element; None for one that is longer than `longest` bytes. Unreadable at the end if it ends too early."""
+    data = _beginning(source)
+    is_array = data[0] == _ARRAY
+    depth = at = 1
+    inside = 1 if is_array else None  # the depth at which elements stand: not known yet in an object
+    start = 1 if is_array else 0  # where the element begins that is being looked at
+    is_in_string = is_too_long = False
+
+    def element(end: int) -> bytes | None:
+        return None if is_too_long or end - start > longest else bytes(data[start:end])
+
+    def gap(end: int) -> Iterator[bytes | None]:
+        """What stands between two elements: mostly nothing, or something that is none."""
+        if is_too_long or data[start:end].strip(_IDLE):
+            yield element(end)
+
+    while True:
+        found = (_IN_STRING if is_in_string else _BETWEEN).match(data, at)
+        at = found.end() if found else at
+        if at == len(data) or (is_in_string and data[at] != _QUOTE):  # a backslash at the end waits for what follows it
+            if at - start > longest:
+                is_too_long, start = True, max(start, at - _KEY_REACH)
+            del data[:start]
+            at, start = at - start, 0
+            if not (more := source.read(max(CHUNK, len(data) // 4))):
+                raise Unreadable(TORN)
+            data += more
+            continue
+        sign = data[at]
+        at += 1
+        if sign == _QUOTE:
+            is_in_string = not is_in_string
+        elif sign in _OPENING:
+            if depth == inside:
+                yield from gap(at - 1)
+                start, is_too_long = at - 1, False
+            elif inside is None and depth == 1 and sign == _ARRAY and _KEY.search(data, max(0, at - _KEY_REACH), at - 1):
+                inside, start, is_too_long = 2, at, False
+            depth += 1
+        else:
+            depth -= 1
+            if depth == inside:
+                yield element(at)
+                start, is_too_long = at, False
+            elif inside and depth == inside - 1:
+                yield from gap(at - 1)
+                return
+            elif depth == 0:
+                yield element(at)
+                return
+
+
+def _beginning(source: BinaryIO) -> bytearray:
+    """From the first bracket on, a chunk or so."""
+    while more := source.read(CHUNK):
+        if data := bytearray(more.lstrip(b"\xef\xbb\xbf \t\r\n")):
+            if data[0] not in _OPENING:
+                break
+            return data
+    raise Unreadable("not JSON" if more else "empty")
