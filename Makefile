@@ -21,9 +21,10 @@ setup-dev: $(HAVE_DEV) ## install what working on it needs, into .venv
 serve: setup ## run the server: make serve ARGS="--port 8000"
 	@$(BIN)/palaver serve $(ARGS)
 
-test: setup-dev ## run the tests: make test ARGS="-k search -n 2"
+test: setup-dev ## run the tests: make test ARGS="-k search"
 	@tools/ensure-chromium >/dev/null
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not faults" $(ARGS)
+	@$(BIN)/python -m pytest -m faults $(ARGS)
 
 lint: setup-dev ## check style, format and types
 	@$(BIN)/ruff check .

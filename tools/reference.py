@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code: `python tools/reference.py`. A test fails when the pages are not what this gives."""
+"""Writes docs/reference from the code: `make reference`. A test fails when the pages are not what this gives."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tools_page() -> str:
 
 
 def rest_page() -> str:
-    lines = ["# REST", "", "Errors are `{\"detail\": …}` with a status that fits. Fields marked * are required.", ""]
+    lines = ["# REST", "", 'Errors are `{"detail": …}` with a status that fits. Fields marked * are required.', ""]
     for path, methods in document()["paths"].items():
         for method, said in methods.items():
             status = next(iter(said["responses"]))
@@ -54,6 +54,8 @@ def rest_page() -> str:
         "| `GET /api/threads/{id}/events` | those of one thread |",
         "| `POST /api/upload/image` | multipart `file`: PNG, JPEG, GIF or WebP; gives `{url, name}` |",
         "| `GET /uploads/{name}` | an uploaded image |",
+        "| `POST /api/import` | multipart `file`, one or more: chat histories to import; gives a job (202) |",
+        "| `GET /api/import/{id}`, `/api/import/{id}/events` | how far the job is, once or as server-sent events |",
         "| `GET /healthz`, `/readyz`, `/metrics` | health, readiness, Prometheus numbers |",
         "| `GET /openapi.json`, `/docs` | this, for programs and for people |",
     ]
@@ -65,7 +67,9 @@ def commands_page() -> str:
     lines += ["| command | what it does |", "|---|---|"]
     for operation in OPERATIONS:
         for command in operation.commands:
-            takes = " ".join([*(name.upper() for name in command.takes), *([f"{command.rest.upper()}…"] if command.rest else [])])
+            takes = " ".join(
+                [*(name.upper() for name in command.takes), *([f"{command.rest.upper()}…"] if command.rest else [])]
+            )
             lines.append(f"| `palaver {f'{command.name} {takes}'.strip()}` | {_line(operation.description)} |")
     return "\n".join(lines) + "\n"
 

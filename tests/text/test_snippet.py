@@ -218,3 +218,14 @@ def test_a_passage_snippet_is_never_too_long(text, query, length):
 def test_a_passage_snippet_contains_the_match(text, length):
     if "two" in words(text):
         assert "two" in words(passage_snippet(text, expression("two"), length=length))
+
+
+@given(
+    st.lists(st.sampled_from(["alpha", "beta", "alphabet", "be", "x1", "Alpha", "...", "-", "\n", "a-b"]), max_size=60),
+    st.sampled_from(["alpha", '"alpha beta"', "alph*", "a-b", '"beta be"*', "x1"]),
+    st.integers(2, 12),
+)
+def test_the_short_way_to_an_excerpt_leads_where_the_long_one_does(said, typed, length):
+    text, query = " ".join(said), expression(typed)
+    phrases = snippets.wanted_phrases(query)
+    assert snippets.excerpt(text, query, length=length) == snippets._general_excerpt(text, phrases, length, False)

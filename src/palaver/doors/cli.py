@@ -52,6 +52,8 @@ OPERATIONS = {
     "session show": "The turns of a session, in order.",
     "session delete": "Delete a session for good: its transcript and its place in the index.",
     "session export": "A session as Markdown, or as the JSON lines it is kept in.",
+    "archive list": "Imported conversations, the latest first.",
+    "archive show": "One imported conversation, with all its messages.",
 }
 
 # Commands that are no operations: where they stand, and what they do.
@@ -62,6 +64,8 @@ HOUSE = {
     "events": ("cli_events:events", "Follow what happens, one line for each event."),
     "session append": ("cli_sessions:append", "Record a turn of a session."),
     "conversation search": ("cli_sessions:search", "Find earlier turns of an agent's sessions by their words."),
+    "import": ("cli_archive:bring", "Import chat histories: files, folders and zips."),
+    "export": ("cli_archive:export", "Write imported conversations as Markdown or JSON lines."),
     "reindex": ("cli_sessions:reindex", "Make the index of sessions again from their transcripts."),
     "verify": ("cli_sessions:verify", "Compare the transcripts with the index."),
     "workspace create": ("cli_house:create_workspace", "Make a workspace: a world of its own."),
@@ -75,13 +79,16 @@ HOUSE = {
 }
 
 # Listed apart from what people do every day.
-CHORES = frozenset("serve mcp watch reindex verify workspace token doctor config completion".split())
+CHORES = frozenset(
+    ["serve", "mcp", "watch", "reindex", "verify", "workspace", "token", "doctor", "config", "completion"]
+)
 
 GROUPS = {
     "thread": "Open, read, change, close and export threads.",
     "message": "Look at a message, edit or delete it.",
     "agent": "Register agents and look at one.",
     "template": "What threads can begin with.",
+    "archive": "Look at imported conversations.",
     "session": "Record, read, delete and export agents' sessions.",
     "conversation": "Find what was said in agents' sessions.",
     "workspace": "Make and list workspaces.",

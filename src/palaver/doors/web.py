@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from palaver import __version__
-from palaver.doors import openapi, rest, sse, uploads
+from palaver.doors import imports, openapi, rest, sse, uploads
 from palaver.doors.guard import Guard
 from palaver.doors.late import LateMcp
 from palaver.doors.visit import Visit
@@ -49,6 +49,7 @@ def application(house: House) -> ASGIApp:
 
 def _pages() -> list[BaseRoute]:
     console = str(files("palaver") / "console")
+    coming = imports.Imports()
     return [
         Route("/", _home),
         Mount("/console", StaticFiles(directory=console)),
@@ -59,6 +60,9 @@ def _pages() -> list[BaseRoute]:
         Route("/metrics", _metrics),
         Route("/events", sse.all_events),
         Route("/api/threads/{thread_id}/events", sse.thread_events),
+        Route("/api/import", coming.begin, methods=["POST"]),
+        Route("/api/import/{id}", coming.show),
+        Route("/api/import/{id}/events", coming.follow),
         Route("/api/upload/image", uploads.upload_image, methods=["POST"]),
         Route("/uploads/{name}", uploads.show_image),
     ]

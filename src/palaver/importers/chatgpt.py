@@ -21,10 +21,9 @@ from typing import Any
 
 import orjson
 
-from palaver.importers import Unreadable, record
 from palaver.importers.branches import newest_leaf, path_to
 from palaver.importers.item import Draft, Item, Skipped, gather, moment_of, tell
-from palaver.importers.jsonstream import elements
+from palaver.importers.jsonstream import objects
 from palaver.model.library import Conversation
 
 name = "chatgpt"
@@ -50,16 +49,10 @@ def recognises(item: Item, head: bytes) -> bool:
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
-    with item.open() as source:
-        for raw in elements(source):
-            if raw is None:
-                yield Skipped(item.name, "a conversation of more than 128 MB")
-                continue
-            try:
-                found = record(raw)
-            except Unreadable as problem:
-                yield Skipped(item.name, f"a conversation that is {problem}")
-                continue
+    for found in objects(item):
+        if isinstance(found, Skipped):
+            yield found
+        else:
             yield from conversation(item, found)
 
 

@@ -17,10 +17,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palaver.importers import Unreadable, call, moment, record, result
+from palaver.importers import moment, result
 from palaver.importers.branches import newest_leaf, path_to
-from palaver.importers.item import Draft, Item, Skipped, gather, tell
-from palaver.importers.jsonstream import elements
+from palaver.importers.item import Draft, Item, Skipped, called, gather, tell
+from palaver.importers.jsonstream import objects
 from palaver.model.library import Conversation
 
 name = "claude-ai"
@@ -38,16 +38,10 @@ def recognises(item: Item, head: bytes) -> bool:
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
-    with item.open() as source:
-        for raw in elements(source):
-            if raw is None:
-                yield Skipped(item.name, "a conversation of more than 128 MB")
-                continue
-            try:
-                found = record(raw)
-            except Unreadable as problem:
-                yield Skipped(item.name, f"a conversation that is {problem}")
-                continue
+    for found in objects(item):
+        if isinstance(found, Skipped):
+            yield found
+        else:
             yield from conversation(item, found)
 
 
@@ -71,7 +65,9 @@ def conversation(item: Item, found: dict[str, Any]) -> Iterator[Conversation | S
 def _shown(messages: list[dict[str, Any]], found: dict[str, Any]) -> list[dict[str, Any]]:
     """One branch of the conversation; all of it where nothing tells of branches."""
     by_id = {id: message for message in messages if isinstance(id := message.get("uuid"), str)}
-    parents = {id: p if isinstance(p := message.get("parent_message_uuid"), str) else None for id, message in by_id.items()}
+    parents = {
+        id: p if isinstance(p := message.get("parent_message_uuid"), str) else None for id, message in by_id.items()
+    }
     if not any(parent in parents for parent in parents.values()):
         return messages
     current = found.get("current_leaf_message_uuid")
@@ -92,20 +88,20 @@ def _said(message: dict[str, Any]) -> Iterator[Draft]:
             case {"type": "thinking" | "redacted_thinking"}:
                 continue
             case {"type": "tool_use"}:
-                turn = "tool", _call(block)
+                said = _call(block)
             case {"type": "tool_result"}:
-                turn = "tool", result(block.get("content"))
+                said = result(block.get("content"))
             case {"text": str(text)}:
                 texts.append(text)
                 continue
             case _:
                 continue
-        turns += [(role, "\n".join(texts)), turn]
+        turns += [(role, "\n".join(texts)), ("tool", said)]
         texts = []
     turns.append((role, "\n\n".join(["\n".join(texts), *_attached(message)]).strip("\n")))
     ts = moment(message.get("created_at"))
-    for role, text in turns:
-        yield Draft(message.get("uuid"), role, text, ts)
+    for whose, words in turns:
+        yield Draft(message.get("uuid"), whose, words, ts)
 
 
 def _blocks(message: dict[str, Any]) -> list[Any]:
@@ -116,18 +112,13 @@ def _blocks(message: dict[str, Any]) -> list[Any]:
 
 
 def _call(block: dict[str, Any]) -> str | None:
-    match block.get("input"):
-        case {"content": str(content)} as given:  # an artifact
-            pass
-        case {"file_text": str(content)} as given:
-            pass
-        case other:
-            try:
-                return call(block.get("name"), other)
-            except Unreadable:
-                return None
+    """Artifacts and files are what was asked for: they are kept whole."""
+    tool, given = block.get("name"), block.get("input")
+    written = (given.get("content") or given.get("file_text")) if isinstance(given, dict) else None
+    if not isinstance(given, dict) or not isinstance(written, str):
+        return called(tool, given)
     title = given.get("title") or given.get("path") or given.get("id")
-    return f"[tool {block.get('name') if isinstance(block.get('name'), str) else '?'}] {title if isinstance(title, str) else ''}\n{content}"
+    return f"[tool {tool if isinstance(tool, str) else '?'}] {title if isinstance(title, str) else ''}\n{written}"
 
 
 def _attached(message: dict[str, Any]) -> Iterator[str]:

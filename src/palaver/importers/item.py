@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
-from palaver.importers import LONGEST_ID, clean, cut, moment, words
+from palaver.importers import LONGEST_ID, Unreadable, call, clean, cut, moment, words
 from palaver.model.library import Conversation, Said
 from palaver.model.times import EPOCH
 
@@ -147,6 +147,14 @@ def tell(
 
 def _line(text: Any) -> str:
     return cut(" ".join(clean(text[: 4 * LONGEST_TITLE]).split()), LONGEST_TITLE) if isinstance(text, str) else ""
+
+
+def called(tool: Any, arguments: Any) -> str | None:
+    """The call of a tool, as far as it can be shown."""
+    try:
+        return call(tool, arguments)
+    except Unreadable:
+        return None
 
 
 def native_id(value: Any) -> str | None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from palaver.importers import Unreadable
+from palaver.importers import Unreadable, record
+from palaver.importers.item import Item, Skipped
 
 LONGEST_ELEMENT = 128 * 1024 * 1024
 CHUNK = 1024 * 1024
@@ -25,6 +26,19 @@ _KEY = re.compile(rb'"conversations"\s*:\s*\Z')
 _KEY_REACH = 64
 _IDLE = b" \t\r\n,"
 _QUOTE, _OPENING, _ARRAY = ord('"'), b"[{", ord("[")
+
+
+def objects(item: Item) -> Iterator[dict[str, Any] | Skipped]:
+    """The conversations of a file, each as it was parsed; what is none is left out with a word."""
+    with item.open() as source:
+        for raw in elements(source):
+            if raw is None:
+                yield Skipped(item.name, "a conversation of more than 128 MB")
+                continue
+            try:
+                yield record(raw)
+            except Unreadable as problem:
+                yield Skipped(item.name, f"a conversation that is {problem}")
 
 
 def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT) -> Iterator[bytes | None]:
@@ -42,7 +56,8 @@ def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT) -> Iterator[bytes
     def gap(end: int) -> Iterator[bytes | None]:
         """What stands between two elements: mostly nothing, or something that is none."""
         if is_too_long or data[start:end].strip(_IDLE):
-            yield element(end)
+            found = element(end)
+            yield found.strip(_IDLE) if found else None
 
     while True:
         found = (_IN_STRING if is_in_string else _BETWEEN).match(data, at)
@@ -64,7 +79,9 @@ def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT) -> Iterator[bytes
             if depth == inside:
                 yield from gap(at - 1)
                 start, is_too_long = at - 1, False
-            elif inside is None and depth == 1 and sign == _ARRAY and _KEY.search(data, max(0, at - _KEY_REACH), at - 1):
+            elif (
+                inside is None and depth == 1 and sign == _ARRAY and _KEY.search(data, max(0, at - _KEY_REACH), at - 1)
+            ):
                 inside, start, is_too_long = 2, at, False
             depth += 1
         else:

@@ -1,6 +1,17 @@
 """What can be done, each thing once, its faces beside it. This is the table of contents."""
 
-from palaver.operations import agents, connect, messages, reactions, search, sessions, templates, threads, waiting
+from palaver.operations import (
+    agents,
+    archive,
+    connect,
+    messages,
+    reactions,
+    search,
+    sessions,
+    templates,
+    threads,
+    waiting,
+)
 from palaver.operations.faces import Operation
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -48,4 +59,7 @@ OPERATIONS: tuple[Operation, ...] = (
     sessions.show_session,
     sessions.delete_session,
     sessions.export_session,
+    archive.search_archive,
+    archive.list_conversations,
+    archive.get_conversation,
 )

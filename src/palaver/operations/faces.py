@@ -28,8 +28,8 @@ Show = Callable[[Any], Any]
 class Tool:
     """The face towards agents. A dotted name is listed with underscores unless asked otherwise.
 
-    `if_late` makes the answer (from the ask) when the database took too long, where that is no error; `is_text` says that
-    the answer, and any error, is text to be read and nothing else.
+    `if_late` makes the answer (from the ask) when the database took too long, where that is no error; `is_text` says
+    that the answer, and any error, is text to be read and nothing else.
     """
 
     name: str

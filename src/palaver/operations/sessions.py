@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -218,12 +218,27 @@ async def _index_some(here: Workspace, transcript: Transcript) -> int | None:
     start = await here.read(lambda read: sessions.mark(read, owner.id, file))
     if transcript.size < start:  # cut short from outside: what was recorded stays, the rest is read again
         start = await here.change(lambda change: sessions.begin_again(change, owner, file))
+    before = await asyncio.to_thread(here.transcripts.tombstones, owner)
     lines = await asyncio.to_thread(lambda: list(islice(here.transcripts.lines(transcript, start), INDEXED_AT_ONCE)))
     if not lines:
         return None
     turns = [line.turn for line in lines if line.turn]
-    is_ours = await here.change(lambda change: sessions.index(change, owner, file, turns, start, lines[-1].end))
-    return len(turns) if is_ours else 0
+    if not await here.change(lambda change: sessions.index(change, owner, file, turns, start, lines[-1].end)):
+        return 0
+    is_gone = await _forget_deleted(here, transcript, {turn.session_id for turn in turns}, before)
+    return 0 if is_gone else len(turns)
+
+
+async def _forget_deleted(
+    here: Workspace, transcript: Transcript, session_ids: Collection[str], before: dict[str, datetime]
+) -> bool:
+    """Whoever was deleted between our reading it and our writing it leaves the index again. Tells whether any was."""
+    owner, file = transcript.owner, transcript.path.name
+    stones = await asyncio.to_thread(here.transcripts.tombstones, owner)
+    gone = [session_id for session_id in session_ids if stones.get(session_id) != before.get(session_id)]
+    for session_id in gone:
+        await here.change(partial(sessions.forget, owner=owner, session_id=session_id, file=file))
+    return bool(gone)
 
 
 async def catch_up_all(here: Workspace) -> int:
@@ -319,6 +334,7 @@ def _owner_of_session(read: Reader, info: SessionInfo) -> Owner:
 
 async def _reindex_one(here: Workspace, transcript: Transcript, progress: Progress) -> int:
     owner, lines = transcript.owner, here.transcripts.lines(transcript)
+    before = await asyncio.to_thread(here.transcripts.tombstones, owner)
     ids: dict[str, set[str]] = {}
     end = 0
     coming = asyncio.create_task(asyncio.to_thread(_next_lines, lines))
@@ -334,6 +350,7 @@ async def _reindex_one(here: Workspace, transcript: Transcript, progress: Progre
         return (line.turn for line in here.transcripts.lines(transcript, end) if line.turn)
 
     await here.change(lambda change: sessions.settle(change, owner, transcript.path.name, ids, end, tail))
+    await _forget_deleted(here, transcript, ids, before)
     await catch_up(here, transcript)
     return count
 

@@ -47,7 +47,7 @@ T = TypeVar("T")
 RawConnection = psycopg.Connection[Row]
 
 CONNECTIONS = 10
-RANKED_AT_MOST = 5_000
+RANKED_AT_MOST = 2_000
 TEXTS_AT_ONCE = 500
 TRIES = 6
 # PostgreSQL refuses a tsvector of a megabyte; the words of a longer text are indexed as far as they fit.

@@ -247,7 +247,7 @@ def search(read: Reader, query: Query, where: Where, limit: int) -> list[FoundTu
 
 
 def _with_equals(read: Reader, query: Query, narrow: Narrow, limit: int) -> list[Found]:
-    """The best hits, and those beyond the limit that are as good as the last: the engine knows no times to choose by."""
+    """The best hits, and those beyond the limit that are as good as the last: the engine has no times to choose by."""
     finding = read.find(query, narrow, limit + 1)
     if len(finding.hits) > limit and finding.hits[limit].score == finding.hits[limit - 1].score:
         finding = read.find(query, narrow, limit + MOST_EQUALS)

@@ -47,10 +47,10 @@ from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, 
 T = TypeVar("T")
 
 READERS = 4
-RANKED_AT_MOST = 5_000
+RANKED_AT_MOST = 2_000
 SHARED_BY_AT_MOST = 256
 BUSY_SECONDS = 5.0
-GATHER_SECONDS = 0.001
+GATHER_SECONDS = 0.002
 POLL_SECONDS = 0.02
 
 

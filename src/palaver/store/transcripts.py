@@ -63,6 +63,7 @@ class Transcripts:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._stones: dict[Path, tuple[int, dict[str, datetime]]] = {}
 
     # Writing
 
@@ -148,17 +149,15 @@ class Transcripts:
 
     def tombstones(self, owner: Owner) -> dict[str, datetime]:
         """When each deleted session was deleted. What was recorded after that is a new session of the same name."""
+        path = self._folder(owner) / "deleted.jsonl"
         try:
-            raw = (self._folder(owner) / "deleted.jsonl").read_bytes()
+            size = path.stat().st_size
+            read, stones = self._stones.get(path, (0, {}))
+            if size != read:  # it only ever grows
+                stones = _stones(path.read_bytes())
+                self._stones[path] = (size, stones)
         except FileNotFoundError:
             return {}
-        stones: dict[str, datetime] = {}
-        for line in raw.splitlines():
-            try:
-                data = orjson.loads(line)
-                stones[data["session_id"]] = parse(data["deleted_at"])
-            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-                continue
         return stones
 
     # Places
@@ -178,6 +177,15 @@ def _file_name(name: str) -> str:
     if len(quoted) > _LONGEST_NAME:
         return f"{quoted[:80]}~{hashlib.sha256(name.encode()).hexdigest()[:40]}"
     return quoted
+
+
+def _stones(raw: bytes) -> dict[str, datetime]:
+    stones: dict[str, datetime] = {}
+    for line in raw.splitlines():
+        with suppress(orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            data = orjson.loads(line)
+            stones[data["session_id"]] = parse(data["deleted_at"])
+    return stones
 
 
 def _owner_of_card(folder: Path) -> Owner | None:

@@ -20,6 +20,10 @@ LONGEST_EXCERPT = 600
 """Characters: between two words there may be pages of punctuation."""
 
 
+_ASCII_WORD = re.compile(f"[A-Za-z0-9]{{1,{LONGEST}}}")
+_Place = tuple[int, int]
+"""Where a word begins in the text, and where it ends."""
+
 BEGIN, END = "\ue000", "\ue001"
 """Around each match, until whoever shows it decides how marks look there. Private characters: no text means them."""
 _OWN_MARKS = str.maketrans("", "", BEGIN + END)
@@ -37,7 +41,16 @@ def as_html(marked: str) -> str:
 
 def excerpt(text: str, query: Query, *, length: int = 20, stemmed: bool = False) -> str:
     """Up to `length` words around the matches, each match between BEGIN and END."""
-    view = _best_view(text, wanted_phrases(query), max(length, 1), stemmed)
+    phrases = wanted_phrases(query)
+    if len(phrases) == 1 and text.isascii() and not stemmed and len(phrases[0].words) <= length:
+        cut = _around_one(text, phrases[0], length)
+        if cut is not None:
+            return _marked(text, *cut)
+    return _general_excerpt(text, phrases, length, stemmed)
+
+
+def _general_excerpt(text: str, phrases: tuple[Phrase, ...], length: int, stemmed: bool) -> str:
+    view = _best_view(text, phrases, max(length, 1), stemmed)
     shown = view.reading.places(view.first, view.last)
     start = shown[0][0] if view.first > 0 else 0
     end = shown[-1][1] if view.last < len(view.reading.words) or view.reading.is_partial else len(text)
@@ -45,6 +58,56 @@ def excerpt(text: str, query: Query, *, length: int = 20, stemmed: bool = False)
     if end - start > LONGEST_EXCERPT:
         start, end = _around(marks[0] if marks else (start, start), text, start, end)
     return _marked(text, start, end, marks)
+
+
+def _around_one(text: str, phrase: Phrase, length: int) -> tuple[int, int, list[_Place]] | None:
+    """The same for one phrase in plain ASCII, which is most of what is asked: only words around it are looked at."""
+    pattern, lowered = _pattern(phrase), text.lower()
+    found = pattern.search(lowered)
+    if found is None or _may_overlap_itself(phrase):
+        return None
+    after = [word.span() for word in islice(_ASCII_WORD.finditer(text, found.start()), length + 1)]
+    last = after[min(length, len(after)) - 1][1]
+    marks = [match.span() for match in pattern.finditer(lowered, found.start(), last)]
+    best = sum(1 for word in after[:length] if word[0] < marks[-1][1])
+    left = max((length - best) // 2, length - len(after))
+    before = _words_before(text, found.start(), left)
+    left = min(left, len(before))
+    shown = (before[-left:] if left else []) + after[: length - left]
+    start = shown[0][0] if left < len(before) else 0
+    end = shown[-1][1] if len(shown) - left < len(after) else len(text)
+    if end - start > LONGEST_EXCERPT:
+        start, end = _around(marks[0], text, start, end)
+    return start, end, marks
+
+
+@lru_cache(maxsize=256)
+def _pattern(phrase: Phrase) -> re.Pattern[str]:
+    words = r"[^a-z0-9]+".join(phrase.words)
+    end = "[a-z0-9]*" if phrase.prefix else "(?![a-z0-9])"
+    return re.compile(f"(?<![a-z0-9]){words}{end}")
+
+
+def _may_overlap_itself(phrase: Phrase) -> bool:
+    """Could the phrase begin again before it ends? Then its matches must be put together, which is done elsewhere."""
+    return phrase.words[0] in phrase.words[1:]
+
+
+def _words_before(text: str, place: int, count: int) -> list[_Place]:
+    """At least the last `count` + 1 words before a place, or all there are."""
+    reach = 8 * count + 16
+    while True:
+        begin = max(0, place - reach)
+        found = [(start + begin, end + begin) for start, end in _spans(text[begin:place])]
+        if begin == 0:
+            return found
+        if len(found) > count + 2:
+            return found[1:]  # the first may be half a word
+        reach *= 4
+
+
+def _spans(text: str) -> list[_Place]:
+    return [word.span() for word in _ASCII_WORD.finditer(text)]
 
 
 def passage_snippet(text: str, query: Query, *, length: int = 300, stemmed: bool = False) -> str:
@@ -71,11 +134,6 @@ def passage_snippet(text: str, query: Query, *, length: int = 300, stemmed: bool
         stop = _word_end(line, stop - len(CUT), anchor + focus)
     snippet = CUT * is_cut_before + line[begin:stop].strip() + CUT * is_cut_after
     return snippet[:length]
-
-
-_ASCII_WORD = re.compile(f"[A-Za-z0-9]{{1,{LONGEST}}}")
-_Place = tuple[int, int]
-"""Where a word begins in the text, and where it ends."""
 
 
 class _Match(NamedTuple):

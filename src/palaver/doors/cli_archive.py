@@ -1,0 +1,112 @@
+"""Bringing history in from a terminal, and taking it out again."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from palaver.doors import cli_where, printing
+from palaver.doors.cli_sessions import workspace
+from palaver.errors import PalaverError
+from palaver.operations import archive, importing
+from palaver.operations.importing import Summary
+
+
+@cli_where.takes("format", "json", "workspace", *cli_where.ON_THE_DATA)
+@click.command("import", no_args_is_help=True)
+@click.option("--dry-run", is_flag=True, help="Say what would be imported, and change nothing.")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
+def bring(dry_run: bool, paths: tuple[Path, ...]) -> None:
+    """Import chat histories: files, folders and zips of ChatGPT, Claude, Claude Code, Codex, Gemini CLI and Cursor.
+
+    What is there is recognised by itself. Importing again adds what is new, updates what has changed and leaves the
+    rest alone; what has vanished from an export stays here.
+    """
+    where = cli_where.here(click.get_current_context())
+    summary = asyncio.run(_bring(list(paths), dry_run))
+    if where.format == "table":
+        _tell(summary, dry_run)
+    else:
+        printing.show(_as_json(summary), where.format, rows="rows")
+    if summary.failed:
+        raise PalaverError("Not everything could be read; see above.")
+
+
+async def _bring(paths: list[Path], dry_run: bool) -> Summary:
+    async with workspace() as here:
+        with _watching() as progress:
+            return await importing.bring(here, paths, dry_run=dry_run, progress=progress)
+
+
+@contextmanager
+def _watching() -> Iterator[Callable[[Summary], None]]:
+    """A line on stderr that counts, where somebody is looking."""
+    if not sys.stderr.isatty():
+        yield lambda summary: None
+        return
+
+    def show(summary: Summary) -> None:
+        done = summary.new + summary.changed + summary.unchanged
+        sys.stderr.write(f"\r\x1b[K{done:,} conversations, {summary.messages:,} messages …")
+        sys.stderr.flush()
+
+    yield show
+    sys.stderr.write("\r\x1b[K")
+
+
+def _tell(summary: Summary, dry_run: bool) -> None:
+    for skipped in summary.skipped:
+        printing.note(f"skipped {printing.one_line(skipped.name)}: {printing.one_line(skipped.why)}")
+    if summary.skipped_count > len(summary.skipped):
+        printing.note(f"… and {summary.skipped_count - len(summary.skipped):,} more")
+    formats = ", ".join(f"{name} {count:,}" for name, count in sorted(summary.formats.items()))
+    did = "Would import" if dry_run else "Imported"
+    printing.say(
+        f"{did} {summary.new:,} new and {summary.changed:,} changed conversations; "
+        f"{summary.unchanged:,} unchanged, {summary.skipped_count:,} skipped; {summary.messages:,} messages read"
+        + (f" ({formats})." if formats else ".")
+    )
+
+
+def _as_json(summary: Summary) -> dict[str, Any]:
+    return {
+        "new": summary.new,
+        "changed": summary.changed,
+        "unchanged": summary.unchanged,
+        "messages": summary.messages,
+        "formats": summary.formats,
+        "skipped": [{"name": one.name, "why": one.why} for one in summary.skipped],
+        "skipped_count": summary.skipped_count,
+    }
+
+
+@cli_where.takes("workspace", *cli_where.ON_THE_DATA)
+@click.command("export")
+@click.option(
+    "--format", "shape", type=click.Choice(("markdown", "jsonl")), default="markdown", help="How to write it."
+)
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="A file to write to; standard output otherwise.")
+@click.argument("conversation", required=False, metavar="[CONVERSATION]")
+def export(shape: Literal["markdown", "jsonl"], output: Path | None, conversation: str | None) -> None:
+    """Write an imported conversation, or all of them, as Markdown or JSON lines."""
+    if output is None:
+        asyncio.run(_export(conversation, shape, sys.stdout.write))
+        return
+    with output.open("w", encoding="utf-8") as file:
+        count = asyncio.run(_export(conversation, shape, file.write))
+    printing.note(f"Wrote {count:,} conversations to {output.name}.")
+
+
+async def _export(id: str | None, shape: Literal["markdown", "jsonl"], write: Callable[[str], object]) -> int:
+    async with workspace() as here:
+        ids = [id] if id else await here.read(archive.all_ids)
+        for one in ids:
+            write(await here.read(partial(archive.written, id=one, format=shape)))
+        return len(ids)

@@ -1,0 +1,201 @@
+"""Bringing history in over HTTP: upload files, then watch the import as it goes.
+
+POST /api/import                multipart, one or more parts named 'file'  ->  202 {"id", "status", …}
+GET  /api/import/{id}           how far it is
+GET  /api/import/{id}/events    the same as server-sent events, until it is done
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Message
+
+from palaver.doors.rest import error
+from palaver.doors.visit import Visit
+from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
+from palaver.model.events import encode
+from palaver.model.ids import new_id
+from palaver.operations.importing import Summary, bring
+
+log = logging.getLogger("palaver")
+
+PIECE = 1024 * 1024
+KEPT = 100
+FILES_AT_MOST = 1_000
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass
+class Job:
+    """One upload on its way into the archive."""
+
+    id: str
+    workspace: str
+    status: Literal["running", "done", "failed"] = "running"
+    summary: Summary = field(default_factory=Summary)
+    message: str | None = None
+    _moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def moved(self) -> None:
+        self._moved.set()
+
+    async def wait(self, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await self._moved.wait()
+        except TimeoutError:
+            return
+        self._moved.clear()
+
+    def shown(self) -> dict[str, Any]:
+        summary = self.summary
+        return {
+            "id": self.id,
+            "status": self.status,
+            "message": self.message,
+            "new": summary.new,
+            "changed": summary.changed,
+            "unchanged": summary.unchanged,
+            "messages": summary.messages,
+            "formats": summary.formats,
+            "skipped": [{"name": one.name, "why": one.why} for one in summary.skipped],
+            "skipped_count": summary.skipped_count,
+        }
+
+
+class Imports:
+    """The uploads this server has taken, the latest few."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def begin(self, request: Request) -> Response:
+        visit: Visit = request.scope["palaver.visit"]
+        try:
+            if "write" not in visit.caller.scopes:
+                raise Forbidden("This token has no 'write' scope.")
+            folder = await asyncio.to_thread(_folder, visit.here.settings.data)
+            try:
+                await _receive(request, folder, visit.here.settings.max_import)
+            except BaseException:
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+                raise
+        except PalaverError as problem:
+            return error(problem)
+        job = Job(new_id(), visit.here.name)
+        self._jobs[job.id] = job
+        for old in list(self._jobs)[:-KEPT]:
+            del self._jobs[old]
+        task = asyncio.create_task(_run(job, visit, folder))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return _json(job, 202)
+
+    async def show(self, request: Request) -> Response:
+        try:
+            return _json(self._job(request))
+        except PalaverError as problem:
+            return error(problem)
+
+    async def follow(self, request: Request) -> Response:
+        try:
+            job = self._job(request)
+        except PalaverError as problem:
+            return error(problem)
+        return StreamingResponse(_frames(job), media_type="text/event-stream")
+
+    def _job(self, request: Request) -> Job:
+        visit: Visit = request.scope["palaver.visit"]
+        id = request.path_params["id"]
+        job = self._jobs.get(id)
+        if job is None or job.workspace != visit.here.name:
+            raise NotFound("import", id[:80])
+        return job
+
+
+def _json(job: Job, status: int = 200) -> Response:
+    return Response(encode(job.shown()), status, media_type="application/json")
+
+
+async def _frames(job: Job) -> AsyncIterator[bytes]:
+    while True:
+        status = job.status
+        yield b"event: import.%b\ndata: %b\n\n" % (
+            b"progress" if status == "running" else status.encode(),
+            encode(job.shown()),
+        )
+        if status != "running":
+            return
+        await job.wait(timeout=10)
+
+
+def _folder(data: Path) -> Path:
+    place = data / "uploads" / "incoming"
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return Path(tempfile.mkdtemp(dir=place))
+
+
+async def _receive(request: Request, folder: Path, most: int) -> None:
+    """Keep the uploaded files, under harmless names, as long as they are not too large together."""
+    taken = 0
+
+    async def receive() -> Message:
+        nonlocal taken
+        message = await request.receive()
+        taken += len(message.get("body", b""))
+        if taken > most:
+            raise TooLarge(f"At most {most:,} bytes can be uploaded at once (PALAVER_MAX_IMPORT).")
+        return message
+
+    try:
+        form = await Request(request.scope, receive).form(max_files=FILES_AT_MOST, max_fields=10)
+    except PalaverError:
+        raise
+    except Exception:
+        raise Refused("Send the files as multipart/form-data, in parts named 'file'.") from None
+    try:
+        files = [part for part in form.getlist("file") if isinstance(part, UploadFile)]
+        if not files:
+            raise Refused("Send the files as multipart/form-data, in parts named 'file'.")
+        for number, part in enumerate(files):
+            name = _UNSAFE.sub("_", Path(part.filename or "upload").name)[-80:] or "upload"
+            place = folder / str(number)
+            await asyncio.to_thread(place.mkdir)
+            with os.fdopen(os.open(place / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+                while piece := await part.read(PIECE):
+                    await asyncio.to_thread(file.write, piece)
+    finally:
+        await form.close()
+
+
+async def _run(job: Job, visit: Visit, folder: Path) -> None:
+    def progress(summary: Summary) -> None:
+        job.summary = summary
+        job.moved()
+
+    try:
+        paths = sorted(path for place in folder.iterdir() for path in place.iterdir())
+        job.summary = await bring(visit.here, paths, progress=progress)
+        job.status = "done"
+    except PalaverError as problem:
+        job.status, job.message = "failed", problem.message
+    except Exception:
+        log.exception("an import failed")
+        job.status, job.message = "failed", "Something went wrong on the server's side. It has been written to its log."
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        job.moved()

@@ -1,0 +1,155 @@
+"""Cursor: its databases `state.vscdb`, the global one and those of the workspaces.
+
+Kept, each under the id of its bubble, in the order of the conversation's headers:
+
+- what the user typed and what the assistant answered in text;
+- a call of a tool as `[tool NAME] {arguments}`, cut at 2,000 characters, and what came back, cut at 10,000 (role tool).
+
+Conversations of older versions, which stand whole in one value, are read as well. Left out: what was typed and not sent
+yet, thinking, attached code and context, settings, keys, and every other value of the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+
+from palaver.importers import Unreadable, record, result
+from palaver.importers.item import Draft, Gathered, Item, Skipped, called, gather, moment_of, tell
+from palaver.importers.sqlite_file import MAGIC, columns, plain, reading, why
+from palaver.model.library import Conversation
+
+name = "cursor"
+
+BATCH = 500
+_OLD_CHATS = "workbench.panel.aichat.view.aichat.chatdata"
+_OLD_COMPOSERS = "composer.composerData"
+_ROLES = {1: "user", 2: "assistant", "user": "user", "ai": "assistant"}
+
+
+def recognises(item: Item, head: bytes) -> bool:
+    if item.path is None or not head.startswith(MAGIC):
+        return False
+    try:
+        with reading(item.path) as database:
+            tables = [columns(database, "cursorDiskKV"), columns(database, "ItemTable")]
+            return tables[0] >= {"key", "value"} or (item.path.suffix == ".vscdb" and tables[1] >= {"key", "value"})
+    except Unreadable:
+        return False
+
+
+def conversations(item: Item) -> Iterator[Conversation | Skipped]:
+    if item.path is None:
+        raise Unreadable("a database inside a zip; unpack it and import the file")
+    with reading(item.path) as database:
+        if columns(database, "cursorDiskKV"):
+            for row in _rows(database):
+                yield from _read(item, database, row)
+        if columns(database, "ItemTable"):
+            yield from _old(item, database)
+
+
+def _rows(database: apsw.Connection) -> Iterator[int]:
+    """Of all conversations; no statement stays open in between."""
+    page = (
+        "SELECT rowid FROM cursorDiskKV WHERE key > 'composerData:' AND key < 'composerData;' AND value IS NOT NULL"
+        " AND rowid > ? ORDER BY rowid LIMIT ?"
+    )
+    last: Any = -1
+    while rows := database.execute(page, (last, BATCH)).fetchall():
+        for (last,) in rows:
+            yield last
+
+
+def _value(database: apsw.Connection, key: str, table: str = "cursorDiskKV") -> dict[str, Any] | None:
+    raw = database.execute(f"SELECT CAST(value AS BLOB) FROM {table} WHERE key = ?", (key,)).get
+    return record(raw) if isinstance(raw, bytes) and raw else None
+
+
+def _read(item: Item, database: apsw.Connection, row: int) -> Iterator[Conversation | Skipped]:
+    whole = "SELECT CAST(key AS BLOB), CAST(value AS BLOB) FROM cursorDiskKV WHERE rowid = ?"
+    try:
+        found = database.execute(whole, (row,)).fetchall()
+        if not found:
+            return
+        key, value = map(plain, found[0])
+        composer = record((value or "").encode())
+        id = (key or "").removeprefix("composerData:")
+        gathered = gather(draft for bubble in _bubbles(database, id, composer) for draft in _said(bubble))
+    except Unreadable as problem:
+        yield Skipped(item.name, f"a conversation that is {problem}")
+    except apsw.Error as problem:
+        yield Skipped(item.name, why(problem))
+    else:
+        if gathered.said or composer.get("fullConversationHeadersOnly"):  # an empty one is a tab somebody opened
+            yield from _tell(item, id, composer, gathered)
+
+
+def _tell(item: Item, id: Any, composer: dict[str, Any], gathered: Gathered) -> Iterator[Conversation | Skipped]:
+    return tell(
+        item.name,
+        name,
+        id,
+        gathered,
+        title=composer.get("name") or composer.get("chatTitle"),
+        created_at=moment_of(composer.get("createdAt")),
+        updated_at=moment_of(composer.get("lastUpdatedAt") or composer.get("lastSendTime")),
+    )
+
+
+def _bubbles(database: apsw.Connection, id: str, composer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if whole := _objects(composer.get("conversation")):
+        yield from whole
+        return
+    kept = composer.get("conversationMap")
+    for header in _objects(composer.get("fullConversationHeadersOnly")):
+        bubble_id = header.get("bubbleId")
+        if not isinstance(bubble_id, str):
+            continue
+        try:
+            bubble = _value(database, f"bubbleId:{id}:{bubble_id}")
+        except Unreadable:
+            continue
+        if bubble is None and isinstance(kept, dict) and isinstance(inline := kept.get(bubble_id), dict):
+            bubble = inline
+        if bubble is not None:
+            yield {"type": header.get("type")} | bubble | {"bubbleId": bubble_id}
+
+
+def _said(bubble: dict[str, Any]) -> Iterator[Draft]:
+    kind = bubble.get("type")
+    role = _ROLES.get(kind) if isinstance(kind, int | str) else None
+    if role is None:
+        return
+    id = bubble.get("bubbleId") or bubble.get("id")
+    ts = moment_of(bubble.get("createdAt"))
+    text = bubble.get("text")
+    yield Draft(id, role, text if isinstance(text, str) and text else bubble.get("rawText"), ts)
+    tool = bubble.get("toolFormerData")
+    if isinstance(tool, dict) and isinstance(tool.get("name"), str):
+        yield Draft(id, "tool", called(tool["name"], tool.get("rawArgs")), ts)
+        yield Draft(id, "tool", result(tool.get("result")), ts)
+
+
+def _old(item: Item, database: apsw.Connection) -> Iterator[Conversation | Skipped]:
+    """Chats of earlier versions: all of them in one value."""
+    for key, list_name, id_name in ((_OLD_CHATS, "tabs", "tabId"), (_OLD_COMPOSERS, "allComposers", "composerId")):
+        try:
+            found = _value(database, key, "ItemTable") or {}
+        except Unreadable as problem:
+            yield Skipped(item.name, f"older chats that are {problem}")
+            continue
+        except apsw.Error as problem:
+            yield Skipped(item.name, why(problem))
+            continue
+        for chat in _objects(found.get(list_name)):
+            bubbles = _objects(chat.get("bubbles")) or _objects(chat.get("conversation"))
+            gathered = gather(draft for bubble in bubbles for draft in _said(bubble))
+            if gathered.said:
+                yield from _tell(item, chat.get(id_name), chat, gathered)
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -1,0 +1,395 @@
+"""Finding conversations: in files, folders and zips, by what is in them.
+
+`look` walks the paths it is given and tells what it found: one `Found` for each importer and place, where a place is a
+named path or a zip. The shards of an export are one `Found`, and so are all sessions below a folder. Nothing is read to
+its end before its conversations are asked for, nothing is written, and links out of a folder are not followed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import stat
+import zipfile
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import IO, Any
+
+from palaver.importers import Unreadable, canonical_db, chatgpt, claude_ai, claude_code, clean, codex, cursor, gemini
+from palaver.importers.item import HEAD, Draft, Importer, Item, Skipped, gather
+from palaver.importers.limits import counted
+from palaver.importers.lines import ZSTD, opened
+from palaver.importers.session_files import SessionFiles
+from palaver.importers.sqlite_file import MAGIC as SQLITE
+from palaver.importers.zips import MAGIC as ZIP
+from palaver.importers.zips import Zip
+from palaver.model.library import Conversation
+from palaver.model.times import EPOCH
+
+__all__ = ["IMPORTERS", "Found", "Importer", "Item", "Skipped", "look"]
+
+log = logging.getLogger("palaver")
+
+IMPORTERS: tuple[Importer, ...] = (
+    canonical_db,
+    cursor,
+    chatgpt,
+    claude_ai,
+    gemini,
+    SessionFiles("codex", codex),
+    SessionFiles("claude-code", claude_code),
+)
+"""The first that recognises a file has it; those of other packages are asked after these."""
+
+GROUP = "palaver.importers"
+MOST_REMEMBERED = 1_000_000
+
+NOTHING = "no conversations of a known kind in it"
+IN_A_ZIP = "a database inside a zip; unpack it and import the file"
+
+_NEVER = re.compile(
+    r"\.(?:png|jpe?g|webp|gif|heic|svg|ico|wav|mp3|m4a|ogg|opus|mp4|mov|webm|pdf|html?|css|js|py|md|txt"
+    r"|docx|xlsx|pptx|od[ts]|epub|jar|apk|whl|vsix)",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class Found:
+    """Conversations that can be had."""
+
+    importer: str
+    label: str
+    size: int
+    conversations: Callable[[], Iterator[Conversation | Skipped]]
+    """Never raises. An id comes again only where a newer version of the conversation follows an older one."""
+    read: int = 0
+    """How many of the `size` bytes have been read: for a progress bar."""
+
+
+def look(paths: Iterable[Path]) -> Iterator[Found | Skipped]:
+    importers: list[Importer] = list(IMPORTERS)
+    for importer in _from_others():
+        if isinstance(importer, Skipped):
+            yield importer
+        else:
+            importers.append(importer)
+    for path in paths:
+        place = _Place(_shown(str(path)), importers)
+        try:
+            kind = path.stat().st_mode
+            if stat.S_ISDIR(kind):
+                yield from _in_folder(path, place)
+            elif stat.S_ISREG(kind):
+                place.is_named = True
+                yield from _at(_item(path, place.label), place)
+            else:
+                raise Unreadable("neither a file nor a folder")
+        except Exception as problem:
+            yield Skipped(place.label, why(problem), is_error=True)
+            continue
+        yield from place.found()
+        if not place.has_told:
+            yield Skipped(place.label, NOTHING, is_error=True)
+
+
+def _from_others() -> Iterator[Importer | Skipped]:
+    """Importers of other packages, as far as they work."""
+    for entry in entry_points(group=GROUP):
+        try:
+            importer = entry.load()
+            if not (
+                isinstance(importer.name, str) and callable(importer.recognises) and callable(importer.conversations)
+            ):
+                raise TypeError("not an importer")
+        except Exception as problem:
+            yield Skipped(_shown(f"importer {entry.name}"), f"it cannot be loaded ({_said(problem)})")
+        else:
+            yield importer
+
+
+# What stands where
+
+
+@dataclass
+class _Place:
+    """What has been found in one place, by importer."""
+
+    label: str
+    importers: list[Importer]
+    is_named: bool = False
+    items: dict[int, list[Item]] = field(default_factory=lambda: defaultdict(list))
+    zip: Zip | None = None
+    others: list[str] = field(default_factory=list)
+    """Files that might have been something: only a few of their names are kept."""
+    count_of_others: int = 0
+    has_told: bool = False
+
+    def skip(self, name: str, why: str) -> Skipped:
+        self.has_told = True
+        return Skipped(name, why, is_error=self.is_named)
+
+    def pass_over(self, item: Item) -> None:
+        self.count_of_others += 1
+        self.others += [item.file_name] if len(self.others) < 3 else []
+
+    def found(self) -> Iterator[Found | Skipped]:
+        for n, items in self.items.items():
+            self.has_told = True
+            chosen = _without_copies(items)
+            for item in items:
+                if item not in chosen:
+                    yield Skipped(item.name, "the same conversations are in the numbered files beside it")
+            found = Found(self.importers[n].name, self.label, sum(item.size for item in chosen), lambda: iter(()))
+            found.conversations = _reading(self, self.importers[n], chosen, found)
+            yield found
+        if self.items and self.count_of_others:
+            names = ", ".join(self.others) + (" …" if self.count_of_others > len(self.others) else "")
+            yield Skipped(self.label, f"no conversations of a known kind in {names}", self.count_of_others)
+
+
+def _without_copies(items: list[Item]) -> list[Item]:
+    """An export in numbered files may have them all in one file as well, which then is left out."""
+    sharded = {_folder(item) for item in items if (name := chatgpt.FILE.fullmatch(item.file_name)) and name["shard"]}
+    return [item for item in items if item.file_name.lower() != "conversations.json" or _folder(item) not in sharded]
+
+
+def _folder(item: Item) -> str:
+    return item.name.removesuffix(item.file_name)
+
+
+def _in_folder(folder: Path, place: _Place) -> Iterator[Found | Skipped]:
+    unreadable: list[OSError] = []
+    root = os.path.realpath(folder)
+    for parent, folders, files in os.walk(folder, onerror=unreadable.append):
+        folders.sort()
+        for name in [*folders, *sorted(files)]:
+            path = Path(parent, name)
+            shown = _shown(f"{place.label}/{path.relative_to(folder).as_posix()}")
+            if path.is_symlink():
+                if not Path(os.path.realpath(path)).is_relative_to(root):
+                    yield Skipped(shown, "a link that leads out of the folder")
+            elif name in files and not _NEVER.fullmatch(path.suffix) and not name.startswith("._"):
+                try:
+                    if stat.S_ISREG(path.stat().st_mode):
+                        yield from _at(_item(path, shown), place)
+                except OSError as problem:
+                    yield place.skip(shown, why(problem))
+    if unreadable and not any(True for _ in _readable(folder)):
+        raise unreadable[0]
+    for closed in unreadable:
+        yield place.skip(_shown(str(closed.filename)), why(closed))
+
+
+def _readable(folder: Path) -> Iterator[str]:
+    try:
+        yield from os.listdir(folder)
+    except OSError:
+        return
+
+
+def _item(path: Path, shown: str) -> Item:
+    return Item(shown, path.stat().st_size, path, lambda: path.open("rb"))
+
+
+def _at(item: Item, place: _Place) -> Iterator[Found | Skipped]:
+    """One file: a zip is a place of its own."""
+    try:
+        head = _head(item)
+    except Exception as problem:
+        yield place.skip(item.name, why(problem))
+        return
+    if head.startswith(ZIP):
+        inner = _Place(item.name, place.importers, is_named=place.is_named, zip=Zip(item.size, item.open))
+        yield from _in_zip(inner)
+        place.has_told |= inner.has_told
+    else:
+        yield from _sort(item, head, place)
+
+
+def _in_zip(place: _Place) -> Iterator[Found | Skipped]:
+    assert place.zip is not None
+    try:
+        yield from _entries(place.zip, place.label, place)
+    except Exception as problem:
+        yield place.skip(place.label, why(problem))
+    finally:
+        place.zip.close()
+    yield from place.found()
+
+
+def _entries(archive: Zip, label: str, place: _Place, *, depth: int = 1) -> Iterator[Skipped]:
+    for info in archive.files():
+        if _NEVER.fullmatch(Path(info.filename).suffix):
+            continue
+        item = Item(_shown(f"{label} › {info.filename}"), info.file_size, None, _opening(archive, info))
+        if refusal := archive.refusal(info):
+            yield place.skip(item.name, refusal)
+            continue
+        try:
+            head = _head(item)
+        except Exception as problem:
+            yield place.skip(item.name, why(problem))
+            continue
+        if not head.startswith(ZIP):
+            yield from _sort(item, head, place)
+        elif depth > 1:
+            yield place.skip(item.name, "a zip in a zip in a zip; unpack it and import the folder")
+        else:
+            inner = Zip(info.file_size, _seeking(archive, info))
+            try:
+                yield from _entries(inner, item.name, place, depth=depth + 1)
+            except Exception as problem:
+                yield place.skip(item.name, why(problem))
+            finally:
+                inner.close()
+
+
+def _opening(archive: Zip, info: zipfile.ZipInfo) -> Callable[[], Any]:
+    return lambda: archive.stream(info)
+
+
+def _seeking(archive: Zip, info: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:
+    return lambda: archive.seekable(info)
+
+
+def _head(item: Item) -> bytes:
+    with item.open() as source:
+        head = source.read(HEAD)
+    if head.startswith(ZSTD):
+        try:
+            with opened(item) as source:
+                return source.read(HEAD)
+        except Exception:  # without a codec, or damaged: its name may still tell what it is
+            return head
+    return head
+
+
+def _sort(item: Item, head: bytes, place: _Place) -> Iterator[Skipped]:
+    """Whose file it is."""
+    for n, importer in enumerate(place.importers):
+        try:
+            if importer.recognises(item, head):
+                place.items[n].append(item)
+                return
+        except Exception as problem:
+            yield Skipped(item.name, f"the importer {_shown(importer.name)} fails ({_said(problem)})")
+    if head.startswith(SQLITE) and item.path is None:
+        yield place.skip(item.name, IN_A_ZIP)
+    elif head.startswith((SQLITE, ZSTD)) or head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
+        place.pass_over(item)
+
+
+# Reading it
+
+
+def _reading(
+    place: _Place, importer: Importer, items: list[Item], found: Found
+) -> Callable[[], Iterator[Conversation | Skipped]]:
+    def count(read: int) -> None:
+        found.read += read
+
+    def conversations() -> Iterator[Conversation | Skipped]:
+        found.read = 0
+        newest: dict[bytes, datetime] = {}
+        try:
+            for item in items:
+                before = found.read
+                for one in _guarded(place, importer, _counted(item, count)):
+                    if isinstance(one, Conversation) and not _is_news(one, newest):
+                        yield Skipped(item.name, "a conversation that is in it twice, or no newer than in another file")
+                    else:
+                        yield one
+                found.read = before + item.size
+        finally:
+            if place.zip is not None:
+                place.zip.close()
+
+    return conversations
+
+
+def _counted(item: Item, count: Callable[[int], None]) -> Item:
+    return replace(item, open=lambda: counted(item.open(), count))
+
+
+def _is_news(one: Conversation, newest: dict[bytes, datetime]) -> bool:
+    """Of two versions in one place the newer one counts, wherever it stands."""
+    key = hashlib.blake2b(one.id.encode(), digest_size=12).digest()
+    at = one.updated_at or EPOCH
+    if key in newest and newest[key] >= at:
+        return False
+    newest[key] = at
+    if len(newest) > MOST_REMEMBERED:
+        del newest[next(iter(newest))]
+    return True
+
+
+def _guarded(place: _Place, importer: Importer, item: Item) -> Iterator[Conversation | Skipped]:
+    """Whatever goes wrong is told, and what came before is kept."""
+    is_ours = any(importer is ours for ours in IMPORTERS)
+    try:
+        for one in importer.conversations(item):
+            yield one if is_ours or isinstance(one, Skipped) else _storable(one)
+    except Exception as problem:
+        if is_ours and not isinstance(problem, _EXPECTED):
+            log.debug("%s: %s", importer.name, item.name, exc_info=True)
+        yield place.skip(item.name, why(problem))
+
+
+def _storable(one: Conversation) -> Conversation:
+    """What others' importers give, made fit to be kept."""
+    messages = gather(Draft(said.id, clean(said.role), said.text, _aware(said.ts)) for said in one.messages)
+    return Conversation(
+        id=_shown(one.id),
+        origin=_shown(one.origin),
+        title=_shown(one.title),
+        created_at=_aware(one.created_at),
+        updated_at=_aware(one.updated_at),
+        messages=messages.said,
+    )
+
+
+def _aware(ts: datetime | None) -> datetime | None:
+    return ts.replace(tzinfo=UTC) if isinstance(ts, datetime) and ts.tzinfo is None else ts
+
+
+# Words for people
+
+_EXPECTED = (Unreadable, OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, MemoryError)
+
+
+def why(problem: Exception) -> str:
+    match problem:
+        case Unreadable():
+            return str(problem)
+        case FileNotFoundError():
+            return "there is nothing at this path"
+        case PermissionError():
+            return "it may not be read (permission denied)"
+        case zipfile.BadZipFile() | zlib.error() | EOFError():
+            return "a zip that is damaged or not complete; what came before is kept"
+        case NotImplementedError():
+            return "packed in a way that is not known here; unpack it and import the folder"
+        case MemoryError():
+            return "too large for the memory there is"
+        case RecursionError():
+            return "nested too deeply"
+        case OSError():
+            return f"it cannot be read ({problem.strerror or type(problem).__name__})"
+    return f"it cannot be read ({_said(problem)})"
+
+
+def _said(problem: Exception) -> str:
+    return _shown(f"{type(problem).__name__}: {problem}")
+
+
+def _shown(name: str) -> str:
+    """A name that comes from elsewhere, safe to print."""
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in clean(name[:1000]))

@@ -1,0 +1,52 @@
+"""Files of lines, plain or compressed with zstd, of any length and with any kind of line in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, BinaryIO
+
+from palaver.importers import Unreadable
+from palaver.importers.item import Item, Skipped
+from palaver.importers.limits import counted, limited
+
+LONGEST_LINE = 32 * 1024 * 1024
+ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+def lines(item: Item) -> Iterator[bytes | Skipped]:
+    """Each line, also the last one where it has no end yet."""
+    with opened(item) as source:
+        while raw := source.readline(LONGEST_LINE + 1):
+            if len(raw) <= LONGEST_LINE:
+                yield raw
+                continue
+            yield Skipped(item.name, "a line of more than 32 MB")
+            while raw and not raw.endswith(b"\n"):
+                raw = source.readline(LONGEST_LINE)
+
+
+@contextmanager
+def opened(item: Item) -> Iterator[BinaryIO]:
+    """Its stream, unpacked where it is packed. Unreadable without a codec."""
+    with counted(item.open(), lambda read: None) as source:
+        if not source.peek(4).startswith(ZSTD):
+            yield source
+            return
+        codec = _codec()
+        if codec is None:
+            raise Unreadable("compressed with zstd; install the Python package zstandard and import it again")
+        with limited(codec(source, "rb"), packed=item.size) as unpacked:
+            yield unpacked
+
+
+def _codec() -> Callable[..., Any] | None:
+    """What opens a .zst file, if this Python or its packages have it."""
+    for module in ("compression.zstd", "zstandard"):
+        try:
+            opens: Callable[..., Any] = import_module(module).open
+            return opens
+        except ImportError:
+            continue
+    return None

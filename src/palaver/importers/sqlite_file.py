@@ -1,0 +1,70 @@
+"""Databases of other programs, read without touching them: nothing is written, locks last for one question each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from palaver.importers import Unreadable
+
+MAGIC = b"SQLite format 3\x00"
+LONGEST_VALUE = 256 * 1024 * 1024
+BUSY_MILLIS = 5_000
+
+_IS_TABLE = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ? AND sql LIKE 'create table%'"
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[apsw.Connection]:
+    """A connection that cannot write. Another process may write meanwhile; Unreadable where it cannot be read."""
+    # A reader leaves -wal and -shm files beside a database in WAL mode that nobody has open. It is read as it lies
+    # there instead; should somebody open and change it meanwhile, what was read may be wrong, and we say so.
+    is_at_rest = _is_at_rest(path)
+    before = _sight(path)
+    try:
+        uri = f"{path.absolute().as_uri()}?{'immutable=1' if is_at_rest else 'mode=ro'}"
+        connection = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        try:
+            connection.set_busy_timeout(BUSY_MILLIS)
+            connection.limit(apsw.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+            connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+            yield connection
+        finally:
+            connection.close(True)
+    except apsw.Error as problem:
+        raise Unreadable(why(problem)) from None
+    if is_at_rest and before != _sight(path):
+        raise Unreadable("it was changed while it was read; import it again")
+
+
+def why(problem: apsw.Error) -> str:
+    return f"the database cannot be read ({problem})"
+
+
+def _is_at_rest(path: Path) -> bool:
+    with path.open("rb") as file:
+        is_wal = file.read(20)[18:] == b"\x02\x02"
+    return is_wal and not path.with_name(path.name + "-wal").exists()
+
+
+def _sight(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def columns(connection: apsw.Connection, table: str) -> frozenset[str]:
+    """Of a plain table; none if there is no such one. (A view could be anything, and take for ever.)"""
+    if not connection.execute(_IS_TABLE, (table,)).get:
+        return frozenset()
+    return frozenset(
+        str(name).lower() for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+    )
+
+
+def plain(value: Any) -> str | None:
+    """Text that was selected as a blob, since it may be no UTF-8."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value if isinstance(value, str) else None
