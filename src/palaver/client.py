@@ -15,7 +15,8 @@ from urllib.parse import quote
 
 import httpx
 
-from palaver.errors import PalaverError
+from palaver.errors import PalaverError, Unavailable
+from palaver.settings import LOOPBACK
 
 URL = "http://127.0.0.1:39765"
 
@@ -33,7 +34,12 @@ class Palaver:
 
     def __init__(self, url: str = URL, token: str | None = None, timeout: float = 60.0) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout)
+        self._http = httpx.Client(
+            base_url=url,
+            headers=headers,
+            timeout=timeout,
+            trust_env=httpx.URL(url).host not in LOOPBACK,  # no proxy stands between us and this machine
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -83,7 +89,11 @@ class Palaver:
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         given = None if body is None else {name: value for name, value in body.items() if value is not None}
-        response = self._http.request(method, path, json=given)
+        try:
+            response = self._http.request(method, path, json=given)
+        except httpx.ConnectError:
+            url = str(self._http.base_url).rstrip("/")
+            raise Unavailable(f"No server answers at {url}. Start one with 'palaver serve'.") from None
         if response.is_success:
             answer: dict[str, Any] = response.json()
             return answer

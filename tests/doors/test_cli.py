@@ -61,7 +61,7 @@ def started(home: Path, *args: str, **env: Any) -> subprocess.CompletedProcess[s
 
 
 def test_the_table_of_commands_is_what_the_operations_say():
-    expected = {name: commands.summary(operation) for name, (operation, _) in commands.by_name().items()}
+    expected = {name: operation.summary for name, (operation, _) in commands.by_name().items()}
     lines = "\n".join(f'    "{name}": "{summary}",' for name, summary in expected.items())
     assert expected == cli.OPERATIONS, f"OPERATIONS in doors/cli.py should be:\n{lines}"
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,12 +41,20 @@ def database(path: Path, schema: str = SCHEMA) -> apsw.Connection:
     return connection
 
 
-def conversation(to: apsw.Connection, id: Any, title: Any = "Ivy", created: Any = "1738500000.12346", updated: Any = "") -> None:
-    to.execute("INSERT INTO conversations (id, create_time, update_time, title) VALUES (?,?,?,?)", (id, created, updated, title))
+def conversation(
+    to: apsw.Connection, id: Any, title: Any = "Ivy", created: Any = "1738500000.12346", updated: Any = ""
+) -> None:
+    to.execute(
+        "INSERT INTO conversations (id, create_time, update_time, title) VALUES (?,?,?,?)",
+        (id, created, updated, title),
+    )
 
 
 def message(to: apsw.Connection, id: Any, of: Any, role: Any, content: Any, at: Any = None, position: Any = 1) -> None:
-    to.execute("INSERT INTO messages (id, conversation_id, role, content, create_time, position) VALUES (?,?,?,?,?,?)", (id, of, role, content, at, position))
+    to.execute(
+        "INSERT INTO messages (id, conversation_id, role, content, create_time, position) VALUES (?,?,?,?,?,?)",
+        (id, of, role, content, at, position),
+    )
 
 
 def read(path: Path) -> list[Conversation]:
@@ -62,7 +71,15 @@ def path(tmp_path: Path) -> Path:
 def test_a_conversation_has_its_ids_times_title_and_words(path: Path):
     with database(path) as to:
         conversation(to, "c1")
-        message(to, "m2", "c1", "assistant", json.dumps(["On the wall.", {"content_type": "image_asset_pointer"}]), "1738500001.5", 2)
+        message(
+            to,
+            "m2",
+            "c1",
+            "assistant",
+            json.dumps(["On the wall.", {"content_type": "image_asset_pointer"}]),
+            "1738500001.5",
+            2,
+        )
         message(to, "m1", "c1", "user", json.dumps(["Where is the ivy?"]), "1738500000.12346", 1)
         message(to, "m3", "c1", "", "plain words", None, 3)
         message(to, "m4", "c1", None, "[]", None, 4)
@@ -135,7 +152,10 @@ def test_messages_of_a_conversation_that_is_not_listed_are_kept(path: Path):
         conversation(to, "c1")
         message(to, "m1", "c1", "user", '["a"]')
         message(to, "m2", "gone", "user", '["b"]')
-    assert [(one.id, told(one)) for one in read(path)] == [("canonical-db:c1", [("user", "a")]), ("canonical-db:gone", [("user", "b")])]
+    assert [(one.id, told(one)) for one in read(path)] == [
+        ("canonical-db:c1", [("user", "a")]),
+        ("canonical-db:gone", [("user", "b")]),
+    ]
 
 
 def test_a_database_of_another_make_is_read_too(path: Path):
@@ -155,7 +175,9 @@ def test_the_full_database_is_read_by_the_branch_with_the_newest_end(path: Path)
     with database(path, FULL) as to:
         conversation(to, "c1")
         for id, parent, at in (("q", "root", "1"), ("old", "q", "2"), ("new", "q", "9"), ("more", "old", "5")):
-            to.execute("INSERT INTO messages VALUES (?, 'c1', 'user', ?, ?, NULL, ?)", (id, json.dumps([id]), at, parent))
+            to.execute(
+                "INSERT INTO messages VALUES (?, 'c1', 'user', ?, ?, NULL, ?)", (id, json.dumps([id]), at, parent)
+            )
     (found,) = read(path)
     assert [one.id for one in found.messages] == ["q", "new"]
 
@@ -173,7 +195,11 @@ def test_it_is_read_while_another_process_writes_it(path: Path, mode: str):
     message(to, "late", "late", "user", '["a"]')
     to.execute("BEGIN IMMEDIATE")
     to.execute("DELETE FROM messages WHERE id = 'm1'")
-    assert len(list(found)) == 2
+    assert [one.id for one in found if isinstance(one, Conversation)] == [
+        "canonical-db:c1",
+        "canonical-db:c2",
+        "canonical-db:late",
+    ]
     to.execute("COMMIT")
     to.close()
 
@@ -224,7 +250,14 @@ def test_a_damaged_database_is_said_so(path: Path):
         list(canonical_db.conversations(item_of(b"")))
 
 
-cell = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.binary(max_size=9) | few_ids.map(lambda id: id.replace("\ud800", "e")) | anything.map(json.dumps)
+cell = (
+    st.none()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats()
+    | st.binary(max_size=9)
+    | few_ids.map(lambda id: id.replace("\ud800", "e"))
+    | anything.map(json.dumps)
+)
 
 
 @settings(deadline=None, max_examples=60)
@@ -251,7 +284,5 @@ def test_no_bytes_are_too_strange(raw: bytes, has_magic: bool):
         path = Path(folder, "x.db")
         path.write_bytes(b"SQLite format 3\x00" * has_magic + raw)
         assert not canonical_db.recognises(file_item(path), path.read_bytes())
-        try:
+        with suppress(Unreadable):
             list(stored(path))
-        except Unreadable as problem:
-            assert str(problem)

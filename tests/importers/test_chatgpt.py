@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -70,7 +71,9 @@ def said(*messages: dict[str, Any] | None, **more: Any) -> list[tuple[str, str]]
 
 
 def test_a_conversation_has_its_ids_times_title_and_words():
-    (found,), skipped = read(conversation(message("user", "Where is the ivy?"), message("assistant", "On the wall.", None)))
+    (found,), skipped = read(
+        conversation(message("user", "Where is the ivy?"), message("assistant", "On the wall.", None))
+    )
     assert skipped == []
     assert (found.id, found.origin, found.title) == (f"chatgpt:{ID}", "chatgpt", "Ivy")
     assert found.created_at == datetime(2025, 2, 2, 12, 40, 0, 123456, tzinfo=UTC)
@@ -159,25 +162,88 @@ AUDIO = {"content_type": "real_time_user_audio_video_asset_pointer", "audio_asse
     "role, content, more, expected",
     [
         ("user", {"content_type": "text", "parts": ["a", "", "b"]}, {}, ("user", "a\nb")),
-        ("user", {"content_type": "multimodal_text", "parts": [IMAGE, "what is it?"]}, {}, ("user", "[image]\nwhat is it?")),
-        ("user", {"content_type": "multimodal_text", "parts": [{"content_type": "audio_transcription", "text": "hello"}, AUDIO]}, {}, ("user", "hello")),
+        (
+            "user",
+            {"content_type": "multimodal_text", "parts": [IMAGE, "what is it?"]},
+            {},
+            ("user", "[image]\nwhat is it?"),
+        ),
+        (
+            "user",
+            {
+                "content_type": "multimodal_text",
+                "parts": [{"content_type": "audio_transcription", "text": "hello"}, AUDIO],
+            },
+            {},
+            ("user", "hello"),
+        ),
         ("user", {"content_type": "multimodal_text", "parts": [AUDIO]}, {}, ("user", "[audio]")),
-        ("user", {"content_type": "multimodal_text", "parts": [{"content_type": "video_container_asset_pointer"}, 7, None]}, {}, ("user", "[video]")),
-        ("user", {"content_type": "multimodal_text", "parts": [{"content_type": "text", "text": "t"}, {"content_type": "other_pointer"}]}, {}, ("user", "t\n[file]")),
-        ("assistant", {"content_type": "code", "language": "python", "text": "1 + 1"}, {"recipient": "python"}, ("tool", "[tool python] 1 + 1")),
-        ("assistant", {"content_type": "code", "text": '{"name":"Plan","type":"document","content":"one\\ntwo"}'}, {"recipient": "canmore.create_textdoc"}, ("tool", "[tool canmore.create_textdoc] Plan\none\ntwo")),
-        ("assistant", {"content_type": "code", "text": '{"updates":[]}'}, {"recipient": "canmore.update_textdoc"}, ("tool", '[tool canmore.update_textdoc] {"updates":[]}')),
-        ("assistant", {"content_type": "text", "parts": ['{"prompt":"ivy"}']}, {"recipient": "dalle.text2im"}, ("tool", '[tool dalle.text2im] {"prompt":"ivy"}')),
+        (
+            "user",
+            {"content_type": "multimodal_text", "parts": [{"content_type": "video_container_asset_pointer"}, 7, None]},
+            {},
+            ("user", "[video]"),
+        ),
+        (
+            "user",
+            {
+                "content_type": "multimodal_text",
+                "parts": [{"content_type": "text", "text": "t"}, {"content_type": "other_pointer"}],
+            },
+            {},
+            ("user", "t\n[file]"),
+        ),
+        (
+            "assistant",
+            {"content_type": "code", "language": "python", "text": "1 + 1"},
+            {"recipient": "python"},
+            ("tool", "[tool python] 1 + 1"),
+        ),
+        (
+            "assistant",
+            {"content_type": "code", "text": '{"name":"Plan","type":"document","content":"one\\ntwo"}'},
+            {"recipient": "canmore.create_textdoc"},
+            ("tool", "[tool canmore.create_textdoc] Plan\none\ntwo"),
+        ),
+        (
+            "assistant",
+            {"content_type": "code", "text": '{"updates":[]}'},
+            {"recipient": "canmore.update_textdoc"},
+            ("tool", '[tool canmore.update_textdoc] {"updates":[]}'),
+        ),
+        (
+            "assistant",
+            {"content_type": "text", "parts": ['{"prompt":"ivy"}']},
+            {"recipient": "dalle.text2im"},
+            ("tool", '[tool dalle.text2im] {"prompt":"ivy"}'),
+        ),
         ("assistant", {"content_type": "code", "language": "json", "text": "{}"}, {}, ("assistant", "{}")),
         ("tool", {"content_type": "execution_output", "text": "2"}, {}, ("tool", "2")),
-        ("tool", {"content_type": "tether_quote", "url": "http://x", "domain": "x", "title": "X", "text": "q"}, {}, ("tool", "X\nhttp://x\nq")),
+        (
+            "tool",
+            {"content_type": "tether_quote", "url": "http://x", "domain": "x", "title": "X", "text": "q"},
+            {},
+            ("tool", "X\nhttp://x\nq"),
+        ),
         ("tool", {"content_type": "tether_browsing_display", "result": "r", "summary": None}, {}, ("tool", "r")),
-        ("tool", {"content_type": "sonic_webpage", "url": "http://x", "title": "X", "text": "t", "snippet": None}, {}, ("tool", "X\nhttp://x\nt")),
-        ("tool", {"content_type": "system_error", "name": "Timeout", "text": "too slow"}, {}, ("tool", "Timeout\ntoo slow")),
+        (
+            "tool",
+            {"content_type": "sonic_webpage", "url": "http://x", "title": "X", "text": "t", "snippet": None},
+            {},
+            ("tool", "X\nhttp://x\nt"),
+        ),
+        (
+            "tool",
+            {"content_type": "system_error", "name": "Timeout", "text": "too slow"},
+            {},
+            ("tool", "Timeout\ntoo slow"),
+        ),
         ("tool", {"content_type": "of_tomorrow", "parts": ["p"]}, {}, ("tool", "p")),
     ],
 )
-def test_every_kind_of_content_is_kept_as_text(role: str, content: dict[str, Any], more: Any, expected: tuple[str, str]):
+def test_every_kind_of_content_is_kept_as_text(
+    role: str, content: dict[str, Any], more: Any, expected: tuple[str, str]
+):
     assert said(message(role, content, **more)) == [expected]
 
 
@@ -185,8 +251,8 @@ def test_every_kind_of_content_is_kept_as_text(role: str, content: dict[str, Any
     "text, expected",
     [
         ("Ivy climbs.\ue200cite\ue202turn0search3\ue202turn1view0\ue201 It does.", "Ivy climbs. It does."),
-        ("\ue200image_group\ue202{\"query\":[\"ivy\"]}\ue201\nIvy", "\nIvy"),
-        ("in \ue200entity\ue202[\"city\",\"Paris\",\"capital\"]\ue201.", "in Paris."),
+        ('\ue200image_group\ue202{"query":["ivy"]}\ue201\nIvy', "\nIvy"),
+        ('in \ue200entity\ue202["city","Paris","capital"]\ue201.', "in Paris."),
         ("see \ue200url\ue202the page\ue202turn0search1\ue201", "see the page"),
         ("\ue203Ivy climbs\ue204\ue200filecite\ue202turn0file0\ue201.", "Ivy climbs."),
         ("cut \ue200cite\ue202turn0", "cut citeturn0"),
@@ -264,7 +330,11 @@ def test_files_are_recognised_by_what_is_in_them():
 
 near_content = st.fixed_dictionaries(
     {"content_type": st.sampled_from(["text", "multimodal_text", "code", "thoughts", "system_error"]) | anything},
-    optional={"parts": st.lists(st.just(IMAGE) | anything, max_size=3) | anything, "text": anything, "result": anything},
+    optional={
+        "parts": st.lists(st.just(IMAGE) | anything, max_size=3) | anything,
+        "text": anything,
+        "result": anything,
+    },
 )
 near_message = st.fixed_dictionaries(
     {
@@ -290,16 +360,12 @@ near = st.fixed_dictionaries(
 def test_no_conversation_is_too_strange(value: Any):
     item = item_of(as_json(value))
     chatgpt.recognises(item, as_json(value))
-    try:
+    with suppress(Unreadable):
         assert_storable(chatgpt.conversations(item))
-    except Unreadable as problem:
-        assert str(problem)
 
 
 @given(st.binary())
 def test_no_bytes_are_too_strange(raw: bytes):
     chatgpt.recognises(item_of(raw), raw)
-    try:
+    with suppress(Unreadable):
         assert_storable(chatgpt.conversations(item_of(raw)))
-    except Unreadable as problem:
-        assert str(problem)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +18,9 @@ ROOT = "00000000-0000-4000-8000-000000000000"
 NOT_SUPPORTED = "```\nThis block is not supported on your current device yet.\n```"
 
 
-def message(uuid: str, sender: Any, *blocks: Any, at: str = "2026-03-01T10:00:00.123456Z", **more: Any) -> dict[str, Any]:
+def message(
+    uuid: str, sender: Any, *blocks: Any, at: str = "2026-03-01T10:00:00.123456Z", **more: Any
+) -> dict[str, Any]:
     return {
         "uuid": uuid,
         "text": "flat text, with thinking in it",
@@ -53,7 +56,9 @@ def said(*messages: Any) -> list[tuple[str, str]]:
 
 
 def test_a_conversation_has_its_ids_times_title_and_words():
-    (found,), skipped = read(conversation(message("u1", "human", "Where is the ivy?"), message("u2", "assistant", "There.")))
+    (found,), skipped = read(
+        conversation(message("u1", "human", "Where is the ivy?"), message("u2", "assistant", "There."))
+    )
     assert skipped == []
     assert (found.id, found.origin, found.title) == (f"claude-ai:{ID}", "claude-ai", "Ivy")
     assert found.created_at == datetime(2026, 3, 1, 10, 0, 0, 123456, tzinfo=UTC)
@@ -73,8 +78,16 @@ def test_tools_stand_where_they_were_called_and_thinking_is_left_out():
                 {"type": "thinking", "thinking": "hm", "summaries": []},
                 "I will look.",
                 {"type": "tool_use", "id": "t", "name": "web_search", "input": {"query": "ivy"}},
-                {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "found it", "uuid": "x"}]},
-                {"type": "tool_use", "name": "artifacts", "input": {"command": "create", "id": "i", "title": "Plan", "content": "p" * 5000}},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t",
+                    "content": [{"type": "text", "text": "found it", "uuid": "x"}],
+                },
+                {
+                    "type": "tool_use",
+                    "name": "artifacts",
+                    "input": {"command": "create", "id": "i", "title": "Plan", "content": "p" * 5000},
+                },
                 {"type": "tool_use", "name": "create_file", "input": {"path": "/a.py", "file_text": "print()"}},
                 {"type": "tool_result", "content": None},
                 "Here",
@@ -102,9 +115,11 @@ def test_what_is_attached_belongs_to_what_was_said():
     pasted = {"file_name": "", "file_size": 9, "file_type": "txt", "extracted_content": "a long paste"}
     file = {"file_name": "ivy.pdf", "extracted_content": "about ivy"}
     assert said(message("u1", "human", "", attachments=[pasted])) == [("user", "a long paste")]
-    assert said(message("u1", "human", "see", attachments=[file, 7], files=[{"file_name": "ivy.pdf"}, {"file_name": "b.png"}, {}])) == [
-        ("user", "see\n\n[file ivy.pdf]\nabout ivy\n\n[file b.png]")
-    ]
+    assert said(
+        message(
+            "u1", "human", "see", attachments=[file, 7], files=[{"file_name": "ivy.pdf"}, {"file_name": "b.png"}, {}]
+        )
+    ) == [("user", "see\n\n[file ivy.pdf]\nabout ivy\n\n[file b.png]")]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +144,9 @@ def test_the_branch_with_the_newest_end_is_kept(about: dict[str, Any], path: lis
 
 
 def test_without_links_the_order_of_the_list_counts():
-    assert [text for _, text in said(message("b", "human", "1"), message("a", "assistant", "2"), message("c", "human", "3"))] == ["1", "2", "3"]
+    assert [
+        text for _, text in said(message("b", "human", "1"), message("a", "assistant", "2"), message("c", "human", "3"))
+    ] == ["1", "2", "3"]
 
 
 def test_a_circle_ends():
@@ -138,7 +155,12 @@ def test_a_circle_ends():
 
 
 def test_empty_conversations_are_left_out_with_a_word():
-    found, skipped = read(conversation(), conversation(message("u", "system", "x")), {"chat_messages": 7}, conversation(message("u", "human", "x"), uuid=None))
+    found, skipped = read(
+        conversation(),
+        conversation(message("u", "system", "x")),
+        {"chat_messages": 7},
+        conversation(message("u", "human", "x"), uuid=None),
+    )
     assert found == []
     assert [one.why for one in skipped] == [
         "nothing was said in it",
@@ -160,7 +182,8 @@ block = st.fixed_dictionaries(
     optional={
         "text": anything,
         "name": anything,
-        "input": st.fixed_dictionaries({}, optional={"content": anything, "file_text": anything, "title": anything}) | anything,
+        "input": st.fixed_dictionaries({}, optional={"content": anything, "file_text": anything, "title": anything})
+        | anything,
         "content": anything,
     },
 )
@@ -171,13 +194,21 @@ near_message = st.fixed_dictionaries(
         "text": anything,
         "parent_message_uuid": few_ids | anything,
         "created_at": anything,
-        "attachments": st.lists(st.fixed_dictionaries({"file_name": anything, "extracted_content": anything}) | anything, max_size=2) | anything,
+        "attachments": st.lists(
+            st.fixed_dictionaries({"file_name": anything, "extracted_content": anything}) | anything, max_size=2
+        )
+        | anything,
         "files": st.lists(st.fixed_dictionaries({"file_name": anything}) | anything, max_size=2) | anything,
     },
 )
 near = st.fixed_dictionaries(
     {"chat_messages": st.lists(near_message | anything, max_size=5) | anything, "uuid": few_ids | anything},
-    optional={"name": anything, "created_at": anything, "updated_at": anything, "current_leaf_message_uuid": few_ids | anything},
+    optional={
+        "name": anything,
+        "created_at": anything,
+        "updated_at": anything,
+        "current_leaf_message_uuid": few_ids | anything,
+    },
 )
 
 
@@ -185,16 +216,12 @@ near = st.fixed_dictionaries(
 def test_no_conversation_is_too_strange(value: Any):
     item = item_of(as_json(value))
     claude_ai.recognises(item, as_json(value))
-    try:
+    with suppress(Unreadable):
         assert_storable(claude_ai.conversations(item))
-    except Unreadable as problem:
-        assert str(problem)
 
 
 @given(st.binary())
 def test_no_bytes_are_too_strange(raw: bytes):
     claude_ai.recognises(item_of(raw), raw)
-    try:
+    with suppress(Unreadable):
         assert_storable(claude_ai.conversations(item_of(raw)))
-    except Unreadable as problem:
-        assert str(problem)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,13 +46,18 @@ TOOL = {
 def test_a_session_is_a_conversation():
     (found,), skipped = read(
         message("1", "user", [{"text": "Where is"}, {"text": "the ivy?"}]),
-        message("2", "gemini", "I look.", toolCalls=[TOOL], thoughts=[{"subject": "s", "description": "hm"}], tokens={}),
+        message(
+            "2", "gemini", "I look.", toolCalls=[TOOL], thoughts=[{"subject": "s", "description": "hm"}], tokens={}
+        ),
         message("3", "info", "Update available"),
         {"$set": {"lastUpdated": "2026-05-01T10:09:00Z", "summary": "Looking for ivy"}},
     )
     assert skipped == []
     assert (found.id, found.origin, found.title) == ("gemini:1a2b3c4d-0000", "gemini", "Looking for ivy")
-    assert (found.created_at, found.updated_at) == (datetime(2026, 5, 1, 10, tzinfo=UTC), datetime(2026, 5, 1, 10, 9, tzinfo=UTC))
+    assert (found.created_at, found.updated_at) == (
+        datetime(2026, 5, 1, 10, tzinfo=UTC),
+        datetime(2026, 5, 1, 10, 9, tzinfo=UTC),
+    )
     assert [(one.id, one.role, one.text) for one in found.messages] == [
         ("1", "user", "Where is\nthe ivy?"),
         ("2", "assistant", "I look."),
@@ -61,7 +67,12 @@ def test_a_session_is_a_conversation():
 
 
 def test_the_older_files_hold_it_in_one_piece():
-    whole = {"sessionId": "s", "projectHash": "f", "startTime": AT, "messages": [message("1", "user", "hi"), message("2", "model", "ho")]}
+    whole = {
+        "sessionId": "s",
+        "projectHash": "f",
+        "startTime": AT,
+        "messages": [message("1", "user", "hi"), message("2", "model", "ho")],
+    }
     item = item_of(as_json(whole), "session-1.json")
     assert gemini.recognises(item, as_json(whole))
     (found,), _ = all_of(gemini, item)
@@ -73,12 +84,29 @@ def test_the_older_files_hold_it_in_one_piece():
     [
         ([message("a", "user", "1"), message("a", "user", "2")], ["2"]),
         ([message("a", "user", "1"), message("b", "user", "2"), message("a", "user", "3")], ["3", "2"]),
-        ([message("a", "user", "1"), message("b", "user", "2"), {"$rewindTo": "b"}, message("c", "user", "3")], ["1", "3"]),
+        (
+            [message("a", "user", "1"), message("b", "user", "2"), {"$rewindTo": "b"}, message("c", "user", "3")],
+            ["1", "3"],
+        ),
         ([message("a", "user", "1"), {"$rewindTo": "unknown"}, message("c", "user", "3")], ["3"]),
         ([message("a", "user", "1"), {"$set": {"messages": [message("z", "user", "9")]}}], ["9"]),
         ([message("a", "user", "1"), {"$set": 7}, {"$rewindTo": ["x"]}], []),
-        ([message("a", "user", "This is the Gemini CLI. We are setting up the context for our chat."), message("b", "user", "2")], ["2"]),
-        ([message("a", "warning", "x"), message("b", "error", "y"), message("c", "user", None), message("d", "user", "2")], ["2"]),
+        (
+            [
+                message("a", "user", "This is the Gemini CLI. We are setting up the context for our chat."),
+                message("b", "user", "2"),
+            ],
+            ["2"],
+        ),
+        (
+            [
+                message("a", "warning", "x"),
+                message("b", "error", "y"),
+                message("c", "user", None),
+                message("d", "user", "2"),
+            ],
+            ["2"],
+        ),
     ],
 )
 def test_what_is_left_at_the_end_counts(records: list[dict[str, Any]], expected: list[str]):
@@ -105,7 +133,11 @@ near = st.fixed_dictionaries(
         "type": st.sampled_from(["user", "gemini", "info"]) | anything,
         "content": st.lists(st.fixed_dictionaries({"text": anything}), max_size=2) | anything,
         "timestamp": anything,
-        "toolCalls": st.lists(st.fixed_dictionaries({"name": st.text() | anything, "args": anything, "result": anything}) | anything, max_size=2) | anything,
+        "toolCalls": st.lists(
+            st.fixed_dictionaries({"name": st.text() | anything, "args": anything, "result": anything}) | anything,
+            max_size=2,
+        )
+        | anything,
         "$rewindTo": few_ids | anything,
         "$set": anything,
         "sessionId": few_ids | anything,
@@ -118,16 +150,12 @@ def test_no_session_is_too_strange(records: list[Any], is_lines: bool):
     raw = b"\n".join(map(as_json, records)) if is_lines else as_json({"sessionId": "s", "messages": records})
     item = item_of(raw, NAME if is_lines else "session.json")
     gemini.recognises(item, raw)
-    try:
+    with suppress(Unreadable):
         assert_storable(gemini.conversations(item))
-    except Unreadable as problem:
-        assert str(problem)
 
 
 @given(st.binary(), st.sampled_from([NAME, "session.json"]))
 def test_no_bytes_are_too_strange(raw: bytes, name: str):
     gemini.recognises(item_of(raw, name), raw)
-    try:
+    with suppress(Unreadable):
         assert_storable(gemini.conversations(item_of(raw, name)))
-    except Unreadable as problem:
-        assert str(problem)

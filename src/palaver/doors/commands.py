@@ -27,12 +27,6 @@ def by_name() -> dict[str, tuple[Operation, Command]]:
     return {face.name: (operation, face) for operation in OPERATIONS for face in operation.commands}
 
 
-def summary(operation: Operation) -> str:
-    """The first sentence of what it does."""
-    text = " ".join(operation.description.split())
-    return text.partition(". ")[0].rstrip(".") + "."
-
-
 def command(name: str) -> click.Command:
     """The command of this full name, e.g. 'thread create'."""
     operation, face = by_name()[name]
@@ -47,7 +41,7 @@ def command(name: str) -> click.Command:
         callback=run,
         params=parameters(operation, face),
         help=operation.description,
-        short_help=summary(operation),
+        short_help=operation.summary,
         no_args_is_help=any(operation.ask.model_fields[field].is_required() for field in face.takes),
     )
 

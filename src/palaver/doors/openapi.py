@@ -47,7 +47,7 @@ def _described(operation: Operation, face: Route, number: int, components: dict[
     parameters = [{"name": name, "in": "path", "required": True, "schema": fields.pop(name)} for name in in_path]
     said: dict[str, Any] = {
         "operationId": operation.name + (f"_{number + 1}" if number else ""),
-        "summary": operation.description.partition("\n")[0],
+        "summary": operation.summary,
         "description": operation.description,
         "responses": {str(face.status): _answer(operation, face, components)} | _errors(operation),
     }

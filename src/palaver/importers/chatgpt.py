@@ -23,13 +23,13 @@ import orjson
 
 from palaver.importers.branches import newest_leaf, path_to
 from palaver.importers.item import Draft, Item, Skipped, gather, moment_of, tell
-from palaver.importers.jsonstream import objects
+from palaver.importers.jsonstream import is_json, objects
 from palaver.model.library import Conversation
 
 name = "chatgpt"
 
 FILE = re.compile(r"conversations(?P<shard>-\d+)?\.json", re.IGNORECASE)
-_MAPPING = re.compile(rb'"mapping"\s*:')
+_SIGN = re.compile(rb'"(mapping|chat_messages)"\s*:')
 _ABOUT = re.compile(rb'"(?:create_time|current_node|conversation_id|author)"\s*:')
 
 _UNSAID = frozenset({"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"})
@@ -42,10 +42,11 @@ _SIGNS = re.compile("[\ue200-\ue206]")
 
 
 def recognises(item: Item, head: bytes) -> bool:
-    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"[", b"{")):
+    """By the first key that only such a file has. Where a long text stands before it, its name must do."""
+    if not is_json(item, head) or not _ABOUT.search(head):
         return False
-    is_shape, is_name = bool(_MAPPING.search(head)), bool(FILE.fullmatch(item.file_name))
-    return (is_shape or is_name) and bool(_ABOUT.search(head))
+    sign = _SIGN.search(head)
+    return sign[1] == b"mapping" if sign else bool(FILE.fullmatch(item.file_name))
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:

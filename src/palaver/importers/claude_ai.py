@@ -20,21 +20,23 @@ from typing import Any
 from palaver.importers import moment, result
 from palaver.importers.branches import newest_leaf, path_to
 from palaver.importers.item import Draft, Item, Skipped, called, gather, tell
-from palaver.importers.jsonstream import objects
+from palaver.importers.jsonstream import is_json, objects
 from palaver.model.library import Conversation
 
 name = "claude-ai"
 
-_MESSAGES = re.compile(rb'"chat_messages"\s*:')
+_SIGN = re.compile(rb'"(mapping|chat_messages)"\s*:')
 _ABOUT = re.compile(rb'"uuid"\s*:')
 _UNSUPPORTED = re.compile(r"```\s*This block is not supported on your current device yet\.?\s*```\s*")
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def recognises(item: Item, head: bytes) -> bool:
-    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"[", b"{")):
+    """By the first key that only such a file has. Where a long text stands before it, its name must do."""
+    if not is_json(item, head) or not _ABOUT.search(head):
         return False
-    return bool(_MESSAGES.search(head)) or (item.file_name == "conversations.json" and bool(_ABOUT.search(head)))
+    sign = _SIGN.search(head)
+    return sign[1] == b"chat_messages" if sign else item.file_name == "conversations.json"
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:

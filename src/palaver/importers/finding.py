@@ -24,6 +24,7 @@ from typing import IO, Any
 
 from palaver.importers import Unreadable, canonical_db, chatgpt, claude_ai, claude_code, clean, codex, cursor, gemini
 from palaver.importers.item import HEAD, Draft, Importer, Item, Skipped, gather
+from palaver.importers.jsonstream import BEFORE
 from palaver.importers.limits import counted
 from palaver.importers.lines import ZSTD, opened
 from palaver.importers.session_files import SessionFiles
@@ -40,9 +41,9 @@ log = logging.getLogger("palaver")
 IMPORTERS: tuple[Importer, ...] = (
     canonical_db,
     cursor,
+    gemini,
     chatgpt,
     claude_ai,
-    gemini,
     SessionFiles("codex", codex),
     SessionFiles("claude-code", claude_code),
 )
@@ -126,7 +127,8 @@ class _Place:
     importers: list[Importer]
     is_named: bool = False
     items: dict[int, list[Item]] = field(default_factory=lambda: defaultdict(list))
-    zip: Zip | None = None
+    zips: list[Zip] = field(default_factory=list)
+    """That have been opened, those within others last."""
     others: list[str] = field(default_factory=list)
     """Files that might have been something: only a few of their names are kept."""
     count_of_others: int = 0
@@ -135,6 +137,10 @@ class _Place:
     def skip(self, name: str, why: str) -> Skipped:
         self.has_told = True
         return Skipped(name, why, is_error=self.is_named)
+
+    def close(self) -> None:
+        for archive in reversed(self.zips):
+            archive.close()
 
     def pass_over(self, item: Item) -> None:
         self.count_of_others += 1
@@ -166,6 +172,7 @@ def _folder(item: Item) -> str:
 
 
 def _in_folder(folder: Path, place: _Place) -> Iterator[Found | Skipped]:
+    os.scandir(folder).close()  # whether it may be read at all
     unreadable: list[OSError] = []
     root = os.path.realpath(folder)
     for parent, folders, files in os.walk(folder, onerror=unreadable.append):
@@ -182,17 +189,8 @@ def _in_folder(folder: Path, place: _Place) -> Iterator[Found | Skipped]:
                         yield from _at(_item(path, shown), place)
                 except OSError as problem:
                     yield place.skip(shown, why(problem))
-    if unreadable and not any(True for _ in _readable(folder)):
-        raise unreadable[0]
     for closed in unreadable:
         yield place.skip(_shown(str(closed.filename)), why(closed))
-
-
-def _readable(folder: Path) -> Iterator[str]:
-    try:
-        yield from os.listdir(folder)
-    except OSError:
-        return
 
 
 def _item(path: Path, shown: str) -> Item:
@@ -207,26 +205,29 @@ def _at(item: Item, place: _Place) -> Iterator[Found | Skipped]:
         yield place.skip(item.name, why(problem))
         return
     if head.startswith(ZIP):
-        inner = _Place(item.name, place.importers, is_named=place.is_named, zip=Zip(item.size, item.open))
-        yield from _in_zip(inner)
+        inner = _Place(item.name, place.importers, is_named=place.is_named)
+        yield from _in_zip(Zip(item.size, item.open), inner)
         place.has_told |= inner.has_told
     else:
         yield from _sort(item, head, place)
 
 
-def _in_zip(place: _Place) -> Iterator[Found | Skipped]:
-    assert place.zip is not None
+def _in_zip(archive: Zip, place: _Place) -> Iterator[Found | Skipped]:
     try:
-        yield from _entries(place.zip, place.label, place)
-    except Exception as problem:
-        yield place.skip(place.label, why(problem))
+        yield from _entries(archive, place.label, place)
     finally:
-        place.zip.close()
+        place.close()
     yield from place.found()
 
 
 def _entries(archive: Zip, label: str, place: _Place, *, depth: int = 1) -> Iterator[Skipped]:
-    for info in archive.files():
+    place.zips.append(archive)
+    try:
+        files = list(archive.files())
+    except Exception as problem:
+        yield place.skip(label, why(problem))
+        return
+    for info in files:
         if _NEVER.fullmatch(Path(info.filename).suffix):
             continue
         item = Item(_shown(f"{label} › {info.filename}"), info.file_size, None, _opening(archive, info))
@@ -243,13 +244,7 @@ def _entries(archive: Zip, label: str, place: _Place, *, depth: int = 1) -> Iter
         elif depth > 1:
             yield place.skip(item.name, "a zip in a zip in a zip; unpack it and import the folder")
         else:
-            inner = Zip(info.file_size, _seeking(archive, info))
-            try:
-                yield from _entries(inner, item.name, place, depth=depth + 1)
-            except Exception as problem:
-                yield place.skip(item.name, why(problem))
-            finally:
-                inner.close()
+            yield from _entries(Zip(info.file_size, _seeking(archive, info)), item.name, place, depth=depth + 1)
 
 
 def _opening(archive: Zip, info: zipfile.ZipInfo) -> Callable[[], Any]:
@@ -283,7 +278,7 @@ def _sort(item: Item, head: bytes, place: _Place) -> Iterator[Skipped]:
             yield Skipped(item.name, f"the importer {_shown(importer.name)} fails ({_said(problem)})")
     if head.startswith(SQLITE) and item.path is None:
         yield place.skip(item.name, IN_A_ZIP)
-    elif head.startswith((SQLITE, ZSTD)) or head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
+    elif head.startswith((SQLITE, ZSTD)) or head.lstrip(BEFORE).startswith((b"{", b"[")):
         place.pass_over(item)
 
 
@@ -309,8 +304,7 @@ def _reading(
                         yield one
                 found.read = before + item.size
         finally:
-            if place.zip is not None:
-                place.zip.close()
+            place.close()
 
     return conversations
 

@@ -23,17 +23,18 @@ name = "gemini"
 LONGEST_FILE = 128 * 1024 * 1024
 _SESSION = re.compile(rb'"sessionId"\s*:')
 _START = re.compile(rb'"(?:startTime|projectHash)"\s*:')
-_FOREIGN = re.compile(rb'"(?:parentUuid|payload|mapping|chat_messages)"\s*:')
+_FOREIGN = re.compile(rb'"(?:parentUuid|payload)"\s*:')
 _ROLES = {"user": "user", "gemini": "assistant", "model": "assistant"}
 _SENT_AHEAD = ("This is the Gemini CLI. We are setting up the context", "<session_context>")
 
 
 def recognises(item: Item, head: bytes) -> bool:
-    is_line = item.file_name.endswith(".jsonl")
-    first = head.lstrip().partition(b"\n")[0] if is_line else head
-    return first.lstrip().startswith(b"{") and all(
-        (_SESSION.search(first), _START.search(first), not _FOREIGN.search(first))
-    )
+    """By its first line, or by what stands before the messages."""
+    head = head.lstrip()
+    first = head.partition(b"\n" if item.file_name.endswith(".jsonl") else b'"messages"')[0]
+    if not first.startswith(b"{") or _FOREIGN.search(first):
+        return False
+    return bool(_SESSION.search(first) and _START.search(first))
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:

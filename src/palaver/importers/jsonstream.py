@@ -16,6 +16,7 @@ from palaver.importers.item import Item, Skipped
 
 LONGEST_ELEMENT = 128 * 1024 * 1024
 CHUNK = 1024 * 1024
+BEFORE = b"\xef\xbb\xbf \t\r\n"
 
 TORN = "it ends too early; what came before is kept"
 
@@ -26,6 +27,11 @@ _KEY = re.compile(rb'"conversations"\s*:\s*\Z')
 _KEY_REACH = 64
 _IDLE = b" \t\r\n,"
 _QUOTE, _OPENING, _ARRAY = ord('"'), b"[{", ord("[")
+
+
+def is_json(item: Item, head: bytes) -> bool:
+    """Whether it may be one piece of JSON: not one a line."""
+    return head.lstrip(BEFORE).startswith((b"[", b"{")) and not item.file_name.endswith(".jsonl")
 
 
 def objects(item: Item) -> Iterator[dict[str, Any] | Skipped]:
@@ -100,7 +106,7 @@ def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT) -> Iterator[bytes
 def _beginning(source: BinaryIO) -> bytearray:
     """From the first bracket on, a chunk or so."""
     while more := source.read(CHUNK):
-        if data := bytearray(more.lstrip(b"\xef\xbb\xbf \t\r\n")):
+        if data := bytearray(more.lstrip(BEFORE)):
             if data[0] not in _OPENING:
                 break
             return data

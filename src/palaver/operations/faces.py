@@ -98,6 +98,11 @@ class Operation:
     needs: Scope | None = None
 
     @property
+    def summary(self) -> str:
+        """The first sentence of what it does."""
+        return " ".join(self.description.split()).partition(". ")[0].rstrip(".") + "."
+
+    @property
     def tools(self) -> list[Tool]:
         return [face for face in self.faces if isinstance(face, Tool)]
 
