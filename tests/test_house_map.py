@@ -26,7 +26,9 @@ MAP: dict[str, frozenset[str]] = {
     "operations": frozenset({"store", "sources", "importers", "text", "model", "errors", "settings", "palaver"}),
     "house": frozenset({"operations", "store", "text", "model", "errors", "settings"}),
     "doors": frozenset({"house", "operations", "text", "model", "errors", "settings", "palaver"}),
-    "client": frozenset({"palaver", "errors"}),  # for those who ask a server from Python: it knows no other room
+    "client": frozenset(
+        {"palaver", "errors", "settings"}
+    ),  # for those who ask a server from Python: it knows no other room
     "__main__": frozenset({"doors"}),
 }
 

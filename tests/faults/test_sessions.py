@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,7 @@ def test_what_was_acknowledged_survives_a_kill(start: Start):
                 }
                 for turn in promised:
                     assert {**turn, "recorded_at": there[turn["id"]]["recorded_at"]} == there[turn["id"]]
-                assert eventually(lambda server=server: differences(server) == [])
+                assert differences(server) == []
                 for turn in promised[-20:]:
                     assert found(client, turn["content"].split()[1], turn["agent_id"]) == [turn["id"]]
                 kept += len(promised)
@@ -155,9 +156,13 @@ def test_what_was_acknowledged_survives_a_kill(start: Start):
                 break
             enough = dice.randint(1, 150)
             with recording(server) as promised:
-                eventually(lambda promised=promised, enough=enough: len(promised) >= enough)
+                eventually(partial(_are, promised, enough))
                 kill(server)
     tell(f"{kept} acknowledged over {KILLS} kills, none lost")
+
+
+def _are(promised: list[Any], enough: int) -> bool:
+    return len(promised) >= enough
 
 
 def _readable(home: Path, session: str, agent: str) -> Iterator[dict[str, Any]]:
@@ -174,15 +179,17 @@ def _readable(home: Path, session: str, agent: str) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def index_away(url: str) -> Iterator[None]:
-    """Nobody can write to the index: another program has the file locked, or the table is not there."""
+def away(url: str) -> Iterator[None]:
+    """Nobody can write: another program has the file locked, or PostgreSQL lets nobody in."""
     if url.startswith("postgresql"):
-        with psycopg.connect(url, autocommit=True, options="-c search_path=workspace_default") as raw:
-            raw.execute("ALTER TABLE passage_index RENAME TO away")
+        name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+        with psycopg.connect(url, dbname="postgres", autocommit=True) as raw:
+            raw.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false".encode())
+            raw.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
             try:
                 yield
             finally:
-                raw.execute("ALTER TABLE away RENAME TO passage_index")
+                raw.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
     else:
         connection = apsw.Connection(str(Path(url.removeprefix("sqlite:///")) / "workspaces" / "default.db"))
         connection.set_busy_timeout(int(PATIENCE * 1000))
@@ -194,24 +201,48 @@ def index_away(url: str) -> Iterator[None]:
             connection.close()
 
 
+@contextmanager
+def broken(url: str) -> Iterator[None]:
+    """The index is not there at all."""
+    rename = "ALTER TABLE {} RENAME TO {}"
+    if url.startswith("postgresql"):
+        with psycopg.connect(url, autocommit=True, options="-c search_path=workspace_default") as raw:
+            raw.execute(rename.format("passage_index", "gone").encode())
+            yield
+            raw.execute(rename.format("gone", "passage_index").encode())
+    else:
+        connection = apsw.Connection(str(Path(url.removeprefix("sqlite:///")) / "workspaces" / "default.db"))
+        connection.set_busy_timeout(int(PATIENCE * 1000))
+        connection.execute(rename.format("passage_index", "gone"))
+        yield
+        connection.execute(rename.format("gone", "passage_index"))
+        connection.close()
+
+
 def test_recording_goes_on_without_the_index_and_it_catches_up_by_itself(start: Start):
-    with start(before=QUICK) as server:
+    with start(before=QUICK, PALAVER_SEARCH_TIMEOUT=0.3) as server:
         client, unique = Client(server), word()
         first = recorded(client, f"{unique} before")
-        with index_away(server.env["PALAVER_DATABASE_URL"]):
+        with away(server.env["PALAVER_DATABASE_URL"]):
             said = [recorded(client, f"{unique} meanwhile {n}", f"s-{n}") for n in range(3)]
             assert [line["id"] for n in range(3) for line in lines(server.home, f"s-{n}")][:1] == [said[0]["id"]]
         everything = {turn["id"] for turn in (first, *said)}
-        assert eventually(lambda: set(found(client, unique)) == everything)
+        asked = {"agent_id": "bot", "query": unique}
+
+        def is_all_found() -> bool:  # it may take a moment until the database is reached again
+            status, answer = client.ask("POST", "/api/v1/conversations/search", asked)
+            return status == 200 and {hit["id"] for hit in answer["hits"]} == everything
+
+        assert eventually(is_all_found)
         assert "Traceback" not in server.said()
         assert "not indexed yet" in server.said()
 
 
 def test_the_next_turn_takes_the_missing_ones_along(start: Start):
-    with start(before="import palaver.store.sqlite; palaver.store.sqlite.BUSY_SECONDS = 0.2") as server:
+    with start() as server:
         client, unique = Client(server), word()
         recorded(client, f"{unique} before")
-        with index_away(server.env["PALAVER_DATABASE_URL"]):
+        with broken(server.env["PALAVER_DATABASE_URL"]):
             recorded(client, f"{unique} meanwhile")
         recorded(client, f"{unique} after")
         assert len(found(client, unique)) == 3

@@ -24,6 +24,7 @@ from typing import Any, Literal, Protocol
 import orjson
 
 from palaver.model.asking import MAX_TEXT
+from palaver.model.library import Said as Said
 from palaver.model.times import parse
 
 LONGEST_CALL = 2_000
@@ -34,16 +35,6 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _ID = re.compile(r"[!-~]+")
 
 Role = Literal["user", "assistant", "tool"]
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """Something that was said. `ts` is None where the line does not tell, nor any before it."""
-
-    id: str
-    role: Role
-    text: str
-    ts: datetime | None
 
 
 @dataclass(slots=True)
@@ -93,6 +84,8 @@ def record(raw: bytes) -> dict[str, Any]:
 
 def clean(text: str) -> str:
     """What no engine can store becomes U+FFFD."""
+    if text.isascii() and "\x00" not in text:
+        return text
     return _UNSTORABLE.sub("\ufffd", text)
 
 

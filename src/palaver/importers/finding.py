@@ -61,6 +61,13 @@ _NEVER = re.compile(
     re.IGNORECASE,
 )
 
+# What comes along with conversations and never holds any.
+_COMPANION = re.compile(
+    r"users?\.json|user_settings\.json|export_manifest\.json|message_feedback\.json|shared_conversations\.json"
+    r"|model_comparisons\.json|group_chats\.json|shopping\.json|sora\.json|memories\.json|projects\.json|.*\.meta\.json",
+    re.IGNORECASE,
+)
+
 
 @dataclass
 class Found:
@@ -143,6 +150,8 @@ class _Place:
             archive.close()
 
     def pass_over(self, item: Item) -> None:
+        if _COMPANION.fullmatch(item.file_name):
+            return
         self.count_of_others += 1
         self.others += [item.file_name] if len(self.others) < 3 else []
 
@@ -368,7 +377,7 @@ def why(problem: Exception) -> str:
         case PermissionError():
             return "it may not be read (permission denied)"
         case zipfile.BadZipFile() | zlib.error() | EOFError():
-            return "a zip that is damaged or not complete; what came before is kept"
+            return "a zip that is damaged or not complete"
         case NotImplementedError():
             return "packed in a way that is not known here; unpack it and import the folder"
         case MemoryError():

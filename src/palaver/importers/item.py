@@ -100,7 +100,7 @@ def gather(drafts: Iterable[Draft]) -> Gathered:
         if length > LONGEST_CONVERSATION:
             return Gathered(tuple(said), is_cut=True)
         id = _unused(native_id(draft.id) or f"#{len(said) + 1}", ids)
-        said.append(Said(id, draft.role, text, draft.ts))
+        said.append(Said(id, clean(draft.role), text, draft.ts))
     return Gathered(tuple(said))
 
 

@@ -38,7 +38,7 @@ class Summary:
         self.unchanged += outcomes.count("unchanged") + outcomes.count("older")
 
     def skip(self, skipped: Skipped) -> None:
-        self.skipped_count += 1
+        self.skipped_count += skipped.count
         self.failed = self.failed or skipped.is_error
         if len(self.skipped) < SHOWN_AT_MOST:
             self.skipped.append(skipped)

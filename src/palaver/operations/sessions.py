@@ -33,6 +33,7 @@ from palaver.text.snippet import as_html, as_text, excerpt
 log = logging.getLogger("palaver")
 
 INDEXED_AT_ONCE = 500
+REINDEXED_AT_ONCE = 2_000
 
 # Here a missing or misshapen field is a 400, and errors are said under `error`.
 _v1 = partial(Route, invalid=400, complaint=("error", "detail"))
@@ -300,17 +301,85 @@ Progress = Callable[[int], None]
 
 
 async def reindex(here: Workspace, progress: Progress = lambda read: None) -> int:
-    """Make the index again from the transcripts, session by session, while everything goes on.
+    """Make the index again from the transcripts, piece by piece, while everything goes on.
 
     Every step leaves the index at least as right as it was: nothing that is there disappears in between.
     """
     done = 0
-    for transcript in await _transcripts(here):
-        await asyncio.to_thread(here.transcripts.close_torn_line, transcript)
-        done += await _reindex_one(here, transcript, progress)
+    pieces = _pieces(here, await _transcripts(here))
+    coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))
+    while portion := await coming:
+        coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))  # read on while these are written
+        await here.change(partial(_put_pieces, here=here, pieces=portion))
+        for piece in portion:
+            done += len(piece.turns)
+            progress(piece.end - piece.start)
+            if piece.is_last:
+                await _forget_deleted(here, piece.transcript, piece.ids, piece.stones)
+                if piece.transcript.size != piece.end:
+                    await catch_up(here, piece.transcript)
     for transcript, info in await _orphans(here):
         await _forget(here, transcript, info.session_id)
     return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Some turns of a transcript, with the ids of all turns read so far."""
+
+    transcript: Transcript
+    turns: list[Turn]
+    start: int
+    end: int
+    is_last: bool
+    ids: dict[str, set[str]]
+    stones: dict[str, datetime]
+
+
+def _pieces(here: Workspace, transcripts: list[Transcript]) -> Iterator[_Piece]:
+    for transcript in transcripts:
+        here.transcripts.close_torn_line(transcript)
+        stones = here.transcripts.tombstones(transcript.owner)
+        ids: dict[str, set[str]] = {}
+        lines, end, is_last = here.transcripts.lines(transcript), 0, False
+        while not is_last:
+            some = list(islice(lines, REINDEXED_AT_ONCE))
+            turns = [line.turn for line in some if line.turn and _is_first(line.turn, ids)]
+            start, end = end, some[-1].end if some else end
+            is_last = len(some) < REINDEXED_AT_ONCE
+            yield _Piece(transcript, turns, start, end, is_last, ids, stones)
+
+
+def _is_first(turn: Turn, ids: dict[str, set[str]]) -> bool:
+    """The same id twice is one turn, and the first one counts."""
+    seen = ids.setdefault(turn.session_id, set())
+    is_first = turn.id not in seen
+    seen.add(turn.id)
+    return is_first
+
+
+def _next_pieces(pieces: Iterator[_Piece]) -> list[_Piece]:
+    """As many as make a change worth its while, and not so many that others wait for it."""
+    found: list[_Piece] = []
+    while sum(len(piece.turns) for piece in found) < REINDEXED_AT_ONCE and len(found) < REINDEXED_AT_ONCE:
+        piece = next(pieces, None)
+        if piece is None:
+            break
+        found.append(piece)
+    return found
+
+
+def _put_pieces(change: Change, here: Workspace, pieces: list[_Piece]) -> None:
+    for piece in pieces:
+        transcript = piece.transcript
+        sessions.put(change, transcript.owner, piece.turns, rewrite=True)
+        if piece.is_last:
+            tail = partial(_turns_after, here, transcript, piece.end)
+            sessions.settle(change, transcript.owner, transcript.path.name, piece.ids, piece.end, tail)
+
+
+def _turns_after(here: Workspace, transcript: Transcript, end: int) -> Iterator[Turn]:
+    return (line.turn for line in here.transcripts.lines(transcript, end) if line.turn)
 
 
 async def _orphans(here: Workspace) -> list[tuple[Transcript, SessionInfo]]:
@@ -330,41 +399,6 @@ async def _orphans(here: Workspace) -> list[tuple[Transcript, SessionInfo]]:
 def _owner_of_session(read: Reader, info: SessionInfo) -> Owner:
     agent = agents.find(read, info.agent_id)
     return Owner(agent.id, agent.slug, agent.name) if agent else Owner(info.agent_id, info.agent_id, info.agent_id)
-
-
-async def _reindex_one(here: Workspace, transcript: Transcript, progress: Progress) -> int:
-    owner, lines = transcript.owner, here.transcripts.lines(transcript)
-    before = await asyncio.to_thread(here.transcripts.tombstones, owner)
-    ids: dict[str, set[str]] = {}
-    end = 0
-    coming = asyncio.create_task(asyncio.to_thread(_next_lines, lines))
-    while batch := await coming:
-        coming = asyncio.create_task(asyncio.to_thread(_next_lines, lines))  # read on while these are written
-        turns = [line.turn for line in batch if line.turn and _is_first(line.turn, ids)]
-        await here.change(partial(sessions.put, owner=owner, turns=turns, rewrite=True))
-        progress(batch[-1].end - end)
-        end = batch[-1].end
-    count = sum(len(kept) for kept in ids.values())
-
-    def tail() -> Iterator[Turn]:
-        return (line.turn for line in here.transcripts.lines(transcript, end) if line.turn)
-
-    await here.change(lambda change: sessions.settle(change, owner, transcript.path.name, ids, end, tail))
-    await _forget_deleted(here, transcript, ids, before)
-    await catch_up(here, transcript)
-    return count
-
-
-def _is_first(turn: Turn, ids: dict[str, set[str]]) -> bool:
-    """The same id twice is one turn, and the first one counts."""
-    seen = ids.setdefault(turn.session_id, set())
-    is_first = turn.id not in seen
-    seen.add(turn.id)
-    return is_first
-
-
-def _next_lines(lines: Iterator[TranscriptLine]) -> list[TranscriptLine]:
-    return list(islice(lines, INDEXED_AT_ONCE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ file, in one change that moves the mark; whoever finds the mark moved by another
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import orjson
@@ -95,7 +95,10 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
         if turn.session_id not in shelves:
             shelves[turn.session_id] = _shelf(change, owner, turn)
         shelf = shelves[turn.session_id]
-        found = change.one("passage_by_native", document_id=shelf.document_id, native_id=turn.id)
+        if turn.id in shelf.seen:
+            continue
+        shelf.seen.add(turn.id)
+        found = None if shelf.is_new else _turn(change, shelf.document_id, turn.id)
         if found is None:
             shelf.position += 1
             shelf.last = max(shelf.last, micros(turn.ts))
@@ -125,14 +128,16 @@ class _Shelf:
 
     document_id: int
     position: int
+    is_new: bool
     last: int = 0
+    seen: set[str] = field(default_factory=set)
 
 
 def _shelf(change: Change, owner: Owner, turn: Turn) -> _Shelf:
     found = change.one("session_document", native_id=native_id(owner.id, turn.session_id))
     if found:
         last = change.must("last_position", document_id=found["id"])["position"]
-        return _Shelf(found["id"], last)
+        return _Shelf(found["id"], last, is_new=False)
     document_id = documents.add_document(
         change,
         source="sessions",
@@ -143,7 +148,11 @@ def _shelf(change: Change, owner: Owner, turn: Turn) -> _Shelf:
         agent_id=owner.id,
         is_found_by_title=False,
     )
-    return _Shelf(document_id, 0)
+    return _Shelf(document_id, 0, is_new=True)
+
+
+def _turn(read: Reader, document_id: int, turn_id: str) -> Row | None:
+    return read.one("passage_by_native", document_id=document_id, native_id=turn_id)
 
 
 def title_of(text: str) -> str:

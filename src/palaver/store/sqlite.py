@@ -220,6 +220,11 @@ class _Job:
             self.done.set_result(self.result)
 
 
+def _finish(jobs: list[_Job]) -> None:
+    for job in jobs:
+        job.finish()
+
+
 class SqliteEngine:
     """One workspace's file."""
 
@@ -316,9 +321,10 @@ class SqliteEngine:
             for job in jobs:
                 job.problem = job.problem or problem
         else:
-            if events:
+            for loop in {job.loop for job in jobs} if events else ():
                 with suppress(RuntimeError):  # the loop is gone, and with it whoever listened
-                    jobs[0].loop.call_soon_threadsafe(self._told, events)
+                    loop.call_soon_threadsafe(self._told, events)
+                    break
 
     def _transaction(self, jobs: list[_Job]) -> list[Event]:
         raw, pending, events = self._writer.raw, Pending(), list[Event]()
@@ -350,12 +356,13 @@ class SqliteEngine:
         return events
 
     def _answer(self, jobs: list[_Job]) -> None:
-        def finish() -> None:
-            for job in jobs:
-                job.finish()
-
-        with suppress(RuntimeError):  # the loop is gone, and with it whoever was waiting
-            jobs[0].loop.call_soon_threadsafe(finish)
+        """Tell everybody who waits, each on the loop they wait on. One that has ended has nobody waiting."""
+        waiting: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+        for job in jobs:
+            waiting.setdefault(job.loop, []).append(job)
+        for loop, theirs in waiting.items():
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_finish, theirs)
 
     # Watching for other processes
 

@@ -1,0 +1,245 @@
+"""The archive in the store: what putting a conversation comes to, and what is found, in which order."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.store.bus import Bus, rows
+
+from palaver.model.library import Conversation, Said
+from palaver.store import archive, documents
+from palaver.store.archive import FoundMessage, Outcome, Wanted
+from palaver.store.database import Change, Narrow, Reader
+from palaver.text.query import Phrase
+
+START = datetime(2024, 6, 1, 12, tzinfo=UTC)
+
+
+def said(text: str, at: float | None = 0, role: str = "user", id: str = "") -> Said:
+    return Said(id or f"id of {text[:50]}", role, text, None if at is None else START + timedelta(seconds=at))
+
+
+def talk(*messages: Said, id: str = "chatgpt:1", title: str = "", updated: float | None = None) -> Conversation:
+    at = START + timedelta(seconds=updated) if updated is not None else None
+    return Conversation(id, "chatgpt", title, None, at, messages)
+
+
+async def put(bus: Bus, *conversations: Conversation) -> list[Outcome]:
+    return await bus.here.change(lambda change: [archive.put(change, one) for one in conversations])
+
+
+async def found(bus: Bus, part: str | None = None, **more: Any) -> list[str]:
+    hits: list[FoundMessage] = await bus.here.read(lambda read: archive.search(read, Wanted(part, **more)))
+    return [hit.said.text for hit in hits]
+
+
+async def texts(bus: Bus, id: str = "chatgpt:1") -> list[str]:
+    conversation = await bus.here.read(lambda read: archive.conversation(read, id))
+    assert conversation is not None
+    return [one.text for one in conversation.messages]
+
+
+# Putting
+
+
+async def test_a_conversation_comes_back_as_it_was_put(bus: Bus):
+    whole = Conversation(
+        id="claude-ai:x",
+        origin="claude-ai",
+        title="On ivy",
+        created_at=START,
+        updated_at=START + timedelta(minutes=5),
+        messages=(said("first", 0), said("second", 1, "assistant"), said("third, without a time", None, "tool")),
+    )
+    assert await put(bus, whole) == ["new"]
+    assert await bus.here.read(lambda read: archive.conversation(read, "claude-ai:x")) == whole
+    (held,) = await bus.here.read(lambda read: archive.everyone(read, 10, 0))
+    assert (held.id, held.origin, held.title, held.messages) == ("claude-ai:x", "claude-ai", "On ivy", 3)
+    assert (held.created_at, held.updated_at) == (whole.created_at, whole.updated_at)
+    assert await bus.here.read(lambda read: archive.conversation(read, "claude-ai:y")) is None
+
+
+async def test_the_same_again_is_unchanged_and_doubles_nothing(bus: Bus):
+    one = talk(said("a"), said("b", 1))
+    assert [await put(bus, one), await put(bus, one), await put(bus, one, one)] == [["new"], ["unchanged"], ["unchanged"] * 2]
+    assert await found(bus) == ["b", "a"]
+    assert await bus.here.read(lambda read: len(archive.everyone(read, 10, 0))) == 1
+
+
+async def test_a_newer_state_replaces_and_an_older_one_does_not_undo_it(bus: Bus):
+    old = talk(said("question one"), title="Old title", updated=10)
+    new = talk(said("question one"), said("answer two", 20), title="New title", updated=20)
+    assert await put(bus, old) == ["new"]
+    assert await put(bus, new) == ["changed"]
+    assert await put(bus, old) == ["older"]
+    assert await texts(bus) == ["question one", "answer two"]
+    assert await found(bus, "old title") == []
+    assert await found(bus, "new title") == ["answer two", "question one"]
+
+
+async def test_what_is_judged_is_what_putting_comes_to(bus: Bus):
+    states = [talk(said("a"), updated=1), talk(said("a"), updated=1), talk(said("b"), updated=2), talk(said("a"), updated=1)]
+    for state in states:
+        judged = await bus.here.read(lambda read, state=state: archive.judge(read, state))
+        assert await put(bus, state) == [judged]
+
+
+async def test_what_has_been_replaced_is_found_no_more_in_any_index(bus: Bus):
+    await put(bus, talk(said("the regenerated answer"), updated=1))
+    await put(bus, talk(said("the answer seen last", 5), updated=2))
+    assert await found(bus, "regenerated") == []
+    assert await found(bus, "the an") == ["the answer seen last"]
+    narrow = Narrow("archive")
+
+    def words(read: Reader) -> list[int]:
+        return [len(read.find(Phrase((word,)), narrow, 10).hits) for word in ("regenerated", "last")]
+
+    assert await bus.here.read(words) == [0, 1]
+    assert await bus.here.read(documents.is_complete)
+
+
+async def test_many_changes_leave_exactly_what_was_put_last(bus: Bus):
+    dice = random.Random(4)
+    last: dict[str, Conversation] = {}
+    for step in range(60):
+        id = f"chatgpt:{dice.randrange(5)}"
+        messages = [said(f"{dice.choice(['oak', 'ivy', 'fern'])} {n} {step}", step * 100 + n) for n in range(dice.randrange(1, 4))]
+        last[id] = talk(*messages, id=id, title=dice.choice(["", "Trees", "Plants"]), updated=step * 100 + 50)
+        await put(bus, last[id])
+    for part in ("oak", "ivy", "fern", "Tree", "pla", "o", "iv", " 1 "):
+        expected = {
+            (one.id, m.text) for one in last.values() for m in one.messages if part.lower() in m.text or part.lower() in one.title.lower()
+        }  # fmt: skip
+        hits = await bus.here.read(lambda read, part=part: archive.search(read, Wanted(part, limit=200)))
+        assert {(hit.conversation, hit.said.text) for hit in hits} == expected
+        assert len(hits) == len(expected)
+
+
+async def test_a_put_that_fails_leaves_nothing(bus: Bus):
+    def spoiled(change: Change) -> None:
+        archive.put(change, talk(said("half of it")))
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        await bus.here.change(spoiled)
+    assert await bus.here.read(archive.is_empty)
+    assert await found(bus, "half") == []
+
+
+async def test_an_import_tells_no_listener_of_the_bus(bus: Bus):
+    before = await bus.last_event()
+    await put(bus, talk(said("quiet")))
+    assert await bus.last_event() == before
+
+
+async def test_what_the_index_has_lost_is_taken_up_again(bus: Bus):
+    await put(bus, talk(said("lost and found"), title="Lost title"))
+    await bus.here.change(lambda change: change.connection.run("DELETE FROM passage_index", {}))
+    await bus.here.change(lambda change: change.connection.run("DELETE FROM passage_trigrams", {}))
+    assert not await bus.here.read(documents.is_complete)
+    assert await bus.here.change(lambda change: documents.backfill(change, 100)) == 2
+    assert await found(bus, "and found") == ["lost and found"]
+    assert await found(bus, "lost title") == ["lost and found"]
+
+
+# Finding
+
+
+async def test_bus_and_sessions_are_not_the_archive(bus: Bus):
+    thread = await bus.thread("ivy topic")
+    await bus.post(thread, "ivy on the bus")
+    await put(bus, talk(said("ivy in the archive")))
+    for part in ("ivy", "iv", None):
+        assert await found(bus, part) == ["ivy in the archive"]
+    assert await bus.found("ivy") == {message.id for message in await bus.messages(thread)}
+
+
+async def test_messages_of_one_moment_come_the_latest_said_first(bus: Bus):
+    await put(bus, talk(*(said(f"same {n}", 0) for n in range(5))))
+    for part in (None, "sa", "same"):
+        assert await found(bus, part) == [f"same {n}" for n in (4, 3, 2, 1, 0)]
+
+
+async def test_no_time_is_last_and_in_no_range(bus: Bus):
+    await put(bus, talk(said("known one", 5), said("not known one", None), said("known too", 1)))
+    for part in (None, "kn", "known"):
+        assert await found(bus, part) == ["known one", "known too", "not known one"]
+        assert await found(bus, part, since=START) == ["known one", "known too"]
+        assert await found(bus, part, until=START + timedelta(days=1)) == ["known one", "known too"]
+
+
+async def test_both_ends_of_a_range_belong_to_it(bus: Bus):
+    await put(bus, talk(*(said(f"at {n}", n) for n in range(5))))
+    for part in (None, "at", "at "):
+        inside = {"since": START + timedelta(seconds=1), "until": START + timedelta(seconds=3)}
+        assert await found(bus, part, **inside) == ["at 3", "at 2", "at 1"]
+
+
+async def test_a_common_part_is_found_the_same_way_as_a_rare_one(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    """Where many hit, the newest are looked through first: the answer must not show it."""
+    dice = random.Random(7)
+    conversations = []
+    for c in range(30):
+        messages = [
+            said(f"{'needle' if dice.random() < 0.5 else 'hay'} {c} {n}", dice.choice([None, dice.randrange(50)]), dice.choice(["user", "tool"]))
+            for n in range(10)
+        ]
+        conversations.append(talk(*messages, id=f"chatgpt:{c}", title=dice.choice(["needles", "stack"])))
+    await put(bus, *conversations)
+    asked: list[dict[str, Any]] = [
+        {"limit": limit, "roles": roles, "since": since, "until": until}
+        for limit in (1, 7, 200)
+        for roles in ((), ("tool",), ("nobody",))
+        for since, until in ((None, None), (START + timedelta(seconds=10), START + timedelta(seconds=20)))
+    ]
+    plainly = [await found(bus, "needle", **ask) for ask in asked]
+    assert max(map(len, plainly)) > 100
+    for common, looked, page in ((1, 0, 500), (1, 50, 7), (10, 20_000, 3), (10_000, 20_000, 4)):
+        for name, value in (("COMMON", common), ("LOOKED_THROUGH", looked), ("PAGE", page)):
+            monkeypatch.setattr(archive, name, value, raising=False)
+        assert [await found(bus, "needle", **ask) for ask in asked] == plainly
+
+
+FILL = """
+INSERT INTO passages (id, document_id, position, native_id, field, role, text, created_at)
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :count)
+SELECT :first + i, :document, i + 1000, 'bulk' || i, 'content', 'user', 'filling ' || i, :at + CAST(i AS bigint) * 1000000 FROM n
+RETURNING 1
+"""
+
+
+async def test_there_is_no_row_cap_what_is_older_than_100_000_messages_is_found(bus: Bus):
+    old = replace(said("one old thing"), ts=datetime(2003, 3, 3, tzinfo=UTC))
+    await put(bus, talk(old), talk(said("a newer thing"), id="chatgpt:2"))
+
+    def fill(change: Change) -> int:
+        document = rows(change, "SELECT id FROM documents WHERE native_id = 'chatgpt:2'")[0]["id"]
+        last = rows(change, "SELECT max(id) AS id FROM passages WHERE field = 'content'")[0]["id"]
+        at = archive.micros(START) + 10**9
+        return len(rows(change, FILL, count=100_000, first=last, document=document, at=at))
+
+    assert await bus.here.change(fill) == 100_000
+    began = time.monotonic()
+    range_of = {"since": datetime(2003, 3, 3, tzinfo=UTC), "until": datetime(2003, 3, 3, 23, tzinfo=UTC)}
+    assert await found(bus, **range_of) == ["one old thing"]
+    assert await found(bus, "OLD", **range_of) == ["one old thing"]
+    assert await found(bus, "ol", **range_of) == ["one old thing"]
+    assert await found(bus, "one old") == ["one old thing"]
+    assert len(await found(bus, limit=200)) == 200
+    assert (await found(bus, limit=1)) == ["filling 100000"]
+    print(f"six searches in 100,000 messages took {time.monotonic() - began:.2f} s")
+
+
+async def test_a_page_of_the_list_follows_the_other(bus: Bus):
+    await put(bus, *(talk(said("x"), id=f"chatgpt:{n}", updated=n) for n in range(25)))
+    listed = [
+        held.id
+        for offset in range(0, 30, 10)
+        for held in await bus.here.read(lambda read, offset=offset: archive.everyone(read, 10, offset))
+    ]
+    assert listed == [f"chatgpt:{n}" for n in range(24, -1, -1)]
