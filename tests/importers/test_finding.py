@@ -452,7 +452,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     """A good file, packed or not, with a piece cut out and some bytes changed."""
     raw = bytearray(draw(good))
     if draw(st.booleans()):
-        raw = bytearray(zip_of({draw(st.text(min_size=1, max_size=9)): bytes(raw), "conversations.json": bytes(raw)}))
+        raw = bytearray(zip_of({f"a{draw(st.text(max_size=9))}": bytes(raw), "conversations.json": bytes(raw)}))
     start = draw(st.integers(0, len(raw)))
     del raw[start : start + draw(st.integers(0, 50))]
     for place, value in draw(
