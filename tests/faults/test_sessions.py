@@ -20,6 +20,7 @@ from typing import Any
 import apsw
 import psycopg
 import pytest
+from tests.conftest import Engine
 from tests.faults.conftest import Start
 from tests.faults.press import IS_LONG, Client, kill, tell
 from tests.faults.test_disk import small_disk
@@ -30,7 +31,7 @@ from palaver.operations import sessions
 from palaver.settings import Settings
 
 PROCESSES, EACH = 8, 500 if IS_LONG else 100
-KILLS = 20 if IS_LONG else 2
+KILLS = {"sqlite": 20 if IS_LONG else 2, "postgres": 10 if IS_LONG else 1}
 QUICK = """
 import palaver.house, palaver.store.sqlite
 palaver.house.SWEEP_SECONDS, palaver.house.SWEEPS_BETWEEN_LOOKS = 0.1, 1
@@ -133,10 +134,10 @@ def recording(server: Server, clients: int = 6) -> Iterator[list[dict[str, Any]]
     assert refused == []
 
 
-def test_what_was_acknowledged_survives_a_kill(start: Start):
+def test_what_was_acknowledged_survives_a_kill(start: Start, engine: Engine):
     dice, kept, sessions_of = random.Random(), 0, ["s-0", "s-1", "s-2"]
     promised: list[dict[str, Any]] = []
-    for kills in range(KILLS + 1):
+    for kills in range(KILLS[engine.name] + 1):
         with start() as server:
             client = Client(server)
             if promised:
@@ -152,13 +153,13 @@ def test_what_was_acknowledged_survives_a_kill(start: Start):
                 for turn in promised[-20:]:
                     assert found(client, turn["content"].split()[1], turn["agent_id"]) == [turn["id"]]
                 kept += len(promised)
-            if kills == KILLS:
+            if kills == KILLS[engine.name]:
                 break
             enough = dice.randint(1, 150)
             with recording(server) as promised:
                 eventually(partial(_are, promised, enough))
                 kill(server)
-    tell(f"{kept} acknowledged over {KILLS} kills, none lost")
+    tell(f"{kept} acknowledged over {KILLS[engine.name]} kills, none lost")
 
 
 def _are(promised: list[Any], enough: int) -> bool:

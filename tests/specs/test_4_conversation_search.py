@@ -119,9 +119,12 @@ def upload(api: httpx.Client, *conversations: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="module", params=["sqlite", "postgres", "canonical"])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Whatever uses it runs over imports on each engine, and over a canonical database served as it is."""
-    home, database, env = tmp_path_factory.mktemp(f"archive-{request.param}"), None, {}
+    home, database = tmp_path_factory.mktemp(f"archive-{request.param}"), None
+    env: dict[str, Any] = {}
     if request.param == "canonical":
-        database = canonical.database(home / "export.db", canonical.LOOSE.replace("(id, title)", "(id, create_time, update_time, title)"))
+        database = canonical.database(
+            home / "export.db", canonical.LOOSE.replace("(id, title)", "(id, create_time, update_time, title)")
+        )
         env = {"CONVERSATION_DB": home / "export.db"}
     elif request.param == "postgres":
         env = {"PALAVER_DATABASE_URL": request.getfixturevalue("postgres")()}
@@ -139,7 +142,9 @@ def test_the_tool_is_listed_with_exactly_these_parameters_all_optional(place: Pl
     assert schema["type"] == "object"
     assert schema["additionalProperties"] is False
     assert schema.get("required", []) == []
-    described = {name: {k: v for k, v in field.items() if k != "description"} for name, field in schema["properties"].items()}
+    described = {
+        name: {k: v for k, v in field.items() if k != "description"} for name, field in schema["properties"].items()
+    }
     assert described["query"]["type"] == "string"
     assert described["roles"] == {"type": "array", "items": {"type": "string", "enum": ["user", "assistant", "tool"]}}
     assert described["start_date"]["type"] == described["end_date"]["type"] == "string"
@@ -198,7 +203,9 @@ def test_the_query_is_matched_on_message_content(place: Place):
 
 def test_the_query_is_matched_on_titles_and_gives_every_message_of_the_conversation(place: Place):
     unique = word()
-    place.hold(f"On {unique} things", ("user", "first", NOON), ("assistant", "second", NOON + 1), ("tool", "third", NOON + 2))
+    place.hold(
+        f"On {unique} things", ("user", "first", NOON), ("assistant", "second", NOON + 1), ("tool", "third", NOON + 2)
+    )
     assert place.blocks(query=f"n {unique} t") == ["third", "second", "first"]
     assert place.blocks(query=unique, roles=["assistant"]) == ["second"]
 
@@ -213,12 +220,14 @@ def test_any_part_of_a_word_and_across_words_is_found(place: Place):
     unique = word()
     place.hold("t", ("user", f"alpha{unique}omega, and then: more", NOON))
     for query in (unique[3:9], f"a{unique[:5]}", f"{unique[-4:]}omega, and", f"{unique}omega, and then: m"):
-        assert place.blocks(query=query, start_date="2025-02-10", end_date="2025-02-10") == [f"alpha{unique}omega, and then: more"]
+        assert place.blocks(query=query, start_date="2025-02-10", end_date="2025-02-10") == [
+            f"alpha{unique}omega, and then: more"
+        ]
     assert place.blocks(query=f"{unique} omega") == []
 
 
 @pytest.mark.parametrize(
-    ("text", "queries"),
+    "text, queries",
     [
         ("Ärger im Büro", ["ÄRGER IM BÜRO", "ärger im büro", "rger"]),
         ("İstanbul'da İZMİR", ["İSTANBUL", "i̇stanbul", "i̇zmi̇r"]),
@@ -247,7 +256,9 @@ def test_titles_are_found_whatever_their_case_too(place: Place):
         assert place.blocks(query=query) == ["said"]
 
 
-@pytest.mark.parametrize("sign", ["%", "_", "*", '"', "'", "\\", "?", "[a-z]", "--", ";", "(", "{", "}", ",", ":", "^", "NOT ", " OR "])
+@pytest.mark.parametrize(
+    "sign", ["%", "_", "*", '"', "'", "\\", "?", "[a-z]", "--", ";", "(", "{", "}", ",", ":", "^", "NOT ", " OR "]
+)
 def test_signs_are_literal(place: Place, sign: str):
     unique = word()
     place.hold("t", ("user", f"{unique}{sign}x", NOON), ("user", f"{unique}yyx", NOON + 1))
@@ -267,7 +278,14 @@ def test_percent_and_underscore_alone_find_only_themselves(place: Place):
 
 def test_parts_of_one_and_two_characters_are_found(place: Place):
     at = datetime(2012, 3, 3, tzinfo=UTC).timestamp()
-    place.hold("qz", ("user", "ab", at), ("user", "x", at + 1), ("user", "東京タワー", at + 2), ("user", "ok 🦊", at + 3), id="short")
+    place.hold(
+        "qz",
+        ("user", "ab", at),
+        ("user", "x", at + 1),
+        ("user", "東京タワー", at + 2),
+        ("user", "ok 🦊", at + 3),
+        id="short",
+    )
     dates = {"start_date": "2012-03-03", "end_date": "2012-03-03"}
     for query, found in {
         "A": ["ab"], "AB": ["ab"], "b": ["ab"], "X": ["x"], "京": ["東京タワー"], "京タ": ["東京タワー"],
@@ -277,11 +295,13 @@ def test_parts_of_one_and_two_characters_are_found(place: Place):
         assert place.blocks(query=query, **dates) == found, query
 
 
-@pytest.mark.parametrize("text", ["日本語のテキストを検索する", "안녕하세요 세계", "ภาษาไทยง่ายนิดเดียว", "👩‍👩‍👧 family 👍🏽 ok", "🇩🇪🇫🇷 flags"])
+@pytest.mark.parametrize(
+    "text", ["日本語のテキストを検索する", "안녕하세요 세계", "ภาษาไทยง่ายนิดเดียว", "👩‍👩‍👧 family 👍🏽 ok", "🇩🇪🇫🇷 flags"]
+)
 def test_cjk_thai_and_emoji_are_found_by_any_part(place: Place, text: str):
     unique = word()
     place.hold("t", ("user", f"{unique}{text}", NOON))
-    for start in range(0, len(text) - 2):
+    for start in range(len(text) - 2):
         assert f"{unique}{text}" in place.blocks(query=text[start : start + 3], limit=200), text[start : start + 3]
     assert place.blocks(query=f"{unique}{text}") == [f"{unique}{text}"]
 
@@ -313,7 +333,14 @@ def test_a_long_query_finds_the_long_message_it_is_part_of(place: Place):
 def test_roles_restrict_the_results(place: Place):
     unique = word()
     place.hold("t", *((role, f"{unique} {role}", NOON + n) for n, role in enumerate(("user", "assistant", "tool"))))
-    for roles in (["user"], ["assistant"], ["tool"], ["user", "assistant"], ["tool", "user"], ["user", "assistant", "tool"]):
+    for roles in (
+        ["user"],
+        ["assistant"],
+        ["tool"],
+        ["user", "assistant"],
+        ["tool", "user"],
+        ["user", "assistant", "tool"],
+    ):
         found = [block.split()[1] for block in place.blocks(query=unique, roles=roles)]
         assert found == [role for role in ("tool", "assistant", "user") if role in roles]
     assert place.blocks(query=unique, roles=["user", "user"]) == [f"{unique} user"]
@@ -349,7 +376,7 @@ def days(place: Place) -> Place:
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "found"),
+    "start, end, found",
     [
         ("2013-01-15", "2013-01-15", ["last", "14:30", "first"]),
         ("2013-01-14", "2013-01-16", ["next", "last", "14:30", "first", "before"]),
@@ -366,7 +393,9 @@ def days(place: Place) -> Place:
         ("2013-01-16", "2013-01-15", []),
     ],
 )  # fmt: skip
-def test_the_range_is_inclusive_and_in_utc_where_no_offset_is_given(days: Place, start: str, end: str, found: list[str]):
+def test_the_range_is_inclusive_and_in_utc_where_no_offset_is_given(
+    days: Place, start: str, end: str, found: list[str]
+):
     assert days.blocks(start_date=start, end_date=end) == found
 
 
@@ -378,7 +407,9 @@ def test_either_end_may_stand_alone(days: Place):
 
 
 @pytest.mark.parametrize("name", ["start_date", "end_date"])
-@pytest.mark.parametrize("date", ["yesterday", "2024-13-01", "2024-02-30", "15.01.2024", "", "2024-01-15T25:00", "x" * 500])
+@pytest.mark.parametrize(
+    "date", ["yesterday", "2024-13-01", "2024-02-30", "15.01.2024", "", "2024-01-15T25:00", "x" * 500]
+)
 def test_an_unparsable_date_is_an_error_that_names_it(place: Place, name: str, date: str):
     said = place.error(**{name: date})
     assert said.startswith(f"Error: {name}")
@@ -406,7 +437,7 @@ def many(place: Place) -> tuple[Place, str]:
 
 
 @pytest.mark.parametrize(
-    ("limit", "count"), [(None, 50), (1, 1), (20, 20), (200, 200), (0, 1), (-5, 1), (201, 200), (10**12, 200), (3.0, 3)]
+    "limit, count", [(None, 50), (1, 1), (20, 20), (200, 200), (0, 1), (-5, 1), (201, 200), (10**12, 200), (3.0, 3)]
 )
 def test_the_limit_is_50_if_absent_and_clamped_to_1_to_200(many: tuple[Place, str], limit: Any, count: int):
     place, unique = many
@@ -423,7 +454,9 @@ def test_a_limit_of_the_wrong_type_is_an_error_that_names_it(place: Place, limit
 
 def test_results_are_newest_first_across_conversations_and_those_without_a_time_last(place: Place):
     unique = word()
-    place.hold("one", ("user", f"{unique} c", NOON + 3), ("user", f"{unique} no time", None), ("user", f"{unique} e", NOON + 5))
+    place.hold(
+        "one", ("user", f"{unique} c", NOON + 3), ("user", f"{unique} no time", None), ("user", f"{unique} e", NOON + 5)
+    )
     place.hold("two", ("user", f"{unique} d", NOON + 4), ("user", f"{unique} a", NOON + 1))
     assert place.blocks(query=unique) == [f"{unique} {end}" for end in ("e", "d", "c", "a", "no time")]
     assert place.blocks(query=unique, limit=4) == [f"{unique} {end}" for end in ("e", "d", "c", "a")]
@@ -454,7 +487,7 @@ def test_the_output_is_this_text_exactly(place: Place):
     }
 
 
-@pytest.mark.parametrize(("length", "is_cut"), [(1999, False), (2000, False), (2001, True), (50_000, True)])
+@pytest.mark.parametrize("length, is_cut", [(1999, False), (2000, False), (2001, True), (50_000, True)])
 def test_content_is_cut_at_2000_characters_with_three_dots(place: Place, length: int, is_cut: bool):
     unique = word()
     text = (unique + "äß東🦊" * length)[:length]
@@ -485,7 +518,7 @@ def test_nothing_found_is_said_in_these_words(place: Place):
 
 
 @pytest.mark.parametrize(
-    ("given", "near"),
+    "given, near",
     [("queri", "query"), ("role", "roles"), ("startdate", "start_date"), ("end", "end_date"), ("limits", "limit")],
 )
 def test_an_unknown_argument_is_refused_with_the_nearest_name(place: Place, given: str, near: str):
@@ -588,7 +621,7 @@ def test_escapes_in_such_a_list_do_not_hide_what_was_said(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("stored", "shown"),
+    "stored, shown",
     [
         (1739188800, "2025-02-10 12:00"),
         (1739188800.5, "2025-02-10 12:00"),
@@ -609,7 +642,12 @@ def test_times_stored_as_numbers_as_numeric_text_or_as_iso_all_work(tmp_path: Pa
 
 
 def test_times_of_different_kinds_are_ordered_together(tmp_path: Path):
-    rows = [("user", "b", "1739188801"), ("user", "d", 1739188803.0), ("user", "a", "2025-02-10T12:00:00Z"), ("user", "c", 1739188802)]
+    rows = [
+        ("user", "b", "1739188801"),
+        ("user", "d", 1739188803.0),
+        ("user", "a", "2025-02-10T12:00:00Z"),
+        ("user", "c", 1739188802),
+    ]
     text = served(tmp_path, make(tmp_path / "a.db", *rows))
     assert [block[-1] for block in text.split(SEPARATOR)] == ["d", "c", "b", "a"]
 
@@ -640,12 +678,18 @@ def test_bytes_that_are_no_text_do_not_spoil_the_rest(tmp_path: Path):
     database.execute("INSERT INTO messages VALUES ('b', 'c1', 'user', CAST(x'62ff6164' AS TEXT), ?, 1)", (NOON + 1,))
     database.execute("INSERT INTO messages VALUES ('c', 'c1', CAST(x'ff' AS TEXT), x'626c6f62', 'x', 2)")
     database.close()
-    assert [block.partition("\n")[2] for block in served(tmp_path, path).split(SEPARATOR)] == ["b\ufffdad", "good", "blob"]
+    assert [block.partition("\n")[2] for block in served(tmp_path, path).split(SEPARATOR)] == [
+        "b\ufffdad",
+        "good",
+        "blob",
+    ]
     assert served(tmp_path, path, query="good").endswith("good")
 
 
 def test_the_citation_marks_that_were_never_shown_are_neither_shown_nor_in_the_way(tmp_path: Path):
-    path = make(tmp_path / "a.db", ("assistant", '["so it is\ue200cite\ue202turn0search1\ue201 indeed【3†source】 here"]', NOON))
+    path = make(
+        tmp_path / "a.db", ("assistant", '["so it is\ue200cite\ue202turn0search1\ue201 indeed【3†source】 here"]', NOON)
+    )
     assert served(tmp_path, path, query="so it is indeed here").endswith("\nso it is indeed here")
 
 
@@ -852,7 +896,12 @@ def test_another_workspaces_archive_is_invisible(place: Place):
         pytest.skip("said above")
     for command in (["workspace", "create", "hers"], ["token", "create", "--workspace", "hers", "--agent", "bob"]):
         done = subprocess.run(
-            [sys.executable, "-m", "palaver", *command], env=place.server.env, capture_output=True, text=True, check=True, timeout=60
+            [sys.executable, "-m", "palaver", *command],
+            env=place.server.env,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
         )
     token, unique = done.stdout.strip(), word()
     place.hold(f"{unique} title", ("user", f"{unique} secret", NOON))

@@ -6,12 +6,14 @@ import random
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.store.bus import Bus, rows
 
 from palaver.model.library import Conversation, Said
+from palaver.model.times import micros
 from palaver.store import archive, documents
 from palaver.store.archive import FoundMessage, Outcome, Wanted
 from palaver.store.database import Change, Narrow, Reader
@@ -66,7 +68,11 @@ async def test_a_conversation_comes_back_as_it_was_put(bus: Bus):
 
 async def test_the_same_again_is_unchanged_and_doubles_nothing(bus: Bus):
     one = talk(said("a"), said("b", 1))
-    assert [await put(bus, one), await put(bus, one), await put(bus, one, one)] == [["new"], ["unchanged"], ["unchanged"] * 2]
+    assert [await put(bus, one), await put(bus, one), await put(bus, one, one)] == [
+        ["new"],
+        ["unchanged"],
+        ["unchanged"] * 2,
+    ]
     assert await found(bus) == ["b", "a"]
     assert await bus.here.read(lambda read: len(archive.everyone(read, 10, 0))) == 1
 
@@ -83,9 +89,14 @@ async def test_a_newer_state_replaces_and_an_older_one_does_not_undo_it(bus: Bus
 
 
 async def test_what_is_judged_is_what_putting_comes_to(bus: Bus):
-    states = [talk(said("a"), updated=1), talk(said("a"), updated=1), talk(said("b"), updated=2), talk(said("a"), updated=1)]
+    states = [
+        talk(said("a"), updated=1),
+        talk(said("a"), updated=1),
+        talk(said("b"), updated=2),
+        talk(said("a"), updated=1),
+    ]
     for state in states:
-        judged = await bus.here.read(lambda read, state=state: archive.judge(read, state))
+        judged = await bus.here.read(partial(archive.judge, conversation=state))
         assert await put(bus, state) == [judged]
 
 
@@ -108,14 +119,17 @@ async def test_many_changes_leave_exactly_what_was_put_last(bus: Bus):
     last: dict[str, Conversation] = {}
     for step in range(60):
         id = f"chatgpt:{dice.randrange(5)}"
-        messages = [said(f"{dice.choice(['oak', 'ivy', 'fern'])} {n} {step}", step * 100 + n) for n in range(dice.randrange(1, 4))]
+        messages = [
+            said(f"{dice.choice(['oak', 'ivy', 'fern'])} {n} {step}", step * 100 + n)
+            for n in range(dice.randrange(1, 4))
+        ]
         last[id] = talk(*messages, id=id, title=dice.choice(["", "Trees", "Plants"]), updated=step * 100 + 50)
         await put(bus, last[id])
     for part in ("oak", "ivy", "fern", "Tree", "pla", "o", "iv", " 1 "):
         expected = {
             (one.id, m.text) for one in last.values() for m in one.messages if part.lower() in m.text or part.lower() in one.title.lower()
         }  # fmt: skip
-        hits = await bus.here.read(lambda read, part=part: archive.search(read, Wanted(part, limit=200)))
+        hits = await bus.here.read(partial(archive.search, wanted=Wanted(part, limit=200)))
         assert {(hit.conversation, hit.said.text) for hit in hits} == expected
         assert len(hits) == len(expected)
 
@@ -186,7 +200,11 @@ async def test_a_common_part_is_found_the_same_way_as_a_rare_one(bus: Bus, monke
     conversations = []
     for c in range(30):
         messages = [
-            said(f"{'needle' if dice.random() < 0.5 else 'hay'} {c} {n}", dice.choice([None, dice.randrange(50)]), dice.choice(["user", "tool"]))
+            said(
+                f"{'needle' if dice.random() < 0.5 else 'hay'} {c} {n}",
+                dice.choice([None, dice.randrange(50)]),
+                dice.choice(["user", "tool"]),
+            )
             for n in range(10)
         ]
         conversations.append(talk(*messages, id=f"chatgpt:{c}", title=dice.choice(["needles", "stack"])))
@@ -220,12 +238,15 @@ async def test_there_is_no_row_cap_what_is_older_than_100_000_messages_is_found(
     def fill(change: Change) -> int:
         document = rows(change, "SELECT id FROM documents WHERE native_id = 'chatgpt:2'")[0]["id"]
         last = rows(change, "SELECT max(id) AS id FROM passages WHERE field = 'content'")[0]["id"]
-        at = archive.micros(START) + 10**9
+        at = micros(START) + 10**9
         return len(rows(change, FILL, count=100_000, first=last, document=document, at=at))
 
     assert await bus.here.change(fill) == 100_000
     began = time.monotonic()
-    range_of = {"since": datetime(2003, 3, 3, tzinfo=UTC), "until": datetime(2003, 3, 3, 23, tzinfo=UTC)}
+    range_of: dict[str, Any] = {
+        "since": datetime(2003, 3, 3, tzinfo=UTC),
+        "until": datetime(2003, 3, 3, 23, tzinfo=UTC),
+    }
     assert await found(bus, **range_of) == ["one old thing"]
     assert await found(bus, "OLD", **range_of) == ["one old thing"]
     assert await found(bus, "ol", **range_of) == ["one old thing"]
@@ -240,6 +261,6 @@ async def test_a_page_of_the_list_follows_the_other(bus: Bus):
     listed = [
         held.id
         for offset in range(0, 30, 10)
-        for held in await bus.here.read(lambda read, offset=offset: archive.everyone(read, 10, offset))
+        for held in await bus.here.read(partial(archive.everyone, limit=10, offset=offset))
     ]
     assert listed == [f"chatgpt:{n}" for n in range(24, -1, -1)]

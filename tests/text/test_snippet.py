@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.text.fold import words
-from palaver.text.query import Nothing, expression, plain
+from palaver.text.query import Nothing, expression, plain, wanted_phrases
 from palaver.text import snippet as snippets
 from palaver.text.snippet import as_html, as_text, passage_snippet
 
@@ -227,5 +227,5 @@ def test_a_passage_snippet_contains_the_match(text, length):
 )
 def test_the_short_way_to_an_excerpt_leads_where_the_long_one_does(said, typed, length):
     text, query = " ".join(said), expression(typed)
-    phrases = snippets.wanted_phrases(query)
+    phrases = wanted_phrases(query)
     assert snippets.excerpt(text, query, length=length) == snippets._general_excerpt(text, phrases, length, False)

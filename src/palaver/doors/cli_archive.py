@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import click
 
@@ -96,17 +96,29 @@ def _as_json(summary: Summary) -> dict[str, Any]:
 @click.argument("conversation", required=False, metavar="[CONVERSATION]")
 def export(shape: Literal["markdown", "jsonl"], output: Path | None, conversation: str | None) -> None:
     """Write an imported conversation, or all of them, as Markdown or JSON lines."""
-    if output is None:
-        asyncio.run(_export(conversation, shape, sys.stdout.write))
-        return
-    with output.open("w", encoding="utf-8") as file:
-        count = asyncio.run(_export(conversation, shape, file.write))
-    printing.note(f"Wrote {count:,} conversations to {output.name}.")
+    count = asyncio.run(_export(conversation, shape, output))
+    if output is not None:
+        printing.note(f"Wrote {count:,} conversations to {output.name}.")
 
 
-async def _export(id: str | None, shape: Literal["markdown", "jsonl"], write: Callable[[str], object]) -> int:
+async def _export(id: str | None, shape: Literal["markdown", "jsonl"], output: Path | None) -> int:
     async with workspace() as here:
         ids = [id] if id else await here.read(archive.all_ids)
-        for one in ids:
-            write(await here.read(partial(archive.written, id=one, format=shape)))
+        if id:
+            await here.read(partial(archive.must_exist, id=id))  # before a file is touched
+        with _opened(output) as file:
+            for one in ids:
+                file.write(await here.read(partial(archive.written, id=one, format=shape)))
         return len(ids)
+
+
+@contextmanager
+def _opened(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
+    try:
+        with output.open("w", encoding="utf-8") as file:
+            yield file
+    except OSError as problem:
+        raise PalaverError(f"{output.name} cannot be written: {problem.strerror or type(problem).__name__}.") from None
