@@ -16,9 +16,9 @@ from urllib.parse import quote
 import httpx
 
 from palaver.errors import PalaverError, Unavailable
-from palaver.settings import LOOPBACK
 
 URL = "http://127.0.0.1:39765"
+THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
 class Refusal(PalaverError):
@@ -38,7 +38,7 @@ class Palaver:
             base_url=url,
             headers=headers,
             timeout=timeout,
-            trust_env=httpx.URL(url).host not in LOOPBACK,  # no proxy stands between us and this machine
+            trust_env=httpx.URL(url).host not in THIS_MACHINE,  # no proxy stands between us and this machine
         )
 
     def __enter__(self) -> Self:

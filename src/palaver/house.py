@@ -9,7 +9,7 @@ import logging
 from datetime import timedelta
 from typing import Literal
 
-from palaver.errors import NotFound, PalaverError, Refused
+from palaver.errors import NotFound, Refused
 from palaver.model.people import Scope, Token
 from palaver.model.times import now
 from palaver.operations.sessions import catch_up_all
@@ -117,8 +117,8 @@ class House:
             for here in list(self._workspaces.values()):
                 try:
                     await sweep(here)
-                except PalaverError as problem:
-                    log.warning("housekeeping in %s: %s", here.name, problem.message)
+                except Exception as problem:  # the next round may go better
+                    log.warning("housekeeping in %s: %s", here.name, problem)
                 if number % SWEEPS_BETWEEN_LOOKS == 0:
                     await _catch_up(here)
             await asyncio.sleep(SWEEP_SECONDS)
@@ -153,8 +153,8 @@ async def _catch_up(here: Workspace) -> None:
             while await here.change(lambda change: documents.backfill(change, BACKFILLED_AT_ONCE)):
                 pass
         await catch_up_all(here)
-    except (PalaverError, OSError) as problem:
-        log.warning("the index of sessions in %s is behind its transcripts: %s", here.name, problem)
+    except Exception as problem:  # whatever it is, it must not end the housekeeping
+        log.warning("the index of %s is behind: %s", here.name, problem)
 
 
 async def sweep(here: Workspace) -> None:

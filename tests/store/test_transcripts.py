@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.helpers import PATIENCE, environment
 
@@ -116,6 +116,7 @@ def test_everything_is_synced_before_it_counts(files: Transcripts, monkeypatch: 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 
 
+@settings(deadline=None)  # it waits for the disk
 @given(st.lists(st.tuples(text.filter(bool), text, text), max_size=8))
 def test_whatever_is_appended_is_read_again(said: list[tuple[str, str, str]]):
     with tempfile.TemporaryDirectory() as place:
@@ -127,6 +128,7 @@ def test_whatever_is_appended_is_read_again(said: list[tuple[str, str, str]]):
         assert [(t.id, t.role, t.content, t.ts) for t in kept if t] == [(t.id, t.role, t.content, t.ts) for t in turns]
 
 
+@settings(deadline=None)  # it waits for the disk
 @given(text.filter(lambda name: name.strip() != ""), text.filter(lambda name: name.strip() != ""))
 def test_every_name_is_a_file_of_its_own(one: str, other: str):
     with tempfile.TemporaryDirectory() as place:
@@ -187,6 +189,7 @@ def test_a_torn_line_can_be_closed_without_an_append(files: Transcripts):
     assert not files.path(BOT, "none").exists()
 
 
+@settings(deadline=None)  # it waits for the disk
 @given(st.data())
 def test_cut_anywhere_the_rest_is_read_and_what_comes_after_is_whole(data: st.DataObject):
     with tempfile.TemporaryDirectory() as place:
@@ -287,6 +290,7 @@ def test_blank_lines_and_a_nul_are_no_trouble(files: Transcripts):
     assert [line.turn.content for line in read(files) if line.turn] == ["hello", "a\ufffdb"]
 
 
+@settings(deadline=None)  # it waits for the disk
 @given(st.lists(st.one_of(st.binary(max_size=60), st.just(b"TURN")), max_size=12))
 def test_between_any_bytes_the_turns_are_read(pieces: list[bytes]):
     with tempfile.TemporaryDirectory() as place:

@@ -117,6 +117,8 @@ async def refuse(problem: PalaverError, scope: Scope, receive: Receive, send: Se
         await receive()
         await send({"type": "websocket.close", "code": 4000 + problem.status, "reason": problem.code})
         return
-    detail: Any = problem.as_detail()
-    response = JSONResponse({"detail": detail}, status_code=problem.status, headers=problem.headers)
+    said: dict[str, Any] = {"detail": problem.as_detail()}
+    if scope["path"].startswith("/api/v1/"):
+        said["error"] = said["detail"]
+    response = JSONResponse(said, status_code=problem.status, headers=problem.headers)
     await response(scope, receive, send)

@@ -44,10 +44,15 @@ class Job:
 
     id: str
     workspace: str
+    folder: str = ""
     status: Literal["running", "done", "failed"] = "running"
     summary: Summary = field(default_factory=Summary)
     message: str | None = None
     _moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def _own_name(self, name: str) -> str:
+        """As the uploader knows it: where we keep it meanwhile is nobody's business."""
+        return re.sub(rf"^{re.escape(self.folder)}/\d+/", "", name) if self.folder else name
 
     def moved(self) -> None:
         self._moved.set()
@@ -71,7 +76,7 @@ class Job:
             "unchanged": summary.unchanged,
             "messages": summary.messages,
             "formats": summary.formats,
-            "skipped": [{"name": one.name, "why": one.why} for one in summary.skipped],
+            "skipped": [{"name": self._own_name(one.name), "why": one.why} for one in summary.skipped],
             "skipped_count": summary.skipped_count,
         }
 
@@ -96,7 +101,7 @@ class Imports:
                 raise
         except PalaverError as problem:
             return error(problem)
-        job = Job(new_id(), visit.here.name)
+        job = Job(new_id(), visit.here.name, str(folder))
         self._jobs[job.id] = job
         for old in list(self._jobs)[:-KEPT]:
             del self._jobs[old]
@@ -172,7 +177,7 @@ async def _receive(request: Request, folder: Path, most: int) -> None:
         if not files:
             raise Refused("Send the files as multipart/form-data, in parts named 'file'.")
         for number, part in enumerate(files):
-            name = _UNSAFE.sub("_", Path(part.filename or "upload").name)[-80:] or "upload"
+            name = _UNSAFE.sub("_", Path(part.filename or "upload").name)[-80:].lstrip(".") or "upload"
             place = folder / str(number)
             await asyncio.to_thread(place.mkdir)
             with os.fdopen(os.open(place / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:

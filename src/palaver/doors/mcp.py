@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
+import logging
 import sys
 from collections.abc import AsyncIterator
 from functools import cache
@@ -41,6 +42,8 @@ from palaver.model.people import Caller, Session
 from palaver.operations import OPERATIONS, identity, prompts, resources
 from palaver.operations.faces import Operation, Tool, schema_of, shown_type
 from palaver.settings import Settings
+
+log = logging.getLogger("palaver")
 
 Context = ServerRequestContext[Any, Any]
 
@@ -119,10 +122,19 @@ async def call(visit: Visit, name: str, arguments: dict[str, Any]) -> types.Call
         shown = tool.show(answer) if tool.show else answer
         return text_result(shown) if tool.is_text else result(shown)
     except PalaverError as problem:
-        found = by_name().get(name)
-        if found and found[1].is_text:
-            return text_result(problem.as_text(), is_error=True)
-        return result(problem.as_tool_result(), is_error=True)
+        return _refusal(name, problem)
+    except Exception:
+        log.exception("the tool %s failed", name)
+        return _refusal(
+            name, PalaverError("Something went wrong on the server's side. It has been written to its log.")
+        )
+
+
+def _refusal(name: str, problem: PalaverError) -> types.CallToolResult:
+    found = by_name().get(name)
+    if found and found[1].is_text:
+        return text_result(problem.as_text(), is_error=True)
+    return result(problem.as_tool_result(), is_error=True)
 
 
 def _known(name: str) -> tuple[Operation, Tool]:

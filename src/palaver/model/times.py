@@ -33,7 +33,7 @@ def parse(text: str, *, end_of_day: bool = False) -> datetime:
     text = text.strip()
     if len(text) == 10:
         day = datetime.fromisoformat(text).replace(tzinfo=UTC)
-        return day + timedelta(days=1) - MICROSECOND if end_of_day else day
+        return day.replace(hour=23, minute=59, second=59, microsecond=999_999) if end_of_day else day
     # A '+' in a query string arrives as a blank: 2026-01-01T00:00:00 02:00.
     if len(text) > 19 and text[-6] == " ":
         text = f"{text[:-6]}+{text[-5:]}"

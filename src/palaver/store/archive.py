@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from itertools import islice
+from typing import Any, Literal
 
 import orjson
 
@@ -15,6 +16,7 @@ from palaver.model.times import instant, maybe_instant, micros
 from palaver.store import documents
 from palaver.store.database import Change, Reader, Row
 from palaver.store.documents import substring_form
+from palaver.store.lanes import lane_of
 
 Outcome = Literal["new", "changed", "unchanged", "older"]
 
@@ -201,40 +203,57 @@ def search(read: Reader, wanted: Wanted) -> list[FoundMessage]:
 
 def _matching(read: Reader, wanted: Wanted) -> Iterator[Row]:
     part = substring_form(wanted.part) if wanted.part else ""
-    if not part:
-        yield from _pages(read, "archive_newest", wanted)
-        return
     if len(part) < 3:
-        yield from (row for row in _pages(read, "archive_newest", wanted) if _holds(row, part))
+        yield from (row for row in _newest(read, wanted) if not part or _holds(row, part))
         return
     match = read.connection.dialect.substring_match(part)
-    seen = 0
-    if read.must("count_substring", match=match, cap=COMMON)["hits"] == COMMON:
-        for row in _pages(read, "archive_newest", wanted, most=LOOKED_THROUGH):
+    hits, seen = _hits(read, match, COMMON), 0
+    if len(hits) == COMMON:
+        for row in islice(_newest(read, wanted), LOOKED_THROUGH):
             if _holds(row, part):
                 seen += 1
                 yield row
+        hits = _hits(read, match, FAR)
     # What was found so far comes again, for it is found in the same order.
-    for number, row in enumerate(r for r in _pages(read, "archive_hits", wanted, match=match) if _holds(r, part)):
-        if number >= seen:
-            yield row
+    yield from islice((row for row in _among(read, hits, wanted) if _holds(row, part)), seen, None)
 
 
-def _pages(read: Reader, name: str, wanted: Wanted, most: int = FAR, **more: str) -> Iterator[Row]:
-    is_any_time = wanted.since is None and wanted.until is None
-    narrow = {
+def _hits(read: Reader, match: str, cap: int) -> list[int]:
+    return [row["id"] for row in read.all("substring_hits", match=match, cap=cap)]
+
+
+def _newest(read: Reader, wanted: Wanted) -> Iterator[Row]:
+    """All messages, newest first, each page from where the last one ended; those without a time come last."""
+    narrow = {**_narrow(wanted), "limit": PAGE}
+    before = FAR
+    while rows := read.all("archive_newest", **narrow, before=before):
+        yield from rows
+        narrow["until"], before = rows[-1]["created_at"], rows[-1]["passage_id"]
+    before = FAR
+    while narrow["any_time"] and (rows := read.all("archive_timeless", **narrow, before=before)):
+        yield from rows
+        before = rows[-1]["passage_id"]
+
+
+def _among(read: Reader, hits: list[int], wanted: Wanted) -> Iterator[Row]:
+    """The messages these passages are, or are the title of: sorted first, then read a page at a time."""
+    sorted_ids = [row["id"] for row in read.all("archive_among", **_narrow(wanted), ids=orjson.dumps(hits).decode())]
+    for start in range(0, len(sorted_ids), PAGE):
+        page = sorted_ids[start : start + PAGE]
+        rows = {row["passage_id"]: row for row in read.all("archive_messages", ids=orjson.dumps(page).decode())}
+        yield from (rows[id] for id in page)
+
+
+def _narrow(wanted: Wanted) -> dict[str, Any]:
+    lane, lane_end = lane_of("archive")
+    return {
         "roles": orjson.dumps(wanted.roles).decode() if wanted.roles else None,
         "since": micros(wanted.since) if wanted.since else -FAR,
         "until": micros(wanted.until) if wanted.until else FAR,
-        "any_time": int(is_any_time),
+        "any_time": int(wanted.since is None and wanted.until is None),
+        "lane": lane,
+        "lane_end": lane_end,
     }
-    offset = 0
-    while offset < most:
-        rows = read.all(name, **narrow, **more, limit=PAGE, offset=offset)
-        yield from rows
-        if len(rows) < PAGE:
-            return
-        offset += PAGE
 
 
 def _holds(row: Row, part: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from unicodedata import normalize
 
@@ -118,10 +119,12 @@ def document_scope(document_id: int) -> str:
     return f"d{document_id}"
 
 
+@lru_cache(maxsize=1024)
 def role_scope(role: str) -> str:
     return "r" + "".join(fold.words(role))
 
 
+@lru_cache(maxsize=1024)
 def agent_scope(agent_id: str) -> str:
     return "a" + "".join(fold.words(agent_id))
 

@@ -130,18 +130,25 @@ def tsvector(row: IndexRow) -> str:
     places: dict[str, list[str]] = {}
     room = TSVECTOR_BYTES
     for position, word in enumerate(row.words, 1):
-        room -= 4 if word in places else len(word.encode()) + 12
+        room -= _room(word, places)
         if room < 0:
             break
         places.setdefault(word, []).append(f"{min(position, 16383)}A")
     for position, stem in enumerate(row.stems, 1):
         word = STEM + stem
-        room -= 4 if word in places else len(word.encode()) + 12
+        room -= _room(word, places)
         if room < 0:
             break
         places.setdefault(word, []).append(f"{min(position, 16383)}B")
     lexemes = [f"'{word}':{','.join(at[:255])}" for word, at in places.items()]
     return " ".join(lexemes + [f"'{SCOPE}{scope}'" for scope in row.scopes])
+
+
+def _room(word: str, places: dict[str, list[str]]) -> int:
+    """What one more place of a word takes; of a word that stands in very many only some are kept."""
+    if word not in places:
+        return len(word.encode()) + 12
+    return 4 if len(places[word]) < 255 else 0
 
 
 def trigrams(text: str) -> list[int]:
@@ -198,7 +205,7 @@ class PostgresConnection:
 def said_plainly() -> Iterator[None]:
     try:
         yield
-    except psycopg.errors.QueryCanceled:
+    except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable):
         raise Timeout() from None
     except psycopg.errors.UniqueViolation:
         raise Conflict(
@@ -223,7 +230,7 @@ class PostgresEngine:
             self._pool: ConnectionPool[RawConnection] = ConnectionPool(
                 url,
                 connection_class=psycopg.Connection[Row],
-                kwargs={"row_factory": dict_row, "options": f"-c search_path={schema}"},
+                kwargs={"row_factory": dict_row, "options": f"-c search_path={schema} -c lock_timeout=10s"},
                 min_size=1,
                 max_size=CONNECTIONS,
                 timeout=settings.search_timeout,
@@ -281,7 +288,7 @@ class PostgresEngine:
                     if is_last:
                         raise Timeout() from None
                     continue
-                except psycopg.errors.QueryCanceled:
+                except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable):
                     raise
                 except psycopg.OperationalError:
                     if is_last:

@@ -89,7 +89,7 @@ class SqliteDialect:
                     "id": passage_id,
                     "scope": " ".join(SCOPE + scope for scope in row.scopes),
                     "exact": " ".join(row.words),
-                    "stem": " ".join(STEM + stem for stem in row.stems),
+                    "stem": STEM + f" {STEM}".join(row.stems) if row.words else "",
                 }
                 for passage_id, row in rows.items()
                 if row

@@ -66,32 +66,42 @@ INSERT INTO passage_trigrams (rowid, text) VALUES (:id, :text);
 -- name: unindex_trigrams
 DELETE FROM passage_trigrams WHERE rowid = :id;
 
--- name: count_substring
-SELECT count(*) AS hits FROM (SELECT rowid AS id FROM passage_trigrams WHERE passage_trigrams MATCH :match LIMIT :cap) AS h;
+-- name: substring_hits  passages that may hold the substring, titles among them
+SELECT rowid AS id FROM passage_trigrams WHERE passage_trigrams MATCH :match LIMIT :cap;
 
--- name: archive_hits  messages that may hold the substring, and all messages of conversations whose title may
-WITH hits AS MATERIALIZED (SELECT rowid AS id FROM passage_trigrams WHERE passage_trigrams MATCH :match
+-- name: archive_among  the messages these passages are, or are the title of, newest first
+WITH hits AS (SELECT value AS id FROM json_each(:ids)
 ), wanted AS (
     SELECT id FROM hits
     UNION
     SELECT m.id FROM hits h JOIN passages t ON t.id = h.id AND t.position = 0
                             JOIN passages m ON m.document_id = t.document_id
 )
-SELECT p.id AS passage_id, p.document_id, p.native_id AS id, p.role, p.text, p.created_at,
-       d.native_id AS conversation, d.title
-FROM wanted w JOIN passages p ON p.id = w.id JOIN documents d ON d.id = p.document_id
-WHERE d.source = 'archive' AND p.position > 0
+SELECT p.id FROM wanted w JOIN passages p ON p.id = w.id
+WHERE p.position > 0
   AND (CAST(:roles AS text) IS NULL OR p.role IN (SELECT value FROM json_each(:roles)))
   AND (p.created_at BETWEEN :since AND :until OR (:any_time = 1 AND p.created_at IS NULL))
-ORDER BY p.created_at IS NULL, p.created_at DESC, p.id DESC
-LIMIT :limit OFFSET :offset;
+ORDER BY p.created_at IS NULL, p.created_at DESC, p.id DESC;
 
--- name: archive_newest  all messages, newest first
-SELECT p.id AS passage_id, p.document_id, p.native_id AS id, p.role, p.text, p.created_at,
-       d.native_id AS conversation, d.title
+-- name: archive_messages
+SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title
 FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE d.source = 'archive' AND p.position > 0
+WHERE p.id IN (SELECT value AS id FROM json_each(:ids));
+
+-- name: archive_newest  messages that have a time, newest first, a page from a given one on
+SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.created_at BETWEEN :since AND :until AND (p.created_at < :until OR p.id < :before)
+  AND +p.id BETWEEN :lane AND :lane_end
   AND (CAST(:roles AS text) IS NULL OR p.role IN (SELECT value FROM json_each(:roles)))
-  AND (p.created_at BETWEEN :since AND :until OR (:any_time = 1 AND p.created_at IS NULL))
-ORDER BY p.created_at IS NULL, p.created_at DESC, p.id DESC
-LIMIT :limit OFFSET :offset;
+ORDER BY p.created_at DESC, p.id DESC
+LIMIT :limit;
+
+-- name: archive_timeless  messages that have none
+SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.created_at IS NULL AND p.id < :before
+  AND +p.id BETWEEN :lane AND :lane_end
+  AND (CAST(:roles AS text) IS NULL OR p.role IN (SELECT value FROM json_each(:roles)))
+ORDER BY p.id DESC
+LIMIT :limit;
