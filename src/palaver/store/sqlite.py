@@ -146,7 +146,7 @@ class SqliteConnection:
         self.dialect = dialect
         self.raw = apsw.Connection(str(path), flags=flags, statementcachesize=200)
         self.raw.set_busy_handler(_patience())
-        self.raw.execute("PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY")
+        self.raw.execute("PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8000")
         if not read_only:
             self.raw.execute("PRAGMA journal_mode = WAL").fetchall()
             self.raw.execute("PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864")
@@ -239,8 +239,7 @@ class SqliteEngine:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
-        self._local = threading.local()
-        self._reading: list[SqliteConnection] = []
+        self._idle: list[SqliteConnection] = []
         self._thread = threading.Thread(target=self._write_for_ever, name=f"write-{path.stem}", daemon=True)
         self._thread.start()
 
@@ -261,16 +260,19 @@ class SqliteEngine:
     def _look(self, look: _Look, work: Callable[[Reader], T]) -> T:
         with said_plainly():
             connection = self._reader()
-            with look.through(connection.raw), connection.raw:
-                result = work(Reader(connection, self._settings))
+            try:
+                with look.through(connection.raw), connection.raw:
+                    result = work(Reader(connection, self._settings))
+            finally:
+                self._idle.append(connection)
         return result
 
     def _reader(self) -> SqliteConnection:
-        if not hasattr(self._local, "connection"):
-            self._local.connection = SqliteConnection(self.path, self._dialect, read_only=True)
-            self._reading.append(self._local.connection)
-        connection: SqliteConnection = self._local.connection
-        return connection
+        """The connection that was used last of those nobody uses: its cache knows most of what is wanted next."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return SqliteConnection(self.path, self._dialect, read_only=True)
 
     # Changing
 
@@ -395,7 +397,7 @@ class SqliteEngine:
 
     def close(self) -> None:
         self._readers.shutdown(wait=True)
-        for connection in self._reading:
+        for connection in self._idle:
             connection.raw.close()
         self._jobs.put(None)  # the writer goes last: it tidies up the write-ahead log when nobody else is there
         self._thread.join()
