@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 
-import pytest
 from tests.conftest import Engine
 from tests.faults.conftest import Start
 from tests.faults.press import IS_LONG, Client, Promised, kill, must_be_whole, must_keep_its_promises, pressing, tell
@@ -69,8 +68,6 @@ def test_ending_politely_under_load_is_quick_and_loses_nothing(start: Start):
 
 
 def test_a_server_and_an_agent_on_stdio_share_the_data(start: Start):
-    if subprocess.run([sys.executable, "-m", "palaver", "mcp", "--help"], capture_output=True, timeout=30).returncode:
-        pytest.skip("no 'palaver mcp' yet")
     import json
 
     with start() as server:
