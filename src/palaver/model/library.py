@@ -1,4 +1,4 @@
-"""What people bring: conversations that were held elsewhere."""
+"""What people bring and keep: conversations that were held elsewhere, notes, media, characters and prompts."""
 
 from __future__ import annotations
 
@@ -26,3 +26,78 @@ class Conversation:
     created_at: datetime | None
     updated_at: datetime | None
     messages: tuple[Said, ...]
+
+
+# What a person keeps. Text is kept as it came: nothing is trimmed.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    title: str
+    content: str
+    keywords: tuple[str, ...] = ()
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of a recording, in seconds, and what is said in it."""
+
+    start: float
+    end: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """A video, a podcast, a book, an article. Chunks that were given are kept as they are."""
+
+    title: str
+    media_type: str
+    content: str
+    url: str | None = None
+    chunks: tuple[str, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    keywords: tuple[str, ...] = ()
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Character:
+    name: str
+    description: str = ""
+    personality: str = ""
+    scenario: str = ""
+    system_prompt: str = ""
+    first_message: str = ""
+    message_examples: str = ""
+    alternate_greetings: tuple[str, ...] = ()
+    post_history_instructions: str = ""
+    creator: str = ""
+    creator_notes: str = ""
+    character_version: str = ""
+    tags: tuple[str, ...] = ()
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    name: str
+    author: str = ""
+    details: str = ""
+    system_prompt: str = ""
+    user_prompt: str = ""
+    keywords: tuple[str, ...] = ()
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A piece of the library that was read from a file.
+
+    `origin` names where it comes from, the same at each import ("markdown:recipes/bread.md"): when the file has changed
+    since, the piece is updated. The same content from elsewhere is the same piece.
+    """
+
+    origin: str
+    piece: Note | Media | Character | Prompt
