@@ -76,6 +76,10 @@ class Settings:
         also=("CONVERSATION_DB", "ORIGIN_CONVERSATION_DB"),
     )
     sessions_index: bool = knob(True, "Index agents' sessions, so that they can be searched.", _switch)
+    profile: str = knob(
+        "", "deep-research also lists search and fetch, as ChatGPT connectors want them.", _one_of("", "deep-research")
+    )
+    session_ttl: float = knob(1800.0, "Seconds for which a session of searching remembers what it has shown.", float)
     search_timeout: float = knob(5.0, "Seconds one search or read may take.", float)
     max_upload: int = knob(5 * 1024 * 1024, "Largest uploaded image, e.g. 5MB.", _size)
     max_import: int = knob(4 * 1024**3, "Largest upload to be imported, e.g. 4GB.", _size)

@@ -11,6 +11,7 @@ import difflib
 import logging
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import cache
 from io import TextIOWrapper
 from typing import Any, cast
@@ -26,7 +27,10 @@ from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -38,8 +42,9 @@ from palaver.errors import Invalid, NotFound, PalaverError, Timeout
 from palaver.house import House
 from palaver.model import asking
 from palaver.model.events import encode
+from palaver.model.knowledge import Recall
 from palaver.model.people import Caller, Session
-from palaver.operations import OPERATIONS, identity, prompts, resources
+from palaver.operations import OPERATIONS, identity, preferring, prompts, resources
 from palaver.operations.faces import Operation, Tool, schema_of, shown_type
 from palaver.settings import Settings
 
@@ -48,6 +53,8 @@ log = logging.getLogger("palaver")
 Context = ServerRequestContext[Any, Any]
 
 PROGRESS_SECONDS = 5.0
+RESEARCH = "deep-research"
+RESEARCHERS = frozenset({"openai-mcp"})
 INSTRUCTIONS = (
     "palaver is a bus and a memory shared by agents and people. Call bus_connect with a thread name to join a "
     "conversation, msg_wait to hear what comes next, msg_post to answer, msg_search to find what was said before. "
@@ -102,9 +109,13 @@ def input_schema(operation: Operation, tool: Tool) -> dict[str, Any]:
     return {**schema, "required": required} if required else schema
 
 
-def listed(settings: Settings, toolsets: tuple[str, ...], dotted: bool) -> list[types.Tool]:
+def listed(settings: Settings, toolsets: tuple[str, ...], dotted: bool, research: bool = False) -> list[types.Tool]:
+    """The tools of these toolsets. Those for deep research are listed for the clients that look for them."""
     wanted = toolsets or settings.toolsets
-    names = [tool.name for operation in OPERATIONS for tool in operation.tools if not wanted or tool.toolset in wanted]
+    tools = [tool for operation in OPERATIONS for tool in operation.tools]
+    names = [
+        tool.name for tool in tools if (research if tool.toolset == RESEARCH else not wanted or tool.toolset in wanted)
+    ]
     return [described(name, dotted=dotted) for name in names]
 
 
@@ -188,6 +199,7 @@ class McpDoor:
             on_get_prompt=self._get_prompt,
         )
         self.server.middleware.clear()  # no tracing span around every call
+        self.server.middleware.append(_remember_config)
         # The guard has checked Host and Origin before anything gets here.
         self._manager = StreamableHTTPSessionManager(
             self.server, max_request_body_size=house.settings.max_body, session_idle_timeout=3600
@@ -201,14 +213,15 @@ class McpDoor:
         request: Request | WebSocket | None = ctx.request
         visit: Visit | None = request.scope["palaver.visit"] if request is not None else self._visit
         assert visit is not None
+        about: dict[str, Any] = {"recall": _recall_of(ctx), "config": _config_of(ctx)}
         if visit.caller.is_authenticated:
-            return visit
+            return Visit(visit.here, replace(visit.caller, **about), visit.token_id)
         session = _session_of(ctx) if request is not None else visit.caller.session
         slug = request.query_params.get("agent") if request is not None else self._house.settings.agent
         if slug and session.agent_id is None:
             agent = await visit.here.read(lambda read: identity.known_as(read, slug))
             session.agent_id, session.slug = agent.id if agent else None, slug
-        return Visit(visit.here, Caller(kind="agent", name="agent", session=session))
+        return Visit(visit.here, Caller(kind="agent", name="agent", session=session, **about))
 
     # Requests
 
@@ -216,7 +229,10 @@ class McpDoor:
         asked = ctx.request.query_params if ctx.request is not None else {}
         toolsets = tuple(filter(None, asked.get("tools", "").split(",")))
         dotted = asked.get("names", self._house.settings.tool_names) == "dotted"
-        return types.ListToolsResult(tools=listed(self._house.settings, toolsets, dotted))
+        profile = asked.get("profile", self._house.settings.profile)
+        client = ctx.session.client_params
+        research = profile == RESEARCH or (client is not None and client.client_info.name in RESEARCHERS)
+        return types.ListToolsResult(tools=listed(self._house.settings, toolsets, dotted, research))
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         visit = await self._visit_of(ctx)
@@ -248,7 +264,7 @@ class McpDoor:
                 types.ResourceTemplate(
                     uri_template=r.uri, name=r.name, description=r.description, mime_type=r.mime_type
                 )
-                for r in resources.OF_A_THREAD
+                for r in resources.BY_ID
             ]
         )
 
@@ -263,7 +279,12 @@ class McpDoor:
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=mime_type, text=text)])
 
     async def _list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+        visit, cursor = await self._visit_of(ctx), (params.cursor if params else None) or "0"
+        if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
+            raise MCPError(types.INVALID_PARAMS, "This is no cursor: use the nextCursor of an answer, as it is.")
+        found, after = await visit.here.read(lambda read: prompts.page(read, int(cursor)))
         return types.ListPromptsResult(
+            next_cursor=None if after is None else str(after),
             prompts=[
                 types.Prompt(
                     name=prompt.name,
@@ -273,19 +294,22 @@ class McpDoor:
                         for a in prompt.arguments
                     ],
                 )
-                for prompt in prompts.PROMPTS
-            ]
+                for prompt in found
+            ],
         )
 
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        visit = await self._visit_of(ctx)
         try:
-            prompt = prompts.named(params.name)
-            text = prompt.write(params.arguments or {})
+            prompt = await visit.here.read(lambda read: prompts.named(read, params.name))
+            texts = prompt.write(params.arguments or {})
         except PalaverError as problem:
             raise MCPError(types.INVALID_PARAMS, problem.message) from None
         return types.GetPromptResult(
             description=prompt.description,
-            messages=[types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))],
+            messages=[
+                types.PromptMessage(role="user", content=types.TextContent(type="text", text=text)) for text in texts
+            ],
         )
 
     # Transports
@@ -303,6 +327,17 @@ class McpDoor:
 
     async def _streamable(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
+        asked = QueryParams(scope["query_string"])
+        try:
+            if "config" in asked:
+                preferring.from_text(asked["config"])
+        except PalaverError as problem:
+            await Response(encode({"detail": problem.message}), 400, media_type="application/json")(
+                scope, receive, send
+            )
+            return
+        if "mcp-session-id" in asked and not any(name == b"mcp-session-id" for name, _ in scope["headers"]):
+            scope = {**scope, "headers": [*scope["headers"], (b"mcp-session-id", asked["mcp-session-id"].encode())]}
         await self._manager.asgi_app(scope, mending(receive, self._house.settings.max_body), send)
 
     async def _legacy_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -351,6 +386,45 @@ def _session_of(ctx: Context) -> Session:
     state: dict[str, Any] = ctx.session._connection.state
     session: Session = state.setdefault("palaver.session", Session())
     return session
+
+
+async def _remember_config(ctx: Context, call_next: Any) -> Any:
+    """What a client prefers holds for its session when it comes with the first message."""
+    if ctx.method == "initialize":
+        given = (ctx.params or {}).get("config")
+        try:
+            config = preferring.from_json(given) if given is not None else {}
+            ctx.session._connection.state["palaver.config"] = _asked_config(ctx) | config
+        except PalaverError as problem:
+            raise MCPError(types.INVALID_PARAMS, problem.message) from None
+    return await call_next(ctx)
+
+
+def _asked_config(ctx: Context) -> dict[str, Any]:
+    """What the address of this request says."""
+    request: Request | WebSocket | None = ctx.request
+    text = request.query_params.get("config") if request is not None else None
+    return preferring.from_text(text) if text else {}
+
+
+def _config_of(ctx: Context) -> dict[str, Any]:
+    held: dict[str, Any] = ctx.session._connection.state.get("palaver.config", {})
+    try:
+        return held | _asked_config(ctx)
+    except PalaverError as problem:
+        raise MCPError(types.INVALID_PARAMS, problem.message) from None
+
+
+def _recall_of(ctx: Context) -> Recall | None:
+    """What this client has seen, where its connection is a session; where it is not, an argument can name one."""
+    request: Request | WebSocket | None = ctx.request
+    state: dict[str, Any] = ctx.session._connection.state
+    if isinstance(request, WebSocket):
+        state = cast(dict[str, Any], request.scope)
+    elif request is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return None
+    recall: Recall = state.setdefault("palaver.recall", Recall())
+    return recall
 
 
 def _input_schema_of(name: str) -> dict[str, Any] | None:

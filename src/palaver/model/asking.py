@@ -29,7 +29,7 @@ class Ask(BaseModel):
 AskT = TypeVar("AskT", bound=Ask)
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     if _UNSTORABLE.search(text):
         raise ValueError("must not contain NUL characters or lone surrogates; remove them and send it again")
     return text
@@ -60,9 +60,9 @@ def clamp(low: int, high: int) -> BeforeValidator:
     return BeforeValidator(clamped)
 
 
-Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_storable)]
-Line = Annotated[str, Field(max_length=1000), AfterValidator(_storable)]
-Id = Annotated[str, Field(max_length=256), AfterValidator(_storable)]
+Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(storable)]
+Line = Annotated[str, Field(max_length=1000), AfterValidator(storable)]
+Id = Annotated[str, Field(max_length=256), AfterValidator(storable)]
 Query = Annotated[str, Field(max_length=100_000)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_storable_json)]
 Seq = Annotated[int, clamp(0, 2**53)]

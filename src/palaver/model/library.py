@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as made
 from datetime import datetime
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,29 @@ class Prompt:
     user_prompt: str = ""
     keywords: tuple[str, ...] = ()
     created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A passage to be stored: its place in the document comes from the order they are given in."""
+
+    text: str
+    field: str = "content"
+    native_id: str = ""
+    author: str | None = None
+    scopes: tuple[str, ...] = ()
+    data: Mapping[str, Any] = made(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelved:
+    """A piece as it goes into the store: what is shown in lists, its whole texts, and the passages to find it by."""
+
+    title: str
+    facts: dict[str, Any]
+    bodies: Mapping[str, str]
+    passages: tuple[Draft, ...]
+    title_scopes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+
+from palaver.model.knowledge import Recall
 
 Scope = Literal["read", "write", "admin"]
 ALL_SCOPES: frozenset[Scope] = frozenset({"read", "write", "admin"})
@@ -28,6 +31,10 @@ class Caller:
     scopes: frozenset[Scope] = ALL_SCOPES
     is_authenticated: bool = False
     session: Session = field(default_factory=Session)
+    recall: Recall | None = None
+    """What this client's session of searching has seen, where it has one."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """What it prefers where an argument does not say: from the address it connected to, or its first message."""
 
     @property
     def is_agent(self) -> bool:

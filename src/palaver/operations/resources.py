@@ -1,4 +1,4 @@
-"""The bus as resources: `chat://…`, for clients that read rather than call."""
+"""The bus as resources, `chat://…`, and everything that can be found: for clients that read rather than call."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from palaver.model.events import encode
 from palaver.model.people import Caller
 from palaver.operations import visibility
 from palaver.operations.connect import config
+from palaver.operations.opening import RetrievalOptions, how_of, open_item
+from palaver.operations.recordings import media_types
+from palaver.sources import SOURCES
+from palaver.sources.shapes import parse_uri
 from palaver.store import agents, messages, threads
 from palaver.store.database import Reader
 
@@ -27,15 +31,19 @@ class Resource:
     mime_type: str
 
 
+_TYPES = Resource("media://types", "Media types", "The kinds of media that are kept here, and the usual ones.", JSON)
+
 FIXED = (
     Resource("chat://bus/config", "Bus configuration", "Language, address and customs of this bus.", JSON),
     Resource("chat://agents/active", "Agents", "Everyone who is registered, and whether they are online.", JSON),
     Resource("chat://threads/active", "Threads", "All threads that are not archived.", JSON),
+    _TYPES,
 )
-OF_A_THREAD = (
+BY_ID = (
     Resource("chat://threads/{id}/transcript", "Transcript", "Everything said in a thread.", TEXT),
     Resource("chat://threads/{id}/summary", "Summary", "What came out of a thread.", TEXT),
     Resource("chat://threads/{id}/state", "State", "How far a thread has come.", JSON),
+    *(Resource(f"{name}://{{id}}", name.capitalize(), "The whole text of a search result.", TEXT) for name in SOURCES),
 )
 
 _THREAD = re.compile(r"chat://threads/([^/]{1,256})/(transcript|summary|state)")
@@ -47,7 +55,7 @@ def read(read: Reader, caller: Caller, uri: str) -> tuple[str, str]:
         return JSON, _pretty(_READERS[uri](read))
     found = _THREAD.fullmatch(uri)
     if found is None:
-        raise NotFound("resource", uri)
+        return TEXT, _item(read, caller, uri)
     stored = threads.must_exist(read, found[1])
     match found[2]:
         case "transcript":
@@ -67,6 +75,17 @@ def read(read: Reader, caller: Caller, uri: str) -> tuple[str, str]:
             )
 
 
+def _item(read: Reader, caller: Caller, uri: str) -> str:
+    named = parse_uri(uri)
+    if named is None or named[0] not in SOURCES:
+        raise NotFound("resource", uri)
+    try:
+        answer = open_item(read, caller, *named, how_of(RetrievalOptions(mode="full"), caller))
+    except NotFound:
+        raise NotFound("resource", uri) from None
+    return str(answer.content)
+
+
 def _pretty(value: object) -> str:
     return orjson.dumps(orjson.loads(encode(value)), option=orjson.OPT_INDENT_2).decode()
 
@@ -84,6 +103,7 @@ _READERS: dict[str, Callable[[Reader], object]] = {
     "chat://bus/config": config,
     "chat://agents/active": _all_agents,
     "chat://threads/active": _all_threads,
+    _TYPES.uri: media_types,
 }
 
 

@@ -6,14 +6,14 @@ together with the events it tells and the index rows it writes). Engines decide 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from palaver.model.events import Event
 from palaver.settings import Settings
 from palaver.text import fold
-from palaver.text.query import Query
+from palaver.text.query import Phrase, Query
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -50,6 +50,26 @@ class Narrow:
 
 
 @dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of the whole in which to look: sources, bodies or titles or both, scopes, and when it was said.
+
+    Every hit carries all of `scopes`, and of each group in `any_of` at least one.
+    """
+
+    sources: tuple[str, ...]
+    bodies: bool = True
+    titles: bool = True
+    scopes: tuple[str, ...] = ()
+    any_of: tuple[tuple[str, ...], ...] = ()
+    since: int = -(2**62)
+    until: int = 2**62
+
+    @property
+    def is_timed(self) -> bool:
+        return self.since > -(2**62) or self.until < 2**62
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     passage_id: int
     score: float
@@ -72,6 +92,9 @@ class Dialect(Protocol):
     def sql(self, name: str) -> str: ...
 
     def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int, offset: int) -> Finding: ...
+
+    def recall(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> list[Found]:
+        """What has any of the words in it, in their exact form or another one, best first; at most `cap`."""
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None: ...
 
@@ -114,6 +137,9 @@ class Reader:
 
     def find(self, query: Query, narrow: Narrow, limit: int, offset: int = 0) -> Finding:
         return self.connection.dialect.find(self.connection, query, narrow, limit, offset)
+
+    def recall(self, terms: Sequence[Phrase], where: Slice, cap: int) -> list[Found]:
+        return self.connection.dialect.recall(self.connection, terms, where, cap)
 
 
 @dataclass

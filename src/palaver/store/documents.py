@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -10,9 +11,12 @@ from unicodedata import normalize
 import orjson
 
 from palaver.model.times import micros
-from palaver.store.database import Change, IndexRow, Reader
+from palaver.store.database import Change, IndexRow, Reader, Row
 from palaver.store.lanes import SUBSTRING_SOURCES, lane_of
 from palaver.text import fold
+
+SCOPES = "scopes"
+"""Where a passage's own data names the further scopes it stands in."""
 
 
 def encode_data(data: dict[str, Any]) -> str:
@@ -92,20 +96,29 @@ def add_passage(
         data=encode_data(data or {}),
     )
     passage_id: int = row["id"]
-    change.index(passage_id, index_row(source, document_id, field, author_id, text, role), is_new=True)
+    scopes = (data or {}).get(SCOPES, ())
+    change.index(passage_id, index_row(source, document_id, field, author_id, text, role, scopes), is_new=True)
     return passage_id
 
 
 def index_row(
-    source: str, document_id: int, field: str, author_id: str | None, text: str, role: str | None = None
+    source: str,
+    document_id: int,
+    field: str,
+    author_id: str | None,
+    text: str,
+    role: str | None = None,
+    more: Iterable[str] = (),
 ) -> IndexRow:
-    """The scopes a passage stands in: its source and kind, its document, the agent it belongs to, and its role."""
+    """The scopes a passage stands in: its source and kind, its document, the agent it belongs to, its role, and
+    whatever else its source narrows by."""
     kind = "title" if field == "title" else "body"
     scopes = [source, f"{source}{kind}", document_scope(document_id)]
     if author_id:
         scopes.append(agent_scope(author_id))
     if role:
         scopes.append(role_scope(role))
+    scopes += more
     substring = substring_form(text) if source in SUBSTRING_SOURCES else None
     return IndexRow(tuple(scopes), fold.words(text), substring)
 
@@ -154,9 +167,14 @@ def backfill(change: Change, limit: int) -> int:
     """Take into the index what it does not have. Returns how many passages that were."""
     rows = change.all("unindexed_passages", limit=limit)
     for row in rows:
-        fields = (row["source"], row["document_id"], row["field"], row["author_id"], row["text"], row["role"])
-        change.index(row["id"], index_row(*fields), is_new=True)
+        change.index(row["id"], index_row_of(row["source"], row), is_new=True)
     return len(rows)
+
+
+def index_row_of(source: str, row: Row) -> IndexRow:
+    """The same from a stored passage."""
+    more = orjson.loads(row["data"]).get(SCOPES, ())
+    return index_row(source, row["document_id"], row["field"], row["author_id"], row["text"], row["role"], more)
 
 
 def is_complete(read: Reader) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -36,9 +36,11 @@ from palaver.store.database import (
     Narrow,
     Reader,
     Row,
+    Slice,
     write_events,
     write_index,
 )
+from palaver.text.fold import stems as stems_of
 from palaver.text.fold import words
 from palaver.text.matching import has_near, is_match
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
@@ -108,6 +110,14 @@ class PostgresDialect:
         hits = near[offset : offset + limit]
         return Finding(hits, has_more=len(near) > offset + limit, capped=len(ranked) == RANKED_AT_MOST)
 
+    def recall(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> list[Found]:
+        wanted = any_of_words(terms)
+        params: dict[str, Any] = {"match": _within(wanted, where), "wanted": wanted, "cap": cap}
+        if where.is_timed:
+            params |= {"since": str(where.since), "until": str(where.until)}
+        rows = connection.fetch(self.sql("recall_between" if where.is_timed else "recall"), params)
+        return [Found(row["id"], row["score"]) for row in rows]
+
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
         if stale:
@@ -159,6 +169,21 @@ def trigrams(text: str) -> list[int]:
 def match_expression(query: Query, scopes: tuple[str, ...]) -> str:
     """What was asked, in the language of tsquery: the words in their exact form, and every scope."""
     return " & ".join([f"({_print(query)})", *(f"'{SCOPE}{scope}'" for scope in scopes)])
+
+
+def any_of_words(terms: Sequence[Phrase]) -> str:
+    """Any of the words, as they are or with another ending."""
+    exact = [" <-> ".join(f"'{word}'" for word in term.words) for term in terms]
+    stems = [" <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) for term in terms]
+    return " | ".join(f"({term})" for term in exact + stems)
+
+
+def _within(wanted: str, where: Slice) -> str:
+    kinds = [kind for kind, is_wanted in (("body", where.bodies), ("title", where.titles)) if is_wanted]
+    own = tuple(f"{source}{kind}" for source in where.sources for kind in kinds)
+    groups = [own, *((scope,) for scope in where.scopes), *where.any_of]
+    scopes = ["(" + " | ".join(f"'{SCOPE}{scope}'" for scope in group) + ")" for group in groups]
+    return " & ".join([f"({wanted})", *scopes])
 
 
 def _print(query: Query) -> str:

@@ -12,7 +12,7 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -38,10 +38,12 @@ from palaver.store.database import (
     Pending,
     Reader,
     Row,
+    Slice,
     write_events,
     write_index,
 )
-from palaver.store.lanes import is_substring_lane, lane_of
+from palaver.store.lanes import WIDTH, is_substring_lane, lane_numbers, lane_of
+from palaver.text import fold
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 
 T = TypeVar("T")
@@ -76,6 +78,14 @@ class SqliteDialect:
             capped = count[0]["matches"] > RANKED_AT_MOST
         hits = [Found(row["id"], -row["score"]) for row in rows[:limit]]
         return Finding(hits, has_more=len(rows) > limit, capped=capped)
+
+    def recall(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> list[Found]:
+        lanes = lane_numbers(where.sources, bodies=where.bodies, titles=where.titles)
+        params = {"match": any_of_words(terms, where), "lanes": str(lanes), "width": WIDTH, "cap": cap}
+        if where.is_timed:
+            params |= {"since": where.since, "until": where.until}
+        rows = connection.fetch(self.sql("recall_between" if where.is_timed else "recall"), params)
+        return [Found(row["id"], -row["score"]) for row in rows]
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
@@ -112,6 +122,15 @@ def match_expression(query: Query, scopes: tuple[str, ...]) -> str:
     """What was asked, in FTS5's language: the words in their exact form, and every scope."""
     parts = [f"scope : {_quoted(SCOPE + scope)}" for scope in scopes]
     return " AND ".join([f"exact : ({_print(query)})", *parts])
+
+
+def any_of_words(terms: Sequence[Phrase], where: Slice) -> str:
+    """Any of the words, as they are or with another ending, and the scopes."""
+    exact = " OR ".join(_quoted(" ".join(term.words)) for term in terms)
+    stems = " OR ".join(_quoted(" ".join(STEM + stem for stem in fold.stems(term.words))) for term in terms)
+    groups = [(scope,) for scope in where.scopes] + list(where.any_of)
+    scopes = [f"scope : ({' OR '.join(_quoted(SCOPE + scope) for scope in group)})" for group in groups]
+    return " AND ".join([f"(exact : ({exact}) OR stem : ({stems}))", *scopes])
 
 
 def _print(query: Query) -> str:

@@ -12,6 +12,7 @@ from palaver.errors import Refused
 from palaver.settings import Settings
 from palaver.store.database import Change, Engine, Reader
 from palaver.store.feed import Feed, Listener
+from palaver.store.recalls import Recalls
 from palaver.store.transcripts import Transcripts
 
 T = TypeVar("T")
@@ -26,6 +27,7 @@ class Workspace:
         self.settings = settings
         self._engine = engine
         self._feed = Feed(engine)
+        self.recalls = Recalls(settings.session_ttl)
         self.transcripts = Transcripts(settings.data / "sessions" / name)
 
     @property

@@ -378,3 +378,12 @@ def _is_inside(text: str, place: int) -> bool:
     if not 0 < place < len(text) or text[place].isascii():
         return False
     return category(text[place]) in ("Mn", "Mc", "Me", "Sk") or "\u200d" in text[place - 1 : place + 1]
+
+
+def match_place(text: str, query: Query, *, stemmed: bool = True) -> _Place | None:
+    """Where the densest matches stand in the text: from the first to the last of them."""
+    view = _best_view(text, wanted_phrases(query), 40, stemmed)
+    if not view.best:
+        return None
+    shown = view.reading.places(view.best[0].first, max(match.last for match in view.best))
+    return (shown[0][0], shown[-1][1]) if shown else None

@@ -55,10 +55,10 @@ WITH asked AS MATERIALIZED (
 SELECT id, score FROM ranked ORDER BY score DESC, id DESC LIMIT :limit OFFSET :offset;
 
 -- name: unindexed_passages  what the index does not have, for whatever reason
-SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, d.source
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data, d.source
 FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN passage_index i ON i.passage_id = p.id
-WHERE i.passage_id IS NULL
+WHERE i.passage_id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
 -- name: index_trigrams
@@ -110,3 +110,50 @@ LIMIT :limit;
 -- name: texts
 SELECT id, text FROM passages
 WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: media_types
+SELECT DISTINCT CAST(data AS jsonb) ->> 'media_type' AS media_type FROM documents
+WHERE source = 'media' AND deleted_at IS NULL ORDER BY 1;
+
+-- name: recall  what has any of the words, best first; text is read later, for the page only
+WITH asked AS MATERIALIZED (
+    SELECT CAST(:match AS tsquery) AS q, CAST(:wanted AS tsquery) AS wanted
+), matched AS MATERIALIZED (
+    SELECT passage_id FROM passage_index, asked WHERE words @@ q
+), newest AS MATERIALIZED (
+    SELECT passage_id FROM matched ORDER BY passage_id DESC LIMIT :cap
+)
+SELECT passage_id AS id, ts_rank(CAST('{0, 0, 0.5, 1}' AS real[]), words, wanted, 1) AS score
+FROM newest JOIN passage_index USING (passage_id), asked
+ORDER BY score DESC, passage_id DESC;
+
+-- name: recall_between  the same, of what was said in a stretch of time
+WITH asked AS MATERIALIZED (
+    SELECT CAST(:match AS tsquery) AS q, CAST(:wanted AS tsquery) AS wanted
+), matched AS MATERIALIZED (
+    SELECT passage_id FROM passage_index, asked WHERE words @@ q
+), newest AS MATERIALIZED (
+    SELECT passage_id FROM matched JOIN passages p ON p.id = passage_id
+    WHERE p.created_at BETWEEN CAST(:since AS bigint) AND CAST(:until AS bigint)
+    ORDER BY passage_id DESC LIMIT :cap
+)
+SELECT passage_id AS id, ts_rank(CAST('{0, 0, 0.5, 1}' AS real[]), words, wanted, 1) AS score
+FROM newest JOIN passage_index USING (passage_id), asked
+ORDER BY score DESC, passage_id DESC;
+
+-- name: candidates  where the hits stand, as far as their order depends on it
+SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.native_id AS document, d.modified_at
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: standings  passages with the documents they stand in
+SELECT p.id, p.document_id, p.position, p.native_id, p.field, p.role, p.author, p.author_id, p.text, p.created_at,
+       p.data, d.source, d.native_id AS document, d.title, d.agent_id, d.created_at AS document_created,
+       d.modified_at AS document_modified, d.version, d.data AS facts
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: first_passages  how documents begin
+SELECT DISTINCT ON (p.document_id) p.document_id, p.text, p.data, p.author, p.field FROM passages p
+WHERE p.position > 0 AND p.document_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
+ORDER BY p.document_id, p.position;

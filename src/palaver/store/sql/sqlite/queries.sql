@@ -54,10 +54,10 @@ ORDER BY score, id DESC
 LIMIT :limit OFFSET :offset;
 
 -- name: unindexed_passages  what the index does not have, for whatever reason
-SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, d.source
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data, d.source
 FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN passage_index_docsize i ON i.id = p.id
-WHERE i.id IS NULL
+WHERE i.id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
 -- name: index_trigrams
@@ -105,3 +105,39 @@ WHERE p.created_at IS NULL AND p.id < :before
   AND (CAST(:roles AS text) IS NULL OR p.role IN (SELECT value FROM json_each(:roles)))
 ORDER BY p.id DESC
 LIMIT :limit;
+
+-- name: media_types
+SELECT DISTINCT json_extract(data, '$.media_type') AS media_type FROM documents
+WHERE source = 'media' AND deleted_at IS NULL ORDER BY 1;
+
+-- name: recall  what has any of the words, best first; text is read later, for the page only
+SELECT rowid AS id, bm25(passage_index, 0.0, 1.0, 1.0) AS score FROM passage_index
+WHERE passage_index MATCH :match AND rowid / :width IN (SELECT value FROM json_each(:lanes))
+ORDER BY score, rowid DESC
+LIMIT :cap;
+
+-- name: recall_between  the same, of what was said in a stretch of time
+SELECT rowid AS id, bm25(passage_index, 0.0, 1.0, 1.0) AS score FROM passage_index
+WHERE passage_index MATCH :match AND rowid / :width IN (SELECT value FROM json_each(:lanes))
+  AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until)
+ORDER BY score, rowid DESC
+LIMIT :cap;
+
+-- name: candidates  where the hits stand, as far as their order depends on it
+SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.native_id AS document, d.modified_at
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN (SELECT value FROM json_each(:ids));
+
+-- name: standings  passages with the documents they stand in
+SELECT p.id, p.document_id, p.position, p.native_id, p.field, p.role, p.author, p.author_id, p.text, p.created_at,
+       p.data, d.source, d.native_id AS document, d.title, d.agent_id, d.created_at AS document_created,
+       d.modified_at AS document_modified, d.version, d.data AS facts
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN (SELECT value FROM json_each(:ids));
+
+-- name: first_passages  how documents begin
+SELECT p.document_id, p.text, p.data, p.author, p.field FROM passages p
+WHERE p.position > 0 AND p.id IN (
+    SELECT (SELECT q.id FROM passages q WHERE q.document_id = v.value AND q.position > 0 ORDER BY q.position LIMIT 1)
+    FROM json_each(:ids) v
+);

@@ -1,0 +1,126 @@
+"""What a search over everything gives back, and what opening a thing gives back: the same shape for every source."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+SourceName = Literal["notes", "media", "chats", "characters", "prompts", "bus", "sessions", "archive"]
+LibrarySource = Literal["notes", "media", "chats", "characters", "prompts"]
+
+ALL_SOURCES: tuple[SourceName, ...] = (
+    "notes",
+    "media",
+    "chats",
+    "characters",
+    "prompts",
+    "bus",
+    "sessions",
+    "archive",
+)
+
+Loc = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A passage and the document it stands in, as the store gives it back."""
+
+    source: str
+    document_id: int
+    document: str
+    title: str | None
+    agent_id: str | None
+    document_created: datetime
+    document_modified: datetime
+    version: int
+    facts: Mapping[str, Any]
+    passage_id: int
+    native_id: str
+    position: int
+    field: str
+    role: str | None
+    author: str | None
+    author_id: str | None
+    text: str
+    created_at: datetime | None
+    marks: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultItem:
+    """Something that was found. `source` and `id` open it; `loc` says where in it the match is."""
+
+    id: str | int
+    source: str
+    title: str | None
+    snippet: str | None
+    uri: str
+    score: float
+    score_type: str
+    created_at: datetime | None
+    last_modified: datetime | None
+    version: int | None
+    tags: list[str] | None
+    url: str | None = None
+    media_type: str | None = None
+    conversation_id: str | None = None
+    message_id: str | None = None
+    sender: str | None = None
+    loc: Loc | None = None
+    link: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactItem:
+    """The same for clients that want little: an id to fetch, a title, the snippet, a link."""
+
+    id: str
+    title: str
+    text: str
+    url: str
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResponse:
+    """A page of what was found, best first. `next_offset` gets the next one.
+
+    `suppressed` counts what this session has seen already; `session_id`, sent along with the next search, says which
+    session that is; `errors` names the sources that did not answer.
+    """
+
+    results: list[ResultItem | CompactItem]
+    has_more: bool
+    next_offset: int | None
+    total_estimated: int | None
+    suppressed: int = 0
+    session_id: str | None = None
+    errors: dict[str, str] | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GetResponse:
+    """A thing, as much of it as was asked for. `next_cursor` gets what comes after."""
+
+    meta: ResultItem
+    content: str | dict[str, Any]
+    attachments: list[dict[str, Any]] | None = None
+    truncated: bool = False
+    next_cursor: str | None = None
+    paging: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class Recall:
+    """What one session of searching has seen and asked, so that the next search brings something new."""
+
+    seen: dict[str, None] = field(default_factory=dict)
+    queries: deque[str] = field(default_factory=lambda: deque(maxlen=20))
+    paging: tuple[str, frozenset[str]] | None = None
+    """The search that is being paged through, and what had been seen before it began."""
+    used_at: float = 0.0

@@ -1,0 +1,164 @@
+"""Finding anything: one search over all sources, or over one of them, best first.
+
+The words of the question are looked for in every source at once; hits of the same thing become one result; scores are
+shares of the best hit's. Text is read, and snippets are cut, for the page that is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+from urllib.parse import quote
+
+from palaver.model.knowledge import ResultItem, Standing
+from palaver.model.people import Caller
+from palaver.model.talk import HIDDEN, is_human_only
+from palaver.model.times import micros
+from palaver.sources import SOURCES
+from palaver.store import knowledge
+from palaver.store.database import Reader, Slice
+from palaver.store.documents import agent_scope
+from palaver.store.knowledge import Candidate
+from palaver.text.query import AnyOf, Phrase, Query
+from palaver.text.snippet import match_place, passage_snippet
+
+Order = Literal["relevance", "recent"]
+
+SNIPPET = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One result before it is dressed: its best passage, and how good it is."""
+
+    best: Candidate
+    uri: str
+    score: float
+    modified_at: int
+
+
+def everything(read: Reader, terms: Sequence[Phrase], slices: Iterable[Slice], order: Order) -> list[Ranked]:
+    """All results, best (or newest) first; pages are cut from them."""
+    return _ranked(knowledge.candidates(read, terms, slices), order) if terms else []
+
+
+def _ranked(found: list[Candidate], order: Order) -> list[Ranked]:
+    best: dict[tuple[str, int], Candidate] = {}
+    for one in found:
+        key = one.source, SOURCES[one.source].key_of(one.document_id, one.passage_id, one.position)
+        held = best.get(key)
+        if held is None or one.score > held.score:
+            best[key] = one
+    top = max((one.score for one in best.values()), default=1.0)
+    ranked = [
+        Ranked(
+            best=one,
+            uri=SOURCES[one.source].uri_of(one.document, one.native_id, one.position),
+            score=round(one.score / top, 6) or 1e-6,
+            modified_at=_modified_at(one),
+        )
+        for one in best.values()
+    ]
+    if order == "recent":
+        ranked.sort(key=lambda one: (-one.modified_at, -one.score, one.uri))
+    else:
+        ranked.sort(key=lambda one: (-one.score, -one.modified_at, one.uri))
+    return ranked
+
+
+def _modified_at(one: Candidate) -> int:
+    if SOURCES[one.source].is_said and one.position:
+        return one.created_at or 0
+    return one.modified_at
+
+
+# Who may look where
+
+
+def own_slices(caller: Caller, slices: Iterable[Slice]) -> list[Slice]:
+    """The slices as this caller may see them: of agents' sessions an agent sees its own, one without a name none."""
+    found = []
+    for where in slices:
+        if not caller.is_agent or "sessions" not in where.sources:
+            found.append(where)
+            continue
+        others = tuple(source for source in where.sources if source != "sessions")
+        if others:
+            found.append(replace(where, sources=others))
+        if caller.acting_agent:
+            scopes = (*where.scopes, agent_scope(caller.acting_agent))
+            found.append(replace(where, sources=("sessions",), scopes=scopes))
+    return found
+
+
+def may_open(caller: Caller, at: Standing) -> bool:
+    """An agent does not open another one's sessions."""
+    return not (caller.is_agent and at.source == "sessions" and at.agent_id != caller.acting_agent)
+
+
+def is_hidden(caller: Caller, at: Standing) -> bool:
+    """Is this message for humans only, and the caller none?"""
+    return at.source == "bus" and hides(caller, at.marks)
+
+
+# Dressing a page
+
+
+def query_of(terms: Sequence[Phrase]) -> Query:
+    return terms[0] if len(terms) == 1 else AnyOf(tuple(terms))
+
+
+def dressed(
+    read: Reader, caller: Caller, page: Sequence[Ranked], terms: Sequence[Phrase], length: int
+) -> list[ResultItem]:
+    """Results as they are shown: with a snippet, the place of the match, and a link."""
+    standings = knowledge.standings(read, [one.best.passage_id for one in page])
+    titles = [one.best.document_id for one in page if one.best.position == 0]
+    beginnings = knowledge.beginnings(read, titles) if titles else {}
+    query = query_of(terms)
+    items = []
+    for one in page:
+        at = standings.get(one.best.passage_id)
+        if at is None:
+            continue
+        source = SOURCES[at.source]
+        if is_hidden(caller, at):
+            snippet, place = HIDDEN, None
+        else:
+            place = match_place(at.text, query)
+            beginning = beginnings.get(at.document_id) if at.position == 0 else None
+            hidden = beginning is not None and at.source == "bus" and hides(caller, beginning["data"])
+            snippet = snippet_of(at, query, length, None if beginning is None or hidden else beginning["text"])
+        loc = source.loc(at, place[0] if place else 0)
+        link = link_to(read.settings.base_url, at.source, source.id_of(at.document, at.native_id, at.position))
+        items.append(source.result(at, score=one.score, snippet=snippet, loc=loc, link=link))
+    return items
+
+
+def hides(caller: Caller, data: Mapping[str, Any]) -> bool:
+    """Does a message of the bus with this data hide its text from the caller?"""
+    return caller.is_agent and is_human_only(data.get("metadata"))
+
+
+def snippet_of(at: Standing, query: Query, length: int, beginning: str | None = None) -> str:
+    """The part around the match. Where only the title matches: how it begins, after the title if it was said."""
+    if at.position:
+        return passage_snippet(at.text, query, length=length, stemmed=True)
+    if SOURCES[at.source].is_said:
+        text = f"{at.title or ''}: {beginning}" if beginning else at.title or ""
+        return passage_snippet(text, query, length=length, stemmed=True)
+    return passage_snippet(beginning or at.title or "", query, length=length, stemmed=True)
+
+
+def link_to(base_url: str, source: str, id: str | int) -> str:
+    """An absolute link that opens the thing in the console."""
+    return f"{base_url}/#/open/{source}/{quote(str(id), safe='')}"
+
+
+# Slices
+
+
+def between(since: datetime | None, until: datetime | None) -> tuple[int, int]:
+    return micros(since) if since else -(2**62), micros(until) if until else 2**62

@@ -1,0 +1,521 @@
+"""Opening a thing: a snippet of it, the passage that matters, that passage with its neighbours, or all of it.
+
+Whatever the source, there is an anchor (the passage that was found), there are passages around it, and there is a
+budget. What comes back never costs more than the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BeforeValidator, Field
+
+from palaver.errors import NotFound, Refused
+from palaver.model.asking import Ask, Query, clamp
+from palaver.model.knowledge import GetResponse, Loc, Standing
+from palaver.model.people import Caller
+from palaver.model.talk import HIDDEN
+from palaver.model.times import instant, iso
+from palaver.operations import finding
+from palaver.sources import SOURCES
+from palaver.sources.shapes import CUT_FIELDS
+from palaver.sources.shelving import CHARACTER_TEXTS, PROMPT_TEXTS
+from palaver.store import knowledge, library
+from palaver.store.database import Reader, Row
+from palaver.text import passages, siblings
+from palaver.text.passages import OVERLAP, SIZE, Piece
+from palaver.text.query import Phrase
+from palaver.text.questions import terms as terms_of
+from palaver.text.siblings import characters, cut_around, spread
+from palaver.text.snippet import match_place, passage_snippet
+
+Mode = Literal["snippet", "chunk", "chunk_with_siblings", "full", "auto"]
+
+MAX_TOKENS = 5_000
+PER_TOKEN = 4.0
+WINDOW = 2
+FARTHEST = 1_000
+"""How many passages on each side are looked at when only the budget limits them."""
+FULL_PAGE = 1_000_000
+BETWEEN = "\n\n"
+TITLES = ("title", "name")
+FIELDS_OF = {"characters": CHARACTER_TEXTS, "prompts": PROMPT_TEXTS}
+
+
+def number(low: float, high: float) -> BeforeValidator:
+    def clamped(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+            raise ValueError("must be a number")
+        return float(min(max(value, low), high))
+
+    return BeforeValidator(clamped)
+
+
+class RetrievalOptions(Ask):
+    mode: Mode | None = None
+    """snippet, chunk, chunk_with_siblings, full, or auto: chunk_with_siblings where there is a budget, else snippet."""
+    snippet_length: Annotated[int, clamp(50, 1000)] | None = None
+    """Characters of a snippet, 50 to 1000."""
+    max_tokens: Annotated[int, clamp(0, 200_000)] | None = None
+    """The budget: the content is never longer."""
+    chars_per_token: Annotated[float, number(1, 20)] | None = None
+    """How many characters count as a token, 1 to 20."""
+    chunk_size_tokens: Annotated[int, clamp(1, 200_000)] | None = None
+    """Cut the text into chunks of this size instead of the stored ones."""
+    chunk_overlap_tokens: Annotated[int, clamp(0, 100_000)] | None = None
+    """How much such chunks overlap."""
+    sibling_window: Annotated[int, clamp(0, 10)] | None = None
+    """How many chunks on each side to consider, 0 to 10; 0 is the anchor alone."""
+    prefer_prechunked: bool = True
+    """Take the chunks that are stored, where there are some."""
+    loc: Annotated[dict[str, Any], Field(max_length=20)] | None = None
+    """Where to open it: the loc of a search result."""
+    query: Query | None = None
+    """Open it where this is said."""
+    cursor: Annotated[str, Field(max_length=200)] | None = None
+    """next_cursor of the page before."""
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How much to open, with everything decided."""
+
+    mode: Literal["snippet", "chunk", "chunk_with_siblings", "full"]
+    snippet_length: int
+    budget: int
+    has_budget: bool
+    reach: int
+    chunk: tuple[int, int] | None
+    prefer_prechunked: bool
+    loc: Loc | None
+    terms: tuple[Phrase, ...]
+    recent: tuple[Phrase, ...]
+    cursor: str | None
+
+
+def how_of(options: RetrievalOptions | None, caller: Caller, default: Mode = "snippet") -> How:
+    """What was asked for; where nothing was said what the client prefers; else what is usual."""
+    options = options or RetrievalOptions()
+    config = caller.config
+    per_token = options.chars_per_token or config.get("chars_per_token") or PER_TOKEN
+    asked = options.max_tokens if options.max_tokens is not None else config.get("max_tokens")
+    window = options.sibling_window if options.sibling_window is not None else config.get("sibling_window")
+    mode = options.mode or default
+    if mode == "auto":
+        mode = "chunk_with_siblings" if asked is not None else "snippet"
+    size, overlap = options.chunk_size_tokens, options.chunk_overlap_tokens
+    chunk = None
+    if size is not None or not options.prefer_prechunked:
+        length = characters(size, per_token) if size is not None else SIZE
+        chunk = max(1, length), characters(overlap, per_token) if overlap is not None else min(OVERLAP, length // 8)
+    recall = caller.recall
+    return How(
+        mode=mode,
+        snippet_length=options.snippet_length or config.get("snippet_length") or finding.SNIPPET,
+        budget=characters(MAX_TOKENS if asked is None else asked, per_token),
+        has_budget=asked is not None,
+        reach=window if window is not None else FARTHEST if asked is not None else WINDOW,
+        chunk=chunk,
+        prefer_prechunked=options.prefer_prechunked,
+        loc=options.loc,
+        terms=terms_of(options.query) if options.query else (),
+        recent=terms_of(recall.queries[-1]) if recall and recall.queries else (),
+        cursor=options.cursor,
+    )
+
+
+@dataclass(slots=True)
+class Reading:
+    """What is read: passages in order, and which of them is the anchor."""
+
+    anchor: int
+    texts: Sequence[str]
+    labels: Sequence[str] = ()
+    whole: str = ""
+    pieces: Sequence[Piece] = ()
+    rows: Sequence[Row] = ()
+    heading: str = ""
+
+    @property
+    def count(self) -> int:
+        return len(self.pieces) or len(self.texts)
+
+    def alone(self) -> str:
+        if not self.count:
+            return ""
+        return self.between(self.anchor, self.anchor) if self.pieces else self.texts[self.anchor]
+
+    def between(self, first: int, last: int) -> str:
+        if self.pieces:
+            return self.whole[self.pieces[first].start : self.pieces[last].end]
+        if self.labels:
+            return BETWEEN.join(f"{self.labels[n]}: {self.texts[n]}" for n in range(first, last + 1))
+        return siblings.joined(list(self.texts[first : last + 1]), BETWEEN)
+
+    def cost(self, first: int, last: int) -> int:
+        if self.pieces:
+            return self.pieces[last].end - self.pieces[first].start
+        own = sum(len(self.texts[n]) for n in range(first, last + 1)) + len(BETWEEN) * (last - first)
+        return own + sum(len(self.labels[n]) + 2 for n in range(first, last + 1)) if self.labels else own
+
+
+def open_item(read: Reader, caller: Caller, source: str, id: str, how: How) -> GetResponse:
+    """The thing of this id, as much of it as is wanted."""
+    opened = knowledge.resolve(read, source, id)
+    at = knowledge.document(read, opened.document_id) if opened else None
+    if opened is None or at is None or not finding.may_open(caller, at):
+        raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
+    _check_owner(at, how.loc)
+    if opened.passage_id is None and how.loc is None and how.mode != "full":
+        opened = knowledge.Opened(opened.document_id, _anchor_by_words(read, at, how))
+    named = knowledge.standing(read, opened.passage_id) if opened.passage_id else None
+    opener = _Said(read, caller, at, how) if SOURCES[source].is_said else _Text(read, caller, at, how)
+    return opener.full() if how.mode == "full" else opener.around(named)
+
+
+def _anchor_by_words(read: Reader, at: Standing, how: How) -> int | None:
+    """Where this is said in it; else where what was searched for last is."""
+    for terms in (how.terms, how.recent):
+        found = knowledge.best_in(read, at.source, at.document_id, terms) if terms else None
+        if found:
+            return found
+    return None
+
+
+def _check_owner(at: Standing, loc: Loc | None) -> None:
+    own = {"media_id", "note_id", "conversation_id", "thread_id", "character_id", "prompt_id"}
+    for key in own & set(loc or ()):
+        if str((loc or {})[key]) != at.document:
+            raise Refused(f"retrieval.loc.{key}: this place is in another item. Use the loc that came with this one.")
+
+
+def _whole_number(loc: Loc, key: str) -> int:
+    value = loc[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or int(value) != value:
+        raise Refused(f"retrieval.loc.{key}: must be a whole number.")
+    return int(value)
+
+
+class _Opener:
+    """What opening has in common for all shapes."""
+
+    def __init__(self, read: Reader, caller: Caller, at: Standing, how: How) -> None:
+        self.read, self.caller, self.at, self.how = read, caller, at, how
+        self.source = SOURCES[at.source]
+
+    def answer(self, at: Standing, content: str, *, truncated: bool, place: int = 0, **more: Any) -> GetResponse:
+        id = self.source.id_of(at.document, at.native_id, at.position)
+        meta = self.source.result(
+            at,
+            score=1.0,
+            snippet=content if self.how.mode == "snippet" else None,
+            loc=self.source.loc(at, place),
+            link=finding.link_to(self.read.settings.base_url, at.source, id),
+        )
+        return GetResponse(meta, content, truncated=truncated, **more)
+
+    def cut(self, reading: Reading, terms: tuple[Phrase, ...]) -> tuple[str, bool, int, int]:
+        """The content, whether it was cut, and the first and last passage in it."""
+        how = self.how
+        alone = reading.alone()
+        place = match_place(alone, finding.query_of(terms)) if terms and alone else None
+        if how.mode == "snippet":
+            length = min(how.snippet_length, how.budget) if how.has_budget else how.snippet_length
+            text = reading.heading + alone if reading.heading else self._with_surroundings(reading)
+            if place and not reading.heading:
+                snippet = passage_snippet(alone, finding.query_of(terms), length=length, stemmed=True)
+            else:
+                snippet = " ".join(text[: 4 * length].split())[:length].strip()
+            return snippet, False, reading.anchor, reading.anchor
+        heading = reading.heading
+        if heading:
+            text = heading + alone
+            content = cut_around(text, how.budget, None)
+            return content, len(content) < len(text), reading.anchor, reading.anchor
+        if how.mode == "chunk" or not reading.count:
+            content = cut_around(alone, how.budget, place)
+            return content, len(content) < len(alone), reading.anchor, reading.anchor
+        first, last = spread(reading.anchor, reading.count, how.reach, how.budget, reading.cost)
+        text = alone if first == last else reading.between(first, last)
+        if first == last and reading.labels and len(labelled := reading.between(first, last)) <= how.budget:
+            text = labelled
+        content = cut_around(text, how.budget, place if first == last and text is alone else None)
+        return content, len(content) < len(text), first, last
+
+    def _with_surroundings(self, reading: Reading) -> str:
+        if reading.pieces and reading.count:
+            return reading.whole[reading.pieces[reading.anchor].start :][: 8 * self.how.snippet_length]
+        return reading.alone()
+
+
+class _Said(_Opener):
+    """Conversations: a passage is a message."""
+
+    def around(self, named: Standing | None) -> GetResponse:
+        loc = self.how.loc or {}
+        anchor = named
+        is_title = loc.get("field") in TITLES or (named is not None and named.position == 0)
+        if loc and not is_title:
+            anchor = self._by_loc(loc)
+        position = anchor.position if anchor and anchor.position else self._first()
+        reach = min(self.how.reach, FARTHEST) if self.how.mode == "chunk_with_siblings" else 0
+        rows = knowledge.passages(self.read, self.at.document_id, max(1, position - reach), position + reach)
+        number = next((n for n, row in enumerate(rows) if row["position"] == position), 0)
+        reading = Reading(
+            anchor=number,
+            texts=[self._text(row) for row in rows],
+            labels=[self._label(row) for row in rows],
+            rows=rows,
+            heading=f"{self.at.title}{BETWEEN}" if is_title and self.at.title else "",
+        )
+        terms = self.how.terms or self.how.recent
+        content, truncated, first, last = self.cut(reading, terms)
+        shown = [self._message(row, with_text=False) for row in rows[first : last + 1]]
+        at = anchor if anchor and anchor.position else self.at
+        return self.answer(at, content, truncated=truncated, attachments=shown or None)
+
+    def _by_loc(self, loc: Loc) -> Standing:
+        for key in ("message_id", "native_id"):
+            if loc.get(key) is not None:
+                row = self.read.one("passage_by_native", document_id=self.at.document_id, native_id=str(loc[key]))
+                if row is None or not row["position"]:
+                    raise NotFound("message", str(loc[key]), "It is not in this conversation.")
+                return self._standing(row["id"])
+        for key, first in (("seq", 0), ("message_index", 1), ("index", 1)):
+            if loc.get(key) is not None:
+                wanted = _whole_number(loc, key) + first
+                rows = knowledge.passages(self.read, self.at.document_id, wanted, wanted) if wanted > 0 else []
+                if not rows:
+                    raise Refused(f"retrieval.loc.{key}: there is no such message in this conversation.")
+                return self._standing(rows[0]["id"])
+        raise Refused("retrieval.loc: name a message_id or a message_index.")
+
+    def _standing(self, passage_id: int) -> Standing:
+        found = knowledge.standing(self.read, passage_id)
+        assert found is not None
+        return found
+
+    def _first(self) -> int:
+        return int(self.read.must("passage_bounds", document_id=self.at.document_id)["first"])
+
+    def _text(self, row: Row) -> str:
+        return HIDDEN if self._is_hidden(row) else str(row["text"])
+
+    def _is_hidden(self, row: Row) -> bool:
+        return self.at.source == "bus" and finding.hides(self.caller, orjson.loads(row["data"]))
+
+    def _label(self, row: Row) -> str:
+        return str((row["role"] if self.at.source == "sessions" else row["author"] or row["role"]) or "unknown")
+
+    def _message(self, row: Row, *, with_text: bool) -> dict[str, Any]:
+        shown = {
+            "message_id": row["native_id"],
+            "message_index": row["position"] - 1,
+            "sender": self._label(row),
+            "created_at": iso(instant(row["created_at"])) if row["created_at"] is not None else None,
+        }
+        return shown | ({"content": self._text(row)} if with_text else {})
+
+    def page(self, number: int, size: int) -> GetResponse:
+        """A page of messages, in order, with their texts."""
+        bounds = self.read.must("count_passages", document_id=self.at.document_id)["passages"]
+        rows = self.read.all("passage_page", document_id=self.at.document_id, limit=size, offset=(number - 1) * size)
+        content = BETWEEN.join(f"{self._label(row)}: {self._text(row)}" for row in rows)
+        has_more = number * size < bounds
+        paging = {"page": number, "page_size": size, "total_messages": bounds, "has_more": has_more}
+        messages = [self._message(row, with_text=True) for row in rows]
+        return self.answer(self.at, content, truncated=False, attachments=messages, paging=paging)
+
+    def full(self) -> GetResponse:
+        room = min(FULL_PAGE, self.how.budget) if self.how.has_budget else FULL_PAGE
+        position, offset = _cursor(self.how.cursor, "m", 2) or (0, 0)
+        parts: list[str] = []
+        shown: list[dict[str, Any]] = []
+        used, after = 0, position - 1 if position else 0
+        while rows := self.read.all("passages_after", document_id=self.at.document_id, after=after, limit=200):
+            for row in rows:
+                text = f"{self._label(row)}: {self._text(row)}"
+                text = text[offset:] if row["position"] == position else text
+                begun = offset if row["position"] == position else 0
+                cost = len(text) + (len(BETWEEN) if parts else 0)
+                if used + cost > room:
+                    taken = "" if parts else text[:room]
+                    cursor = f"m:{row['position']}:{begun + len(taken)}"
+                    content = BETWEEN.join([*parts, *([taken] if taken else [])])
+                    return self.answer(self.at, content, truncated=True, next_cursor=cursor, attachments=shown or None)
+                parts.append(text)
+                shown.append(self._message(row, with_text=False))
+                used += cost
+            after = rows[-1]["position"]
+        return self.answer(self.at, BETWEEN.join(parts), truncated=False, attachments=shown or None)
+
+
+class _Text(_Opener):
+    """Running text and fields: a passage is a piece of a text."""
+
+    def around(self, named: Standing | None) -> GetResponse:
+        loc, at = self.how.loc or {}, named or self.at
+        field = self._field(loc, named)
+        offset = named.marks.get("at", 0) if named and named.field == field else 0
+        if not loc and named is not None and named.position and field == named.field and "at" not in named.marks:
+            loc = {"chunk_index": named.position - 1} if field == "content" else {}
+        reading = self._reading(field, loc, offset)
+        if field in TITLES or field not in self._fields():
+            title = self.at.title or ""
+            shown = title if field in TITLES else f"{field}: {', '.join(self.at.facts.get(field) or [])}"
+            reading = self._reading(self._fields()[0], {}, 0)
+            reading.heading = f"{shown}{BETWEEN}" if reading.count else shown
+        terms = self.how.terms or self.how.recent
+        content, truncated, first, last = self.cut(reading, terms)
+        return self.answer(at, content, truncated=truncated, attachments=self._chunks(reading, field, first, last))
+
+    def _fields(self) -> tuple[str, ...]:
+        return FIELDS_OF.get(self.at.source, CUT_FIELDS)
+
+    def _field(self, loc: Loc, named: Standing | None) -> str:
+        wanted = loc.get("field")
+        if wanted is None:
+            if loc.get("chunk_index") is not None or loc.get("chunk_uuid") is not None:
+                return self._fields()[0]
+            if loc.get("approx_offset") is not None:
+                return self._fields()[0]
+            return named.field if named else self._first_field()
+        known = {*self._fields(), *TITLES, "keywords", "tags", "alternate_greetings"}
+        if not isinstance(wanted, str) or wanted not in known:
+            raise Refused(f"retrieval.loc.field: must be one of {', '.join(sorted(known))}.")
+        return wanted
+
+    def _first_field(self) -> str:
+        """The first field that says something."""
+        for field in self._fields():
+            if library.body(self.read, self.at.document_id, field):
+                return field
+        return self._fields()[0]
+
+    def _reading(self, field: str, loc: Loc, offset: int) -> Reading:
+        text = library.body(self.read, self.at.document_id, field) or ""
+        given = self._given_chunks() if field == "content" and self.how.chunk is None else None
+        if given is not None:
+            return Reading(anchor=self._number_of_given(given, text, loc, offset), texts=given)
+        pieces = self._pieces(field, text)
+        return Reading(anchor=self._number(pieces, field, loc, offset), texts=(), whole=text, pieces=pieces)
+
+    def _given_chunks(self) -> list[str] | None:
+        if self.at.source != "media":
+            return None
+        chunks = library.body(self.read, self.at.document_id, "chunks")
+        return orjson.loads(chunks) if chunks else None
+
+    def _pieces(self, field: str, text: str) -> list[Piece]:
+        if self.how.chunk:
+            return passages.pieces(text, *self.how.chunk)
+        stored = [row for row in knowledge.passages(self.read, self.at.document_id, 1) if row["field"] == field]
+        found = []
+        for row in stored:
+            start = orjson.loads(row["data"]).get("at")
+            if start is None:
+                return passages.pieces(text)
+            found.append(Piece(start, start + len(row["text"])))
+        return found or passages.pieces(text)
+
+    def _number(self, pieces: list[Piece], field: str, loc: Loc, offset: int) -> int:
+        if not pieces:
+            if loc.get("chunk_index"):
+                raise Refused("retrieval.loc.chunk_index: this item has no chunks.")
+            return 0
+        if loc.get("approx_offset") is not None and (self.how.chunk or loc.get("chunk_index") is None):
+            wanted = _whole_number(loc, "approx_offset")
+            if not 0 <= wanted <= pieces[-1].end:
+                raise Refused(f"retrieval.loc.approx_offset: must be between 0 and {pieces[-1].end}.")
+            return passages.holding(pieces, wanted)
+        if loc.get("chunk_uuid") is not None and self.how.chunk is None:
+            return self._by_uuid(str(loc["chunk_uuid"]), len(pieces))
+        if loc.get("chunk_index") is not None:
+            return self._by_index(loc, len(pieces))
+        return passages.holding(pieces, offset)
+
+    def _by_index(self, loc: Loc, count: int) -> int:
+        wanted = _whole_number(loc, "chunk_index")
+        if not 0 <= wanted < count:
+            raise Refused(f"retrieval.loc.chunk_index: must be between 0 and {count - 1}.")
+        return wanted
+
+    def _by_uuid(self, uuid: str, count: int) -> int:
+        row = self.read.one("passage_by_native", document_id=self.at.document_id, native_id=uuid)
+        if row is None or not 0 < row["position"] <= count:
+            raise Refused("retrieval.loc.chunk_uuid: there is no such chunk in this item.")
+        return int(row["position"]) - 1
+
+    def _number_of_given(self, chunks: list[str], text: str, loc: Loc, offset: int) -> int:
+        if loc.get("chunk_index") is not None:
+            return self._by_index(loc, len(chunks))
+        if loc.get("chunk_uuid") is not None:
+            return self._by_uuid(str(loc["chunk_uuid"]), len(chunks))
+        if loc.get("approx_offset") is None:
+            return 0
+        wanted = _whole_number(loc, "approx_offset")
+        near = text[wanted : wanted + 30]
+        held = next((n for n, chunk in enumerate(chunks) if near and near in chunk), None)
+        if held is not None:
+            return held
+        used = 0
+        for n, chunk in enumerate(chunks):
+            used += len(chunk)
+            if wanted < used:
+                return n
+        raise Refused(f"retrieval.loc.approx_offset: must be between 0 and {used}.")
+
+    def _chunks(self, reading: Reading, field: str, first: int, last: int) -> list[dict[str, Any]] | None:
+        if self.how.mode == "snippet" or not reading.count or field not in CUT_FIELDS:
+            return None
+        return [{"chunk_index": n} for n in range(first, last + 1)]
+
+    def full(self) -> GetResponse:
+        room = min(FULL_PAGE, self.how.budget) if self.how.has_budget else FULL_PAGE
+        (offset,) = _cursor(self.how.cursor, "t", 1) or (0,)
+        text = self._whole()
+        if offset > len(text):
+            raise Refused("retrieval.cursor: this item has become shorter. Begin again without a cursor.")
+        content = text[offset : offset + room]
+        is_more = offset + len(content) < len(text)
+        attachments = None
+        if self.at.source == "media" and not offset and not self.how.has_budget:
+            segments = library.body(self.read, self.at.document_id, "segments")
+            if segments:
+                rows = [{"start": s[0], "end": s[1], "text": s[2]} for s in orjson.loads(segments)]
+                attachments = [{"type": "transcript", "segments": rows}]
+        cursor = f"t:{offset + len(content)}" if is_more else None
+        return self.answer(self.at, content, truncated=is_more, next_cursor=cursor, attachments=attachments)
+
+    def _whole(self) -> str:
+        bodies = {row["field"]: row["text"] for row in self.read.all("bodies", document_id=self.at.document_id)}
+        if self.at.source not in FIELDS_OF:
+            return bodies.get("content") or bodies.get("transcript") or ""
+        parts = [f"{self.source_title()}"]
+        parts += [f"{field}:\n{bodies[field]}" for field in self._fields() if bodies.get(field)]
+        parts += [f"{key}: {', '.join(self.at.facts[key])}" for key in ("tags", "keywords") if self.at.facts.get(key)]
+        return BETWEEN.join(parts)
+
+    def source_title(self) -> str:
+        return self.at.title or ""
+
+
+def _cursor(cursor: str | None, kind: str, count: int) -> tuple[int, ...] | None:
+    if cursor is None:
+        return None
+    name, *numbers = cursor.split(":")
+    if name != kind or len(numbers) != count or not all(n.isascii() and n.isdigit() and len(n) < 16 for n in numbers):
+        raise Refused("retrieval.cursor: this is no cursor. Use the next_cursor of an answer, as it is.")
+    return tuple(map(int, numbers))
+
+
+def page_of(read: Reader, caller: Caller, source: str, id: str, number: int, size: int) -> GetResponse:
+    """A page of a conversation's messages."""
+    opened = knowledge.resolve(read, source, id)
+    at = knowledge.document(read, opened.document_id) if opened else None
+    if opened is None or at is None or not finding.may_open(caller, at):
+        raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
+    return _Said(read, caller, at, how_of(RetrievalOptions(mode="full"), caller)).page(number, size)

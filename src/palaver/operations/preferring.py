@@ -1,0 +1,52 @@
+"""What a client prefers where its arguments do not say: a few numbers, sent with its address or its first message.
+
+Nothing else is taken from there: no names, no credentials, no paths.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from palaver.errors import Refused
+from palaver.model.asking import clamp
+from palaver.operations.opening import number
+
+LONGEST = 4_000
+MALFORMED = "config cannot be read: it must be base64 of a JSON object with numbers in it."
+
+
+class Config(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    snippet_length: Annotated[int, clamp(50, 1000)] | None = None
+    max_tokens: Annotated[int, clamp(0, 200_000)] | None = None
+    sibling_window: Annotated[int, clamp(0, 10)] | None = None
+    order_by: Literal["relevance", "recent"] | None = None
+    chars_per_token: Annotated[float, number(1, 20)] | None = None
+
+
+def from_text(text: str) -> dict[str, Any]:
+    """From base64, with or without its padding, in either alphabet. What is wrong with it is not repeated."""
+    if len(text) > LONGEST:
+        raise Refused(MALFORMED)
+    try:
+        plain = text.strip().replace("-", "+").replace("_", "/").replace(" ", "+")
+        raw = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+        given = orjson.loads(raw)
+    except (ValueError, binascii.Error):
+        raise Refused(MALFORMED) from None
+    return from_json(given)
+
+
+def from_json(given: Any) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise Refused(MALFORMED)
+    try:
+        return Config.model_validate(given).model_dump(exclude_none=True)
+    except ValidationError:
+        raise Refused(MALFORMED) from None

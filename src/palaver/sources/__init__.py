@@ -1,0 +1,80 @@
+"""The sources: what can be found, and what is particular about each. A new one is a class and a line here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palaver.model.knowledge import Loc, Standing
+from palaver.sources.shapes import Fields, Running, Said, Source
+
+
+class Bus(Said):
+    """Messages of a thread."""
+
+    name = "bus"
+    conversation_key, index_key, first_index = "thread_id", "seq", 1
+
+
+class Sessions(Said):
+    """Turns of an agent's session."""
+
+    name = "sessions"
+    has_own_message_ids = False
+
+    def loc(self, at: Standing, offset: int) -> Loc:
+        return {**super().loc(at, offset), "agent_id": at.agent_id, "session_id": at.facts.get("session_id")}
+
+    def particulars(self, at: Standing) -> dict[str, Any]:
+        return {**super().particulars(at), **({"sender": at.role} if at.position else {})}
+
+
+class Archive(Said):
+    """Messages of an imported conversation."""
+
+    name = "archive"
+    has_own_message_ids = False
+
+
+class Chats(Said):
+    """Messages of a chat with a character."""
+
+    name = "chats"
+
+
+class Notes(Running):
+    name = "notes"
+
+
+class Media(Running):
+    """Videos, podcasts, books, articles."""
+
+    name = "media"
+
+    def id_of(self, document: str, native_id: str, position: int) -> str | int:
+        return int(document)
+
+    def loc(self, at: Standing, offset: int) -> Loc:
+        found = {"media_id": int(at.document), **super().loc(at, offset)}
+        return found | ({"chunk_uuid": at.native_id} if at.position and at.field == "content" else {})
+
+    def particulars(self, at: Standing) -> dict[str, Any]:
+        return {"media_type": at.facts.get("media_type"), "url": at.facts.get("url")}
+
+
+class Characters(Fields):
+    name = "characters"
+
+    def id_of(self, document: str, native_id: str, position: int) -> str | int:
+        return int(document)
+
+    def tags(self, facts: Any) -> list[str] | None:
+        return list(facts.get("tags") or [])
+
+
+class Prompts(Fields):
+    name = "prompts"
+
+
+SOURCES: dict[str, Source] = {
+    source.name: source for source in (Notes(), Media(), Chats(), Characters(), Prompts(), Bus(), Sessions(), Archive())
+}

@@ -1,0 +1,137 @@
+"""Three shapes in which everything comes: things that were said, running text, and fields.
+
+A source knows how its things are named (`uri`, `id`), how a place in one is named (`loc`), and what a result shows of
+it. The rest, finding and ranking and cutting, is the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+from urllib.parse import quote, unquote
+
+from palaver.model.knowledge import Loc, ResultItem, Standing
+
+CUT_FIELDS = ("content", "transcript")
+"""Fields that are cut into passages; the others are passages as they are."""
+
+
+class Source:
+    """What is particular about one kind of document."""
+
+    name: ClassVar[str]
+    is_said: ClassVar[bool] = False
+    """Each passage is a result of its own; elsewhere the document is, at its best passage."""
+
+    def id_of(self, document: str, native_id: str, position: int) -> str | int:
+        """What opens it, together with the name of the source."""
+        return document
+
+    def uri_of(self, document: str, native_id: str, position: int) -> str:
+        return f"{self.name}://{quote(str(self.id_of(document, native_id, position)), safe='/:@')}"
+
+    def key_of(self, document_id: int, passage_id: int, position: int) -> int:
+        """Hits with the same key are one result."""
+        return -document_id
+
+    def loc(self, at: Standing, offset: int) -> Loc:
+        """Where the match is; `offset` is its place in the passage."""
+        raise NotImplementedError
+
+    def tags(self, facts: Mapping[str, Any]) -> list[str] | None:
+        found = facts.get("keywords")
+        return list(found) if isinstance(found, list) else None
+
+    def result(self, at: Standing, *, score: float, snippet: str | None, loc: Loc | None, link: str) -> ResultItem:
+        return ResultItem(
+            id=self.id_of(at.document, at.native_id, at.position),
+            source=self.name,
+            title=at.title,
+            snippet=snippet,
+            uri=self.uri_of(at.document, at.native_id, at.position),
+            score=score,
+            score_type="fts",
+            created_at=at.document_created,
+            last_modified=at.document_modified,
+            version=at.version,
+            tags=self.tags(at.facts),
+            loc=loc,
+            link=link,
+            **self.particulars(at),
+        )
+
+    def particulars(self, at: Standing) -> dict[str, Any]:
+        """What only results of this source have, or have otherwise."""
+        return {}
+
+
+class Said(Source):
+    """Messages of a conversation. A hit on the title is the conversation itself."""
+
+    is_said = True
+    has_own_message_ids: ClassVar[bool] = True
+    conversation_key: ClassVar[str] = "conversation_id"
+    index_key: ClassVar[str] = "message_index"
+    first_index: ClassVar[int] = 0
+
+    def id_of(self, document: str, native_id: str, position: int) -> str | int:
+        if position == 0:
+            return document
+        return native_id if self.has_own_message_ids else f"{document}/{native_id}"
+
+    def uri_of(self, document: str, native_id: str, position: int) -> str:
+        whole = f"{self.name}://{quote(document, safe='/:@')}"
+        return whole if position == 0 else f"{whole}/{quote(native_id, safe='')}"
+
+    def key_of(self, document_id: int, passage_id: int, position: int) -> int:
+        return -document_id if position == 0 else passage_id
+
+    def loc(self, at: Standing, offset: int) -> Loc:
+        if at.position == 0:
+            return {self.conversation_key: at.document, "field": "title"}
+        return {
+            self.conversation_key: at.document,
+            "message_id": at.native_id,
+            self.index_key: at.position - 1 + self.first_index,
+        }
+
+    def particulars(self, at: Standing) -> dict[str, Any]:
+        found: dict[str, Any] = {"conversation_id": at.document}
+        if at.position:
+            found |= {"message_id": at.native_id, "sender": at.author or at.role}
+        return found
+
+    def result(self, at: Standing, *, score: float, snippet: str | None, loc: Loc | None, link: str) -> ResultItem:
+        item = super().result(at, score=score, snippet=snippet, loc=loc, link=link)
+        if at.position == 0:
+            return item
+        return replace(item, created_at=at.created_at, last_modified=at.created_at)
+
+
+class Running(Source):
+    """A text that was cut into passages."""
+
+    def loc(self, at: Standing, offset: int) -> Loc:
+        if at.field not in CUT_FIELDS:
+            return {"field": at.field, "chunk_index": 0, "approx_offset": 0}
+        found: Loc = {"chunk_index": at.position - 1} if at.field == "content" else {"field": at.field}
+        if "at" in at.marks:
+            found["approx_offset"] = at.marks["at"] + offset
+        return found
+
+
+class Fields(Source):
+    """A handful of named texts."""
+
+    title_field: ClassVar[str] = "name"
+
+    def loc(self, at: Standing, offset: int) -> Loc:
+        field = self.title_field if at.position == 0 else at.field
+        return {"field": field, "approx_offset": at.marks.get("at", 0) + offset}
+
+
+def parse_uri(uri: str) -> tuple[str, str] | None:
+    """The source and the id a URI names."""
+    name, separator, rest = uri.partition("://")
+    return (name, unquote(rest)) if separator and rest else None

@@ -1,0 +1,56 @@
+"""Sessions of searching: what each has seen lately, for clients that keep no connection. They live in memory only."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+
+from palaver.model.ids import new_id
+from palaver.model.knowledge import Recall
+
+MOST_SESSIONS = 1_000
+MOST_SEEN = 500
+
+
+class Recalls:
+    def __init__(self, ttl: float) -> None:
+        self._ttl = ttl
+        self._held: OrderedDict[tuple[str, str], Recall] = OrderedDict()
+
+    def named(self, owner: str, session_id: str | None) -> tuple[str, Recall]:
+        """The session of this id, if it is this owner's and still lives; else a new one, with an id of its own."""
+        held = self._held.get((owner, session_id)) if session_id else None
+        if held is None or session_id is None or self._is_over(held):
+            session_id, held = new_id(), Recall(used_at=time.monotonic())
+            self._held[owner, session_id] = held
+            while len(self._held) > MOST_SESSIONS:
+                self._held.popitem(last=False)
+        self._held.move_to_end((owner, session_id))
+        return session_id, self.alive(held)
+
+    def alive(self, recall: Recall) -> Recall:
+        """The same session, or what it is after nobody has asked for a while: empty."""
+        if self._is_over(recall):
+            recall.seen.clear()
+            recall.queries.clear()
+            recall.paging = None
+        recall.used_at = time.monotonic()
+        return recall
+
+    def _is_over(self, recall: Recall) -> bool:
+        return bool(recall.used_at) and time.monotonic() - recall.used_at > self._ttl
+
+
+def seen_before(recall: Recall, search: str, *, is_new: bool) -> frozenset[str]:
+    """What this search leaves out: what had been shown before it began. Paging through it does not change that."""
+    if is_new or recall.paging is None or recall.paging[0] != search:
+        recall.paging = search, frozenset(recall.seen)
+    return recall.paging[1]
+
+
+def mark_seen(recall: Recall, uris: list[str]) -> None:
+    for uri in uris:
+        recall.seen.pop(uri, None)
+        recall.seen[uri] = None
+    while len(recall.seen) > MOST_SEEN:
+        del recall.seen[next(iter(recall.seen))]

@@ -1,0 +1,93 @@
+-- name: take_number
+UPDATE counters SET value = value + 1 WHERE name = :name RETURNING value;
+
+-- name: kept  a document that has not been deleted, or one that has
+SELECT id, native_id, title, agent_id, created_at, modified_at, version, deleted_at, data FROM documents
+WHERE source = :source AND native_id = :native_id;
+
+-- name: kept_by_title  the one that was changed last
+SELECT id, native_id, title, agent_id, created_at, modified_at, version, deleted_at, data FROM documents
+WHERE source = :source AND title = :title AND deleted_at IS NULL
+ORDER BY modified_at DESC, id DESC LIMIT 1;
+
+-- name: kept_page
+SELECT id, native_id, title, agent_id, created_at, modified_at, version, deleted_at, data FROM documents
+WHERE source = :source AND deleted_at IS NULL
+ORDER BY modified_at DESC, id DESC LIMIT :limit OFFSET :offset;
+
+-- name: count_kept
+SELECT count(*) AS kept FROM documents WHERE source = :source AND deleted_at IS NULL;
+
+-- name: update_kept
+UPDATE documents SET title = :title, modified_at = :modified_at, data = :data, version = version + 1
+WHERE id = :id AND version = :version;
+
+-- name: delete_kept
+UPDATE documents SET deleted_at = :at, version = version + 1 WHERE id = :id;
+
+-- name: restore_kept
+UPDATE documents SET deleted_at = NULL, version = version + 1 WHERE id = :id;
+
+-- name: lock_kept
+UPDATE documents SET version = version WHERE id = :id;
+
+-- name: put_body
+INSERT INTO bodies (document_id, field, text) VALUES (:document_id, :field, :text)
+ON CONFLICT (document_id, field) DO UPDATE SET text = excluded.text;
+
+-- name: drop_body
+DELETE FROM bodies WHERE document_id = :document_id AND field = :field;
+
+-- name: bodies
+SELECT field, text FROM bodies WHERE document_id = :document_id;
+
+-- name: body
+SELECT text FROM bodies WHERE document_id = :document_id AND field = :field;
+
+-- name: whole_passages
+SELECT id, position, native_id, field, role, author, author_id, text, created_at, data FROM passages
+WHERE document_id = :document_id AND position >= :first AND position <= :last ORDER BY position;
+
+-- name: passage_bounds
+SELECT coalesce(min(position), 0) AS first, coalesce(max(position), 0) AS last FROM passages
+WHERE document_id = :document_id AND position > 0;
+
+-- name: count_passages
+SELECT count(*) AS passages FROM passages WHERE document_id = :document_id AND position > 0;
+
+-- name: passages_after
+SELECT id, position, native_id, field, role, author, author_id, text, created_at, data FROM passages
+WHERE document_id = :document_id AND position > :after ORDER BY position LIMIT :limit;
+
+-- name: passage_page
+SELECT id, position, native_id, field, role, author, author_id, text, created_at, data FROM passages
+WHERE document_id = :document_id AND position > 0 ORDER BY position LIMIT :limit OFFSET :offset;
+
+-- name: origin
+SELECT o.document_id, o.fingerprint, d.native_id, d.version, d.deleted_at
+FROM origins o JOIN documents d ON d.id = o.document_id WHERE o.origin = :origin AND o.source = :source;
+
+-- name: origin_by_fingerprint
+SELECT o.document_id, d.native_id FROM origins o JOIN documents d ON d.id = o.document_id
+WHERE o.source = :source AND o.fingerprint = :fingerprint LIMIT 1;
+
+-- name: put_origin
+INSERT INTO origins (origin, source, fingerprint, document_id)
+VALUES (:origin, :source, :fingerprint, :document_id)
+ON CONFLICT (origin) DO UPDATE SET fingerprint = excluded.fingerprint, document_id = excluded.document_id,
+                                   source = excluded.source;
+
+-- name: document_by_native
+SELECT id FROM documents WHERE source = :source AND native_id = :native_id AND deleted_at IS NULL;
+
+-- name: passage_of_source
+SELECT p.id, p.document_id FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.native_id = :native_id AND d.source = :source AND d.deleted_at IS NULL AND p.position > 0
+ORDER BY p.id LIMIT 1;
+
+-- name: document_alone  a document without any of its passages
+SELECT 0 AS id, d.id AS document_id, 0 AS position, '' AS native_id, 'title' AS field, NULL AS role, NULL AS author,
+       NULL AS author_id, coalesce(d.title, '') AS text, d.created_at, '{}' AS data, d.source,
+       d.native_id AS document, d.title, d.agent_id, d.created_at AS document_created,
+       d.modified_at AS document_modified, d.version, d.data AS facts
+FROM documents d WHERE d.id = :document_id;

@@ -1,0 +1,52 @@
+"""What is said in a recording, and when: as text, as SubRip (SRT) or as WebVTT."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+LEAST_SECONDS = 0.001
+
+
+class Cue(NamedTuple):
+    start: float
+    end: float
+    text: str
+
+
+def as_text(cues: Iterable[Cue], *, timed: bool = False) -> str:
+    return "\n".join(f"[{_clock(cue.start, '.')}] {cue.text}" if timed else cue.text for cue in cues)
+
+
+def as_srt(cues: Iterable[Cue]) -> str:
+    """Numbered cues. A blank line ends a cue, so none is left inside one."""
+    return "\n".join(
+        f"{number}\n{_span(cue, ',')}\n{_lines(cue.text).replace('-->', '->')}\n" for number, cue in enumerate(cues, 1)
+    )
+
+
+def as_vtt(cues: Iterable[Cue]) -> str:
+    """WebVTT, with what would be markup in it escaped."""
+    return "WEBVTT\n\n" + "\n".join(f"{_span(cue, '.')}\n{_escaped(_lines(cue.text))}\n" for cue in cues)
+
+
+def _span(cue: Cue, mark: str) -> str:
+    start = max(cue.start, 0.0)
+    return f"{_clock(start, mark)} --> {_clock(max(cue.end, start + LEAST_SECONDS), mark)}"
+
+
+def _clock(seconds: float, mark: str) -> str:
+    millis = round(seconds * 1000)
+    minutes, millis = divmod(millis, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    whole, millis = divmod(millis, 1000)
+    return f"{hours:02}:{minutes:02}:{whole:02}{mark}{millis:03}"
+
+
+def _lines(text: str) -> str:
+    return re.sub(r"(?:\r\n?|\n|\u2028|\u2029|\x0b|\x0c|\x85)\s*", "\n", text.strip()) or "…"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

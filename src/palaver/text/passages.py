@@ -1,0 +1,71 @@
+"""Cutting a long text into passages: at the ends of sentences, each beginning with a little of the one before.
+
+The overlap lets a sentence that stands on a cut be found whole. Passages are places in the text, so putting neighbours
+together again is taking one longer piece of it: nothing is ever doubled.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+SIZE = 1_200
+OVERLAP = 150
+
+# Where a sentence ends: after its full stop and what closes with it, or at the end of a line.
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|[。！？]+[”’」』）]*|\n+")
+_BLANK = re.compile(r"\s")
+
+
+class Piece(NamedTuple):
+    """text[start:end]"""
+
+    start: int
+    end: int
+
+
+def pieces(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Piece]:
+    """The passages of a text, in order: together they are all of it, and none is longer than `size`."""
+    if not text:
+        return []
+    size = max(size, 1)
+    overlap = min(max(overlap, 0), size // 2)
+    ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+    found = [Piece(0, _end(text, ends, 0, 0, size))]
+    while (done := found[-1].end) < len(text):
+        start = _start(text, ends, done, overlap, found[-1].start)
+        found.append(Piece(start, _end(text, ends, start, done, size)))
+    return found
+
+
+def holding(found: Sequence[Piece], offset: int) -> int:
+    """The number of the first passage that holds this place in the text; the last one for places beyond."""
+    return min(bisect_right([piece.end for piece in found], offset), len(found) - 1)
+
+
+def _end(text: str, ends: list[int], start: int, done: int, size: int) -> int:
+    """Where a passage ends that begins at `start` and must bring something beyond `done`."""
+    limit = start + size
+    if limit >= len(text):
+        return len(text)
+    last = bisect_right(ends, limit) - 1
+    if last >= 0 and ends[last] > max(done, start + size // 4):
+        return ends[last]
+    for place in range(limit, max(done, start + size // 2), -1):
+        if _BLANK.match(text[place - 1]):
+            return place
+    return limit
+
+
+def _start(text: str, ends: list[int], done: int, overlap: int, previous: int) -> int:
+    """Where the next passage begins: a sentence earlier if that is not too long, else some words."""
+    earliest = max(done - overlap, previous + 1)
+    at = bisect_left(ends, earliest)
+    if at < len(ends) and ends[at] < done:
+        return ends[at]
+    for place in range(earliest, done):
+        if _BLANK.match(text[place]) and place + 1 < done:
+            return place + 1
+    return done
