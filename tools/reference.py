@@ -26,7 +26,7 @@ def tools_page() -> str:
             lines += _fields(shown.input_schema.get("properties", {}), shown.input_schema.get("required", []))
     assert by_name()
     lines += ["# Resources", "", "| address | what it is |", "|---|---|"]
-    lines += [f"| `{r.uri}` | {r.description} |" for r in (*resources.FIXED, *resources.OF_A_THREAD)]
+    lines += [f"| `{r.uri}` | {r.description} |" for r in (*resources.FIXED, *resources.BY_ID)]
     lines += ["", "# Prompts", "", "| name | what it is for | arguments |", "|---|---|---|"]
     for prompt in prompts.PROMPTS:
         names = ", ".join(f"`{a.name}`{' *' if a.required else ''}" for a in prompt.arguments)

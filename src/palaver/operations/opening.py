@@ -321,7 +321,7 @@ class _Said(_Opener):
 
     def page(self, number: int, size: int) -> GetResponse:
         """A page of messages, in order, with their texts."""
-        bounds = self.read.must("count_passages", document_id=self.at.document_id)["passages"]
+        bounds = self.read.must("count_messages_of", document_id=self.at.document_id)["passages"]
         rows = self.read.all("passage_page", document_id=self.at.document_id, limit=size, offset=(number - 1) * size)
         content = BETWEEN.join(f"{self._label(row)}: {self._text(row)}" for row in rows)
         has_more = number * size < bounds

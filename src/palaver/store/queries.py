@@ -18,7 +18,9 @@ def load(dialect: str) -> dict[str, str]:
     found: dict[str, str] = {}
     shared = sorted(p.name for p in folder.iterdir() if p.name.endswith(".sql"))
     for place in [folder / name for name in shared] + [folder / dialect / "queries.sql"]:
-        found |= _statements(place.read_text("utf-8"))
+        own = _statements(place.read_text("utf-8"))
+        assert own.keys().isdisjoint(found), f"{place.name} names again what has a name: {own.keys() & found.keys()}"
+        found |= own
     return found
 
 

@@ -52,7 +52,7 @@ WHERE document_id = :document_id AND position >= :first AND position <= :last OR
 SELECT coalesce(min(position), 0) AS first, coalesce(max(position), 0) AS last FROM passages
 WHERE document_id = :document_id AND position > 0;
 
--- name: count_passages
+-- name: count_messages_of
 SELECT count(*) AS passages FROM passages WHERE document_id = :document_id AND position > 0;
 
 -- name: passages_after
