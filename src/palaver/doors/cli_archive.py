@@ -54,7 +54,8 @@ def _watching() -> Iterator[Callable[[Summary], None]]:
 
     def show(summary: Summary) -> None:
         done = summary.new + summary.changed + summary.unchanged
-        sys.stderr.write(f"\r\x1b[K{done:,} conversations, {summary.messages:,} messages …")
+        share = f", {summary.bytes_read / summary.bytes_total:.0%}" if summary.bytes_total else ""
+        sys.stderr.write(f"\r\x1b[K{done:,} conversations, {summary.messages:,} messages{share} …")
         sys.stderr.flush()
 
     yield show
