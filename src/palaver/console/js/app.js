@@ -1,7 +1,7 @@
 // The console: who is looking, where they are, and the frame around it.
 
 import { hangUp, listen, on, tryAgain } from "./live.js";
-import { loginView } from "./login.js";
+import { logOut, loginView } from "./login.js";
 import { askFor, face, failed, icon, isDialogOpen, openDialog, shownDialog, shownNotices, trouble, waiting } from "./parts.js";
 import { loadAgents } from "./people.js";
 import { parse } from "./route.js";
@@ -176,6 +176,8 @@ function account() {
       <p><b>${me.name}</b><br /><small>workspace ${me.workspace} · palaver ${me.version}</small></p>
       ${me.needsLogin ? nothing : html`<button type="button" role="menuitem" @click=${chooseName}>${icon("edit")} Change name</button>`}
       <a role="menuitem" href="/docs" target="_blank">${icon("note")} API</a>
+      ${me.needsLogin ? html`<button type="button" role="menuitem" @click=${() => logOut()}>${icon("leave")} Log out</button>
+        <button type="button" role="menuitem" @click=${() => logOut({ everywhere: true })}>${icon("leave")} Log out everywhere</button>` : nothing}
     </div></details>`;
 }
 
