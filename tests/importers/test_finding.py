@@ -179,7 +179,7 @@ def test_the_shards_of_an_export_are_one_source_and_the_whole_in_one_file_is_lef
     assert [one.id for one in kept] == ["chatgpt:c1", "chatgpt:c2", "chatgpt:c3"]
     assert [one.why for one in skipped] == [
         "the same conversations are in the numbered files beside it",
-        "no conversations of a known kind in other.json",
+        "nothing of a known kind in other.json",
     ]
     (found,) = [one for one in look([path]) if isinstance(one, Found)]
     assert found.size == sum(len(raw) for name, raw in files.items() if "/conversations-0" in name)
@@ -271,7 +271,7 @@ def test_a_path_that_cannot_be_read_is_an_error_and_the_others_are_read(tmp_path
     assert [one.why for one in skipped][:3] == [
         "there is nothing at this path",
         "neither a file nor a folder",
-        "no conversations of a known kind in it",
+        "nothing of a known kind in it",
     ]
 
 

@@ -24,7 +24,10 @@ from palaver.operations.importing import Summary
 @click.option("--dry-run", is_flag=True, help="Say what would be imported, and change nothing.")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
 def bring(dry_run: bool, paths: tuple[Path, ...]) -> None:
-    """Import chat histories: files, folders and zips of ChatGPT, Claude, Claude Code, Codex, Gemini CLI and Cursor.
+    """Import chat histories, notes, documents, transcripts, character cards and prompts: files, folders and zips.
+
+    Histories of ChatGPT, Claude, Claude Code, Codex, Gemini CLI and Cursor; Markdown and Obsidian vaults; text, HTML,
+    PDF, EPUB, DOCX and PPTX; SRT, VTT and JSON transcripts; character cards as PNG or JSON; prompt files.
 
     What is there is recognised by itself. Importing again adds what is new, updates what has changed and leaves the
     rest alone; what has vanished from an export stays here.
@@ -54,8 +57,8 @@ def _watching() -> Iterator[Callable[[Summary], None]]:
 
     def show(summary: Summary) -> None:
         done = summary.new + summary.changed + summary.unchanged
-        share = f", {summary.bytes_read / summary.bytes_total:.0%}" if summary.bytes_total else ""
-        sys.stderr.write(f"\r\x1b[K{done:,} conversations, {summary.messages:,} messages{share} …")
+        what = "conversations" if summary.kinds.keys() <= {"conversations"} else "items"
+        sys.stderr.write(f"\r\x1b[K{done:,} {what}, {summary.messages:,} messages …")
         sys.stderr.flush()
 
     yield show
@@ -69,11 +72,14 @@ def _tell(summary: Summary, dry_run: bool) -> None:
         printing.note(f"… and {summary.skipped_count - len(summary.skipped):,} more")
     formats = ", ".join(f"{name} {count:,}" for name, count in sorted(summary.formats.items()))
     did = "Would import" if dry_run else "Imported"
-    printing.say(
-        f"{did} {summary.new:,} new and {summary.changed:,} changed conversations; "
-        f"{summary.unchanged:,} unchanged, {summary.skipped_count:,} skipped; {summary.messages:,} messages read"
-        + (f" ({formats})." if formats else ".")
-    )
+    told = {**summary.kinds} or {"conversations": {"new": 0, "changed": 0, "unchanged": 0}}
+    for n, (kind, counts) in enumerate(told.items(), 1):
+        line = (
+            f"{did} {counts['new']:,} new and {counts['changed']:,} changed {kind}; {counts['unchanged']:,} unchanged"
+        )
+        line += f", {summary.skipped_count:,} skipped" if n == len(told) else ""
+        line += f"; {summary.messages:,} messages read" if kind == "conversations" else ""
+        printing.say(line + (f" ({formats})." if formats and n == len(told) else "."))
 
 
 def _as_json(summary: Summary) -> dict[str, Any]:
@@ -83,6 +89,7 @@ def _as_json(summary: Summary) -> dict[str, Any]:
         "unchanged": summary.unchanged,
         "messages": summary.messages,
         "formats": summary.formats,
+        "kinds": summary.kinds,
         "skipped": [{"name": one.name, "why": one.why} for one in summary.skipped],
         "skipped_count": summary.skipped_count,
     }

@@ -14,7 +14,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -36,7 +35,8 @@ log = logging.getLogger("palaver")
 PIECE = 1024 * 1024
 KEPT = 100
 FILES_AT_MOST = 1_000
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff/\\:]+")
+LONGEST_NAME = 200  # bytes
 
 
 @dataclass
@@ -49,7 +49,6 @@ class Job:
     status: Literal["running", "done", "failed"] = "running"
     summary: Summary = field(default_factory=Summary)
     message: str | None = None
-    moves: int = 0
     _moved: asyncio.Event = field(default_factory=asyncio.Event)
 
     def _own_name(self, name: str) -> str:
@@ -57,17 +56,15 @@ class Job:
         return re.sub(rf"^{re.escape(self.folder)}/\d+/", "", name) if self.folder else name
 
     def moved(self) -> None:
-        """Wakes everybody who follows it; the next move has an event of its own."""
-        self.moves += 1
         self._moved.set()
-        self._moved = asyncio.Event()
 
-    async def wait(self, seen: int, timeout: float) -> None:
-        """Until it has moved more often than that."""
-        if self.moves == seen:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeout):
-                    await self._moved.wait()
+    async def wait(self, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await self._moved.wait()
+        except TimeoutError:
+            return
+        self._moved.clear()
 
     def shown(self) -> dict[str, Any]:
         summary = self.summary
@@ -79,9 +76,8 @@ class Job:
             "changed": summary.changed,
             "unchanged": summary.unchanged,
             "messages": summary.messages,
-            "bytes_read": summary.bytes_read,
-            "bytes_total": summary.bytes_total,
             "formats": summary.formats,
+            "kinds": summary.kinds,
             "skipped": [{"name": self._own_name(one.name), "why": one.why} for one in summary.skipped],
             "skipped_count": summary.skipped_count,
         }
@@ -144,14 +140,14 @@ def _json(job: Job, status: int = 200) -> Response:
 
 async def _frames(job: Job) -> AsyncIterator[bytes]:
     while True:
-        status, seen = job.status, job.moves
+        status = job.status
         yield b"event: import.%b\ndata: %b\n\n" % (
             b"progress" if status == "running" else status.encode(),
             encode(job.shown()),
         )
         if status != "running":
             return
-        await job.wait(seen, timeout=10)
+        await job.wait(timeout=10)
 
 
 def _folder(data: Path) -> Path:
@@ -183,7 +179,7 @@ async def _receive(request: Request, folder: Path, most: int) -> None:
         if not files:
             raise Refused("Send the files as multipart/form-data, in parts named 'file'.")
         for number, part in enumerate(files):
-            name = _UNSAFE.sub("_", Path(part.filename or "upload").name)[-80:].lstrip(".") or "upload"
+            name = _harmless(part.filename or "")
             place = folder / str(number)
             await asyncio.to_thread(place.mkdir)
             with os.fdopen(os.open(place / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
@@ -193,21 +189,26 @@ async def _receive(request: Request, folder: Path, most: int) -> None:
         await form.close()
 
 
+def _harmless(name: str) -> str:
+    """The last part of the name a file came with, which becomes its title where it has none: as it is, but no path."""
+    last = _UNSAFE.sub("_", re.split(r"[/\\]", name)[-1])
+    return last.encode()[-LONGEST_NAME:].decode(errors="ignore").lstrip(". ") or "upload"
+
+
 async def _run(job: Job, visit: Visit, folder: Path) -> None:
     def progress(summary: Summary) -> None:
         job.summary = summary
         job.moved()
 
-    complaint = None
     try:
         paths = sorted(path for place in folder.iterdir() for path in place.iterdir())
-        job.summary = await bring(visit.here, paths, progress=progress)
+        job.summary = await bring(visit.here, paths, are_uploads=True, progress=progress)
+        job.status = "done"
     except PalaverError as problem:
-        complaint = problem.message
+        job.status, job.message = "failed", problem.message
     except Exception:
         log.exception("an import failed")
-        complaint = "Something went wrong on the server's side. It has been written to its log."
+        job.status, job.message = "failed", "Something went wrong on the server's side. It has been written to its log."
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-    job.status, job.message = "failed" if complaint else "done", complaint
-    job.moved()
+        job.moved()

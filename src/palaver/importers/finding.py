@@ -1,8 +1,8 @@
-"""Finding conversations: in files, folders and zips, by what is in them.
+"""Finding conversations and what else people keep: in files, folders and zips, by what is in them.
 
 `look` walks the paths it is given and tells what it found: one `Found` for each importer and place, where a place is a
 named path or a zip. The shards of an export are one `Found`, and so are all sessions below a folder. Nothing is read to
-its end before its conversations are asked for, nothing is written, and links out of a folder are not followed.
+its end before it is asked for, nothing is written, and links out of a folder are not followed.
 """
 
 from __future__ import annotations
@@ -19,22 +19,43 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import entry_points
-from pathlib import Path
-from typing import IO, Any
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, TypeGuard
 
-from palaver.importers import Unreadable, canonical_db, chatgpt, claude_ai, claude_code, clean, codex, cursor, gemini
-from palaver.importers.item import HEAD, Draft, Importer, Item, Skipped, gather
+from palaver.importers import (
+    Unreadable,
+    canonical_db,
+    character_cards,
+    chatgpt,
+    claude_ai,
+    claude_code,
+    clean,
+    codex,
+    cursor,
+    epub,
+    gemini,
+    notes,
+    office,
+    pdf,
+    plain_text,
+    prompt_files,
+    surroundings,
+    transcripts,
+    web_pages,
+)
+from palaver.importers.item import HEAD, Draft, Importer, Item, LibraryImporter, Skipped, gather, native_id
 from palaver.importers.jsonstream import BEFORE
+from palaver.importers.kept import storable
 from palaver.importers.limits import counted
 from palaver.importers.lines import ZSTD, opened
 from palaver.importers.session_files import SessionFiles
 from palaver.importers.sqlite_file import MAGIC as SQLITE
 from palaver.importers.zips import MAGIC as ZIP
 from palaver.importers.zips import Zip
-from palaver.model.library import Conversation
+from palaver.model.library import Brought, Conversation
 from palaver.model.times import EPOCH
 
-__all__ = ["IMPORTERS", "Found", "Importer", "Item", "Skipped", "look"]
+__all__ = ["IMPORTERS", "LIBRARY", "Found", "Importer", "Item", "Skipped", "look"]
 
 log = logging.getLogger("palaver")
 
@@ -47,48 +68,66 @@ IMPORTERS: tuple[Importer, ...] = (
     SessionFiles("codex", codex),
     SessionFiles("claude-code", claude_code),
 )
-"""The first that recognises a file has it; those of other packages are asked after these."""
+"""The first that recognises a file has it. Those of other packages are asked after these, and then the library's."""
+
+LIBRARY: tuple[LibraryImporter, ...] = (
+    character_cards,
+    prompt_files,
+    transcripts,
+    notes,
+    pdf,
+    epub,
+    office,
+    web_pages,
+    plain_text,
+)
 
 GROUP = "palaver.importers"
 MOST_REMEMBERED = 1_000_000
 
-NOTHING = "no conversations of a known kind in it"
+NOTHING = "nothing of a known kind in it"
 IN_A_ZIP = "a database inside a zip; unpack it and import the file"
 
 _NEVER = re.compile(
-    r"\.(?:png|jpe?g|webp|gif|heic|svg|ico|wav|mp3|m4a|ogg|opus|mp4|mov|webm|pdf|html?|css|js|py|md|txt"
-    r"|docx|xlsx|pptx|od[ts]|epub|jar|apk|whl|vsix)",
+    r"\.(?:jpe?g|webp|gif|heic|svg|ico|wav|mp3|m4a|ogg|opus|mp4|mov|webm|css|js|py|xlsx|od[ts]|jar|apk|whl|vsix)",
     re.IGNORECASE,
 )
+
+_DOCUMENT = re.compile(r".*\.(?:docx|docm|pptx|pptm|epub)", re.IGNORECASE)
 
 # What comes along with conversations and never holds any.
 _COMPANION = re.compile(
     r"users?\.json|user_settings\.json|export_manifest\.json|message_feedback\.json|shared_conversations\.json"
-    r"|model_comparisons\.json|group_chats\.json|shopping\.json|sora\.json|memories\.json|projects\.json|.*\.meta\.json",
+    r"|model_comparisons\.json|group_chats\.json|shopping\.json|sora\.json|memories\.json|projects\.json|.*\.meta\.json"
+    r"|chat\.html",
     re.IGNORECASE,
 )
 
 
 @dataclass
 class Found:
-    """Conversations that can be had."""
+    """Conversations that can be had, or pieces of the library."""
 
     importer: str
     label: str
     size: int
-    conversations: Callable[[], Iterator[Conversation | Skipped]]
+    conversations: Callable[[], Iterator[Conversation | Skipped]] = lambda: iter(())
     """Never raises. An id comes again only where a newer version of the conversation follows an older one."""
+    pieces: Callable[[], Iterator[Brought | Skipped]] = lambda: iter(())
+    """Never raises. Most importers have either the one or the other."""
     read: int = 0
     """How many of the `size` bytes have been read: for a progress bar."""
 
 
-def look(paths: Iterable[Path]) -> Iterator[Found | Skipped]:
-    importers: list[Importer] = list(IMPORTERS)
+def look(paths: Iterable[Path], *, are_uploads: bool = False) -> Iterator[Found | Skipped]:
+    """What is at these paths. Of uploads only the names of the files count, not where they are kept meanwhile."""
+    importers: list[Importer | LibraryImporter] = list(IMPORTERS)
     for importer in _from_others():
         if isinstance(importer, Skipped):
             yield importer
         else:
             importers.append(importer)
+    importers += LIBRARY
     for path in paths:
         place = _Place(_shown(str(path)), importers)
         try:
@@ -97,7 +136,8 @@ def look(paths: Iterable[Path]) -> Iterator[Found | Skipped]:
                 yield from _in_folder(path, place)
             elif stat.S_ISREG(kind):
                 place.is_named = True
-                yield from _at(_item(path, place.label), place)
+                inside = f"upload/{path.name}" if are_uploads else _inside(path, surroundings.base_of(path.parent))
+                yield from _at(_item(path, place.label, inside), place)
             else:
                 raise Unreadable("neither a file nor a folder")
         except Exception as problem:
@@ -108,14 +148,13 @@ def look(paths: Iterable[Path]) -> Iterator[Found | Skipped]:
             yield Skipped(place.label, NOTHING, is_error=True)
 
 
-def _from_others() -> Iterator[Importer | Skipped]:
+def _from_others() -> Iterator[Importer | LibraryImporter | Skipped]:
     """Importers of other packages, as far as they work."""
     for entry in entry_points(group=GROUP):
         try:
             importer = entry.load()
-            if not (
-                isinstance(importer.name, str) and callable(importer.recognises) and callable(importer.conversations)
-            ):
+            gives = [getattr(importer, name, None) for name in ("conversations", "pieces")]
+            if not (isinstance(importer.name, str) and callable(importer.recognises) and any(map(callable, gives))):
                 raise TypeError("not an importer")
         except Exception as problem:
             yield Skipped(_shown(f"importer {entry.name}"), f"it cannot be loaded ({_said(problem)})")
@@ -131,7 +170,7 @@ class _Place:
     """What has been found in one place, by importer."""
 
     label: str
-    importers: list[Importer]
+    importers: list[Importer | LibraryImporter]
     is_named: bool = False
     items: dict[int, list[Item]] = field(default_factory=lambda: defaultdict(list))
     zips: list[Zip] = field(default_factory=list)
@@ -156,18 +195,51 @@ class _Place:
         self.others += [item.file_name] if len(self.others) < 3 else []
 
     def found(self) -> Iterator[Found | Skipped]:
+        yield from self._without_company()
         for n, items in self.items.items():
             self.has_told = True
             chosen = _without_copies(items)
             for item in items:
                 if item not in chosen:
                     yield Skipped(item.name, "the same conversations are in the numbered files beside it")
-            found = Found(self.importers[n].name, self.label, sum(item.size for item in chosen), lambda: iter(()))
-            found.conversations = _reading(self, self.importers[n], chosen, found)
+            importer = self.importers[n]
+            found = Found(importer.name, self.label, sum(item.size for item in chosen))
+            if _tells(importer):
+                found.conversations = _reading(self, importer, chosen, found)
+            if _keeps(importer):
+                found.pieces = _reading_pieces(self, importer, chosen, found)
             yield found
         if self.items and self.count_of_others:
             names = ", ".join(self.others) + (" …" if self.count_of_others > len(self.others) else "")
-            yield Skipped(self.label, f"no conversations of a known kind in {names}", self.count_of_others)
+            yield Skipped(self.label, f"nothing of a known kind in {names}", self.count_of_others)
+
+    def _without_company(self) -> Iterator[Skipped]:
+        """Leave out what merely stands beside conversations: attachments, what an agent wrote down for itself."""
+        ours = {n: items for n, items in self.items.items() if not _is_of_library(self.importers[n])}
+        tops = surroundings.histories([_folder(item) for item in items] for items in ours.values())
+        left_out = 0
+        for n, items in list(self.items.items()):
+            if n in ours or not tops:
+                continue
+            stay = [item for item in items if not surroundings.is_below(_folder(item), tops)]
+            left_out += sum(not _COMPANION.fullmatch(item.file_name) for item in items) - len(stay)
+            self.items[n] = stay
+            if not stay:
+                del self.items[n]
+        if left_out:
+            yield Skipped(self.label, surroundings.IN_A_HISTORY, left_out)
+
+
+def _tells(importer: Importer | LibraryImporter) -> TypeGuard[Importer]:
+    return hasattr(importer, "conversations")
+
+
+def _keeps(importer: Importer | LibraryImporter) -> TypeGuard[LibraryImporter]:
+    return hasattr(importer, "pieces")
+
+
+def _is_of_library(importer: Importer | LibraryImporter) -> bool:
+    return any(importer is ours for ours in LIBRARY)
 
 
 def _without_copies(items: list[Item]) -> list[Item]:
@@ -184,8 +256,10 @@ def _in_folder(folder: Path, place: _Place) -> Iterator[Found | Skipped]:
     os.scandir(folder).close()  # whether it may be read at all
     unreadable: list[OSError] = []
     root = os.path.realpath(folder)
+    walk = surroundings.Walk(folder, surroundings.base_of(folder))
     for parent, folders, files in os.walk(folder, onerror=unreadable.append):
         folders.sort()
+        walk.enter(parent, files)
         for name in [*folders, *sorted(files)]:
             path = Path(parent, name)
             shown = _shown(f"{place.label}/{path.relative_to(folder).as_posix()}")
@@ -193,17 +267,26 @@ def _in_folder(folder: Path, place: _Place) -> Iterator[Found | Skipped]:
                 if not Path(os.path.realpath(path)).is_relative_to(root):
                     yield Skipped(shown, "a link that leads out of the folder")
             elif name in files and not _NEVER.fullmatch(path.suffix) and not name.startswith("._"):
+                is_kept = walk.keeps(path)
+                if not is_kept and surroundings.FILES.fullmatch(path.suffix):
+                    continue
                 try:
                     if stat.S_ISREG(path.stat().st_mode):
-                        yield from _at(_item(path, shown), place)
+                        yield from _at(_item(path, shown, _inside(path, walk.base) if is_kept else ""), place)
                 except OSError as problem:
                     yield place.skip(shown, why(problem))
+    if walk.left_out:
+        yield Skipped(place.label, surroundings.IN_CODE, walk.left_out)
     for closed in unreadable:
         yield place.skip(_shown(str(closed.filename)), why(closed))
 
 
-def _item(path: Path, shown: str) -> Item:
-    return Item(shown, path.stat().st_size, path, lambda: path.open("rb"))
+def _item(path: Path, shown: str, inside: str) -> Item:
+    return Item(shown, path.stat().st_size, path, lambda: path.open("rb"), inside)
+
+
+def _inside(path: Path, base: Path) -> str:
+    return clean(surroundings.inside(path, base))
 
 
 def _at(item: Item, place: _Place) -> Iterator[Found | Skipped]:
@@ -213,7 +296,7 @@ def _at(item: Item, place: _Place) -> Iterator[Found | Skipped]:
     except Exception as problem:
         yield place.skip(item.name, why(problem))
         return
-    if head.startswith(ZIP):
+    if head.startswith(ZIP) and not _is_document(item, head):
         inner = _Place(item.name, place.importers, is_named=place.is_named)
         yield from _in_zip(Zip(item.size, item.open), inner)
         place.has_told |= inner.has_told
@@ -237,9 +320,13 @@ def _entries(archive: Zip, label: str, place: _Place, *, depth: int = 1) -> Iter
         yield place.skip(label, why(problem))
         return
     for info in files:
-        if _NEVER.fullmatch(Path(info.filename).suffix):
+        name = PurePosixPath(info.filename)
+        is_kept = not surroundings.is_private(name)
+        if _NEVER.fullmatch(name.suffix) or (not is_kept and surroundings.FILES.fullmatch(name.suffix)):
             continue
-        item = Item(_shown(f"{label} › {info.filename}"), info.file_size, None, _opening(archive, info))
+        inside = surroundings.inside_zip(label.rpartition("/")[2].rpartition(" › ")[2], clean(info.filename))
+        shown = _shown(f"{label} › {info.filename}")
+        item = Item(shown, info.file_size, None, _opening(archive, info), inside if is_kept else "")
         if refusal := archive.refusal(info):
             yield place.skip(item.name, refusal)
             continue
@@ -248,12 +335,17 @@ def _entries(archive: Zip, label: str, place: _Place, *, depth: int = 1) -> Iter
         except Exception as problem:
             yield place.skip(item.name, why(problem))
             continue
-        if not head.startswith(ZIP):
+        if not head.startswith(ZIP) or _is_document(item, head):
             yield from _sort(item, head, place)
         elif depth > 1:
             yield place.skip(item.name, "a zip in a zip in a zip; unpack it and import the folder")
         else:
             yield from _entries(Zip(info.file_size, _seeking(archive, info)), item.name, place, depth=depth + 1)
+
+
+def _is_document(item: Item, head: bytes) -> bool:
+    """Some documents are zips inside, and not opened as such."""
+    return bool(_DOCUMENT.fullmatch(item.file_name)) or epub.recognises(item, head)
 
 
 def _opening(archive: Zip, info: zipfile.ZipInfo) -> Callable[[], Any]:
@@ -277,8 +369,10 @@ def _head(item: Item) -> bytes:
 
 
 def _sort(item: Item, head: bytes, place: _Place) -> Iterator[Skipped]:
-    """Whose file it is."""
+    """Whose file it is. One without a name of its own is not for the library."""
     for n, importer in enumerate(place.importers):
+        if not item.inside and _is_of_library(importer):
+            continue
         try:
             if importer.recognises(item, head):
                 place.items[n].append(item)
@@ -287,7 +381,7 @@ def _sort(item: Item, head: bytes, place: _Place) -> Iterator[Skipped]:
             yield Skipped(item.name, f"the importer {_shown(importer.name)} fails ({_said(problem)})")
     if head.startswith(SQLITE) and item.path is None:
         yield place.skip(item.name, IN_A_ZIP)
-    elif head.startswith((SQLITE, ZSTD)) or head.lstrip(BEFORE).startswith((b"{", b"[")):
+    elif item.inside and (head.startswith((SQLITE, ZSTD)) or head.lstrip(BEFORE).startswith((b"{", b"["))):
         place.pass_over(item)
 
 
@@ -318,6 +412,25 @@ def _reading(
     return conversations
 
 
+def _reading_pieces(
+    place: _Place, importer: LibraryImporter, items: list[Item], found: Found
+) -> Callable[[], Iterator[Brought | Skipped]]:
+    def pieces() -> Iterator[Brought | Skipped]:
+        found.read = 0
+        try:
+            for item in items:
+                try:
+                    for one in importer.pieces(item):
+                        yield one if _is_of_library(importer) or isinstance(one, Skipped) else _fit(one)
+                except Exception as problem:
+                    yield _trouble(place, importer, item, problem)
+                found.read += item.size
+        finally:
+            place.close()
+
+    return pieces
+
+
 def _counted(item: Item, count: Callable[[int], None]) -> Item:
     return replace(item, open=lambda: counted(item.open(), count))
 
@@ -341,9 +454,19 @@ def _guarded(place: _Place, importer: Importer, item: Item) -> Iterator[Conversa
         for one in importer.conversations(item):
             yield one if is_ours or isinstance(one, Skipped) else _storable(one)
     except Exception as problem:
-        if is_ours and not isinstance(problem, _EXPECTED):
-            log.debug("%s: %s", importer.name, item.name, exc_info=True)
-        yield place.skip(item.name, why(problem))
+        yield _trouble(place, importer, item, problem)
+
+
+def _trouble(place: _Place, importer: Importer | LibraryImporter, item: Item, problem: Exception) -> Skipped:
+    is_ours = any(importer is ours for ours in (*IMPORTERS, *LIBRARY))
+    if is_ours and not isinstance(problem, _EXPECTED):
+        log.debug("%s: %s", importer.name, item.name, exc_info=problem)
+    return place.skip(item.name, why(problem))
+
+
+def _fit(one: Brought) -> Brought:
+    """What others' importers give, made fit to be kept."""
+    return Brought(native_id(one.origin) or "", storable(one.piece))
 
 
 def _storable(one: Conversation) -> Conversation:

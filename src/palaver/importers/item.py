@@ -5,6 +5,7 @@ An importer, built in or from another package (entry point group `palaver.import
     name                                    "chatgpt": the origin of its conversations, and how their ids begin
     recognises(item, head) -> bool          is this one of its files? `head` is how the file begins
     conversations(item) -> Iterator         what was said in it, and what was left out and why
+    pieces(item) -> Iterator                or: what somebody wrote and kept (notes, media, characters, prompts)
 
 It reads the item's stream, or the file at the item's path where there is one, and nothing else. It may raise
 `Unreadable` where it cannot go on; what it gave before is kept.
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from palaver.importers import LONGEST_ID, Unreadable, call, clean, cut, moment, words
-from palaver.model.library import Conversation, Said
+from palaver.model.library import Brought, Conversation, Said
 from palaver.model.times import EPOCH
 
 HEAD = 64 * 1024
@@ -43,6 +44,8 @@ class Item:
     """None inside a zip."""
     open: Callable[[], BinaryIO]
     """A fresh stream each time."""
+    inside: str = ""
+    """Where it stands within what was named, the same on every machine: `vault/recipes/bread.md`."""
 
     @property
     def file_name(self) -> str:
@@ -67,6 +70,17 @@ class Importer(Protocol):
     def recognises(self, item: Item, head: bytes) -> bool: ...
 
     def conversations(self, item: Item) -> Iterator[Conversation | Skipped]: ...
+
+
+class LibraryImporter(Protocol):
+    """One whose files hold no conversations, but what somebody wrote and kept."""
+
+    @property
+    def name(self) -> str: ...
+
+    def recognises(self, item: Item, head: bytes) -> bool: ...
+
+    def pieces(self, item: Item) -> Iterator[Brought | Skipped]: ...
 
 
 # What importers share

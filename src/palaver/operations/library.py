@@ -865,11 +865,10 @@ LIBRARY: tuple[Operation, ...] = (
 def judge_brought(read: Reader, brought: Brought) -> Outcome:
     """What storing it would come to. The same content is the same piece, wherever it comes from."""
     source, _ = SHELVES[type(brought.piece)]
-    fingerprint = fingerprint_of(brought)
     known = library.origin(read, source, brought.origin)
-    if (known and known.fingerprint == fingerprint) or library.is_known(read, source, fingerprint):
-        return "unchanged"
-    return "changed" if known else "new"
+    if known:
+        return "unchanged" if known.fingerprint == fingerprint_of(brought) else "changed"
+    return "unchanged" if library.is_known(read, source, content_digest(brought)) else "new"
 
 
 def put_brought(change: Change, brought: Brought) -> Outcome:
@@ -889,6 +888,17 @@ def put_brought(change: Change, brought: Brought) -> Outcome:
 
 
 def fingerprint_of(brought: Brought) -> str:
-    """A digest of the piece itself: not of where it lies, nor of when it was written."""
-    piece = replace(brought.piece, created_at=None)
-    return hashlib.blake2b(orjson.dumps(piece), digest_size=16).hexdigest()
+    """A digest of the content and one of the piece itself: not of where it lies, nor of when it was written."""
+    return content_digest(brought) + _digest(orjson.dumps(replace(brought.piece, created_at=None)))
+
+
+def content_digest(brought: Brought) -> str:
+    """The same for copies: a file under another name is another title, but no other note."""
+    piece = brought.piece
+    if isinstance(piece, Note | Media):
+        return _digest(piece.content.encode())
+    return _digest(orjson.dumps(replace(piece, created_at=None)))
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.blake2b(raw, digest_size=16).hexdigest()

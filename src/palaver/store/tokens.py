@@ -94,11 +94,8 @@ def find(read: Reader, secret: str) -> Token | None:
     if not looks_right(secret):
         return None
     row = read.one("token_by_hash", hash=_hash(secret))
-    return valid(row) if row else None
-
-
-def valid(row: Row) -> Token | None:
-    """The token of this row, unless it has run out."""
+    if row is None:
+        return None
     token = _token(row)
     return None if token.expires_at and token.expires_at <= now() else token
 

@@ -67,9 +67,9 @@ WHERE document_id = :document_id AND position > 0 ORDER BY position LIMIT :limit
 SELECT o.document_id, o.fingerprint, d.native_id, d.version, d.deleted_at
 FROM origins o JOIN documents d ON d.id = o.document_id WHERE o.origin = :origin AND o.source = :source;
 
--- name: origin_by_fingerprint
+-- name: origin_by_content  fingerprints begin with a digest of the content, so the same content is a range of them
 SELECT o.document_id, d.native_id FROM origins o JOIN documents d ON d.id = o.document_id
-WHERE o.source = :source AND o.fingerprint = :fingerprint LIMIT 1;
+WHERE o.source = :source AND o.fingerprint BETWEEN :first AND :last LIMIT 1;
 
 -- name: put_origin
 INSERT INTO origins (origin, source, fingerprint, document_id)

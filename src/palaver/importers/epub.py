@@ -1,0 +1,143 @@
+"""Books: `.epub`, as media of the type `epub`.
+
+Kept: the text of all chapters in reading order, in paragraphs; title; authors and subjects as keywords; the day of
+publication. A chapter that cannot be read is left out with a word. Left out: pictures, the table of contents, styles.
+Books that are locked (DRM) cannot be read.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from palaver.importers import Unreadable, markup
+from palaver.importers.item import Item, Skipped, moment_of
+from palaver.importers.kept import LONGEST_CONTENT, keep, stem
+from palaver.importers.packed_documents import Parts, opened
+from palaver.importers.web_pages import text_of
+from palaver.importers.zips import MAGIC
+from palaver.model.library import Brought, Media
+
+name = "epub"
+
+SIGN = b"mimetypeapplication/epub+zip"
+MOST_CHAPTERS = 20_000
+
+
+def recognises(item: Item, head: bytes) -> bool:
+    return head.startswith(MAGIC) and (item.file_name.lower().endswith(".epub") or SIGN in head[:100])
+
+
+@dataclass
+class _Book:
+    """What its package file says."""
+
+    title: str = ""
+    authors: list[str] = field(default_factory=list)
+    subjects: list[str] = field(default_factory=list)
+    date: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    contents: set[str] = field(default_factory=set)
+    """Tables of contents, which say nothing that the chapters do not."""
+    order: list[str] = field(default_factory=list)
+
+
+def pieces(item: Item) -> Iterator[Brought | Skipped]:
+    with opened(item) as parts:
+        root = _root(parts)
+        book = _book(parts, root)
+        locked = _locked(parts)
+        chapters: list[str] = []
+        unread: list[str] = []
+        length = 0
+        for id in book.order[:MOST_CHAPTERS]:
+            file = posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(book.files.get(id, ""))))
+            if id in book.contents or id not in book.files:
+                continue
+            if file in locked:
+                raise Unreadable("locked (DRM); only a book without such a lock can be read")
+            try:
+                text = markup.read(text_of(parts.read(file))).text
+            except Unreadable as problem:
+                unread.append(f"a chapter: {problem}")
+                continue
+            chapters += [text] if text else []
+            length += len(text)
+            if length > LONGEST_CONTENT:
+                break
+    if unread and not chapters:
+        raise Unreadable(unread[0].removeprefix("a chapter: "))
+    media = Media(
+        title=book.title or stem(item),
+        media_type="epub",
+        content="\n\n".join(chapters),
+        keywords=(*book.authors, *book.subjects),
+        created_at=moment_of(book.date.strip()),
+    )
+    yield from keep(item, name, media)
+    for why in dict.fromkeys(unread):
+        yield Skipped(item.name, why, unread.count(why))
+
+
+def _root(parts: Parts) -> str:
+    found: list[str] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if tag == "rootfile" and "full-path" in attributes:
+            found.append(attributes["full-path"])
+
+    parts.parse("META-INF/container.xml", start, _nothing, _nothing)
+    if not found:
+        raise Unreadable("damaged: it does not say where its chapters are")
+    return found[0]
+
+
+def _book(parts: Parts, root: str) -> _Book:
+    book = _Book()
+    words: list[str] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        words.clear()
+        id = attributes.get("id", "")
+        if tag == "item" and "href" in attributes:
+            book.files[id] = attributes["href"]
+            if "nav" in attributes.get("properties", "").split() or attributes.get("media-type", "").endswith(
+                "ncx+xml"
+            ):
+                book.contents.add(id)
+        elif tag == "itemref" and attributes.get("linear") != "no":
+            book.order.append(attributes.get("idref", ""))
+
+    def end(tag: str) -> None:
+        said = " ".join("".join(words).split())[:1000]
+        words.clear()
+        if tag == "title":
+            book.title = book.title or said
+        elif tag == "creator" and said:
+            book.authors.append(said)
+        elif tag == "subject" and said:
+            book.subjects.append(said)
+        elif tag == "date":
+            book.date = book.date or said
+
+    parts.parse(root, start, end, words.append)
+    return book
+
+
+def _locked(parts: Parts) -> set[str]:
+    """Files that are encrypted. Fonts often are, and nobody minds."""
+    found: set[str] = set()
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if tag == "CipherReference":
+            found.add(unquote(attributes.get("URI", "")))
+
+    if "META-INF/encryption.xml" in parts:
+        parts.parse("META-INF/encryption.xml", start, _nothing, _nothing)
+    return found
+
+
+def _nothing(*_: object) -> None:
+    return None

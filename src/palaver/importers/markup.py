@@ -1,0 +1,222 @@
+"""The text of HTML, however broken, in time that grows with its length and no faster."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+LONGEST_ATTRIBUTES = 4096
+MAIN_ENOUGH = 200
+"""With this many characters in <main> or <article>, the rest of a page is decoration."""
+
+_NAME = re.compile(r"/?[A-Za-z][^\s/>]{0,50}")
+_END = re.compile(r"""[^"'>]*+(?:"[^"]*+"[^"'>]*+|'[^']*+'[^"'>]*+)*+>""")
+_ATTRIBUTE = re.compile(r"""([A-Za-z:_-]{1,50})\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+_CHARSET = re.compile(
+    rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_-]{2,20})|<\?xml[^>]{0,100}encoding=["']([A-Za-z0-9_-]{2,20})""",
+    re.IGNORECASE,
+)
+_KNOWN = re.compile(
+    r"utf-?8|utf-?16(?:le|be)?|iso-8859-\d\d?|latin-?1|windows-125\d|us-ascii|shift_jis|sjis|euc-jp|iso-2022-jp|gbk|gb2312|gb18030|big5|euc-kr|koi8-[ru]|macintosh",
+    re.IGNORECASE,
+)
+
+# Their content is no markup.
+_RAW = {"script", "style", "title", "textarea", "xmp"}
+# fmt: off
+_UNSEEN = {
+    "script", "style", "template", "noscript", "svg", "math", "iframe", "object", "head", "nav", "footer", "aside",
+    "menu", "button", "select", "textarea", "dialog",
+}
+_BLOCKS = {
+    "address", "article", "blockquote", "body", "caption", "center", "dd", "details", "div", "dl", "dt", "fieldset",
+    "figcaption", "figure", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "html", "legend", "li", "main",
+    "ol", "p", "pre", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul",
+}
+# fmt: on
+_CLOSE = {"li", "tr", "dd", "dt"}  # these stand close together
+
+
+class Token(NamedTuple):
+    """Text (without a name), or a tag: `p`, `/p`."""
+
+    name: str
+    text: str
+
+
+@dataclass
+class Page:
+    title: str = ""
+    heading: str = ""
+    text: str = ""
+    about: dict[str, str] = field(default_factory=dict)
+    """Its meta tags, by name in small letters."""
+
+
+def charset(head: bytes) -> str:
+    """The encoding a page says it has, if it says one that is known here."""
+    found = _CHARSET.search(head[:4096])
+    name = (found[1] or found[2]).decode() if found else ""
+    return {"macintosh": "mac-roman", "sjis": "shift_jis"}.get(name.lower(), name) if _KNOWN.fullmatch(name) else ""
+
+
+def read(markup: str) -> Page:
+    """What a page says: its paragraphs, with a blank line between. Navigation, scripts and the like are left out."""
+    writer = _Writer()
+    for token in tokens(markup):
+        writer.take(token)
+    writer.end_block()
+    page = Page(writer.title.strip(), writer.heading.strip(), about=writer.about)
+    main = [block for block in writer.blocks if block.is_main]
+    for blocks in (main, writer.blocks, writer.unseen):
+        page.text = _joined(blocks)
+        if len(page.text) >= (MAIN_ENOUGH if blocks is main else 1):
+            break
+    return page
+
+
+def tokens(markup: str) -> Iterator[Token]:
+    at = 0
+    while (start := markup.find("<", at)) >= 0:
+        if start > at:
+            yield Token("", unescaped(markup[at:start]))
+        if markup.startswith("<!--", start):
+            at = markup.find("-->", start + 4) + 3
+            if at < 3:
+                return
+        elif markup.startswith("<![CDATA[", start):
+            at = markup.find("]]>", start) + 3
+            if at < 3:
+                return
+            yield Token("", markup[start + 9 : at - 3])
+        elif markup[start + 1 : start + 2] in ("!", "?"):
+            at = markup.find(">", start) + 1
+            if at < 1:
+                return
+        elif name := _NAME.match(markup, start + 1):
+            # Where quotes do not close nearby they are none, and the tag ends at its first bracket.
+            end = _END.match(markup, name.end(), name.end() + LONGEST_ATTRIBUTES)
+            at = end.end() if end else markup.find(">", name.end()) + 1
+            if at < 1:
+                return
+            tag = name[0].lower()
+            yield Token(tag, markup[name.end() : at - 1])
+            if tag in _RAW and not markup.startswith("/>", at - 2):
+                close = re.compile(rf"</{tag}", re.IGNORECASE).search(markup, at)
+                if close is None:
+                    return
+                yield Token(
+                    "",
+                    markup[at : close.start()] if tag in ("script", "style") else unescaped(markup[at : close.start()]),
+                )
+                at = close.start()
+        else:
+            yield Token("", "<")
+            at = start + 1
+    yield Token("", unescaped(markup[at:]))
+
+
+def unescaped(text: str) -> str:
+    if "&" not in text:
+        return text
+    try:
+        return html.unescape(text)
+    except ValueError:  # a number of thousands of digits
+        return text
+
+
+class _Block(NamedTuple):
+    text: str
+    is_main: bool
+    is_close: bool
+
+
+def _joined(blocks: list[_Block]) -> str:
+    parts: list[str] = []
+    for n, block in enumerate(blocks):
+        if n:
+            parts.append("\n" if block.is_close and blocks[n - 1].is_close else "\n\n")
+        parts.append(block.text)
+    return "".join(parts)
+
+
+class _Writer:
+    """Puts a page together, tag by tag."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self.heading = ""
+        self.about: dict[str, str] = {}
+        self.blocks: list[_Block] = []
+        self.unseen: list[_Block] = []
+        """What navigation and the like say: all there is on some pages."""
+        self._open: Counter[str] = Counter()
+        self._hidden = 0
+        self._parts: list[str] = []
+        self._is_close = False
+
+    def take(self, token: Token) -> None:
+        if not token.name:
+            self._write(token.text)
+        elif token.name.startswith("/"):
+            self._close(token.name[1:])
+        else:
+            self._begin(token.name, token.text)
+
+    def _write(self, text: str) -> None:
+        if self._open["title"] and not self._open["svg"]:
+            self.title = self.title or text
+        elif not (self._open["script"] or self._open["style"]):
+            self._parts.append(text if self._open["pre"] else _collapsed(text))
+
+    def _begin(self, tag: str, attributes: str) -> None:
+        if tag == "meta":
+            self._learn(attributes)
+        elif tag == "br":
+            self._parts.append("\n")
+        elif tag in ("td", "th"):
+            self._parts.append("\t")
+        elif tag in _BLOCKS or tag in _UNSEEN:
+            self.end_block()
+            self._is_close = tag in _CLOSE
+            self._parts += ["- "] if tag == "li" else []
+        if not attributes.endswith("/") or tag not in _UNSEEN | {"title"}:
+            self._open[tag] += 1
+            self._hidden += tag in _UNSEEN
+
+    def _close(self, tag: str) -> None:
+        if tag in _BLOCKS or tag in _UNSEEN:
+            said = self.end_block()
+            if tag == "h1" and not self.heading:
+                self.heading = said
+        if self._open[tag] > 0:
+            self._open[tag] -= 1
+            self._hidden -= tag in _UNSEEN
+
+    def end_block(self) -> str:
+        text = "".join(self._parts)
+        if not self._open["pre"]:
+            text = "\n".join(line.strip(" ") for line in re.sub(" {2,}", " ", text).split("\n"))
+        text = text.strip("\n").removeprefix("\t")
+        if text.strip(" \t\n-"):
+            block = _Block(text.rstrip(), bool(self._open["main"] or self._open["article"]), self._is_close)
+            (self.unseen if self._hidden else self.blocks).append(block)
+        self._parts, self._is_close = [], False
+        return text
+
+    def _learn(self, attributes: str) -> None:
+        found = {
+            name.lower(): unescaped(a or b or c)
+            for name, a, b, c in _ATTRIBUTE.findall(attributes[:LONGEST_ATTRIBUTES])
+        }
+        key = found.get("name") or found.get("property") or found.get("itemprop")
+        if key and found.get("content"):
+            self.about.setdefault(key.lower(), found["content"])
+
+
+def _collapsed(text: str) -> str:
+    return re.sub(r"[ \t\r\n\f]+", " ", text)

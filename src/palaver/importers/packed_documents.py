@@ -1,0 +1,70 @@
+"""Documents that are zips inside: their parts by name, each no larger than is good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, BinaryIO
+
+from palaver.importers import Unreadable
+from palaver.importers.item import Item
+from palaver.importers.kept import seekable
+from palaver.importers.xml_parts import End, Start, Text, parse
+from palaver.importers.zips import Zip
+
+LARGEST_PART = 64 * 1024 * 1024
+
+
+class Parts:
+    def __init__(self, archive: Zip) -> None:
+        self._archive = archive
+        self._infos = {info.filename: info for info in archive.files()}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._infos
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._infos)
+
+    def _open(self, name: str) -> BinaryIO:
+        info = self._infos.get(name)
+        if info is None:
+            raise Unreadable("damaged: a part of it is missing")
+        if refusal := self._archive.refusal(info):
+            raise Unreadable("encrypted" if refusal.startswith("encrypted") else refusal)
+        return self._archive.stream(info)
+
+    def parse(self, name: str, start: Start, end: End, text: Text) -> None:
+        """A part that is XML, told tag by tag."""
+        with _telling(), self._open(name) as source:
+            parse(source, start, end, text)
+
+    def read(self, name: str) -> bytes:
+        with _telling(), self._open(name) as source:
+            raw = source.read(LARGEST_PART + 1)
+        if len(raw) > LARGEST_PART:
+            raise Unreadable("a part of more than 64 MB")
+        return raw
+
+
+@contextmanager
+def opened(item: Item) -> Iterator[Parts]:
+    with seekable(item) as source:
+        with _telling():
+            parts = Parts(Zip(item.size, lambda: _shared(source)))
+        yield parts
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    try:
+        yield
+    except (Unreadable, MemoryError):
+        raise
+    except Exception:  # a zip can be damaged in many ways, and zipfile tells of them by whatever breaks
+        raise Unreadable("damaged or not complete") from None
+
+
+def _shared(source: IO[bytes]) -> IO[bytes]:
+    source.seek(0)
+    return source

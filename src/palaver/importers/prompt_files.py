@@ -1,0 +1,175 @@
+"""Prompts: Markdown with sections, files with front matter (`.prompt`, `.prompt.md`, `.prompty`), JSON or YAML lists.
+
+Kept: name, author, details, the system's and the user's prompt, keywords. Sections are `### TITLE ###`,
+`### AUTHOR ###`, `### DETAILS ###`, `### SYSTEM ###`, `### USER ###` and `### KEYWORDS ###`, each once; every other
+heading is text. In files with front matter the text is the user's prompt, up to where it changes roles. A list has
+`{name, author, details, system_prompt, user_prompt, keywords}`, or `messages` with roles, alone or under `prompts`.
+
+Left out: models and their parameters, tools, schemas, examples, answers of an assistant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from palaver.importers import Unreadable, front_matter
+from palaver.importers.item import Item, Skipped
+from palaver.importers.jsonstream import is_json
+from palaver.importers.kept import decoded, is_text, keep, line, listed, parsed, stem, whole
+from palaver.model.library import Brought, Prompt
+
+name = "prompt"
+
+MOST_YAML = 4 * 1024 * 1024
+
+_FRONT = re.compile(r".+\.(?:prompt\.md|prompt|prompty)", re.IGNORECASE)
+_YAML = re.compile(r".+\.ya?ml", re.IGNORECASE)
+_NAMED = re.compile(r"(?:.+\.prompts?|prompts)\.(?:json|ya?ml)", re.IGNORECASE)
+_FIELD = re.compile(rb"""(?:^|[\s{,"'-])["']?(?:system_prompt|user_prompt)["']?\s*:""")
+_SECTION = re.compile(
+    r"^###[ \t]*(TITLE|NAME|AUTHOR|DETAILS|DESCRIPTION|SYSTEM|USER|KEYWORDS)[ \t]*###[ \t]*\r?$", re.MULTILINE
+)
+_BEGINS = re.compile(
+    r"\s*(?:---\r?\n.*?\n---[ \t]*\r?\n\s*)?"
+    r"###[ \t]*(?:TITLE|NAME|AUTHOR|SYSTEM|USER|KEYWORDS)[ \t]*###[ \t]*\r?(?:\n|\Z)",
+    re.DOTALL,
+)
+# Where the text of a file changes roles: `system:` on a line of its own (prompty), `{{role "system"}}` (dotprompt).
+_ROLE = re.compile(
+    r"""^(system|user|assistant)[ \t]*:[ \t]*\r?$"""
+    r"""|\{\{[ \t]*role[ \t]+["'](system|user|model|assistant)["'][ \t]*\}\}""",
+    re.MULTILINE,
+)
+_NAMES = {
+    "name": ("name", "title", "act"),
+    "author": ("author", "authors", "creator"),
+    "details": ("details", "description"),
+    "system_prompt": ("system_prompt", "system"),
+    "user_prompt": ("user_prompt", "user", "prompt", "template", "content"),
+}
+
+
+def recognises(item: Item, head: bytes) -> bool:
+    file = item.file_name
+    if not is_text(head):
+        return False
+    if _FRONT.fullmatch(file):
+        return True
+    if file.lower().endswith((".md", ".markdown", ".txt")):
+        return bool(_BEGINS.match(decoded(head[:8192])))
+    if (file.lower().endswith(".json") and is_json(item, head)) or _YAML.fullmatch(file):
+        return bool(_NAMED.fullmatch(file) or _FIELD.search(head))
+    return False
+
+
+def pieces(item: Item) -> Iterator[Brought | Skipped]:
+    file = item.file_name.lower()
+    if file.endswith(".json"):
+        yield from _list(item, parsed(whole(item)))
+    elif _YAML.fullmatch(file):
+        yield from _list(item, front_matter.load(decoded(whole(item, MOST_YAML))))
+    else:
+        text = decoded(whole(item))
+        prompt = _sections(text) if _BEGINS.match(text) else _with_front_matter(text)
+        given = prompt.name or re.sub(r"\.prompt\Z", "", stem(item), flags=re.IGNORECASE)
+        yield from _keep(item, replace(prompt, name=given))
+
+
+def _keep(item: Item, prompt: Prompt, part: str = "") -> Iterator[Brought | Skipped]:
+    if not (prompt.system_prompt.strip() or prompt.user_prompt.strip()):
+        yield Skipped(item.name, "a prompt in which nothing is written")
+    else:
+        yield from keep(item, name, prompt, part)
+
+
+def _sections(text: str) -> Prompt:
+    found: dict[str, str] = {}
+    marks = []
+    for mark in _SECTION.finditer(text):
+        key = {"NAME": "TITLE", "DESCRIPTION": "DETAILS"}.get(mark[1], mark[1])
+        if key not in found:  # a second one is text like any other
+            found[key] = ""
+            marks.append((key, mark))
+    for n, (key, mark) in enumerate(marks):
+        end = marks[n + 1][1].start() if n + 1 < len(marks) else len(text)
+        found[key] = text[mark.end() : end].strip("\r\n")
+    return Prompt(
+        name=found.get("TITLE", "").strip(),
+        author=found.get("AUTHOR", "").strip(),
+        details=found.get("DETAILS", ""),
+        system_prompt=found.get("SYSTEM", ""),
+        user_prompt=found.get("USER", ""),
+        keywords=tuple(listed(found.get("KEYWORDS", ""))),
+    )
+
+
+def _with_front_matter(text: str) -> Prompt:
+    about, body = front_matter.split(text)
+    prompt = _prompt(
+        {
+            key: value
+            for key, value in about.items()
+            if key in ("name", "title", "author", "authors", "details", "description", "tags", "keywords")
+        }
+    )
+    said: dict[str, list[str]] = {"system": [], "user": []}
+    roles = list(_ROLE.finditer(body))
+    before = body[: roles[0].start()] if roles else body
+    said["user"] += [before] if before.strip() else []
+    for n, role in enumerate(roles):
+        end = roles[n + 1].start() if n + 1 < len(roles) else len(body)
+        if (whose := role[1] or role[2]) in said:
+            said[whose].append(body[role.end() : end].strip("\r\n"))
+    return replace(prompt, system_prompt="\n\n".join(said["system"]), user_prompt="\n\n".join(said["user"]))
+
+
+def _list(item: Item, found: Any) -> Iterator[Brought | Skipped]:
+    if isinstance(found, dict) and isinstance(found.get("prompts"), list | dict):
+        found = found["prompts"]
+    if isinstance(found, dict) and not _is_prompt(found):
+        found = [{"name": key, **value} for key, value in found.items() if isinstance(value, dict)]
+    rows = found if isinstance(found, list) else [found] if isinstance(found, dict) else []
+    prompts = [_prompt(row) for row in rows if isinstance(row, dict)]
+    if not prompts:
+        raise Unreadable("no prompts in it")
+    for n, prompt in enumerate(prompts):
+        given = prompt.name if prompt.name.strip() else stem(item) if len(prompts) == 1 else f"{stem(item)} {n + 1}"
+        yield from _keep(item, replace(prompt, name=given), part="" if len(prompts) == 1 else line(given))
+    if len(prompts) < len(rows):
+        yield Skipped(item.name, "something that is no prompt", len(rows) - len(prompts))
+
+
+def _is_prompt(found: dict[str, Any]) -> bool:
+    known = {*_NAMES["system_prompt"], *_NAMES["user_prompt"]}
+    return isinstance(found.get("messages"), list) or any(isinstance(found.get(key), str) for key in known)
+
+
+def _prompt(row: dict[str, Any]) -> Prompt:
+    def text(field: str) -> str:
+        for key in _NAMES[field]:
+            value = row.get(key)
+            if isinstance(value, list):
+                value = ", ".join(one for one in value if isinstance(one, str))
+            if isinstance(value, str) and value.strip() and value.strip() not in ("null", "~"):
+                return value
+        return ""
+
+    system, user = text("system_prompt"), text("user_prompt")
+    messages = row.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        if isinstance(message, dict) and isinstance(said := message.get("content"), str):
+            if message.get("role") == "system":
+                system = f"{system}\n\n{said}" if system else said
+            elif message.get("role") == "user":
+                user = f"{user}\n\n{said}" if user else said
+    return Prompt(
+        name=text("name").strip(),
+        author=text("author").strip(),
+        details=text("details"),
+        system_prompt=system,
+        user_prompt=user,
+        keywords=tuple(listed(row.get("keywords")) or listed(row.get("tags"))),
+    )

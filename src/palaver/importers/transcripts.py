@@ -1,0 +1,226 @@
+"""Transcripts and subtitles: SRT, WebVTT, and JSON as Whisper, WhisperX, whisper.cpp, YouTube and podcasts have it.
+
+Kept, as media: each stretch with its times and what is said in it (who says it as `Name: …`), and all of it as text;
+the title. Of captions that roll, where each repeats the line before it, every line is kept once.
+
+A recording is a `podcast` if its name says so, a `video` if it comes as subtitles (`.srt`, `.vtt`) or from YouTube,
+else `audio`; an ending within the name (`talk.mp3.srt`) or `media_type` in the JSON decides. Left out: looks and places
+on the screen, single words' times, scores.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from palaver.importers import Unreadable
+from palaver.importers.item import Item, Skipped, moment_of
+from palaver.importers.jsonstream import BEFORE, is_json
+from palaver.importers.kept import date_in, decoded, is_text, keep, parsed, stem, whole
+from palaver.importers.markup import unescaped
+from palaver.model.library import Brought, Media, Segment
+
+name = "transcript"
+
+LATEST = 10_000_000.0  # seconds: some months
+BLINK = 0.05
+"""Shorter than anybody reads: captions that roll have such, and they say nothing new."""
+
+_TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2}(?:[.,]\d{1,9})?)"
+_CUE = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\n]*$", re.MULTILINE)
+_NEXT = re.compile(r"\n\d{1,9}[ \t]*\n?\Z")  # the number of the next cue, where no blank line stands before it
+_CLOCK = re.compile(rf"\s*{_TIME}\s*")
+_SEEN = re.compile(r"<v(?:\.[\w.-]*)?[ \t]+([^>\n]{1,100})>")
+_TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,200}>|<[\d:.]{5,20}>|\{\\[^{}\n]{1,100}\}")
+_LANGUAGE = re.compile(r"\.[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?\Z")
+_AUDIO = re.compile(r"\.(?:mp3|m4a|wav|ogg|opus|flac|aac)\Z", re.IGNORECASE)
+_VIDEO = re.compile(r"\.(?:mp4|mkv|mov|webm|avi|m4v)\Z", re.IGNORECASE)
+_PODCAST = re.compile(r"podcast|episode", re.IGNORECASE)
+_TYPES = ("audio", "video", "podcast")
+
+_LISTS = ("segments", "transcription", "events", "utterances", "captions", "cues", "transcript")
+_LIST = re.compile(rb'"(?:%s)"\s*:\s*[\[{]' % "|".join(_LISTS).encode())
+_START = re.compile(rb'"(?:start|start_seconds|start_time|startTime|start_ms|tStartMs|offsets|timestamps)"\s*:')
+_SAID = re.compile(rb'"(?:text|utf8|body)"\s*:')
+_LASTS = re.compile(rb'"(?:duration|dur|end|end_seconds|end_time|endTime|end_ms|dDurationMs)"\s*:')
+_FRACTION = re.compile(rb'"(?:duration|start|start_seconds|end)"\s*:\s*"?\d+[.:]\d')
+
+
+def recognises(item: Item, head: bytes) -> bool:
+    file = item.file_name.lower()
+    if file.endswith((".srt", ".vtt")):
+        return is_text(head)
+    if not file.endswith((".json", ".json3", ".srv3")) or not is_json(item, head):
+        return False
+    if not _START.search(head) or not _SAID.search(head):
+        return False
+    if head.lstrip(BEFORE).startswith(b"["):
+        return bool(_LASTS.search(head) and _FRACTION.search(head))
+    return bool(_LIST.search(head))
+
+
+def pieces(item: Item) -> Iterator[Brought | Skipped]:
+    raw = whole(item)
+    about: dict[str, Any] = {}
+    if item.file_name.lower().endswith((".srt", ".vtt")):
+        segments, left_out = _cues(decoded(raw)), 0
+    else:
+        found = parsed(raw)
+        about = found if isinstance(found, dict) else {}
+        segments, left_out = _listed(found)
+    segments = _in_order(segments)
+    if not segments:
+        raise Unreadable("nothing is said in it at any time")
+    title, kind = _named(item, about)
+    media = Media(
+        title=title,
+        media_type=kind,
+        content="\n".join(segment.text for segment in segments),
+        url=about["url"] if isinstance(about.get("url"), str) and about["url"].startswith("http") else None,
+        segments=tuple(segments),
+        created_at=moment_of(about.get("created_at") or about.get("date")) or date_in(title),
+    )
+    yield from keep(item, name, media)
+    if left_out:
+        yield Skipped(item.name, "a stretch without text or time", left_out)
+
+
+def _named(item: Item, about: dict[str, Any]) -> tuple[str, str]:
+    """Its title and what kind of recording it is."""
+    title = _LANGUAGE.sub("", stem(item)) or stem(item)
+    file = item.file_name.lower()
+    kind = "video" if file.endswith((".srt", ".vtt", ".json3", ".srv3")) or "events" in about else "audio"
+    for ending, of in ((_AUDIO, "audio"), (_VIDEO, "video")):
+        if ending.search(title):
+            title, kind = ending.sub("", title) or title, of
+    if _PODCAST.search(item.inside or file):
+        kind = "podcast"
+    given, said = about.get("title"), about.get("media_type")
+    if isinstance(said, str) and said in _TYPES:
+        kind = said
+    return given if isinstance(given, str) and given.strip() else title, kind
+
+
+def _in_order(segments: list[Segment]) -> list[Segment]:
+    """By time; each ends when it begins, or later."""
+    return sorted(segments, key=lambda segment: segment.start)
+
+
+# SRT and WebVTT: in both, a line with two times begins a cue, and a blank line ends it.
+
+
+def _cues(text: str) -> list[Segment]:
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    found = list(_CUE.finditer(text))
+    cues: list[Segment] = []
+    before: list[str] = []
+    for n, cue in enumerate(found):
+        end = found[n + 1].start() if n + 1 < len(found) else len(text)
+        lines = _lines(_NEXT.sub("\n", text[cue.end() : end]))
+        start, stop = _seconds(*cue.groups()[:3]), _seconds(*cue.groups()[3:])
+        new = lines[1:] if before and len(lines) > 1 and lines[0] == before[-1] else lines
+        if lines == before[-1:] and stop - start <= BLINK:
+            new = []
+        before = lines or before
+        if new:
+            cues.append(Segment(start, max(start, stop), "\n".join(new)))
+    return cues
+
+
+def _lines(block: str) -> list[str]:
+    """The lines of a cue, up to the first blank one."""
+    lines: list[str] = []
+    for line in block.removeprefix("\n").split("\n"):
+        if not line.strip():
+            break
+        said = _TAG.sub("", _SEEN.sub(lambda voice: f"{voice[1].strip()}: ", line))
+        lines.append(unescaped(said).strip())
+    return [line for line in lines if line]
+
+
+def _seconds(hours: str | None, minutes: str, seconds: str) -> float:
+    return int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds.replace(",", "."))
+
+
+# JSON
+
+
+def _listed(found: Any) -> tuple[list[Segment], int]:
+    """The stretches, and how many of them could not be read."""
+    rows = _rows(found)
+    segments: list[Segment] = []
+    left_out = 0
+    following: float | None = None  # when the next one begins, for those that do not say when they end
+    for row in reversed([row if isinstance(row, dict) else {} for row in rows]):
+        start, text = _time(row, "start"), _said(row)
+        if start is None or not text:
+            left_out += "tStartMs" not in row  # YouTube has events that are no captions
+            continue
+        end = _time(row, "end")
+        if end is None:
+            lasts = _time(row, "duration")
+            end = start + lasts if lasts is not None else following or start
+        following = start
+        segments.append(Segment(start, min(max(start, end), LATEST), text))
+    return segments[::-1], left_out
+
+
+def _rows(found: Any) -> list[Any]:
+    for _ in range(3):  # {"transcript": {"segments": […]}}
+        if isinstance(found, list):
+            return found
+        if not isinstance(found, dict):
+            break
+        found = next((found[key] for key in _LISTS if isinstance(found.get(key), list | dict)), None)
+    return []
+
+
+def _said(row: dict[str, Any]) -> str:
+    text: Any = next((row[key] for key in ("text", "body") if isinstance(row.get(key), str)), None)
+    if text is None and isinstance(row.get("segs"), list):
+        text = "".join(seg["utf8"] for seg in row["segs"] if isinstance(seg, dict) and isinstance(seg.get("utf8"), str))
+    if not isinstance(text, str) or not text.strip():
+        return ""
+    speaker = row.get("speaker")
+    return f"{speaker.strip()}: {text.strip()}" if isinstance(speaker, str) and speaker.strip() else text.strip()
+
+
+_KEYS = {
+    "start": (
+        ("start", 1.0), ("start_seconds", 1.0), ("start_time", 1.0), ("startTime", 1.0), ("start_ms", 0.001),
+        ("tStartMs", 0.001),
+    ),
+    "end": (("end", 1.0), ("end_seconds", 1.0), ("end_time", 1.0), ("endTime", 1.0), ("end_ms", 0.001)),
+    "duration": (("duration", 1.0), ("dur", 1.0), ("dDurationMs", 0.001), ("duration_ms", 0.001)),
+}  # fmt: skip
+
+
+def _time(row: dict[str, Any], which: str) -> float | None:
+    for key, factor in _KEYS[which]:
+        if (at := _number(row.get(key), factor)) is not None:
+            return at
+    side = {"start": "from", "end": "to"}.get(which, "")
+    for key, factor in (("offsets", 0.001), ("timestamps", 1.0)):  # whisper.cpp
+        inner = row.get(key)
+        if isinstance(inner, dict) and (at := _number(inner.get(side), factor)) is not None:
+            return at
+    return None
+
+
+def _number(value: Any, factor: float) -> float | None:
+    if isinstance(value, str):
+        if clock := _CLOCK.fullmatch(value[:40]):
+            return _seconds(*clock.groups())
+        try:
+            value = float(value[:40])
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        seconds = round(float(value) * factor, 6)
+    except OverflowError:
+        return None
+    return seconds if math.isfinite(seconds) and 0 <= seconds <= LATEST else None
