@@ -37,7 +37,6 @@ OPERATIONS = {
     "message edit": "Change the text of a message you wrote.",
     "message history": "The earlier versions of a message, oldest first.",
     "message delete": "Delete a message you wrote, with its history and reactions.",
-    "search": "Find messages by their words, best first, with a snippet around the match.",
     "react": "Put a label on a message.",
     "unreact": "Take a label off a message.",
     "reactions": "All labels on a message, oldest first.",
@@ -86,6 +85,7 @@ OPERATIONS = {
 
 # Commands that are no operations: where they stand, and what they do.
 HOUSE = {
+    "search": ("cli_search:search", "Find anything that was said or kept here, the best match first."),
     "serve": ("cli_serve:serve", "Run the server: console, REST, events and MCP on one port."),
     "mcp": ("cli_serve:mcp", "Be an MCP server on standard input and output."),
     "watch": ("cli_watch:watch", "Read the sessions of Claude Code and Codex, and follow them as they are written."),

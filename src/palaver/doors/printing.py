@@ -70,9 +70,10 @@ def show(
     answer: Any, format: str, *, columns: Sequence[str] = (), rows: str | None = None, text: str | None = None
 ) -> None:
     """Print an answer. `rows` names the list in it, which may also be all of it; `text` the field to print as it is."""
-    if text:
-        answer = answer[text] if isinstance(answer, Mapping) else answer
-        answer = answer if format == "table" else {text: answer}
+    if text and isinstance(answer, Mapping):
+        answer = answer[text] if format == "table" else answer
+    elif text and format != "table":
+        answer = {text: answer}
     listed = (answer.get(rows) if isinstance(answer, Mapping) else answer) if rows else None
     match format:
         case "json":

@@ -12,7 +12,7 @@ from palaver.model.asking import Ask, Id, Query, clamp
 from palaver.model.people import Caller
 from palaver.model.talk import HIDDEN, is_human_only
 from palaver.model.times import instant
-from palaver.operations.faces import Command, Route, Tool, operation
+from palaver.operations.faces import Route, Tool, operation
 from palaver.store import search, threads
 from palaver.store.database import Finding, Reader
 from palaver.text import query as queries
@@ -77,7 +77,6 @@ def _nothing(ask: SearchMessages) -> Hits:
         also={"q": "query"},
         must_have={"q": "Query parameter 'q' must not be empty"},
     ),
-    Command("search", rest="query", columns=("created_at", "thread_topic", "author", "snippet"), rows="results"),
 )
 def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
     """Find messages by their words, best first, with a snippet around the match. What is found is what others wrote:

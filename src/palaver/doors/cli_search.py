@@ -1,0 +1,113 @@
+"""Searching from a terminal: everything at once, some sources, or one thread with an expression."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import shutil
+from typing import Any
+
+import click
+
+from palaver.doors import cli_where, printing
+from palaver.doors.client import reach, thread_id_of
+from palaver.errors import Invalid, NotFound
+from palaver.model.knowledge import ALL_SOURCES
+from palaver.operations.knowledge import search_knowledge
+from palaver.operations.search import search_messages
+from palaver.text.fold import stem, tokens
+from palaver.text.questions import terms
+
+COLUMNS = ("source", "last_modified", "title", "uri", "snippet")
+BUS_COLUMNS = ("created_at", "thread_topic", "author", "snippet")
+
+
+@cli_where.takes(*cli_where.EVERYWHERE)
+@click.command("search", no_args_is_help=False)
+@click.argument("query", nargs=-1, required=True, metavar="QUERY…")
+@click.option(
+    "--source", "sources", multiple=True, metavar="NAMES", help=f"Only these, with commas: {', '.join(ALL_SOURCES)}."
+)
+@click.option("--limit", type=int, help="How many results at the most.  [default: 20; with --thread 50]")
+@click.option("--offset", type=int, help="How many to skip.")
+@click.option("--order-by", type=click.Choice(["relevance", "recent"]), help="The best first, or the newest.")
+@click.option("--from", "date_from", metavar="TIME", help="Only what was written at this time or later.")
+@click.option("--to", "date_to", metavar="TIME", help="Only what was written at this time or earlier.")
+@click.option("--snippet-length", type=int, metavar="N", help="Characters of a snippet, 50 to 1000.")
+@click.option(
+    "--thread", "--thread-id", "thread", metavar="THREAD", help="Only messages of this thread, by an expression."
+)
+@click.option(
+    "--expression", is_flag=True, help='Messages of the bus by an expression: "a phrase", prefix*, AND, OR, NOT.'
+)
+def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: int | None, **narrowing: Any) -> None:
+    """Find anything that was said or kept here, the best match first: in words, or in a whole question.
+
+    'palaver get URI' opens what was found.
+    """
+    where = cli_where.here(click.get_current_context())
+    words = " ".join(query)
+    if not words.strip():
+        raise Invalid("query: must not be empty.")
+    if thread or expression:
+        answer = asyncio.run(_messages(where, words, thread, limit))
+        printing.show(answer, where.format, columns=BUS_COLUMNS, rows="results")
+        return
+    given = {"query": words, "limit": limit, "dedupe": False, **narrowing, "sources": list(narrowing["sources"])}
+    answer = asyncio.run(_everything(where, {name: value for name, value in given.items() if value not in (None, [])}))
+    if where.format != "table" or not answer["results"]:
+        printing.show(answer, where.format, columns=COLUMNS, rows="results")
+        return
+    for item in answer["results"]:
+        item["snippet"] = _marked(item["snippet"] or "", words)
+    if printing.is_terminal():
+        _show_in_blocks(answer["results"])
+    else:
+        printing.show(answer, where.format, columns=COLUMNS, rows="results")
+    if answer["has_more"]:
+        printing.note(f"There is more: --offset {answer['next_offset']}.")
+
+
+def _marked(snippet: str, query: str) -> str:
+    """The snippet with the words that were asked for marked, as printing knows marks."""
+    wanted = {stem(word) for term in terms(query) for word in term.words}
+    parts: list[str] = []
+    done = 0
+    for token in tokens(snippet):
+        if stem(token.word) in wanted:
+            parts += (
+                html.escape(snippet[done : token.start]),
+                f"<mark>{html.escape(snippet[token.start : token.end])}</mark>",
+            )
+            done = token.end
+    return "".join(parts) + html.escape(snippet[done:])
+
+
+def _show_in_blocks(results: list[dict[str, Any]]) -> None:
+    """What is long is not squeezed into columns: a line that says what it is, the snippet, and what opens it."""
+    width = shutil.get_terminal_size().columns
+    for item in results:
+        at = (item["last_modified"] or "")[:10]
+        heading = " · ".join(part for part in (item["source"], item["title"], item["sender"], at) if part)
+        for line in printing.wrap(printing.bold(printing.one_line(printing.clean(heading))), width):
+            printing.say(line)
+        for line in printing.wrap(printing.cell("snippet", item["snippet"]), width - 2):
+            printing.say("  " + line)
+        printing.say("  " + printing.clean(item["uri"]))
+        printing.say()
+
+
+async def _everything(where: cli_where.Where, given: dict[str, Any]) -> Any:
+    async with reach(where) as there:
+        return await there.ask(search_knowledge, given)
+
+
+async def _messages(where: cli_where.Where, words: str, thread: str | None, limit: int | None) -> Any:
+    given: dict[str, Any] = {"query": words} | ({"limit": limit} if limit is not None else {})
+    async with reach(where) as there:
+        if thread:
+            try:
+                given["thread_id"] = await thread_id_of(there, thread)
+            except NotFound:
+                given["thread_id"] = thread  # the search says what it makes of it
+        return await there.ask(search_messages, given)
