@@ -53,10 +53,10 @@ clean: ## remove .venv, caches and build results
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The dev lock contains the runtime lock, so having it is having both.
-$(HAVE_DEV): requirements/dev.txt pyproject.toml
+$(HAVE_DEV): requirements/dev.txt requirements/build.txt pyproject.toml
 	@tools/install dev
 	@touch $(HAVE_RUNTIME) $(HAVE_DEV)
 
-$(HAVE_RUNTIME): requirements/runtime.txt pyproject.toml
+$(HAVE_RUNTIME): requirements/runtime.txt requirements/build.txt pyproject.toml
 	@tools/install runtime
 	@touch $@

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-import httpx
+import httpx2
 
 from palaver.errors import PalaverError, Unavailable
 
@@ -34,11 +34,11 @@ class Palaver:
 
     def __init__(self, url: str = URL, token: str | None = None, timeout: float = 60.0) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(
+        self._http = httpx2.Client(
             base_url=url,
             headers=headers,
             timeout=timeout,
-            trust_env=httpx.URL(url).host not in THIS_MACHINE,  # no proxy stands between us and this machine
+            trust_env=httpx2.URL(url).host not in THIS_MACHINE,  # no proxy stands between us and this machine
         )
 
     def __enter__(self) -> Self:
@@ -91,7 +91,7 @@ class Palaver:
         given = None if body is None else {name: value for name, value in body.items() if value is not None}
         try:
             response = self._http.request(method, path, json=given)
-        except httpx.ConnectError:
+        except httpx2.ConnectError:
             url = str(self._http.base_url).rstrip("/")
             raise Unavailable(f"No server answers at {url}. Start one with 'palaver serve'.") from None
         if response.is_success:

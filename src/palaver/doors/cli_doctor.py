@@ -129,11 +129,11 @@ def _cure(settings: Settings, name: str) -> str:
 
 
 async def _server(settings: Settings) -> Finding:
-    import httpx
+    import httpx2
 
     try:
-        async with httpx.AsyncClient(trust_env=False, timeout=2) as client:
+        async with httpx2.AsyncClient(trust_env=False, timeout=2) as client:
             answer = (await client.get(f"{settings.base_url}/healthz")).json()
         return Finding("server", True, f"palaver {answer['version']} answers at {settings.base_url}")
-    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+    except (httpx2.HTTPError, ValueError, KeyError, TypeError):
         return Finding("server", None, f"none answers at {settings.base_url}; 'palaver serve' starts one")

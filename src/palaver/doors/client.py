@@ -22,7 +22,7 @@ from palaver.operations.threads import get_thread, list_threads
 from palaver.settings import LOOPBACK, Settings
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
@@ -116,7 +116,7 @@ class Here:
 class There:
     """Through a running server."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
+    def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
 
     async def ask(self, operation: Operation, given: dict[str, Any]) -> Any:
@@ -154,7 +154,7 @@ class There:
             await response.aclose()
         raise Unavailable("The server has ended the stream.")
 
-    async def _send(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
+    async def _send(self, request: httpx2.Request, *, stream: bool = False) -> httpx2.Response:
         with _said_plainly(self._client):
             response = await self._client.send(request, stream=stream)
             if response.is_error:
@@ -165,18 +165,18 @@ class There:
 
 
 @asynccontextmanager
-async def _client(url: str, token: str | None) -> AsyncIterator[httpx.AsyncClient]:
-    import httpx
+async def _client(url: str, token: str | None) -> AsyncIterator[httpx2.AsyncClient]:
+    import httpx2
 
     url = url if "://" in url else f"http://{url}"
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Refused(f"'{url}' is no address of a server. It looks like http://127.0.0.1:39765.")
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-    async with httpx.AsyncClient(
+    async with httpx2.AsyncClient(
         base_url=url.rstrip("/"),
         headers=headers,
-        timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+        timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
         trust_env=parts.hostname not in LOOPBACK,  # no proxy stands between us and ourselves
     ) as client:
         yield client
@@ -185,30 +185,30 @@ async def _client(url: str, token: str | None) -> AsyncIterator[httpx.AsyncClien
 class _said_plainly:
     """Turn what the network complains about into something a person can act on."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
+    def __init__(self, client: httpx2.AsyncClient) -> None:
         self._url = str(client.base_url).rstrip("/")
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, _: object) -> None:
-        import httpx
+        import httpx2
 
-        if isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout):
+        if isinstance(problem, httpx2.ConnectError | httpx2.ConnectTimeout):
             raise Unavailable(f"No server answers at {self._url}. Start one with 'palaver serve'.") from None
-        if isinstance(problem, httpx.TimeoutException):
+        if isinstance(problem, httpx2.TimeoutException):
             raise Unavailable(f"The server at {self._url} took too long to answer.") from None
-        if isinstance(problem, httpx.TransportError):
+        if isinstance(problem, httpx2.TransportError):
             raise Unavailable(f"The connection to {self._url} broke off.") from None
 
 
-def _json(response: httpx.Response) -> Any:
+def _json(response: httpx2.Response) -> Any:
     try:
         return response.json()
     except ValueError:
         raise Unavailable(f"What answers at {response.url.host} is not a palaver server.") from None
 
 
-def _detail(response: httpx.Response) -> str:
+def _detail(response: httpx2.Response) -> str:
     try:
         detail = response.json()["detail"]
         return str(detail["message"] if isinstance(detail, dict) else detail)
