@@ -12,7 +12,7 @@ from typing import Literal
 from palaver.errors import NotFound, Refused
 from palaver.model.people import Scope, Token
 from palaver.model.times import now
-from palaver.operations.sessions import catch_up_all
+from palaver.operations.session_index import catch_up_all
 from palaver.settings import Settings
 from palaver.store import agents, documents, events, tokens
 from palaver.store.database import Change, Engine

@@ -27,7 +27,7 @@ from tests.faults.test_disk import small_disk
 from tests.helpers import PATIENCE, Server, eventually, start_server, word
 
 from palaver.house import House
-from palaver.operations import sessions
+from palaver.operations import session_index
 from palaver.settings import Settings
 
 PROCESSES, EACH = 8, 500 if IS_LONG else 100
@@ -66,13 +66,13 @@ def lines(home: Path, session: str = "s-1", agent: str = "bot") -> list[dict[str
     return [json.loads(line) for line in data.splitlines()]
 
 
-def differences(server: Server) -> list[sessions.Difference]:
+def differences(server: Server) -> list[session_index.Difference]:
     """What `palaver verify` finds wrong."""
 
-    async def look() -> list[sessions.Difference]:
+    async def look() -> list[session_index.Difference]:
         house = House(Settings(home=server.home, database_url=server.env.get("PALAVER_DATABASE_URL", "")))
         try:
-            return await sessions.verify(await house.open())
+            return await session_index.verify(await house.open())
         finally:
             await house.close()
 

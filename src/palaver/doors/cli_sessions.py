@@ -16,7 +16,7 @@ from palaver.doors.cli_where import Where
 from palaver.doors.client import open_house, reach
 from palaver.errors import Invalid, PalaverError, Refused, Unavailable
 from palaver.house import DEFAULT
-from palaver.operations import sessions
+from palaver.operations import session_index, sessions
 from palaver.store.workspaces import Workspace
 
 COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
@@ -147,7 +147,7 @@ async def _reindex() -> int:
         files = list(here.transcripts.all())
         total = sum(transcript.size for transcript in files)
         with printing.progress("Reading transcripts", total) as bar:
-            return await sessions.reindex(here, bar)
+            return await session_index.reindex(here, bar)
 
 
 @cli_where.takes("format", "json", "workspace", *cli_where.ON_THE_DATA)
@@ -169,6 +169,6 @@ def verify() -> None:
         raise PalaverError("The index is not what the transcripts say. Run 'palaver reindex'.")
 
 
-async def _verify() -> list[sessions.Difference]:
+async def _verify() -> list[session_index.Difference]:
     async with workspace() as here:
-        return await sessions.verify(here)
+        return await session_index.verify(here)

@@ -13,6 +13,7 @@ import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from palaver.errors import Invalid
+from palaver.model.times import parse
 
 MAX_TEXT = 1_000_000
 FROM_TEXT = "from text"
@@ -60,12 +61,21 @@ def clamp(low: int, high: int) -> BeforeValidator:
     return BeforeValidator(clamped)
 
 
+def _time(text: str) -> str:
+    try:
+        parse(text, end_of_day=True)
+    except (ValueError, OverflowError):
+        raise ValueError("must be a time as in 2026-06-01T10:00:00Z, or a date") from None
+    return text
+
+
 Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(storable)]
 Line = Annotated[str, Field(max_length=1000), AfterValidator(storable)]
 Id = Annotated[str, Field(max_length=256), AfterValidator(storable)]
 Query = Annotated[str, Field(max_length=100_000)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_storable_json)]
 Seq = Annotated[int, clamp(0, 2**53)]
+Time = Annotated[str, Field(max_length=64), AfterValidator(_time)]
 
 
 def read(kind: type[AskT], given: dict[str, Any], *, refuse_unknown: bool) -> AskT:

@@ -15,13 +15,12 @@ from typing import Annotated, Literal
 from palaver.errors import DatabaseNotFound, NotFound, PalaverError, Timeout
 from palaver.importers import Unreadable
 from palaver.importers.canonical_messages import messages
-from palaver.model.asking import Ask, Id, Query, clamp
+from palaver.model.asking import Ask, Id, Query, Time, clamp
 from palaver.model.events import encode
 from palaver.model.library import Conversation
 from palaver.model.people import Caller
 from palaver.model.times import iso, parse
 from palaver.operations.faces import Command, Route, Tool, operation
-from palaver.operations.sessions import Time
 from palaver.settings import Settings
 from palaver.store import archive
 from palaver.store.archive import FoundMessage, Held, Wanted

@@ -10,7 +10,7 @@ import orjson
 from pydantic import BeforeValidator, Field
 
 from palaver.errors import Invalid, NotFound, Refused, Unavailable
-from palaver.model.asking import Ask, Id, Line, Query, clamp
+from palaver.model.asking import Ask, Id, Line, Query, Time, clamp
 from palaver.model.knowledge import (
     ALL_SOURCES,
     CompactItem,
@@ -27,7 +27,6 @@ from palaver.operations.faces import Command, Operation, Route, Tool, operation
 from palaver.operations.finding import Order, Ranked
 from palaver.operations.library import AnyId
 from palaver.operations.opening import RetrievalOptions, how_of, open_item
-from palaver.operations.sessions import Time
 from palaver.sources import SOURCES, scopes
 from palaver.sources.shapes import parse_uri
 from palaver.sources.shelving import CHARACTER_FACTS, CHARACTER_TEXTS

@@ -15,13 +15,12 @@ import orjson
 from pydantic import AfterValidator, Field
 
 from palaver.errors import Conflict
-from palaver.model.asking import Ask, Line, clamp, storable
+from palaver.model.asking import Ask, Line, Time, clamp, storable
 from palaver.model.library import Brought, Character, Media, Note, Prompt, Segment, Shelved
 from palaver.model.people import Caller
 from palaver.model.times import instant, parse
 from palaver.operations.agents import Ok
 from palaver.operations.faces import Command, Operation, Route, Tool, operation
-from palaver.operations.sessions import Time
 from palaver.sources import SOURCES, scopes, shelving
 from palaver.sources.shelving import CHARACTER_FACTS, CHARACTER_TEXTS, PROMPT_TEXTS
 from palaver.store import knowledge, library

@@ -5,35 +5,31 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import islice
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, Unavailable
-from palaver.model.asking import Ask, Id, Line, Query, Text, clamp
+from palaver.model.asking import Ask, Id, Line, Query, Text, Time, clamp
 from palaver.model.ids import new_id
 from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now, parse
 from palaver.operations.faces import Command, Route, Tool, operation
+from palaver.operations.session_index import catch_up, forget
 from palaver.store import agents, sessions
 from palaver.store.database import Change, Reader
 from palaver.store.sessions import SessionInfo, Where
 from palaver.store.transcripts import Line as TranscriptLine
-from palaver.store.transcripts import Transcript
 from palaver.store.workspaces import Workspace
 from palaver.text import query as queries
 from palaver.text.snippet import as_html, as_text, excerpt
 
 log = logging.getLogger("palaver")
-
-INDEXED_AT_ONCE = 500
-REINDEXED_AT_ONCE = 2_000
 
 # Here a missing or misshapen field is a 400, and errors are said under `error`.
 _v1 = partial(Route, invalid=400, complaint=("error", "detail"))
@@ -45,17 +41,6 @@ def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be empty")
     return text
-
-
-def _time(text: str) -> str:
-    try:
-        parse(text, end_of_day=True)
-    except (ValueError, OverflowError):
-        raise ValueError("must be a time as in 2026-06-01T10:00:00Z, or a date") from None
-    return text
-
-
-Time = Annotated[str, Field(max_length=64), AfterValidator(_time)]
 
 
 # Whose sessions
@@ -200,252 +185,6 @@ def _not_written(problem: OSError) -> Unavailable:
     if problem.errno in (errno.ENOSPC, errno.EDQUOT):
         return Unavailable("The disk is full: nothing was recorded. Free some space and try again.")
     return Unavailable(f"The transcript cannot be written ({problem.strerror}): nothing was recorded.")
-
-
-# Keeping the index up with the transcripts
-
-
-async def catch_up(here: Workspace, transcript: Transcript) -> int:
-    """Index what a transcript has beyond its mark. Returns how many turns that were."""
-    done = 0
-    while (more := await _index_some(here, transcript)) is not None:
-        done += more
-    return done
-
-
-async def _index_some(here: Workspace, transcript: Transcript) -> int | None:
-    """The next few turns; None when there are none."""
-    owner, file = transcript.owner, transcript.path.name
-    start = await here.read(lambda read: sessions.mark(read, owner.id, file))
-    if transcript.size < start:  # cut short from outside: what was recorded stays, the rest is read again
-        start = await here.change(lambda change: sessions.begin_again(change, owner, file))
-    before = await asyncio.to_thread(here.transcripts.tombstones, owner)
-    lines = await asyncio.to_thread(lambda: list(islice(here.transcripts.lines(transcript, start), INDEXED_AT_ONCE)))
-    if not lines:
-        return None
-    turns = [line.turn for line in lines if line.turn]
-    if not await here.change(lambda change: sessions.index(change, owner, file, turns, start, lines[-1].end)):
-        return 0
-    is_gone = await _forget_deleted(here, transcript, {turn.session_id for turn in turns}, before)
-    return 0 if is_gone else len(turns)
-
-
-async def _forget_deleted(
-    here: Workspace, transcript: Transcript, session_ids: Collection[str], before: dict[str, datetime]
-) -> bool:
-    """Whoever was deleted between our reading it and our writing it leaves the index again. Tells whether any was."""
-    owner, file = transcript.owner, transcript.path.name
-    stones = await asyncio.to_thread(here.transcripts.tombstones, owner)
-    gone = [session_id for session_id in session_ids if stones.get(session_id) != before.get(session_id)]
-    for session_id in gone:
-        await here.change(partial(sessions.forget, owner=owner, session_id=session_id, file=file))
-    return bool(gone)
-
-
-async def catch_up_all(here: Workspace) -> int:
-    """Whatever was recorded while the index was away: at start-up, and after trouble."""
-    transcripts = await _transcripts(here)
-    if not here.settings.sessions_index:
-        return 0
-    done = 0
-    known = await here.read(sessions.marks)
-    await _finish_deleting(here, known)
-    for transcript in transcripts:
-        if transcript.size != known.get((transcript.owner.id, transcript.path.name), 0):
-            await asyncio.to_thread(here.transcripts.close_torn_line, transcript)
-            done += await catch_up(here, transcript)
-    return done
-
-
-async def _transcripts(here: Workspace) -> list[Transcript]:
-    owners = await _owners(here)
-    return await asyncio.to_thread(lambda: [one for owner in owners for one in here.transcripts.everything_of(owner)])
-
-
-async def _owners(here: Workspace) -> list[Owner]:
-    """Whoever has transcripts, under the id the database knows; who is only known from transcripts is brought back."""
-    owners = await asyncio.to_thread(lambda: list(here.transcripts.owners()))
-    known = await here.read(agents.everyone)
-    ids, by_slug = {agent.id for agent in known}, {agent.slug: agent.id for agent in known}
-    for owner in owners:
-        if owner.id not in ids and owner.slug not in by_slug:
-            await here.change(partial(agents.restore, agent_id=owner.id, slug=owner.slug, name=owner.name))
-    return [owner if owner.id in ids else replace(owner, id=by_slug.get(owner.slug, owner.id)) for owner in owners]
-
-
-async def _finish_deleting(here: Workspace, known: dict[tuple[str, str], int]) -> None:
-    """Sessions with a tombstone that are still in the index: their deletion was interrupted."""
-    for owner in await _owners(here):
-        for session_id in await asyncio.to_thread(here.transcripts.tombstones, owner):
-            transcript = here.transcripts.of(owner, session_id)
-            if (owner.id, transcript.path.name) in known and not await _has_turns(here, transcript, session_id):
-                await _forget(here, transcript, session_id)
-
-
-async def _has_turns(here: Workspace, transcript: Transcript, session_id: str) -> bool:
-    def look() -> bool:
-        lines = here.transcripts.lines(transcript)
-        return any(line.turn is not None and line.turn.session_id == session_id for line in lines)
-
-    return await asyncio.to_thread(look)
-
-
-async def _forget(here: Workspace, transcript: Transcript, session_id: str) -> None:
-    owner, file = transcript.owner, transcript.path.name
-    await here.change(lambda change: sessions.forget(change, owner, session_id, file))
-    await catch_up(here, transcript)  # somebody may have begun it anew meanwhile
-
-
-Progress = Callable[[int], None]
-"""Told how many more bytes have been read."""
-
-
-async def reindex(here: Workspace, progress: Progress = lambda read: None) -> int:
-    """Make the index again from the transcripts, piece by piece, while everything goes on.
-
-    Every step leaves the index at least as right as it was: nothing that is there disappears in between.
-    """
-    done = 0
-    pieces = _pieces(here, await _transcripts(here))
-    coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))
-    while portion := await coming:
-        coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))  # read on while these are written
-        await here.change(partial(_put_pieces, here=here, pieces=portion))
-        for piece in portion:
-            done += len(piece.turns)
-            progress(piece.end - piece.start)
-            if piece.is_last:
-                await _forget_deleted(here, piece.transcript, piece.ids, piece.stones)
-                if piece.transcript.size != piece.end:
-                    await catch_up(here, piece.transcript)
-    for transcript, info in await _orphans(here):
-        await _forget(here, transcript, info.session_id)
-    return done
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Some turns of a transcript, with the ids of all turns read so far."""
-
-    transcript: Transcript
-    turns: list[Turn]
-    start: int
-    end: int
-    is_last: bool
-    ids: dict[str, set[str]]
-    stones: dict[str, datetime]
-
-
-def _pieces(here: Workspace, transcripts: list[Transcript]) -> Iterator[_Piece]:
-    for transcript in transcripts:
-        here.transcripts.close_torn_line(transcript)
-        stones = here.transcripts.tombstones(transcript.owner)
-        ids: dict[str, set[str]] = {}
-        lines, end, is_last = here.transcripts.lines(transcript), 0, False
-        while not is_last:
-            some = list(islice(lines, REINDEXED_AT_ONCE))
-            turns = [line.turn for line in some if line.turn and _is_first(line.turn, ids)]
-            start, end = end, some[-1].end if some else end
-            is_last = len(some) < REINDEXED_AT_ONCE
-            yield _Piece(transcript, turns, start, end, is_last, ids, stones)
-
-
-def _is_first(turn: Turn, ids: dict[str, set[str]]) -> bool:
-    """The same id twice is one turn, and the first one counts."""
-    seen = ids.setdefault(turn.session_id, set())
-    is_first = turn.id not in seen
-    seen.add(turn.id)
-    return is_first
-
-
-def _next_pieces(pieces: Iterator[_Piece]) -> list[_Piece]:
-    """As many as make a change worth its while, and not so many that others wait for it."""
-    found: list[_Piece] = []
-    while sum(len(piece.turns) for piece in found) < REINDEXED_AT_ONCE and len(found) < REINDEXED_AT_ONCE:
-        piece = next(pieces, None)
-        if piece is None:
-            break
-        found.append(piece)
-    return found
-
-
-def _put_pieces(change: Change, here: Workspace, pieces: list[_Piece]) -> None:
-    for piece in pieces:
-        transcript = piece.transcript
-        sessions.put(change, transcript.owner, piece.turns, rewrite=True)
-        if piece.is_last:
-            tail = partial(_turns_after, here, transcript, piece.end)
-            sessions.settle(change, transcript.owner, transcript.path.name, piece.ids, piece.end, tail)
-
-
-def _turns_after(here: Workspace, transcript: Transcript, end: int) -> Iterator[Turn]:
-    return (line.turn for line in here.transcripts.lines(transcript, end) if line.turn)
-
-
-async def _orphans(here: Workspace) -> list[tuple[Transcript, SessionInfo]]:
-    """Sessions in the index of which no transcript has a turn."""
-    owners = {owner.id: owner for owner in await _owners(here)}
-    found = []
-    for info in await here.read(lambda read: sessions.everyone(read, None, limit=2**31, offset=0)):
-        owner = owners.get(info.agent_id)
-        if owner is None:
-            owner = await here.read(partial(_owner_of_session, info=info))
-        transcript = here.transcripts.of(owner, info.session_id)
-        if not await _has_turns(here, transcript, info.session_id):
-            found.append((transcript, info))
-    return found
-
-
-def _owner_of_session(read: Reader, info: SessionInfo) -> Owner:
-    agent = agents.find(read, info.agent_id)
-    return Owner(agent.id, agent.slug, agent.name) if agent else Owner(info.agent_id, info.agent_id, info.agent_id)
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    agent: str
-    file: str
-    missing: int
-    extra: int
-    different: int
-    unreadable: int
-
-    @property
-    def is_fine(self) -> bool:
-        return not (self.missing or self.extra or self.different)
-
-
-async def verify(here: Workspace) -> list[Difference]:
-    """Hold every transcript against the index."""
-    found = [await _verify_one(here, transcript) for transcript in await _transcripts(here)]
-    seen = {(difference.agent, difference.file): n for n, difference in enumerate(found)}
-    for transcript, info in await _orphans(here):
-        agent, file = transcript.owner.slug, transcript.path.name
-        if (n := seen.get((agent, file))) is not None:
-            found[n] = replace(found[n], extra=found[n].extra + info.turns)
-        else:
-            found.append(Difference(agent, file, 0, info.turns, 0, 0))
-    return found
-
-
-async def _verify_one(here: Workspace, transcript: Transcript) -> Difference:
-    lines = await asyncio.to_thread(lambda: list(here.transcripts.lines(transcript)))
-    return await here.read(lambda read: _compare(read, transcript, lines))
-
-
-def _compare(read: Reader, transcript: Transcript, lines: list[TranscriptLine]) -> Difference:
-    wanted: dict[str, dict[str, tuple[str, str]]] = {}
-    for line in lines:
-        if line.turn:
-            wanted.setdefault(line.turn.session_id, {}).setdefault(line.turn.id, (line.turn.role, line.turn.content))
-    missing = extra = different = 0
-    for session_id, turns in wanted.items():
-        have = sessions.indexed(read, transcript.owner, session_id)
-        missing += len(turns.keys() - have.keys())
-        extra += len(have.keys() - turns.keys())
-        different += sum(have[id] != turns[id] for id in turns.keys() & have.keys())
-    unreadable = sum(line.problem is not None for line in lines)
-    return Difference(transcript.owner.slug, transcript.path.name, missing, extra, different, unreadable)
 
 
 # Searching
@@ -712,7 +451,7 @@ async def delete_session(here: Workspace, caller: Caller, ask: OneSession) -> Se
     except OSError as problem:
         raise _not_written(problem) from problem
     if here.settings.sessions_index:
-        await _forget(here, transcript, ask.session)
+        await forget(here, transcript, ask.session)
     return SessionDeleted(True, ask.session, owner.id)
 
 

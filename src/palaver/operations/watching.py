@@ -32,7 +32,8 @@ from palaver.importers import LONGEST_ID, Reader, Reading, Said, Unreadable, cla
 from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
-from palaver.operations.sessions import append, catch_up_all, owner_or_new
+from palaver.operations.session_index import catch_up_all
+from palaver.operations.sessions import append, owner_or_new
 from palaver.store import watches
 from palaver.store.watches import Mark
 from palaver.store.workspaces import Workspace
