@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from palaver.text import snippet as snippets
@@ -227,6 +227,7 @@ def test_a_passage_snippet_contains_the_match(text, length):
     st.sampled_from(["alpha", '"alpha beta"', "alph*", "a-b", '"beta be"*', "x1"]),
     st.integers(2, 12),
 )
+@example(["a-b", "a-b"], "a-b", 3)
 def test_the_short_way_to_an_excerpt_leads_where_the_long_one_does(said, typed, length):
     text, query = " ".join(said), expression(typed)
     phrases = wanted_phrases(query)

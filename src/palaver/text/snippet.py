@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
@@ -41,12 +41,22 @@ def as_html(marked: str) -> str:
 
 def excerpt(text: str, query: Query, *, length: int = 20, stemmed: bool = False) -> str:
     """Up to `length` words around the matches, each match between BEGIN and END."""
+    return excerpts(query, length=length, stemmed=stemmed)(text)
+
+
+def excerpts(query: Query, *, length: int = 20, stemmed: bool = False) -> Callable[[str], str]:
+    """The same for many texts: what cuts them."""
     phrases = wanted_phrases(query)
-    if len(phrases) == 1 and text.isascii() and not stemmed and len(phrases[0].words) <= length:
-        cut = _around_one(text, phrases[0], length)
-        if cut is not None:
+    only = phrases[0] if len(phrases) == 1 and not stemmed else None
+    if only and (len(only.words) > length or _may_overlap_itself(only)):
+        only = None
+
+    def excerpt(text: str) -> str:
+        if only and text.isascii() and (cut := _around_one(text, only, length)):
             return _marked(text, *cut)
-    return _general_excerpt(text, phrases, length, stemmed)
+        return _general_excerpt(text, phrases, length, stemmed)
+
+    return excerpt
 
 
 def _general_excerpt(text: str, phrases: tuple[Phrase, ...], length: int, stemmed: bool) -> str:
@@ -61,53 +71,62 @@ def _general_excerpt(text: str, phrases: tuple[Phrase, ...], length: int, stemme
 
 
 def _around_one(text: str, phrase: Phrase, length: int) -> tuple[int, int, list[_Place]] | None:
-    """The same for one phrase in plain ASCII, which is most of what is asked: only words around it are looked at."""
-    pattern, lowered = _pattern(phrase), text.lower()
-    found = pattern.search(lowered)
-    if found is None or _may_overlap_itself(phrase):
+    """The same for one phrase in plain ASCII, which is most of what is asked: only words around it are looked at.
+
+    It is done on bytes in lower case with a blank for whatever is no letter or digit, and one blank more before them:
+    what stands at a place in there is one place further than in the text.
+    """
+    plain = b" " + text.encode().translate(_PLAIN) + b" "
+    pattern = _pattern(phrase)
+    found = pattern.search(plain)
+    if found is None:
         return None
-    after = [word.span() for word in islice(_ASCII_WORD.finditer(text, found.start()), length + 1)]
-    last = after[min(length, len(after)) - 1][1]
-    marks = [match.span() for match in pattern.finditer(lowered, found.start(), last)]
-    best = sum(1 for word in after[:length] if word[0] < marks[-1][1])
+    place = found.start()
+    head, tail = plain[: place + 1], plain[place + 1 :]
+    after = tail.split(None, length)  # so many words, and what is left if there are more
+    last = place + (_end_before(tail, after[-1]) if len(after) > length else len(tail.rstrip()))
+    marks = []
+    best = place
+    for match in pattern.finditer(plain, place):
+        if match.start() >= last:
+            break
+        marks.append((match.start(), match.end() - 1))
+        best = match.end() if match.end() <= last + 1 else best  # what ends later is marked as far as it is shown
+    best = len(plain[place:best].split())
     left = max((length - best) // 2, length - len(after))
-    before = _words_before(text, found.start(), left)
-    left = min(left, len(before))
-    shown = (before[-left:] if left else []) + after[: length - left]
-    start = shown[0][0] if left < len(before) else 0
-    end = shown[-1][1] if len(shown) - left < len(after) else len(text)
+    before = head.rsplit(None, left)
+    start, end = 0, len(text)
+    if len(before) > left:
+        start = head.index(before[1], len(before[0])) - 1 if left else place
+    shown = length - min(left, len(before))
+    if shown < len(after):
+        end = place + _end_before(tail, tail.split(None, shown)[-1])
+    if end - start > LONGEST and max(map(len, plain[start : end + 1].split())) > LONGEST:
+        return None
     if end - start > LONGEST_EXCERPT:
         start, end = _around(marks[0], text, start, end)
     return start, end, marks
 
 
+def _end_before(words: bytes, rest: bytes) -> int:
+    """Where the last word before the rest ends."""
+    return len(words[: len(words) - len(rest)].rstrip())
+
+
+_PLAIN = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else ord(" ") for n in range(256))
+
+
 @lru_cache(maxsize=256)
-def _pattern(phrase: Phrase) -> re.Pattern[str]:
-    words = r"[^a-z0-9]+".join(phrase.words)
-    end = "[a-z0-9]*" if phrase.prefix else "(?![a-z0-9])"
-    return re.compile(f"(?<![a-z0-9]){words}{end}")
+def _pattern(phrase: Phrase) -> re.Pattern[bytes]:
+    """The phrase with a blank before it: where that stands, the phrase stands in the text."""
+    return re.compile(
+        b" " + b" +".join(word.encode() for word in phrase.words) + (b"[^ ]*" if phrase.prefix else b"(?= )")
+    )
 
 
 def _may_overlap_itself(phrase: Phrase) -> bool:
     """Could the phrase begin again before it ends? Then its matches must be put together, which is done elsewhere."""
     return phrase.words[0] in phrase.words[1:]
-
-
-def _words_before(text: str, place: int, count: int) -> list[_Place]:
-    """At least the last `count` + 1 words before a place, or all there are."""
-    reach = 8 * count + 16
-    while True:
-        begin = max(0, place - reach)
-        found = [(start + begin, end + begin) for start, end in _spans(text[begin:place])]
-        if begin == 0:
-            return found
-        if len(found) > count + 2:
-            return found[1:]  # the first may be half a word
-        reach *= 4
-
-
-def _spans(text: str) -> list[_Place]:
-    return [word.span() for word in _ASCII_WORD.finditer(text)]
 
 
 def passage_snippet(text: str, query: Query, *, length: int = 300, stemmed: bool = False) -> str:
@@ -246,18 +265,23 @@ def _matches(found: Sequence[str], phrases: Sequence[Phrase], length: int, stemm
     return matches
 
 
+def _in_order(match: _Match) -> tuple[int, int]:
+    return match.first, match.phrase
+
+
 def _exact_matches(found: Sequence[str], phrases: Sequence[Phrase], length: int) -> list[_Match]:
     """The same, in the common case that words are to be found as they are."""
-    begun_by = _beginnings(tuple(phrases))
     matches = []
-    for place, word in enumerate(found):
-        if word in begun_by:
-            for number in begun_by[word]:
+    for word, numbers in _beginnings(tuple(phrases)).items():
+        place = -1
+        for _ in range(found.count(word)):
+            place = found.index(word, place + 1)
+            for number in numbers:
                 wanted = phrases[number].words[:length]
                 last = place + len(wanted)
                 if len(wanted) == 1 or tuple(found[place:last]) == wanted:
                     matches.append(_Match(place, last, number))
-    return matches
+    return sorted(matches, key=_in_order) if len(matches) > 1 else matches
 
 
 def _forms(vocabulary: AbstractSet[str], phrases: Sequence[Phrase], stemmed: bool) -> Iterator[list[AbstractSet[str]]]:
@@ -282,7 +306,7 @@ def _follows(found: Sequence[str], place: int, forms: Sequence[AbstractSet[str]]
 
 def _densest(matches: Sequence[_Match], length: int) -> Sequence[_Match]:
     """The matches that fit into `length` words and are of most different phrases; the earliest such."""
-    if len(matches) <= 1:
+    if len(matches) <= 1 or max(match.last for match in matches) <= matches[0].first + length:
         return matches
     by_end = sorted(matches, key=lambda match: match.last)
     inside: Counter[int] = Counter()
@@ -327,20 +351,18 @@ def _around(mark: tuple[int, int], text: str, start: int, end: int) -> tuple[int
 
 
 def _marked(text: str, start: int, end: int, marks: Iterable[tuple[int, int]]) -> str:
-    has_own = BEGIN in text or END in text
-
-    def piece(begin: int, stop: int) -> str:
-        return text[begin:stop].translate(_OWN_MARKS) if has_own else text[begin:stop]
-
-    parts = [CUT * (start > 0)]
+    pieces: list[str] = []  # what is no match, and what is one, in turns
     done = start
     for mark_start, mark_end in marks:
         if mark_end > start and mark_start < end:
             mark_start, mark_end = max(mark_start, start), min(mark_end, end)
-            parts += piece(done, mark_start), BEGIN, piece(mark_start, mark_end), END
+            pieces += text[done:mark_start], text[mark_start:mark_end]
             done = mark_end
-    parts += piece(done, end), CUT * (end < len(text))
-    return "".join(parts)
+    pieces.append(text[done:end])
+    if not text.isascii() and (BEGIN in text or END in text):
+        pieces = [piece.translate(_OWN_MARKS) for piece in pieces]
+    shown = "".join([f"{plain}{BEGIN}{match}{END}" for plain, match in zip(pieces[::2], pieces[1::2], strict=False)])
+    return f"{CUT if start > 0 else ''}{shown}{pieces[-1]}{CUT if end < len(text) else ''}"
 
 
 def _on_one_line(text: str) -> str:
