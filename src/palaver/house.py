@@ -14,7 +14,7 @@ from palaver.model.people import Scope, Token
 from palaver.model.times import now
 from palaver.operations.session_index import catch_up_all
 from palaver.settings import Settings
-from palaver.store import agents, documents, events, tokens
+from palaver.store import agents, documents, events, logins, tokens
 from palaver.store.database import Change, Engine
 from palaver.store.workspaces import DEFAULT as DEFAULT
 from palaver.store.workspaces import Workspace, checked_name, open_engine
@@ -106,6 +106,21 @@ class House:
 
     async def revoke_token(self, id: str) -> None:
         await self._own.change(lambda change: tokens.revoke(change, id))
+
+    # The console's logins
+
+    async def log_in(self, token: Token) -> str:
+        """A cookie that stands for the token until it is revoked, runs out, or is logged out."""
+        return await self._own.change(lambda change: logins.begin(change, token))
+
+    async def logged_in(self, cookie: str) -> Token | None:
+        return await self._own.read(lambda read: logins.find(read, cookie))
+
+    async def log_out(self, cookie: str) -> None:
+        await self._own.change(lambda change: logins.end(change, cookie))
+
+    async def log_out_everywhere(self, token_id: str) -> None:
+        await self._own.change(lambda change: logins.end_all(change, token_id))
 
     # Housekeeping
 

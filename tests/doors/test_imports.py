@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
+import time
+import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +25,9 @@ from tests.specs.test_4_conversation_search import NOON, ask, chat, upload
 from palaver.operations.importing import MESSAGES_AT_ONCE
 
 FIELDS = {
-    "id",
-    "status",
-    "message",
-    "new",
-    "changed",
-    "unchanged",
-    "messages",
-    "formats",
-    "kinds",
-    "skipped",
-    "skipped_count",
-}
+    "id", "status", "message", "new", "changed", "unchanged", "messages", "bytes_read", "bytes_total", "formats", "kinds",
+    "skipped", "skipped_count",
+}  # fmt: skip
 Files = list[tuple[str, tuple[str, bytes]]]
 
 
@@ -93,22 +88,21 @@ def test_an_upload_is_a_job_that_ends_and_what_was_in_it_is_searchable(own: Serv
     assert name == "import.done"
     assert done == {
         "id": begun["id"], "status": "done", "message": None, "new": 1, "changed": 0, "unchanged": 0, "messages": 1,
-        "formats": {"chatgpt": 1}, "kinds": {"conversations": {"new": 1, "changed": 0, "unchanged": 0}},
-        "skipped": [], "skipped_count": 0,
+        "bytes_read": len(raw), "bytes_total": len(raw), "formats": {"chatgpt": 1},
+        "kinds": {"conversations": {"new": 1, "changed": 0, "unchanged": 0}}, "skipped": [], "skipped_count": 0,
     }  # fmt: skip
+    assert not left_behind(own)  # what is done has nothing left to tidy
     assert web.get(f"/api/import/{begun['id']}").json() == done
     assert ask(Mcp(web), query=unique) == (f"[2025-02-10 12:00] user (conv: On {unique})\n{unique} said", False)
     shown = web.get(f"/api/archive/chatgpt:{unique}")
     assert shown.status_code == 200
     assert [message["text"] for message in shown.json()["messages"]] == [f"{unique} said"]
-    eventually(lambda: not left_behind(own))
 
 
 def test_its_events_count_upwards_and_the_last_one_says_how_it_ended(web: httpx.Client):
     unique, each = word(), 10
     count = 3 * MESSAGES_AT_ONCE // each
-    raw = as_json([chat("t", *(("user", f"{n}", NOON) for n in range(each)), id=f"{unique}{c}") for c in range(count)])
-    id = web.post("/api/import", files={"file": ("conversations.json", raw)}).json()["id"]
+    id = web.post("/api/import", files={"file": ("conversations.zip", long_export(unique, count, each))}).json()["id"]
     told = follow(web, id)
     assert [name for name, _ in told[:-1]] == ["import.progress"] * (len(told) - 1)
     assert told[-1][0] == "import.done"
@@ -116,6 +110,29 @@ def test_its_events_count_upwards_and_the_last_one_says_how_it_ended(web: httpx.
     assert counts == sorted(counts)
     assert (told[-1][1]["new"], counts[-1]) == (count, count * each)
     assert follow(web, id) == told[-1:]  # whoever comes late is told the end
+
+
+def long_export(unique: str, count: int, each: int) -> bytes:
+    raw = as_json([chat("t", *(("user", f"{n}", NOON) for n in range(each)), id=f"{unique}{c}") for c in range(count)])
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", raw)
+    return packed.getvalue()
+
+
+def test_everybody_who_follows_it_is_told_each_move_and_the_end_at_once(web: httpx.Client):
+    export = long_export(word(), 3 * MESSAGES_AT_ONCE // 10, 10)
+    id = web.post("/api/import", files={"file": ("conversations.zip", export)}).json()["id"]
+    with ThreadPoolExecutor(4) as followers:
+        began = time.monotonic()
+        told = list(followers.map(lambda _: (follow(web, id), time.monotonic() - began), range(4)))
+    assert [frames[-1][0] for frames, _ in told] == ["import.done"] * 4
+    ended = [seconds for _, seconds in told]
+    assert max(ended) - min(ended) < 5  # an idle follower looks by itself only every ten seconds
+    for frames, _ in told:
+        shares = [data["bytes_read"] for _, data in frames]
+        assert shares == sorted(shares)
+        assert shares[-1] == frames[-1][1]["bytes_total"] > len(export)
 
 
 def test_uploading_again_doubles_nothing(web: httpx.Client):

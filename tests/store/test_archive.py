@@ -161,7 +161,69 @@ async def test_what_the_index_has_lost_is_taken_up_again(bus: Bus):
     assert await found(bus, "lost title") == ["lost and found"]
 
 
+OLD_LAYOUT = "INSERT INTO counters (name, value) SELECT 'parts', 0"
+
+
+async def test_an_archive_from_before_is_searched_while_the_index_of_its_parts_is_made_anew(bus: Bus):
+    """As the migration leaves it: no part of any text is in the index, and a mark says so."""
+    await put(bus, *(talk(said(f"leaf {n} of ivy", n), id=f"chatgpt:{n}", title=f"Tree {n}") for n in range(7)))
+    await bus.here.change(lambda change: change.connection.run("DELETE FROM passage_trigrams", {}))
+    await bus.here.change(lambda change: change.connection.run(OLD_LAYOUT, {}))
+    assert not await bus.here.read(documents.is_complete)
+    steps = 0
+    while not await bus.here.read(documents.is_complete):
+        assert await found(bus, "of iv") == [f"leaf {n} of ivy" for n in range(6, -1, -1)]
+        assert await found(bus, "3") == await found(bus, "tree 3") == ["leaf 3 of ivy"]
+        assert await bus.here.change(lambda change: documents.backfill(change, 3)) > 0
+        steps += 1
+        if steps == 2:  # what changes meanwhile is in it once
+            await put(bus, talk(said("leaf 0 of ivy", 0), id="chatgpt:0", title="Tree 0", updated=9))
+            await put(bus, talk(said("leaf 6 of ivy", 6), id="chatgpt:6", title="Tree 6", updated=9))
+    assert steps > 4
+    assert await found(bus, "of iv") == [f"leaf {n} of ivy" for n in range(6, -1, -1)]
+    assert await found(bus, "3") == await found(bus, "tree 3") == ["leaf 3 of ivy"]
+    assert await bus.here.change(lambda change: documents.backfill(change, 3)) == 0
+
+
+async def test_many_are_put_as_one_by_one(bus: Bus):
+    def state(step: int, id: int) -> Conversation:
+        messages = [said(f"{word} {id} {step}", step * 10 + n) for n, word in enumerate(("oak", "ivy")[: 1 + id % 2])]
+        return talk(*messages, id=f"chatgpt:{id}", title=f"Talk {id}" if id % 3 else "", updated=step * 100)
+
+    batch = [state(step, id) for step, id in ((1, 1), (1, 2), (2, 1), (1, 3), (1, 1), (2, 2), (2, 2), (1, 4))]
+    together = await bus.here.change(partial(archive.put_all, batch=[archive.prepare(one) for one in batch]))
+    assert together == ["new", "new", "changed", "new", "older", "changed", "unchanged", "new"]
+    for id, step in ((1, 2), (2, 2), (3, 1), (4, 1)):
+        kept = await bus.here.read(partial(archive.conversation, id=f"chatgpt:{id}"))
+        assert kept is not None
+        assert kept.messages == state(step, id).messages
+    assert await bus.here.read(documents.is_complete)
+    assert await bus.here.change(partial(archive.put_all, batch=[])) == []
+
+
+async def test_what_is_long_is_stored_in_pieces(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("palaver.store.database.PIECE", 100)
+    messages = [said(f"piece {n} " + "é\"\\\n'\t" * n, n) for n in range(40)]
+    await put(bus, talk(*messages, title='Long "one"'))
+    assert await texts(bus) == [one.text for one in messages]
+    assert await found(bus, "piece 39 é") == [messages[39].text]
+
+
 # Finding
+
+
+@pytest.mark.parametrize(
+    "part", ["q", "z", "é", "ß", "ss", "i̇", "日", "日本", "😀", "%", "_", '"', "''", "*", "\\n", " x", "x "]
+)
+async def test_one_and_two_characters_are_found_wherever_they_stand(bus: Bus, part: str):
+    inside = [f"{part} first", f"in the {part} middle", f"at the end {part}", f"twice {part}{part}", part]
+    others = [said(f"hay {n}", 100 + n) for n in range(30)]
+    await put(
+        bus,
+        talk(*(said(text, n, id=f"{n}") for n, text in enumerate(inside)), *others),
+        talk(said("hay by its title", 50), id="chatgpt:2", title=f"End {part}"),
+    )
+    assert await found(bus, part.upper()) == ["hay by its title", *inside[::-1]]
 
 
 async def test_bus_and_sessions_are_not_the_archive(bus: Bus):

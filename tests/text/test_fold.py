@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.text.fold import LONGEST, Token, stem, stems, stretches, tokens, words
+from palaver.text import fold
+from palaver.text.fold import LONGEST, Token, stems, stretches, tokens, words
 
 # Text as it comes: mostly words, with everything that makes a tokeniser stumble between them.
 AWKWARD = "aB1 é\u0301ß한ᄒ\u1161\u11abかがｶﾞ東กำहिन्दी\u200d\u200b\ufe0f👍🏽❤½㍿ﷺ§ˢ_-.'\"*\0\x01\ud800\n\u3000€→ǅﬁ\u0345İ\u1160"
@@ -164,10 +165,10 @@ def test_stems_are_english_and_leave_the_rest_alone():
 
 def test_threads_can_stem_at_the_same_time():
     typed = [f"{'abcdefghij'[number % 10]}walk{'q' * (number // 10)}ing" for number in range(500)]
-    stem.cache_clear()
+    fold._STEMS.clear()
     results: list[list[str]] = []
     threads = [
-        threading.Thread(target=lambda: results.append([stem.__wrapped__(word) for word in typed])) for _ in range(8)
+        threading.Thread(target=lambda: results.append([fold._Stems()[word] for word in typed])) for _ in range(8)
     ]
     for thread in threads:
         thread.start()

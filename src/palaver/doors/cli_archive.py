@@ -58,7 +58,8 @@ def _watching() -> Iterator[Callable[[Summary], None]]:
     def show(summary: Summary) -> None:
         done = summary.new + summary.changed + summary.unchanged
         what = "conversations" if summary.kinds.keys() <= {"conversations"} else "items"
-        sys.stderr.write(f"\r\x1b[K{done:,} {what}, {summary.messages:,} messages …")
+        share = f", {summary.bytes_read / summary.bytes_total:.0%}" if summary.bytes_total else ""
+        sys.stderr.write(f"\r\x1b[K{done:,} {what}, {summary.messages:,} messages{share} …")
         sys.stderr.flush()
 
     yield show

@@ -14,12 +14,14 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from palaver.doors.visit import admit, bearer
-from palaver.errors import Forbidden, PalaverError
+from palaver.doors.login import admitted
+from palaver.doors.visit import Visit, admit, bearer
+from palaver.errors import Forbidden, PalaverError, Unauthorized
 from palaver.house import House
 from palaver.settings import LOOPBACK, Settings
 
 PUBLIC = ("/healthz", "/readyz", "/docs", "/openapi.json", "/console/", "/favicon")
+SESSION = "/api/session"
 AGENTS = ("/mcp", "/sse", "/messages")
 
 SAFETY = {
@@ -29,7 +31,7 @@ SAFETY = {
     "cross-origin-resource-policy": "same-origin",
     "content-security-policy": (
         "default-src 'self'; img-src 'self' data:; style-src 'self'; script-src 'self'; object-src 'none'; "
-        "base-uri 'none'; frame-ancestors 'none'"
+        "base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
     ),
 }
 
@@ -63,8 +65,21 @@ class Guard:
         path = scope["path"]
         if path == "/" or path.startswith(PUBLIC):
             return
-        default: Literal["human", "agent"] = "agent" if path.startswith(AGENTS) else "human"
-        scope["palaver.visit"] = await admit(self._house, bearer(headers.get("authorization")), default)
+        try:
+            scope["palaver.visit"] = await self._visit(scope, headers)
+        except Unauthorized:
+            if path != SESSION:  # whoever asks whether they are logged in need not be
+                raise
+
+    async def _visit(self, scope: Scope, headers: Headers) -> Visit:
+        """Who it is, by their token; or, in a browser, by the cookie of their login."""
+        secret = bearer(headers.get("authorization"))
+        default: Literal["human", "agent"] = "agent" if scope["path"].startswith(AGENTS) else "human"
+        if secret is None and default == "human":
+            visit = await admitted(self._house, headers, scope.get("method", "GET"))
+            if visit:
+                return visit
+        return await admit(self._house, secret, default)
 
     def _knows(self, host: str) -> bool:
         name = _host_name(host)

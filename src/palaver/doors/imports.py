@@ -14,6 +14,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -49,6 +50,7 @@ class Job:
     status: Literal["running", "done", "failed"] = "running"
     summary: Summary = field(default_factory=Summary)
     message: str | None = None
+    moves: int = 0
     _moved: asyncio.Event = field(default_factory=asyncio.Event)
 
     def _own_name(self, name: str) -> str:
@@ -56,15 +58,17 @@ class Job:
         return re.sub(rf"^{re.escape(self.folder)}/\d+/", "", name) if self.folder else name
 
     def moved(self) -> None:
+        """Wakes everybody who follows it; the next move has an event of its own."""
+        self.moves += 1
         self._moved.set()
+        self._moved = asyncio.Event()
 
-    async def wait(self, timeout: float) -> None:
-        try:
-            async with asyncio.timeout(timeout):
-                await self._moved.wait()
-        except TimeoutError:
-            return
-        self._moved.clear()
+    async def wait(self, seen: int, timeout: float) -> None:
+        """Until it has moved more often than that."""
+        if self.moves == seen:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._moved.wait()
 
     def shown(self) -> dict[str, Any]:
         summary = self.summary
@@ -76,6 +80,8 @@ class Job:
             "changed": summary.changed,
             "unchanged": summary.unchanged,
             "messages": summary.messages,
+            "bytes_read": summary.bytes_read,
+            "bytes_total": summary.bytes_total,
             "formats": summary.formats,
             "kinds": summary.kinds,
             "skipped": [{"name": self._own_name(one.name), "why": one.why} for one in summary.skipped],
@@ -140,14 +146,14 @@ def _json(job: Job, status: int = 200) -> Response:
 
 async def _frames(job: Job) -> AsyncIterator[bytes]:
     while True:
-        status = job.status
+        status, seen = job.status, job.moves
         yield b"event: import.%b\ndata: %b\n\n" % (
             b"progress" if status == "running" else status.encode(),
             encode(job.shown()),
         )
         if status != "running":
             return
-        await job.wait(timeout=10)
+        await job.wait(seen, timeout=10)
 
 
 def _folder(data: Path) -> Path:
@@ -200,15 +206,16 @@ async def _run(job: Job, visit: Visit, folder: Path) -> None:
         job.summary = summary
         job.moved()
 
+    complaint = None
     try:
         paths = sorted(path for place in folder.iterdir() for path in place.iterdir())
         job.summary = await bring(visit.here, paths, are_uploads=True, progress=progress)
-        job.status = "done"
     except PalaverError as problem:
-        job.status, job.message = "failed", problem.message
+        complaint = problem.message
     except Exception:
         log.exception("an import failed")
-        job.status, job.message = "failed", "Something went wrong on the server's side. It has been written to its log."
+        complaint = "Something went wrong on the server's side. It has been written to its log."
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        job.moved()
+    job.status, job.message = "failed" if complaint else "done", complaint
+    job.moved()

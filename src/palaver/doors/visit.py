@@ -7,7 +7,7 @@ from typing import Literal
 
 from palaver.errors import Unauthorized
 from palaver.house import DEFAULT, House
-from palaver.model.people import Caller, Session
+from palaver.model.people import Caller, Session, Token
 from palaver.store.workspaces import Workspace
 
 
@@ -27,6 +27,10 @@ async def admit(house: House, secret: str | None, default: Literal["human", "age
     token = await house.token(secret)
     if token is None:
         raise Unauthorized("This token is not valid: it is unknown, revoked or has run out.")
+    return await of_token(house, token)
+
+
+async def of_token(house: House, token: Token) -> Visit:
     caller = Caller(
         kind=token.kind,
         name=token.name,

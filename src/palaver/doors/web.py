@@ -5,18 +5,16 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from importlib.resources import files
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from palaver import __version__
-from palaver.doors import imports, openapi, rest, sse, uploads
+from palaver.doors import imports, keys, login, openapi, pages, rest, sse, uploads
 from palaver.doors.guard import Guard
 from palaver.doors.late import LateMcp
 from palaver.doors.visit import Visit
@@ -48,11 +46,15 @@ def application(house: House) -> ASGIApp:
 
 
 def _pages() -> list[BaseRoute]:
-    console = str(files("palaver") / "console")
+    console = pages.Console()
     coming = imports.Imports()
     return [
-        Route("/", _home),
-        Mount("/console", StaticFiles(directory=console)),
+        Route("/", console.home),
+        Route("/console/{path:path}", console.file),
+        Route("/api/session", login.show),
+        Route("/api/session", login.begin, methods=["POST"]),
+        Route("/api/session", login.end, methods=["DELETE"]),
+        *keys.routes(),
         Route("/docs", _docs),
         Route("/openapi.json", _openapi),
         Route("/healthz", _healthy),
@@ -70,10 +72,6 @@ def _pages() -> list[BaseRoute]:
 
 def _json(value: object, status: int = 200) -> Response:
     return Response(encode(value), status, media_type="application/json")
-
-
-async def _home(request: Request) -> Response:
-    return HTMLResponse((files("palaver") / "console" / "index.html").read_text("utf-8"))
 
 
 async def _docs(request: Request) -> Response:

@@ -75,7 +75,8 @@ def reacting_as(read: Reader, caller: Caller, agent_id: str | None) -> Reacting:
     if not agent_id:
         return Reacting(own.id, own.shown_name) if own else Reacting(None, None)
     named = agents.named(read, agent_id)
-    return Reacting(agent_id, named.shown_name if named else None)
+    given = agent_id.removeprefix("human:") if agent_id.startswith("human:") else None
+    return Reacting(agent_id, named.shown_name if named else given)
 
 
 def must_own(read: Reader, caller: Caller, message: Message) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,11 +14,13 @@ from palaver.importers.finding import Found, Skipped, look
 from palaver.model.library import Brought, Conversation
 from palaver.operations import library
 from palaver.store import archive
-from palaver.store.archive import Outcome
+from palaver.store.archive import Outcome, Prepared
 from palaver.store.database import Change, Reader
 from palaver.store.workspaces import Workspace
 
-MESSAGES_AT_ONCE = 500
+MESSAGES_AT_ONCE = 2_000
+CHARACTERS_AT_ONCE = 4_000_000
+TURN_SECONDS = 0.0005
 CHARACTERS_OF_PIECES_AT_ONCE = 1_000_000
 PIECES_AT_ONCE = 100
 SHOWN_AT_MOST = 200
@@ -33,6 +37,9 @@ class Summary:
     skipped: list[Skipped] = field(default_factory=list)
     skipped_count: int = 0
     formats: dict[str, int] = field(default_factory=dict)
+    bytes_total: int = 0
+    """Of what has been found so far, how large it is and how much of it has been read."""
+    bytes_read: int = 0
     kinds: dict[str, dict[str, int]] = field(default_factory=dict)
     """The same numbers for conversations, notes, media, characters and prompts, as far as there were any."""
     failed: bool = False
@@ -69,49 +76,65 @@ async def bring(
     summary = Summary()
     sources = look(paths, are_uploads=are_uploads)
     seen: set[str] = set()
-    while (found := await asyncio.to_thread(next, sources, None)) is not None:
-        if isinstance(found, Skipped):
-            summary.skip(found)
-        else:
-            await _bring_one(here, found, summary, dry_run, progress)
-            await _bring_pieces(here, found, summary, progress, seen if dry_run else None)
-        progress(summary)
+    with _taking_turns():
+        while (found := await asyncio.to_thread(next, sources, None)) is not None:
+            if isinstance(found, Skipped):
+                summary.skip(found)
+            else:
+                await _bring_one(here, found, summary, dry_run, progress)
+                await _bring_pieces(here, found, summary, progress, seen if dry_run else None)
+            progress(summary)
     return summary
 
 
 async def _bring_one(here: Workspace, found: Found, summary: Summary, dry_run: bool, progress: Progress) -> None:
+    """While one batch is written, the next one is read and prepared."""
     conversations = found.conversations()
-    while (batch := await asyncio.to_thread(_batch, conversations, summary)) is not None:
-        summary.messages += sum(len(conversation.messages) for conversation in batch)
-        summary.formats[found.importer] = summary.formats.get(found.importer, 0) + len(batch)
-        if dry_run:
-            summary.count(await here.read(partial(_judge_all, batch=batch)))
-        else:
-            summary.count(await here.change(partial(_put_all, batch=batch)))
-        progress(summary)
+    read_before = summary.bytes_read
+    summary.bytes_total += found.size
+    coming = asyncio.ensure_future(asyncio.to_thread(_batch, conversations, summary))
+    try:
+        while (batch := await coming) is not None:
+            coming = asyncio.ensure_future(asyncio.to_thread(_batch, conversations, summary))
+            if dry_run:
+                outcomes = await here.read(partial(archive.judge_all, batch=batch))
+            else:
+                outcomes = await here.change(partial(archive.put_all, batch=batch))
+            summary.count(outcomes)
+            summary.bytes_read = read_before + min(found.read, found.size)
+            summary.messages += sum(len(one.conversation.messages) for one in batch)
+            summary.formats[found.importer] = summary.formats.get(found.importer, 0) + len(batch)
+            progress(summary)
+    finally:
+        await asyncio.wait((coming,))
+        summary.bytes_read = read_before + found.size
 
 
-def _batch(conversations: Iterator[Conversation | Skipped], summary: Summary) -> list[Conversation] | None:
-    """The next few conversations, together about as many messages as one change should hold."""
-    batch: list[Conversation] = []
-    messages = 0
+def _batch(conversations: Iterator[Conversation | Skipped], summary: Summary) -> list[Prepared] | None:
+    """The next few conversations, together about as much as one change should hold."""
+    batch: list[Prepared] = []
+    messages = characters = 0
     for one in conversations:
         if isinstance(one, Skipped):
             summary.skip(one)
             continue
-        batch.append(one)
+        batch.append(archive.prepare(one))
         messages += len(one.messages)
-        if messages >= MESSAGES_AT_ONCE:
+        characters += sum(len(said.text) for said in one.messages)
+        if messages >= MESSAGES_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
             return batch
     return batch or None
 
 
-def _judge_all(read: Reader, batch: list[Conversation]) -> list[Outcome]:
-    return [archive.judge(read, conversation) for conversation in batch]
-
-
-def _put_all(change: Change, batch: list[Conversation]) -> list[Outcome]:
-    return [archive.put(change, conversation) for conversation in batch]
+@contextmanager
+def _taking_turns() -> Iterator[None]:
+    """The thread that writes needs Python often and shortly: let it not wait 5 ms each time for the one that reads."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(TURN_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 # Pieces of the library

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -14,8 +14,8 @@ import orjson
 from palaver.model.library import Conversation, Said
 from palaver.model.times import instant, maybe_instant, micros
 from palaver.store import documents
-from palaver.store.database import Change, Reader, Row
-from palaver.store.documents import substring_form
+from palaver.store.database import Change, Reader, Row, in_pieces
+from palaver.store.documents import Folded, NewPassage, substring_form
 from palaver.store.lanes import lane_of
 
 Outcome = Literal["new", "changed", "unchanged", "older"]
@@ -31,29 +31,81 @@ UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 # Writing
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A conversation with all that can be worked out before it is stored, in any thread."""
+
+    conversation: Conversation
+    fingerprint: str
+    folded: tuple[Folded, ...]
+    title: Folded | None
+
+
+def prepare(conversation: Conversation) -> Prepared:
+    return Prepared(
+        conversation,
+        _fingerprint(conversation),
+        tuple(documents.folded(said.text) for said in conversation.messages),
+        documents.folded(conversation.title) if conversation.title else None,
+    )
+
+
 def put(change: Change, conversation: Conversation) -> Outcome:
     """Store a conversation as it is now. The same again changes nothing; an older state does not undo a newer one."""
-    outcome = judge(change, conversation)
-    if outcome == "new":
-        _write(change, _add_document(change, conversation), conversation)
-    elif outcome == "changed":
-        _replace(change, conversation)
-    return outcome
+    return put_all(change, [prepare(conversation)])[0]
+
+
+def put_all(change: Change, batch: Sequence[Prepared]) -> list[Outcome]:
+    """The same for many, in few statements."""
+    outcomes: list[Outcome] = []
+    for some in _without_twins(batch):
+        known = _known(change, [one.conversation.id for one in some])
+        judged = [_judged(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in some]
+        new = [one for one, outcome in zip(some, judged, strict=True) if outcome == "new"]
+        changed = [one for one, outcome in zip(some, judged, strict=True) if outcome == "changed"]
+        ids = [_emptied(change, known[one.conversation.id]["id"], one) for one in changed]
+        _write(change, [*zip(ids, changed, strict=True), *_add_documents(change, new)])
+        outcomes += judged
+    return outcomes
+
+
+def _without_twins(batch: Sequence[Prepared]) -> Iterator[list[Prepared]]:
+    """Two states of one conversation are not judged together: the later one is to meet the earlier one."""
+    some: dict[str, Prepared] = {}
+    for one in batch:
+        if one.conversation.id in some:
+            yield list(some.values())
+            some = {}
+        some[one.conversation.id] = one
+    yield list(some.values())
 
 
 def judge(read: Reader, conversation: Conversation) -> Outcome:
     """What storing it would come to."""
-    found = read.one("conversation", native_id=conversation.id)
+    return _judged(conversation, _fingerprint(conversation), _known(read, [conversation.id]).get(conversation.id))
+
+
+def judge_all(read: Reader, batch: Sequence[Prepared]) -> list[Outcome]:
+    known = _known(read, [one.conversation.id for one in batch])
+    return [_judged(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in batch]
+
+
+def _known(read: Reader, ids: list[str]) -> dict[str, Row]:
+    return {row["native_id"]: row for row in read.all("known_conversations", ids=orjson.dumps(ids).decode())}
+
+
+def _judged(conversation: Conversation, fingerprint: str, found: Row | None) -> Outcome:
     if found is None:
         return "new"
-    if orjson.loads(found["data"]).get("fingerprint") == _fingerprint(conversation):
+    if orjson.loads(found["data"]).get("fingerprint") == fingerprint:
         return "unchanged"
     updated_at = _updated_at(conversation)
     return "older" if updated_at and micros(updated_at) < found["modified_at"] else "changed"
 
 
-def _replace(change: Change, conversation: Conversation) -> None:
-    document_id = change.must("conversation", native_id=conversation.id)["id"]
+def _emptied(change: Change, document_id: int, one: Prepared) -> int:
+    """The document of a conversation that has changed, ready to be written anew."""
+    conversation = one.conversation
     for row in change.all("passage_ids", document_id=document_id):
         documents.remove_passage(change, row["id"])
     first_at = _first_at(conversation)
@@ -63,45 +115,56 @@ def _replace(change: Change, conversation: Conversation) -> None:
         title=conversation.title or None,
         created_at=micros(conversation.created_at or first_at),
         modified_at=micros(_updated_at(conversation) or first_at),
-        data=documents.encode_data(_data(conversation)),
+        data=documents.encode_data(_data(one)),
     )
-    if conversation.title:
-        documents.add_title(change, "archive", document_id, conversation.id, conversation.title, first_at)
-    _write(change, document_id, conversation)
-
-
-def _add_document(change: Change, conversation: Conversation) -> int:
-    document_id = documents.add_document(
-        change,
-        source="archive",
-        native_id=conversation.id,
-        title=conversation.title or None,
-        created_at=conversation.created_at or _first_at(conversation),
-        data=_data(conversation),
-    )
-    modified_at = _updated_at(conversation)
-    if modified_at:
-        change.run("document_spoke", id=document_id, modified_at=micros(modified_at))
     return document_id
 
 
-def _write(change: Change, document_id: int, conversation: Conversation) -> None:
-    for position, said in enumerate(conversation.messages, 1):
-        documents.add_passage(
-            change,
-            source="archive",
-            document_id=document_id,
-            position=position,
-            native_id=said.id,
-            role=said.role,
-            author=said.role,
-            text=said.text,
-            created_at=said.ts,
+def _add_documents(change: Change, new: list[Prepared]) -> Iterator[tuple[int, Prepared]]:
+    if not new:
+        return iter(())
+    ids = orjson.loads(change.must("take_document_ids", count=len(new))["ids"])
+    rows = (_document(id, one) for id, one in zip(ids, new, strict=True))
+    for some in in_pieces(rows):
+        change.run("insert_conversations", rows=some)
+    return zip(ids, new, strict=True)
+
+
+def _document(id: int, one: Prepared) -> tuple[Any, ...]:
+    conversation = one.conversation
+    created_at = micros(conversation.created_at or _first_at(conversation))
+    updated_at = _updated_at(conversation)
+    modified_at = max(created_at, micros(updated_at)) if updated_at else created_at
+    return (
+        id,
+        conversation.id,
+        conversation.title or None,
+        created_at,
+        modified_at,
+        documents.encode_data(_data(one)),
+    )
+
+
+def _write(change: Change, conversations: list[tuple[int, Prepared]]) -> None:
+    """The passages of these documents: their titles and what was said."""
+    titles = [
+        NewPassage(
+            id, 0, f"{one.conversation.id}#title", None, one.conversation.title, _first_at(one.conversation), title
         )
+        for id, one in conversations
+        if (title := one.title)
+    ]
+    documents.add_passages(change, "archive", "title", titles)
+    said = [
+        NewPassage(id, position, said.id, said.role, said.text, said.ts, folded)
+        for id, one in conversations
+        for position, (said, folded) in enumerate(zip(one.conversation.messages, one.folded, strict=True), 1)
+    ]
+    documents.add_passages(change, "archive", "content", said)
 
 
-def _data(conversation: Conversation) -> dict[str, str]:
-    return {"origin": conversation.origin, "fingerprint": _fingerprint(conversation)}
+def _data(one: Prepared) -> dict[str, str]:
+    return {"origin": one.conversation.origin, "fingerprint": one.fingerprint}
 
 
 def _fingerprint(conversation: Conversation) -> str:
@@ -203,23 +266,26 @@ def search(read: Reader, wanted: Wanted) -> list[FoundMessage]:
 
 def _matching(read: Reader, wanted: Wanted) -> Iterator[Row]:
     part = substring_form(wanted.part) if wanted.part else ""
-    if len(part) < 3:
+    if not part or not documents.has_all_parts(read):
         yield from (row for row in _newest(read, wanted) if not part or _holds(row, part))
         return
-    match = read.connection.dialect.substring_match(part)
-    hits, seen = _hits(read, match, COMMON), 0
+    hits, seen = _hits(read, part, COMMON), 0
     if len(hits) == COMMON:
+        looked = 0
         for row in islice(_newest(read, wanted), LOOKED_THROUGH):
+            looked += 1
             if _holds(row, part):
                 seen += 1
                 yield row
-        hits = _hits(read, match, FAR)
+        if looked < LOOKED_THROUGH:
+            return
+        hits = _hits(read, part, FAR)
     # What was found so far comes again, for it is found in the same order.
     yield from islice((row for row in _among(read, hits, wanted) if _holds(row, part)), seen, None)
 
 
-def _hits(read: Reader, match: str, cap: int) -> list[int]:
-    return [row["id"] for row in read.all("substring_hits", match=match, cap=cap)]
+def _hits(read: Reader, part: str, cap: int) -> list[int]:
+    return read.connection.dialect.may_hold(read.connection, part, cap)
 
 
 def _newest(read: Reader, wanted: Wanted) -> Iterator[Row]:

@@ -6,9 +6,11 @@ together with the events it tells and the index rows it writes). Engines decide 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
+
+import orjson
 
 from palaver.model.events import Event
 from palaver.settings import Settings
@@ -20,6 +22,26 @@ T = TypeVar("T")
 
 STEM = "ˢ"  # before a stem in the index, so that stems and exact words are different terms
 SCOPE = "§"  # before a scope token: a source, a document, an agent
+
+
+PIECE = 4_000_000
+
+
+def in_pieces(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Rows as JSON for one statement, or a few where they are long.
+
+    One statement for many rows spares more than their round trips: while the engine is at it, Python can do other work.
+    """
+    piece: list[bytes] = []
+    size = 0
+    for row in rows:
+        piece.append(orjson.dumps(row))
+        size += len(piece[-1])
+        if size > PIECE:
+            yield f"[{b','.join(piece).decode()}]"
+            piece, size = [], 0
+    if piece:
+        yield f"[{b','.join(piece).decode()}]"
 
 
 class Connection(Protocol):
@@ -98,7 +120,11 @@ class Dialect(Protocol):
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None: ...
 
-    def substring_match(self, folded: str) -> str: ...
+    def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
+        """Make any part of these texts be found; they are in the form they are compared in."""
+
+    def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
+        """Passages that may hold this part of a text, and all that do: `cap` of them at the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +135,12 @@ class IndexRow:
     words: list[str]
     substring: str | None = None
     """The text any part of which can be searched for, where that is wanted: in lower case."""
+    known_stems: list[str] | None = None
+    """Where somebody had the time to work them out before."""
 
     @property
     def stems(self) -> list[str]:
-        return fold.stems(self.words)
+        return fold.stems(self.words) if self.known_stems is None else self.known_stems
 
 
 class Reader:

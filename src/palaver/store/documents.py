@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from unicodedata import normalize
 
 import orjson
 
 from palaver.model.times import micros
-from palaver.store.database import Change, IndexRow, Reader, Row
+from palaver.store.database import Change, IndexRow, Reader, Row, in_pieces
 from palaver.store.lanes import SUBSTRING_SOURCES, lane_of
 from palaver.text import fold
 
@@ -101,6 +101,50 @@ def add_passage(
     return passage_id
 
 
+class Folded(NamedTuple):
+    """A text as the index knows it."""
+
+    words: list[str]
+    stems: list[str]
+    substring: str
+
+
+def folded(text: str) -> Folded:
+    words = fold.words(text)
+    return Folded(words, fold.stems(words), substring_form(text))
+
+
+class NewPassage(NamedTuple):
+    document_id: int
+    position: int
+    native_id: str
+    role: str | None
+    text: str
+    created_at: datetime | None
+    folded: Folded
+
+
+def add_passages(change: Change, source: str, field: str, passages: Sequence[NewPassage]) -> None:
+    """Store many passages of one kind, said by whoever has the role, and hand them to the index."""
+    if not passages:
+        return
+    lane, lane_end = lane_of(source, titles=field == "title")
+    ids = orjson.loads(change.must("take_passage_ids", lane=lane, lane_end=lane_end, count=len(passages))["ids"])
+    rows = (
+        (id, new.document_id, new.position, new.native_id, field, new.role, new.text,
+         micros(new.created_at) if new.created_at else None)
+        for id, new in zip(ids, passages, strict=True)
+    )  # fmt: skip
+    for some in in_pieces(rows):
+        change.run("insert_passages", rows=some)
+    kinds = (source, f"{source}{'title' if field == 'title' else 'body'}")
+    for id, new in zip(ids, passages, strict=True):
+        scopes = (*kinds, document_scope(new.document_id), *((role_scope(new.role),) if new.role else ()))
+        words, stems, substring = new.folded
+        row = IndexRow(scopes, words, substring if source in SUBSTRING_SOURCES else None, stems)
+        change.index(id, row, is_new=True)
+
+
 def index_row(
     source: str,
     document_id: int,
@@ -165,6 +209,8 @@ def retitle(change: Change, *, source: str, document_id: int, title: str) -> Non
 
 def backfill(change: Change, limit: int) -> int:
     """Take into the index what it does not have. Returns how many passages that were."""
+    if mark := change.one("parts_mark"):
+        return _backfill_parts(change, mark["value"], limit)
     rows = change.all("unindexed_passages", limit=limit)
     for row in rows:
         change.index(row["id"], index_row_of(row["source"], row), is_new=True)
@@ -179,7 +225,24 @@ def index_row_of(source: str, row: Row) -> IndexRow:
 
 def is_complete(read: Reader) -> bool:
     """Does every passage stand in the index?"""
-    return not read.all("unindexed_passages", limit=1)
+    return has_all_parts(read) and not read.all("unindexed_passages", limit=1)
+
+
+def has_all_parts(read: Reader) -> bool:
+    """Can any part of every text that allows it be looked up?"""
+    return read.one("parts_mark") is None
+
+
+def _backfill_parts(change: Change, after: int, limit: int) -> int:
+    lane, lane_end = lane_of("archive")[0], lane_of("archive", titles=True)[1]
+    rows = change.all("passages_without_parts", after=after, lane=lane, lane_end=lane_end, limit=limit)
+    texts = {row["id"]: substring_form(row["text"]) for row in rows}
+    change.connection.dialect.write_parts(change.connection, texts)
+    if rows:
+        change.run("move_parts_mark", value=rows[-1]["id"])
+    else:
+        change.run("forget_parts_mark")
+    return 1 + len(rows)
 
 
 def remove_passage(change: Change, passage_id: int) -> None:

@@ -127,12 +127,16 @@ class PostgresDialect:
             connection.run_many(self.sql("index_passage"), new)
         if stale:
             connection.run_many(self.sql("unindex_trigrams"), stale)
-        parts = [{"id": id, "trigrams": trigrams(row.substring)} for id, row in rows.items() if row and row.substring]
-        if parts:
-            connection.run_many(self.sql("index_trigrams"), parts)
+        self.write_parts(connection, {id: row.substring for id, row in rows.items() if row and row.substring})
 
-    def substring_match(self, folded: str) -> str:
-        return "{" + ",".join(map(str, trigrams(folded))) + "}"
+    def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
+        rows = [{"id": id, "trigrams": numbers_of(text)} for id, text in texts.items()]
+        if rows:
+            connection.run_many(self.sql("index_trigrams"), rows)
+
+    def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
+        match = "{" + ",".join(map(str, grams(part, min(len(part), 3)))) + "}"
+        return [row["id"] for row in connection.fetch(self.sql("trigram_hits"), {"match": match, "cap": cap})]
 
 
 def tsvector(row: IndexRow) -> str:
@@ -161,9 +165,14 @@ def _room(word: str, places: dict[str, list[str]]) -> int:
     return 4 if len(places[word]) < 255 else 0
 
 
-def trigrams(text: str) -> list[int]:
-    """A number for each three characters that follow each other. Two threes may share one: a hit is looked at again."""
-    return sorted({crc32(text[n : n + 3].encode()) - 2**31 for n in range(len(text) - 2)})
+def numbers_of(text: str) -> list[int]:
+    """What stands in the index for a text: for every character, and every two and three that follow each other."""
+    return [number for length in (1, 2, 3) for number in grams(text, length)]
+
+
+def grams(text: str, length: int) -> list[int]:
+    """A number for each so many characters that follow each other. Some may share one: a hit is looked at again."""
+    return [crc32(gram.encode()) - 2**31 for gram in {text[n : n + length] for n in range(len(text) - length + 1)}]
 
 
 def match_expression(query: Query, scopes: tuple[str, ...]) -> str:

@@ -39,6 +39,7 @@ from palaver.store.database import (
     Reader,
     Row,
     Slice,
+    in_pieces,
     write_events,
     write_index,
 )
@@ -50,6 +51,8 @@ T = TypeVar("T")
 
 READERS = 4
 RANKED_AT_MOST = 2_000
+MOST_THREES = 12
+PAST_THE_END = "\x01\x01"  # so that the last characters of a text begin a three as well
 SHARED_BY_AT_MOST = 256
 BUSY_SECONDS = 5.0
 GATHER_SECONDS = 0.002
@@ -91,31 +94,42 @@ class SqliteDialect:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
         if stale:
             connection.run_many(self.sql("unindex_passage"), stale)
-        self._write_trigrams(connection, rows, fresh)
-        connection.run_many(
-            self.sql("index_passage"),
-            [
-                {
-                    "id": passage_id,
-                    "scope": " ".join(SCOPE + scope for scope in row.scopes),
-                    "exact": " ".join(row.words),
-                    "stem": STEM + f" {STEM}".join(row.stems) if row.words else "",
-                }
-                for passage_id, row in rows.items()
-                if row
-            ],
+            connection.run_many(self.sql("unindex_trigrams"), [row for row in stale if is_substring_lane(row["id"])])
+        self.write_parts(connection, {id: row.substring for id, row in rows.items() if row and row.substring})
+        new = (
+            (
+                passage_id,
+                " ".join(SCOPE + scope for scope in row.scopes),
+                " ".join(row.words),
+                STEM + f" {STEM}".join(row.stems) if row.words else "",
+            )
+            for passage_id, row in rows.items()
+            if row
         )
+        for some in in_pieces(new):
+            connection.run(self.sql("index_passages"), {"rows": some})
 
-    def _write_trigrams(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
-        stale = [{"id": id} for id in rows if id not in fresh and is_substring_lane(id)]
-        if stale:
-            connection.run_many(self.sql("unindex_trigrams"), stale)
-        new = [{"id": id, "text": row.substring} for id, row in rows.items() if row and row.substring]
-        if new:
-            connection.run_many(self.sql("index_trigrams"), new)
+    def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
+        for some in in_pieces((id, text + PAST_THE_END) for id, text in texts.items()):
+            connection.run(self.sql("index_trigrams"), {"rows": some})
 
-    def substring_match(self, folded: str) -> str:
-        return '"' + folded.replace('"', '""') + '"'
+    def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
+        """Three characters and more are looked up; fewer are how some of the threes begin."""
+        if len(part) >= 3:
+            rows = connection.fetch(self.sql("trigram_hits"), {"match": all_of_threes(part), "cap": cap})
+        else:
+            # Many threes of one text may begin so: what is common is known to be after as many of them.
+            given = {"part": part, "beyond": part + "\U0010ffff", "cap": cap}
+            rows = connection.fetch(self.sql("short_hits"), given)
+        return list({row["id"]: None for row in rows}) if len(rows) < cap else [row["id"] for row in rows]
+
+
+def all_of_threes(part: str) -> str:
+    """Every three characters, or of a long part so many that few texts have them all and not the part."""
+    places = range(len(part) - 2)
+    step = 1 + len(places) // MOST_THREES
+    threes = {part[n : n + 3] for n in (*places[::step], places[-1])}
+    return " AND ".join(_quoted(three.replace('"', '""')) for three in sorted(threes))
 
 
 def match_expression(query: Query, scopes: tuple[str, ...]) -> str:

@@ -45,6 +45,10 @@ def _stored(row: Row) -> Stored:
     return Stored(row["document_id"], thread)
 
 
+def of_row(row: Row) -> Thread:
+    return _stored(row).thread
+
+
 def find(read: Reader, thread_id: str) -> Stored | None:
     row = read.one("thread", id=thread_id)
     return _stored(row) if row else None

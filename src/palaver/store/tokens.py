@@ -94,8 +94,11 @@ def find(read: Reader, secret: str) -> Token | None:
     if not looks_right(secret):
         return None
     row = read.one("token_by_hash", hash=_hash(secret))
-    if row is None:
-        return None
+    return valid(row) if row else None
+
+
+def valid(row: Row) -> Token | None:
+    """The token of this row, unless it has run out."""
     token = _token(row)
     return None if token.expires_at and token.expires_at <= now() else token
 

@@ -12,7 +12,6 @@ and one pattern reads the words out of it. Folding the words again, or the stret
 import re
 import threading
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import NamedTuple
 from unicodedata import category, normalize
 
@@ -20,6 +19,9 @@ import Stemmer
 
 LONGEST = 200
 """No word has more characters: PostgreSQL refuses a lexeme of 2 KB."""
+
+
+MOST_STEMS = 100_000
 
 
 class Token(NamedTuple):
@@ -66,17 +68,26 @@ def stretches(text: str, size: int = 300) -> Iterator[tuple[int, str]]:
         start = end
 
 
-@lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
     """The English stem of a word; what has digits or letters beyond a to z stays as it is."""
-    if not (word.isascii() and word.isalpha()):
-        return word
-    return str(_stemmer().stemWord(word))
+    return _STEMS[word]
 
 
 def stems(words: Iterable[str]) -> list[str]:
     """The stem of each word."""
-    return [stem(word) for word in words]
+    return list(map(_STEMS.__getitem__, words))
+
+
+class _Stems(dict[str, str]):
+    """Those of the words met so far. All are forgotten when there are too many, which costs less than keeping count."""
+
+    def __missing__(self, word: str) -> str:
+        if not (word.isascii() and word.isalpha()):
+            return word
+        if len(self) >= MOST_STEMS:
+            self.clear()
+        stem = self[word] = str(_stemmer().stemWord(word))
+        return stem
 
 
 _CLOSE, _MARK = "\x00", "\x01"
@@ -170,6 +181,7 @@ def _form(char: str) -> str:
 
 
 _FOLDED = _Folding()
+_STEMS = _Stems()
 _stemmers = threading.local()
 
 

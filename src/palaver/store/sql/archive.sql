@@ -16,5 +16,14 @@ UPDATE documents SET title = :title, created_at = :created_at, modified_at = :mo
                      version = version + 1
 WHERE id = :id;
 
+-- name: parts_mark  there while older passages still wait for the index of their parts
+SELECT value FROM counters WHERE name = 'parts';
+
+-- name: move_parts_mark
+UPDATE counters SET value = :value WHERE name = 'parts';
+
+-- name: forget_parts_mark
+DELETE FROM counters WHERE name = 'parts';
+
 -- name: move_passage
 UPDATE passages SET position = :position WHERE id = :id;

@@ -3,6 +3,30 @@ INSERT INTO passages (document_id, position, native_id, field, role, author, aut
 VALUES (:document_id, :position, :native_id, :field, :role, :author, :author_id, :text, :created_at, :data)
 RETURNING id;
 
+-- name: insert_passages  many at once, under ids that were taken before
+INSERT INTO passages (id, document_id, position, native_id, field, role, author, text, created_at)
+SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 2 AS bigint), value ->> 3, value ->> 4,
+       value ->> 5, value ->> 5, value ->> 6, CAST(value ->> 7 AS bigint)
+FROM jsonb_array_elements(CAST(:rows AS jsonb));
+
+-- name: take_passage_ids  for that many to come; sources have no ranges of their own here
+SELECT CAST(json_agg(nextval(pg_get_serial_sequence('passages', 'id'))) AS text) AS ids
+FROM generate_series(1, CAST(:count AS bigint)) WHERE :lane < :lane_end;
+
+-- name: take_document_ids
+SELECT CAST(json_agg(nextval(pg_get_serial_sequence('documents', 'id'))) AS text) AS ids
+FROM generate_series(1, CAST(:count AS bigint));
+
+-- name: insert_conversations
+INSERT INTO documents (id, source, native_id, title, created_at, modified_at, data)
+SELECT CAST(value ->> 0 AS bigint), 'archive', value ->> 1, value ->> 2, CAST(value ->> 3 AS bigint),
+       CAST(value ->> 4 AS bigint), value ->> 5
+FROM jsonb_array_elements(CAST(:rows AS jsonb));
+
+-- name: known_conversations
+SELECT id, native_id, modified_at, data FROM documents
+WHERE source = 'archive' AND native_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
 -- name: index_passage
 INSERT INTO passage_index (passage_id, words) VALUES (:id, CAST(:words AS tsvector));
 
@@ -67,8 +91,14 @@ INSERT INTO passage_trigrams (passage_id, trigrams) VALUES (:id, :trigrams);
 -- name: unindex_trigrams
 DELETE FROM passage_trigrams WHERE passage_id = :id;
 
--- name: substring_hits  passages that may hold the substring, titles among them
+-- name: trigram_hits  passages that hold all of these, titles among them
 SELECT passage_id AS id FROM passage_trigrams WHERE trigrams @> CAST(:match AS integer[]) LIMIT :cap;
+
+-- name: passages_without_parts
+SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
+LEFT JOIN passage_trigrams i ON i.passage_id = p.id
+WHERE p.id > :after AND d.source = 'archive' AND i.passage_id IS NULL AND :lane < :lane_end
+ORDER BY p.id LIMIT :limit;
 
 -- name: archive_among  the messages these passages are, or are the title of, newest first
 WITH hits AS (SELECT CAST(value AS bigint) AS id FROM jsonb_array_elements_text(CAST(:ids AS jsonb))

@@ -6,8 +6,39 @@ VALUES (
 )
 RETURNING id;
 
--- name: index_passage
-INSERT INTO passage_index (rowid, scope, exact, stem) VALUES (:id, :scope, :exact, :stem);
+-- name: insert_passages  many at once, under ids that were taken before
+INSERT INTO passages (id, document_id, position, native_id, field, role, author, text, created_at)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 5, value ->> 6,
+       value ->> 7
+FROM json_each(:rows);
+
+-- name: take_passage_ids  for that many to come
+WITH RECURSIVE taken (id, n) AS (
+    SELECT coalesce(max(id), :lane) + 1, 1 FROM passages WHERE id BETWEEN :lane AND :lane_end
+    UNION ALL
+    SELECT id + 1, n + 1 FROM taken WHERE n < :count
+)
+SELECT json_group_array(id) AS ids FROM taken;
+
+-- name: take_document_ids
+WITH RECURSIVE taken (id, n) AS (
+    SELECT coalesce(max(id), 0) + 1, 1 FROM documents
+    UNION ALL
+    SELECT id + 1, n + 1 FROM taken WHERE n < :count
+)
+SELECT json_group_array(id) AS ids FROM taken;
+
+-- name: insert_conversations
+INSERT INTO documents (id, source, native_id, title, created_at, modified_at, data)
+SELECT value ->> 0, 'archive', value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(:rows);
+
+-- name: known_conversations
+SELECT id, native_id, modified_at, data FROM documents
+WHERE source = 'archive' AND native_id IN (SELECT value FROM json_each(:ids));
+
+-- name: index_passages
+INSERT INTO passage_index (rowid, scope, exact, stem)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(:rows);
 
 -- name: unindex_passage
 DELETE FROM passage_index WHERE rowid = :id;
@@ -61,13 +92,21 @@ WHERE i.id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
 -- name: index_trigrams
-INSERT INTO passage_trigrams (rowid, text) VALUES (:id, :text);
+INSERT INTO passage_trigrams (rowid, text) SELECT value ->> 0, value ->> 1 FROM json_each(:rows);
 
 -- name: unindex_trigrams
 DELETE FROM passage_trigrams WHERE rowid = :id;
 
--- name: substring_hits  passages that may hold the substring, titles among them
+-- name: trigram_hits  passages that hold all of these threes, titles among them
 SELECT rowid AS id FROM passage_trigrams WHERE passage_trigrams MATCH :match LIMIT :cap;
+
+-- name: short_hits  passages with threes that begin so, each as often as there are such threes in it
+SELECT doc AS id FROM passage_threes WHERE term >= :part AND term <= :beyond LIMIT :cap;
+
+-- name: passages_without_parts
+SELECT p.id, p.text FROM passages p LEFT JOIN passage_trigrams_docsize i ON i.id = p.id
+WHERE p.id > :after AND p.id BETWEEN :lane AND :lane_end AND i.id IS NULL
+ORDER BY p.id LIMIT :limit;
 
 -- name: archive_among  the messages these passages are, or are the title of, newest first
 WITH hits AS (SELECT value AS id FROM json_each(:ids)

@@ -1,0 +1,192 @@
+// The console: who is looking, where they are, and the frame around it.
+
+import { hangUp, listen, on, tryAgain } from "./live.js";
+import { logOut, loginView } from "./login.js";
+import { askFor, face, failed, icon, isDialogOpen, openDialog, shownDialog, shownNotices, trouble, waiting } from "./parts.js";
+import { loadAgents } from "./people.js";
+import { parse } from "./route.js";
+import { focusBar, searchBar, searchIn, searchView } from "./search.js";
+import { findOut, me, rename, theme } from "./state.js";
+import { threadsView } from "./thread.js";
+import { loadThreads, newThread, unreadThreads } from "./threads.js";
+import { drawWith, html, nothing, redraw, ref, render } from "./view.js";
+
+const VIEWS = { threads: threadsView, search: searchView };
+
+const PLACES = [
+  ["threads", "Threads", "#/threads"],
+];
+
+let route = parse();
+let view = null;
+let broken = null;
+let isAway = false;
+
+const root = document.getElementById("app");
+
+drawWith(() => {
+  view?.beforeDraw?.();
+  render(shell(), root);
+  view?.afterDraw?.();
+  const unread = me.isIn ? unreadThreads() : 0;
+  document.title = `${unread ? `(${unread}) ` : ""}${me.isIn && view ? view.title() : "palaver"} · palaver`.replace("palaver · palaver", "palaver");
+});
+
+function follow() {
+  route = parse();
+  if (!me.isIn) return redraw();
+  const next = VIEWS[route.name] ?? threadsView;
+  if (view && view !== next) view.leave?.();
+  view = next;
+  Promise.resolve(view.enter(route)).catch(failed);
+  redraw();
+}
+
+// Coming in
+
+async function begin() {
+  broken = null;
+  redraw();
+  try {
+    const session = await findOut();
+    if (!me.isIn) return redraw();
+    listen(session.last_event_id);
+    loadThreads();
+    loadAgents().catch(() => {});
+    follow();
+  } catch (problem) {
+    broken = problem;
+    redraw();
+  }
+}
+
+addEventListener("hashchange", follow);
+addEventListener("palaver:in", begin);
+addEventListener("palaver:stranger", () => {
+  if (!me.isIn || !me.needsLogin) return;
+  me.isIn = false;
+  hangUp();
+  view?.leave?.();
+  view = null;
+  redraw();
+});
+
+// When the server goes away, and comes back. A blink is not worth a word.
+
+let blink = null;
+on("state", (isOpen) => {
+  clearTimeout(blink);
+  if (isOpen) {
+    const wasAway = isAway;
+    isAway = false;
+    if (wasAway) loadAgents().catch(() => {});
+    redraw();
+  } else {
+    blink = setTimeout(() => {
+      isAway = true;
+      redraw();
+      if (me.needsLogin) findOut().then(redraw, () => {});
+    }, 400);
+  }
+});
+
+// Keys
+
+addEventListener("keydown", (event) => {
+  if (!me.isIn || isDialogOpen()) return;
+  const isTyping = event.target.closest?.("input, textarea, select, [contenteditable]");
+  if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey) return event.preventDefault(), focusBar();
+  if (event.key === "Escape") {
+    const open = document.querySelector("details.menu[open]");
+    if (open) return (open.open = false), open.querySelector("summary").focus();
+  }
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "/") return event.preventDefault(), focusBar();
+  if (event.key === "?") return help();
+  if (event.key === "n") return event.preventDefault(), newThread();
+  if (event.key === "s" && threadsView.threadId()) return event.preventDefault(), searchIn(threadsView.threadId());
+  if (event.target.closest?.("button, a, summary") && event.key === "Enter") return;
+  if (view?.key?.(event)) event.preventDefault();
+});
+
+const KEYS = [
+  ["/  or  Ctrl K", "search everything"],
+  ["s", "search in this thread"],
+  ["j  k", "next, previous message, thread or result"],
+  ["Shift J  K", "next, previous thread"],
+  ["Enter", "open what is chosen; in a thread, write"],
+  ["r", "reply to the message"],
+  ["e", "edit the message"],
+  ["c", "write"],
+  ["n", "new thread"],
+  ["Shift G", "to the newest message"],
+  ["Esc", "leave, close, back"],
+  ["?", "this help"],
+];
+
+function help() {
+  openDialog("Keys", () => html`<table class="keys"><tbody>${KEYS.map(([key, what]) => html`<tr>
+    <td>${key.split(/\s{2,}/).map((one) => (one === "or" ? " or " : html`<kbd>${one}</kbd> `))}</td><td>${what}</td></tr>`)}</tbody></table>`);
+}
+
+// The frame
+
+const THEMES = { system: "light", light: "dark", dark: "system" };
+const SIGN = { system: "system", light: "sun", dark: "moon" };
+
+function shell() {
+  if (broken) return html`<div class="alone">${trouble(broken, begin)}</div>`;
+  if (!me.isKnown) return html`<div class="alone">${waiting("One moment")}</div>`;
+  if (!me.isIn) return html`${loginView()}${shownNotices()}`;
+  const inner = view?.isInner?.() ? "inner" : "";
+  return html`<a class="skip" href="#app" @click=${skip}>Skip to the content</a>
+    <div class="shell ${inner}" data-view=${route.name}>
+      ${rail()}
+      <div class="top">${searchBar(route)}</div>
+      ${isAway ? html`<p class="away" role="alert"><i></i> The server cannot be reached. Trying again …
+        <button type="button" @click=${tryAgain}>Now</button></p>` : nothing}
+      ${view?.template() ?? nothing}
+    </div>
+    ${shownDialog(ref)}${shownNotices()}`;
+}
+
+function skip(event) {
+  event.preventDefault();
+  const main = document.querySelector(".scroll, main");
+  main?.setAttribute("tabindex", "-1");
+  main?.focus();
+}
+
+function rail() {
+  const unread = unreadThreads();
+  return html`<nav class="rail" aria-label="Places">
+    <a class="brand" href="#/threads" aria-label="palaver"><img src=${new URL("../icon.svg", import.meta.url).pathname} alt="" width="32" height="32" /></a>
+    ${PLACES.map(([name, text, href]) => html`<a href=${href} aria-current=${route.name === name ? "page" : nothing}>
+      <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label="${unread} threads with news"></b>` : nothing}</span><span>${text}</span></a>`)}
+    <span class="space"></span>
+    <button type="button" class="quiet" aria-label="Theme: ${theme.choice}" title="Theme: ${theme.choice}" @click=${() => ((theme.choice = THEMES[theme.choice]), redraw())}>${icon(SIGN[theme.choice])}</button>
+    <button type="button" class="quiet keys-help" aria-label="Keys" title="Keys (?)" @click=${help}>${icon("help")}</button>
+    ${account()}
+  </nav>`;
+}
+
+function account() {
+  return html`<details class="menu account"><summary aria-label="You are ${me.name}" title=${me.name}>${face(me.name)}</summary>
+    <div role="menu">
+      <p><b>${me.name}</b><br /><small>workspace ${me.workspace} · palaver ${me.version}</small></p>
+      ${me.needsLogin ? nothing : html`<button type="button" role="menuitem" @click=${chooseName}>${icon("edit")} Change name</button>`}
+      <a role="menuitem" href="/docs" target="_blank">${icon("note")} API</a>
+      ${me.needsLogin ? html`<button type="button" role="menuitem" @click=${() => logOut()}>${icon("leave")} Log out</button>
+        <button type="button" role="menuitem" @click=${() => logOut({ everywhere: true })}>${icon("leave")} Log out everywhere</button>` : nothing}
+    </div></details>`;
+}
+
+function chooseName() {
+  askFor("Your name", { label: "What others see beside your messages", value: me.name, most: 80 }, async (name) => {
+    rename(name);
+    redraw();
+  });
+}
+
+redraw();
+begin();

@@ -1,0 +1,174 @@
+// The box at the bottom: Enter sends, Shift+Enter begins a new line, what is not sent yet is kept.
+
+import { at, post, upload } from "./api.js";
+import { face, failed, icon } from "./parts.js";
+import { agentNamed, people, shownName } from "./people.js";
+import { drafts, may, me } from "./state.js";
+import { html, liveValue, nothing, redraw } from "./view.js";
+
+export class Compose {
+  replyTo = null;
+  isForHumans = false;
+  images = [];
+  problem = null;
+  isSending = false;
+  #key = null;
+  #suggested = [];
+  #chosen = 0;
+  #box = null;
+
+  constructor(talk) {
+    this.talk = talk;
+    this.text = drafts.of(talk.id);
+  }
+
+  reply(message) {
+    this.replyTo = message;
+    redraw();
+    this.focus();
+  }
+
+  focus() {
+    document.querySelector(".compose textarea")?.focus();
+  }
+
+  #write(text) {
+    this.text = text;
+    this.#key = null;
+    drafts.keep(this.talk.id, text);
+    redraw();
+  }
+
+  async send() {
+    const content = this.text.trim();
+    if ((!content && !this.images.length) || this.isSending) return;
+    this.isSending = true;
+    this.problem = null;
+    this.#key ??= crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`; // sent twice by a bad line, it is one message
+    redraw();
+    try {
+      const message = await post(at`/api/threads/${this.talk.id}/messages`, {
+        content: this.text.trim() || this.images.map((image) => image.name).join(", "),
+        author: me.needsLogin ? undefined : me.name,
+        reply_to_msg_id: this.replyTo?.id,
+        mentions: mentioned(content),
+        metadata: this.isForHumans ? { visibility: "human_only" } : undefined,
+        images: this.images.length ? this.images : undefined,
+        idempotency_key: this.#key,
+      });
+      this.#write("");
+      Object.assign(this, { replyTo: null, images: [], isForHumans: false });
+      if (this.talk.hasNewer) await this.talk.newest();
+      else this.talk.take(message);
+      this.talk.onSent?.();
+    } catch (problem) {
+      this.problem = problem.isAway ? "Not sent: the server cannot be reached. Your text is kept; send it again when it is back." : `Not sent: ${problem.message}`;
+    }
+    this.isSending = false;
+    redraw();
+  }
+
+  async attach(files) {
+    const pictures = [...files].filter((file) => file.type.startsWith("image/"));
+    for (const file of pictures) {
+      try {
+        const { url, name } = await upload("/api/upload/image", [file]);
+        this.images = [...this.images, { url, name }];
+      } catch (problem) {
+        failed(problem);
+      }
+    }
+    redraw();
+    return pictures.length > 0;
+  }
+
+  // Names while one types @…
+
+  #suggest(box) {
+    const before = box.value.slice(0, box.selectionStart);
+    const begun = before.match(/(?:^|\s)@([\p{L}\p{N}_.-]*)$/u)?.[1]?.toLowerCase();
+    this.#suggested = begun === undefined ? [] : people.agents
+      .filter((agent) => [agent.slug, agent.name, agent.display_name].some((name) => name?.toLowerCase().includes(begun)))
+      .slice(0, 6);
+    this.#chosen = 0;
+  }
+
+  #complete(agent) {
+    const box = this.#box;
+    const before = box.value.slice(0, box.selectionStart).replace(/@[\p{L}\p{N}_.-]*$/u, `@${agent.slug} `);
+    this.#suggested = [];
+    this.#write(before + box.value.slice(box.selectionStart));
+    box.value = this.text;
+    box.focus();
+    box.setSelectionRange(before.length, before.length);
+  }
+
+  #keys(event) {
+    if (this.#suggested.length) {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (step) {
+        event.preventDefault();
+        this.#chosen = (this.#chosen + step + this.#suggested.length) % this.#suggested.length;
+        return redraw();
+      }
+      if (event.key === "Enter" || event.key === "Tab") return event.preventDefault(), this.#complete(this.#suggested[this.#chosen]);
+      if (event.key === "Escape") return event.stopPropagation(), (this.#suggested = []), redraw();
+    }
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      this.send();
+    } else if (event.key === "Escape") {
+      event.stopPropagation();
+      if (this.replyTo) (this.replyTo = null), redraw();
+      else event.target.blur();
+    }
+  }
+
+  template() {
+    const { thread } = this.talk;
+    if (!may("write")) return html`<p class="compose closed">${icon("lock")} You can read here, not write.</p>`;
+    if (thread && ["closed", "archived"].includes(thread.status)) {
+      return html`<p class="compose closed">${icon("lock")} This thread is ${thread.status} and takes no messages.</p>`;
+    }
+    return html`<form class="compose ${this.isForHumans ? "for-humans" : ""}" @submit=${(event) => (event.preventDefault(), this.send())}
+      @dragover=${(event) => event.preventDefault()} @drop=${(event) => (event.preventDefault(), this.attach(event.dataTransfer.files))}>
+      ${this.#suggested.length ? this.#names() : nothing}
+      ${this.replyTo ? html`<p class="answering">${icon("reply")} <span>Answering <b>${this.replyTo.author_name}</b>: ${this.replyTo.content.slice(0, 120)}</span>
+        <button type="button" class="quiet" aria-label="Answer nobody" @click=${() => ((this.replyTo = null), redraw())}>${icon("close")}</button></p>` : nothing}
+      ${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}
+      ${this.images.length ? html`<div class="images">${this.images.map((image) => html`<span><img src=${image.url} alt=${image.name} />
+        <button type="button" class="quiet" aria-label="Remove ${image.name}" @click=${() => ((this.images = this.images.filter((one) => one !== image)), redraw())}>${icon("close")}</button></span>`)}</div>` : nothing}
+      <label class="hidden" for="say">Message</label>
+      <textarea id="say" rows="1" placeholder="Message ${thread?.topic ?? ""}" .value=${liveValue(this.text)} enterkeyhint="send"
+        aria-autocomplete="list" @keydown=${(event) => this.#keys(event)}
+        @input=${(event) => ((this.#box = event.target), this.#suggest(event.target), this.#write(event.target.value), fit(event.target))}
+        @paste=${(event) => event.clipboardData.files.length && (event.preventDefault(), this.attach(event.clipboardData.files))}></textarea>
+      <footer>
+        <label class="quiet" title="Attach an image"><span class="hidden">Attach an image</span>${icon("image")}
+          <input class="hidden" type="file" accept="image/png,image/jpeg,image/gif,image/webp" multiple @change=${(event) => (this.attach(event.target.files), (event.target.value = ""))} /></label>
+        <button type="button" class="quiet only-people" aria-pressed=${this.isForHumans} title="Hide what it says from agents"
+          @click=${() => ((this.isForHumans = !this.isForHumans), redraw())}>${icon("lock")}<span>Only people</span></button>
+        <span class="as">as <b>${me.name}</b></span>
+        <button class="main send" aria-label="Send" title="Send (Enter)" ?disabled=${this.isSending || (!this.text.trim() && !this.images.length)}>${icon("send")}</button>
+      </footer>
+    </form>`;
+  }
+
+  #names() {
+    return html`<ul class="names" role="listbox" aria-label="Agents">${this.#suggested.map((agent, i) => html`
+      <li role="option" aria-selected=${i === this.#chosen} @mousedown=${(event) => (event.preventDefault(), this.#complete(agent))}>
+        ${face(shownName(agent), { isAgent: true, isOnline: agent.is_online })} <b>${shownName(agent)}</b> <small>@${agent.slug}</small></li>`)}</ul>`;
+  }
+}
+
+// As high as what is written in it, within reason; the style sheet says what reason is.
+export function fit(box) {
+  box.style.height = "auto";
+  box.style.height = `${box.scrollHeight}px`;
+}
+
+const mentioned = (text) => {
+  const names = [...text.matchAll(/(?:^|\s)@([\p{L}\p{N}_.-]+)/gu)].map(([, name]) => agentNamed(name.replace(/[.-]+$/, ""))?.id);
+  const known = [...new Set(names.filter(Boolean))];
+  return known.length ? known : undefined;
+};

@@ -1,0 +1,52 @@
+// Hearing what happens: on("msg.new", …). Events of all kinds are also "event"; "state" says whether we are connected.
+
+import { Stream } from "./stream.js";
+
+const listeners = new Map();
+export const live = { isOpen: null };
+
+export function on(type, heard) {
+  if (!listeners.has(type)) listeners.set(type, new Set());
+  listeners.get(type).add(heard);
+  return () => listeners.get(type).delete(heard);
+}
+
+function tell(type, data) {
+  for (const heard of [...(listeners.get(type) ?? [])]) heard(data, type);
+}
+
+function take(message) {
+  if (message.kind === "state") {
+    if (live.isOpen === message.isOpen) return;
+    live.isOpen = message.isOpen;
+    tell("state", message.isOpen);
+  } else {
+    tell(message.type, message.data);
+    tell("event", message);
+  }
+}
+
+let send = null;
+
+export function listen(after) {
+  send ??= connected();
+  send({ kind: "start", after });
+}
+
+export const tryAgain = () => send?.({ kind: "retry" });
+export const hangUp = () => send?.({ kind: "stop" });
+
+function connected() {
+  if (globalThis.SharedWorker) {
+    const worker = new SharedWorker(new URL("./stream-worker.js", import.meta.url), { type: "module" });
+    worker.port.onmessage = ({ data }) => take(data);
+    addEventListener("pagehide", () => worker.port.postMessage({ kind: "leave" }));
+    addEventListener("pageshow", (event) => event.persisted && location.reload());
+    return (message) => worker.port.postMessage(message);
+  }
+  const stream = new Stream(take);
+  return ({ kind, after }) => stream[kind](after);
+}
+
+addEventListener("online", tryAgain);
+document.addEventListener("visibilitychange", () => document.hidden || tryAgain());

@@ -1,0 +1,94 @@
+// What this browser remembers, and who is looking.
+
+import { get, useCsrf } from "./api.js";
+
+export const me = {
+  isKnown: false, // have we asked the server yet?
+  isIn: false,
+  needsLogin: false,
+  name: "human",
+  workspace: "default",
+  scopes: [],
+  version: "",
+};
+
+export async function findOut() {
+  const session = await get("/api/session");
+  useCsrf(session.csrf);
+  Object.assign(me, {
+    isKnown: true,
+    isIn: session.is_in,
+    needsLogin: session.needs_login,
+    name: session.name ?? keep.read("name", "human"),
+    workspace: session.workspace,
+    scopes: session.scopes ?? [],
+    isOwner: session.is_owner,
+    version: session.version,
+    baseUrl: session.base_url,
+  });
+  return session;
+}
+
+export const may = (scope) => me.scopes.includes(scope);
+
+// Under which id our reactions stand. Where nobody logs in it is the name somebody chose.
+export const myReactor = () => `human:${me.name}`;
+
+export function rename(name) {
+  me.name = name.trim().slice(0, 80) || "human";
+  keep.write("name", me.name);
+}
+
+// Storage may be forbidden or full: then it is forgotten with the window.
+const forgotten = new Map();
+
+export const keep = {
+  read(key, otherwise = null) {
+    try {
+      const kept = localStorage.getItem(`palaver.${key}`);
+      return kept === null ? (forgotten.get(key) ?? otherwise) : JSON.parse(kept);
+    } catch {
+      return forgotten.get(key) ?? otherwise;
+    }
+  },
+  write(key, value) {
+    forgotten.set(key, value);
+    try {
+      if (value === null || value === "") localStorage.removeItem(`palaver.${key}`);
+      else localStorage.setItem(`palaver.${key}`, JSON.stringify(value));
+    } catch {
+      // kept in `forgotten`
+    }
+  },
+};
+
+// Theme: light, dark, or as the system likes it. (theme.js reads it before anything is painted, so it is kept bare.)
+export const theme = {
+  get choice() {
+    return localStorage.getItem("palaver.theme") ?? "system";
+  },
+  set choice(value) {
+    if (value === "system") localStorage.removeItem("palaver.theme");
+    else localStorage.setItem("palaver.theme", value);
+    dispatchEvent(new Event("palaver:theme"));
+  },
+};
+
+// How far each thread has been read. What was there at the first visit counts as read.
+const place = (name) => `${name}.${me.workspace}`;
+
+export const seen = {
+  of: (threadId) => keep.read(place("seen"), {})[threadId] ?? 0,
+  meet(threads) {
+    if (keep.read(place("seen")) === null) keep.write(place("seen"), Object.fromEntries(threads.map(({ id, current_seq }) => [id, current_seq])));
+  },
+  mark(threadId, seq) {
+    const marks = keep.read(place("seen"), {});
+    if ((marks[threadId] ?? -1) < seq) keep.write(place("seen"), { ...marks, [threadId]: seq });
+  },
+};
+
+export const drafts = {
+  of: (threadId) => keep.read(`draft.${threadId}`, ""),
+  keep: (threadId, text) => keep.write(`draft.${threadId}`, text),
+};

@@ -1,0 +1,138 @@
+"""Logging in to the console: a token, shown once, becomes a cookie.
+
+GET    /api/session              who is looking, and what they may do
+POST   /api/session {"token"}    log in
+DELETE /api/session              log out here; ?everywhere=true: in every browser that token was used in
+
+The cookie cannot be read by scripts and is not sent along from other sites. A request that changes something must also
+carry a word that only a page of ours can know: it is in the answer of GET /api/session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.requests import Request, cookie_parser
+from starlette.responses import Response
+
+from palaver import __version__
+from palaver.doors.rest import body_of, error
+from palaver.doors.visit import Visit, of_token
+from palaver.errors import Forbidden, PalaverError, Refused, Unauthorized
+from palaver.house import DEFAULT, House
+from palaver.model.events import encode
+from palaver.operations.agents import Nobody
+from palaver.operations.connect import get_status
+from palaver.settings import Settings
+
+CSRF_HEADER = "x-palaver-csrf"
+SAFE = ("GET", "HEAD", "OPTIONS")
+LASTS_SECONDS = 30 * 24 * 3600
+
+
+def cookie_name(settings: Settings) -> str:
+    """Cookies do not know ports: two servers on one machine must not take each other's."""
+    return f"palaver_{settings.port}"
+
+
+def cookie_of(headers: Headers, settings: Settings) -> str | None:
+    return cookie_parser(headers.get("cookie", "")).get(cookie_name(settings))
+
+
+def csrf_of(cookie: str) -> str:
+    return hashlib.sha256(f"csrf {cookie}".encode()).hexdigest()
+
+
+async def admitted(house: House, headers: Headers, method: str) -> Visit | None:
+    """Who comes with a cookie, if it is a good one."""
+    cookie = cookie_of(headers, house.settings)
+    token = await house.logged_in(cookie) if cookie else None
+    if cookie is None or token is None:
+        return None
+    if method not in SAFE and not hmac.compare_digest(headers.get(CSRF_HEADER, ""), csrf_of(cookie)):
+        raise Forbidden(f"This request did not come from the console: it lacks the {CSRF_HEADER} header.")
+    return await of_token(house, token)
+
+
+def _answering(work: Callable[[Request, House], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await work(request, request.app.state.house)
+        except PalaverError as problem:
+            return error(problem)
+
+    return endpoint
+
+
+def _json(value: dict[str, Any]) -> Response:
+    return Response(encode(value), media_type="application/json")
+
+
+@_answering
+async def show(request: Request, house: House) -> Response:
+    """Who is looking, what they may do, and the event from which on they need to listen."""
+    visit: Visit | None = request.scope.get("palaver.visit")
+    if visit is None:
+        return _json({"is_in": False, "needs_login": True, "version": __version__})
+    return _json(await _shown(visit, cookie_of(request.headers, house.settings)))
+
+
+async def _shown(visit: Visit, cookie: str | None) -> dict[str, Any]:
+    settings, caller = visit.here.settings, visit.caller
+    status = await get_status.perform(visit.here, caller, Nobody())
+    return {
+        "is_in": True,
+        "needs_login": settings.needs_token,
+        "name": caller.name if caller.is_authenticated else None,
+        "workspace": visit.here.name,
+        "scopes": sorted(caller.scopes),
+        "is_owner": is_owner(visit),
+        "version": __version__,
+        "base_url": settings.base_url,
+        "last_event_id": status.last_event_id,
+        "csrf": csrf_of(cookie) if cookie and caller.is_authenticated else None,
+    }
+
+
+def is_owner(visit: Visit) -> bool:
+    """Who is in charge of the default workspace is in charge of the house."""
+    return "admin" in visit.caller.scopes and not visit.caller.is_agent and visit.here.name == DEFAULT
+
+
+@_answering
+async def begin(request: Request, house: House) -> Response:
+    given = (await body_of(request, 10_000)).get("token")
+    token = await house.token(given.strip()) if isinstance(given, str) else None
+    if token is None:
+        raise Unauthorized("This token is not valid: it is unknown, revoked or has run out.")
+    if token.kind != "human":
+        raise Refused("This token belongs to an agent. The console is for people: use a token made with --human.")
+    cookie = await house.log_in(token)
+    response = _json(await _shown(await of_token(house, token), cookie))
+    response.set_cookie(
+        cookie_name(house.settings),
+        cookie,
+        max_age=LASTS_SECONDS,
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https" or house.settings.base_url.startswith("https:"),
+    )
+    return response
+
+
+@_answering
+async def end(request: Request, house: House) -> Response:
+    visit: Visit | None = request.scope.get("palaver.visit")
+    cookie = cookie_of(request.headers, house.settings)
+    if visit and visit.token_id and request.query_params.get("everywhere") == "true":
+        await house.log_out_everywhere(visit.token_id)
+    elif cookie:
+        await house.log_out(cookie)
+    response = _json({"is_in": False, "needs_login": house.settings.needs_token})
+    response.delete_cookie(cookie_name(house.settings), path="/", httponly=True, samesite="strict")
+    return response

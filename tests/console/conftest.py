@@ -1,0 +1,93 @@
+"""A real browser in front of a real server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, sync_playwright
+from tests.helpers import Server, Thread, start_server
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "console" in item.path.parts:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """It ends with the file: while it runs, nothing else can run a loop in this thread."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        said = "CHROMIUM NOT FOUND: the console is not tested. Install chromium, or run tools/ensure-chromium."
+        if os.environ.get("CI") == "true":
+            pytest.fail(said)
+        pytest.skip(said)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The server whose console is looked at. One engine is enough: the console sees neither."""
+    with start_server(tmp_path_factory.mktemp("console")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rest(place: Server) -> Iterator[httpx.Client]:
+    with place.client() as client:
+        yield client
+
+
+@pytest.fixture
+def thread(rest: httpx.Client) -> Thread:
+    return Thread(rest)
+
+
+Opening = Callable[..., Page]
+
+
+@pytest.fixture
+def window(browser: Browser, place: Server) -> Iterator[Opening]:
+    """Opens windows. Whatever one of them complains of in its own console fails the test, as does a request that
+    leaves the machine."""
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def opening(path: str = "", *, at: Server = place, context: BrowserContext | None = None, **options: Any) -> Page:
+        if context is None:
+            context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **options})
+            context.set_default_timeout(10_000)
+            contexts.append(context)
+        page = context.new_page()
+
+        def heard(message: ConsoleMessage) -> None:
+            is_network = "Failed to load resource" in message.text or "ERR_CONNECTION" in message.text
+            if message.type == "error" and not is_network:
+                complaints.append(message.text)
+
+        def asked(dialog: Dialog) -> None:
+            complaints.append(f"a dialog: {dialog.message}")
+            dialog.dismiss()
+
+        page.on("console", heard)
+        page.on("pageerror", lambda problem: complaints.append(str(problem)))
+        page.on("request", lambda r: None if r.url.startswith((at.url, "data:", "blob:")) else complaints.append(r.url))
+        page.on("dialog", asked)
+        page.goto(f"{at.url}/{path}")
+        return page
+
+    yield opening
+    for context in contexts:
+        context.close()
+    assert complaints == []

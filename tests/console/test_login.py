@@ -1,0 +1,155 @@
+"""Coming in where tokens are required, and going again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+from tests.console.conftest import Opening
+from tests.helpers import Server, Thread, environment, start_server, word
+
+
+@dataclass(frozen=True)
+class Closed:
+    server: Server
+    boss: httpx.Client
+    """Somebody in charge of the house."""
+
+    def token(self, name: str, *, kind: str = "human", scopes: Sequence[str] = ("read", "write"), **more: str) -> str:
+        made = self.boss.post("/api/tokens", json={"kind": kind, "name": name, "scopes": list(scopes), **more})
+        assert made.status_code == 201, made.text
+        return str(made.json()["secret"])
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
+    home = tmp_path_factory.mktemp("closed")
+    command = [sys.executable, "-m", "palaver", "token", "create", "--human", "boss", "--scope", "read,write,admin"]
+    secret = subprocess.run(command, env=environment(home), capture_output=True, text=True, check=True).stdout.strip()
+    with start_server(home, PALAVER_AUTH="token") as server, server.client() as boss:
+        boss.headers["authorization"] = f"Bearer {secret}"
+        yield Closed(server, boss)
+
+
+def log_in(page: Page, secret: str) -> None:
+    page.get_by_label("Token").fill(secret)
+    page.get_by_role("button", name="Come in").click()
+
+
+def test_a_person_logs_in_talks_and_logs_out(window: Opening, closed: Closed):
+    page = window("#/threads", at=closed.server)
+    log_in(page, "plv_nonsense")
+    expect(page.locator(".problem")).to_contain_text("not valid")
+    log_in(page, closed.token("anna"))
+    page.get_by_label("New thread").click()
+    topic = word("topic ")
+    page.get_by_label("What is it about?").fill(topic)
+    page.get_by_role("button", name="Open", exact=True).last.click()
+    page.get_by_label("Message", exact=True).fill("from anna")
+    page.get_by_label("Message", exact=True).press("Enter")
+    expect(page.locator(".message .author")).to_have_text("anna")
+    page.locator(".message").hover()
+    page.get_by_label("React", exact=True).click()
+    page.get_by_role("button", name="important").click()
+    expect(page.locator(".pill")).to_have_attribute("title", "you")
+    page.locator(".pill").click()
+    expect(page.locator(".pill")).to_have_count(0)
+    page.reload()
+    expect(page.locator(".message .author")).to_have_text("anna")
+
+    [cookie] = page.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    assert page.evaluate("document.cookie") == ""
+    page.get_by_label("You are anna").click()
+    page.get_by_role("menuitem", name="Log out", exact=True).click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    assert page.context.cookies() == []
+    with closed.server.client(cookies={cookie["name"]: cookie["value"]}) as thief:
+        assert thief.get("/api/threads").status_code == 401
+
+
+def test_logging_out_everywhere_ends_every_login_of_the_token(window: Opening, closed: Closed):
+    secret = closed.token("ben")
+    one, other = window("#/threads", at=closed.server), window("#/threads", at=closed.server)
+    for page in (one, other):
+        log_in(page, secret)
+        expect(page.get_by_label("New thread")).to_be_visible()
+    one.get_by_label("You are ben").click()
+    one.get_by_role("menuitem", name="Log out everywhere").click()
+    expect(one.get_by_label("Token")).to_be_visible()
+    other.reload()
+    expect(other.get_by_label("Token")).to_be_visible()
+
+
+def cookies(client: httpx.Client, secret: str) -> str:
+    answer = client.post("/api/session", json={"token": secret})
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["csrf"])
+
+
+def test_a_login_changes_nothing_without_the_word_only_our_page_knows(closed: Closed):
+    with closed.server.client() as client:
+        csrf = cookies(client, closed.token("cleo"))
+        assert client.get("/api/threads").status_code == 200
+        topic = {"topic": word()}
+        assert client.post("/api/threads", json=topic).status_code == 403
+        assert client.post("/api/threads", json=topic, headers={"x-palaver-csrf": "guessed"}).status_code == 403
+        assert client.delete("/api/session").status_code == 403
+        made = client.post("/api/threads", json=topic, headers={"x-palaver-csrf": csrf})
+        assert made.status_code == 201
+        foreign = {"x-palaver-csrf": csrf, "origin": "https://evil.example"}
+        assert client.post("/api/threads", json=topic, headers=foreign).status_code == 403
+
+
+def test_a_login_ends_with_its_token(closed: Closed):
+    with closed.server.client() as client:
+        cookies(client, closed.token("dora"))
+        [id] = [one["id"] for one in closed.boss.get("/api/tokens").json() if one["name"] == "dora"]
+        assert closed.boss.delete(f"/api/tokens/{id}").status_code == 200
+        assert client.get("/api/threads").status_code == 401
+
+
+def test_an_agent_s_token_and_mcp_do_not_open_the_console(closed: Closed):
+    with closed.server.client() as client:
+        refused = client.post("/api/session", json={"token": closed.token("rook", kind="agent")})
+        assert (refused.status_code, "for people" in refused.json()["detail"]) == (400, True)
+        cookies(client, closed.token("emil"))
+        assert client.post("/mcp", json={}).status_code == 401
+
+
+def test_who_is_not_in_charge_manages_nothing(closed: Closed):
+    with closed.server.client() as client:
+        client.headers["authorization"] = f"Bearer {closed.token('fay')}"
+        for method, path in (("GET", "/api/tokens"), ("POST", "/api/tokens"), ("GET", "/api/workspaces")):
+            assert client.request(method, path, json={} if method == "POST" else None).status_code == 403
+
+
+def test_a_workspace_s_admin_reaches_no_other_workspace(closed: Closed):
+    name = word("team")
+    assert closed.boss.post("/api/workspaces", json={"name": name}).status_code == 201
+    with closed.server.client() as admin:
+        admin.headers["authorization"] = f"Bearer {closed.token('gus', scopes=['admin'], workspace=name)}"
+        assert {one["workspace"] for one in admin.get("/api/tokens").json()} == {name}
+        assert admin.get("/api/workspaces").json() == [name]
+        assert admin.post("/api/workspaces", json={"name": word("w")}).status_code == 403
+        elsewhere = {"kind": "human", "name": "x", "workspace": "default"}
+        assert admin.post("/api/tokens", json=elsewhere).status_code == 404
+        others = next(one["id"] for one in closed.boss.get("/api/tokens").json() if one["workspace"] == "default")
+        assert admin.delete(f"/api/tokens/{others}").status_code == 404
+
+
+def test_a_reader_sees_and_cannot_write(window: Opening, closed: Closed):
+    with closed.server.client() as client:
+        client.headers["authorization"] = f"Bearer {closed.token('hal')}"
+        thread = Thread(client)
+        thread.post("read me", author=None)
+    page = window(f"#/threads/{thread.id}", at=closed.server)
+    log_in(page, closed.token("ida", scopes=["read"]))
+    expect(page.locator(".message")).to_contain_text("read me")
+    expect(page.get_by_text("You can read here, not write.")).to_be_visible()
+    expect(page.get_by_label("New thread")).to_have_count(0)

@@ -1,0 +1,207 @@
+"""What others wrote stays text, the page keeps to itself, and everybody can use it."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+from tests.console.conftest import Opening
+from tests.helpers import Server, Thread, word
+
+BAD = [
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(2)</script>",
+    "[click](javascript:alert(3))",
+    "![x](https://example.com/spy.png)",
+    "<a href='javascript:alert(4)'>x</a>",
+    '"><svg onload=alert(5)>',
+    "```html\n<img src=x onerror=alert(6)>\n```",
+    "[x](data:text/html,<script>alert(7)</script>)",
+    "{{constructor.constructor('alert(8)')()}}${alert(9)}",
+]
+
+IS_CLEAN = """() => !document.querySelector(
+    ".messages img:not([src^='/uploads/']), .messages script, .list script, .list img, .hit img, .hit script, svg[onload], [onerror]"
+) && ![...document.querySelectorAll('a')].some((a) => /^(javascript|data):/i.test(a.getAttribute('href') ?? ''))"""
+
+
+def clean(page: Page) -> bool:
+    return bool(page.evaluate(IS_CLEAN))
+
+
+def test_attacks_in_every_field_stay_text(window: Opening, rest: httpx.Client):
+    unique, page = word(), window("#/threads")
+    for number, bad in enumerate(BAD):
+        thread = Thread(rest, topic=f"{bad} {unique}{number}")
+        rest.put(thread.path, json={"summary": bad})
+        agent = rest.post("/api/agents/register", json={"display_name": f"{bad} {number}", "model": bad}).json()
+        message = thread.post(
+            f"{unique} {bad}", author=agent["agent_id"], metadata={"images": [{"url": bad, "name": bad}]}
+        )
+        answer = thread.post(bad, author=f"{bad}", reply_to_msg_id=message["id"], mentions=[bad])
+        rest.post(f"/api/messages/{message['id']}/reactions", json={"reaction": bad[:64], "agent_id": f"human:{bad}"})
+        rest.put(f"/api/messages/{answer['id']}", json={"content": f"{bad} edited"})
+        page.evaluate(f"location.hash = '#/threads/{thread.id}'")
+        expect(page.locator(".message")).to_have_count(2)
+        expect(page.locator(".head h1")).to_have_text(thread.topic)
+        expect(page.locator(".pill .label")).to_have_text(bad[:64].strip())
+        assert clean(page)
+        page.get_by_role("button", name="edited").click()
+        expect(page.locator(".versions li").last).to_contain_text(bad.split("\n")[0])
+        assert clean(page)
+        page.keyboard.press("Escape")
+    page.evaluate(f"location.hash = '#/search?q={unique}'")
+    expect(page.locator(".hit")).to_have_count(len(BAD))
+    expect(page.locator(".hit .snippet", has_text="<img src=x onerror=alert(1)>").first).to_be_visible()
+    assert clean(page)
+
+
+def test_markdown_is_shown_and_its_links_are_safe(window: Opening, thread: Thread):
+    thread.post(
+        "# Head\n\n1. one\n2. two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n`code` [out](https://example.com) ~~no~~"
+    )
+    page = window(f"#/threads/{thread.id}")
+    prose = page.locator(".message .prose")
+    expect(prose.locator("h3")).to_have_text("Head")
+    expect(prose.locator("ol li")).to_have_count(2)
+    expect(prose.locator("td")).to_have_count(2)
+    expect(prose.locator("a")).to_have_attribute("rel", "noopener noreferrer")
+
+
+def test_the_page_allows_no_inline_script_and_no_other_place(place: Server, rest: httpx.Client):
+    answer = rest.get("/")
+    policy = answer.headers["content-security-policy"]
+    assert not [word for word in ("unsafe", "http") if word in policy]
+    assert {"default-src 'self'", "frame-ancestors 'none'"} <= set(policy.split("; "))
+    assert not [word for word in ("<script>", " style=", " onload=") if word in answer.text]
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_files_are_kept_for_ever_under_their_stamp_and_nothing_else_is_served(rest: httpx.Client):
+    page = rest.get("/").text
+    script = page.partition('type="module" src="')[2].partition('"')[0]
+    kept = rest.get(script)
+    assert (kept.status_code, kept.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+    assert "immutable" in kept.headers["cache-control"]
+    for path in (
+        "/console/../doors/web.py",
+        "/console/index.html",
+        "/console/0000/js/app.js",
+        "/console/%2e%2e/house.py",
+    ):
+        assert rest.get(path).status_code == 404
+
+
+def test_everything_can_be_done_with_the_keyboard(window: Opening, thread: Thread):
+    unique = word()
+    thread.post(f"first {unique}", author="Ann")
+    thread.post("second", author="Bob")
+    page = window("#/threads")
+    row = page.locator(f"[data-thread='{thread.id}']")
+    expect(row).to_be_visible()
+    page.keyboard.press("j")
+    while not row.evaluate("row => row === document.activeElement"):
+        page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator(".message")).to_have_count(2)
+    expect(page.get_by_label("Message", exact=True)).to_be_focused()
+    page.keyboard.press("Escape")
+    page.keyboard.press("k")
+    page.keyboard.press("k")
+    expect(page.locator(".message").first).to_be_focused()
+    page.keyboard.press("r")
+    page.keyboard.type("an answer")
+    page.keyboard.press("Enter")
+    expect(page.locator(".message .quote")).to_contain_text("first")
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    expect(page.locator("dialog")).to_contain_text("search everything")
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    page.keyboard.press("Control+k")
+    page.keyboard.type(unique)
+    expect(page.locator(".hit")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.locator(".message.found")).to_contain_text(unique)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone(window: Opening, thread: Thread, scheme: str):
+    thread.post("a" * 300 + " " + "word " * 80 + "\n\n```\n" + "x" * 300 + "\n```")
+    page = window(
+        "#/threads", viewport={"width": 390, "height": 800}, color_scheme=scheme, has_touch=True, is_mobile=True
+    )
+    fits = "() => document.documentElement.scrollWidth <= innerWidth"
+    page.locator(f"[data-thread='{thread.id}']").click()
+    expect(page.locator(".message")).to_be_visible()
+    assert page.evaluate(fits)
+    expect(page.locator(".list")).to_be_hidden()
+    page.get_by_label("Message", exact=True).fill("from the train")
+    page.get_by_label("Send").click()
+    expect(page.locator(".message")).to_have_count(2)
+    page.get_by_label("Back to the threads").click()
+    expect(page.locator(f"[data-thread='{thread.id}']")).to_be_visible()
+    assert page.evaluate(fits)
+
+
+CONTRAST = """() => {
+    const channel = (v) => ((v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+    const paint = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const rgba = (colour) => {
+        paint.clearRect(0, 0, 1, 1); paint.fillStyle = colour; paint.fillRect(0, 0, 1, 1);
+        return [...paint.getImageData(0, 0, 1, 1).data];
+    };
+    const ground = (element) => {
+        const layers = [];
+        for (let e = element; e; e = e.parentElement) {
+            const colour = rgba(getComputedStyle(e).backgroundColor);
+            layers.push(colour);
+            if (colour[3] === 255) break;
+        }
+        return layers.reverse().reduce((under, [r, g, b, a]) => [r, g, b].map((v, i) => (v * a + under[i] * (255 - a)) / 255), [255, 255, 255]);
+    };
+    const poor = [];
+    for (const element of document.querySelectorAll("#app *")) {
+        const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+        const style = getComputedStyle(element);
+        if (!own || !element.checkVisibility({ opacityProperty: true, visibilityProperty: true }) || element.closest(":disabled, .hidden, .skip")) continue;
+        const text = rgba(style.color);
+        if (text[3] < 255) continue;
+        const [a, b] = [light(text), light(ground(element))].sort((x, y) => y - x);
+        const ratio = (a + 0.05) / (b + 0.05);
+        if (ratio < 4.5) poor.push(`${element.className || element.tagName}: ${element.textContent.trim().slice(0, 30)} ${ratio.toFixed(2)}`);
+    }
+    return poor;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_can_be_read_and_all_controls_have_names(
+    window: Opening, thread: Thread, rest: httpx.Client, scheme: str
+):
+    agent = rest.post("/api/agents/register", json={"display_name": word("Rook"), "model": "m-1"}).json()
+    first = thread.post("the *first* `one`", author="Ann", priority="urgent")
+    thread.post("for people", metadata={"visibility": "human_only"}, reply_to_msg_id=first["id"])
+    thread.post("an agent's", author=agent["agent_id"])
+    rest.post(f"/api/messages/{first['id']}/reactions", json={"reaction": "agree", "agent_id": "human:human"})
+    rest.put(f"/api/messages/{first['id']}", json={"content": "the *first* `one`, edited"})
+    for path in (f"#/threads/{thread.id}?message={first['id']}", "#/threads", "#/search?q=first"):
+        page = window(path, color_scheme=scheme)
+        expect(page.locator(".message, .threads a, .hit").first).to_be_visible()
+        assert page.evaluate(CONTRAST) == []
+        nameless = """() => [...document.querySelectorAll("button, a[href], input, select, textarea, summary")]
+            .filter((e) => e.checkVisibility() && !e.closest("[aria-hidden=true]"))
+            .filter((e) => !(e.textContent.trim() || e.getAttribute("aria-label") || e.labels?.length || e.querySelector("img[alt]:not([alt=''])")))
+            .map((e) => e.outerHTML.slice(0, 120))"""
+        assert page.evaluate(nameless) == []
+        page.context.close()
+
+
+def test_who_wants_little_motion_gets_none(window: Opening):
+    page = window("#/threads", reduced_motion="reduce")
+    page.get_by_label("New thread").click()
+    longest = page.evaluate(
+        "() => Math.max(...[...document.querySelectorAll('*')].map((e) => parseFloat(getComputedStyle(e).transitionDuration) || 0))"
+    )
+    assert longest <= 0.001

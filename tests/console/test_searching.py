@@ -1,0 +1,76 @@
+"""Finding what was said, and opening it where it was said."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+from tests.console.conftest import Opening
+from tests.helpers import Thread, word
+
+
+def test_results_come_as_one_types_and_open_at_the_match_and_back_returns(
+    window: Opening, thread: Thread, rest: httpx.Client
+):
+    unique = word("fox")
+    for number in range(80):
+        thread.post(f"filler {number}")
+    wanted = thread.post(f"the quick {unique} & <b>friends</b>", author="Ann")
+    for number in range(80):
+        thread.post(f"more filler {number}")
+    page = window("#/threads")
+    expect(page.locator(".threads a").first).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type(unique)
+    expect(page.locator(".hit")).to_have_count(1)
+    expect(page.locator(".hit mark")).to_have_text(unique)
+    expect(page.locator(".hit .snippet")).to_have_text(f"the quick {unique} & <b>friends</b>")
+    expect(page.get_by_text("1 result")).to_be_visible()
+    page.keyboard.press("Enter")
+    found = page.locator(f"#m-{wanted['id']}")
+    expect(found).to_be_in_viewport()
+    expect(found).to_have_class(re.compile("found"))
+    assert page.url.endswith(f"#/threads/{thread.id}?message={wanted['id']}")
+    page.go_back()
+    expect(page.locator(".hit")).to_have_count(1)
+    expect(page.get_by_label("Search everything", exact=True)).to_have_value(unique)
+
+
+def test_a_link_to_a_message_opens_the_thread_there(window: Opening, thread: Thread):
+    wanted = [thread.post(f"number {number}") for number in range(150)][70]
+    page = window(f"#/threads/{thread.id}?message={wanted['id']}")
+    expect(page.locator(f"#m-{wanted['id']}")).to_be_in_viewport()
+    page.get_by_role("button", name="Newest").click()
+    expect(page.locator(".message", has_text="number 149")).to_be_in_viewport()
+
+
+def test_one_thread_can_be_searched_alone(window: Opening, thread: Thread, rest: httpx.Client):
+    unique = word()
+    thread.post(f"{unique} here")
+    Thread(rest).post(f"{unique} there")
+    page = window(f"#/threads/{thread.id}")
+    page.get_by_label("Search in this thread").click()
+    page.get_by_label("Search in this thread", exact=True).fill(unique)
+    expect(page.locator(".hit")).to_have_count(1)
+    expect(page.locator(".hit .snippet")).to_have_text(f"{unique} here")
+    page.get_by_label("Search everything instead").click()
+    expect(page.locator(".hit")).to_have_count(2)
+
+
+@pytest.mark.parametrize("typed", ["*", '"unbalanced', "(a OR", "AND"])
+def test_what_cannot_be_read_is_answered_with_a_hint(window: Opening, typed: str):
+    page = window("#/search")
+    page.get_by_label("Search everything", exact=True).fill(typed)
+    expect(page.locator(".hint")).to_be_visible()
+    expect(page.locator(".empty.bad")).to_have_count(0)
+
+
+def test_nothing_found_and_nothing_asked_say_so_and_help(window: Opening):
+    page = window("#/search")
+    expect(page.get_by_text("What are you looking for?")).to_be_visible()
+    page.get_by_label("Search everything", exact=True).fill(word())
+    expect(page.get_by_text("Nothing found")).to_be_visible()
+    page.get_by_label("How to search").click()
+    expect(page.locator("dialog")).to_contain_text("words that begin so")

@@ -1,0 +1,252 @@
+"""Watching, talking and reacting, in one window and another."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import httpx
+from playwright.sync_api import FilePayload, expect
+from tests.console.conftest import Opening
+from tests.helpers import Thread, eventually, start_server, word
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
+)
+
+
+def test_what_is_posted_in_one_window_is_seen_in_another_within_a_second(window: Opening, thread: Thread):
+    one, other = window(f"#/threads/{thread.id}"), window(f"#/threads/{thread.id}")
+    expect(other.get_by_text("Nothing has been said yet.")).to_be_visible()
+    one.get_by_label("Message", exact=True).fill("hello from **here**")
+    began = time.monotonic()
+    one.get_by_label("Message", exact=True).press("Enter")
+    expect(other.locator(".message .prose strong", has_text="here")).to_be_visible()
+    assert time.monotonic() - began < 1
+    expect(one.locator(".message")).to_have_count(1)
+    expect(one.get_by_label("Message", exact=True)).to_have_value("")
+
+
+def test_what_is_posted_elsewhere_marks_the_thread_as_unread_until_it_is_read(
+    window: Opening, thread: Thread, rest: httpx.Client
+):
+    page = window("#/threads")
+    row = page.locator(f"[data-thread='{thread.id}']")
+    expect(row).to_be_visible()
+    thread.post("news for you", author="Bob")
+    expect(row.locator(".news")).to_have_text("1")
+    expect(row.locator(".last")).to_contain_text("Bob: news for you")
+    row.click()
+    expect(page.locator(".message")).to_have_count(1)
+    expect(row.locator(".news")).to_have_count(0)
+
+
+def test_a_reaction_becomes_a_pill_that_counts_and_names(window: Opening, thread: Thread, rest: httpx.Client):
+    message = thread.post("shall we?")
+    for agent in (None, "human:Zoe"):
+        rest.post(f"/api/messages/{message['id']}/reactions", json={"reaction": "agree", "agent_id": agent})
+    page = window(f"#/threads/{thread.id}")
+    pill = page.locator(".pill")
+    expect(pill).to_have_text("agree ×2")
+    expect(pill).to_have_attribute("title", "somebody, Zoe")
+    pill.click()
+    expect(pill).to_have_text("agree ×3")
+    expect(pill).to_have_attribute("aria-pressed", "true")
+    eventually(lambda: len(rest.get(f"/api/messages/{message['id']}/reactions").json()) == 3)
+    pill.click()
+    expect(pill).to_have_text("agree ×2")
+    eventually(lambda: len(rest.get(f"/api/messages/{message['id']}/reactions").json()) == 2)
+
+
+def test_the_picker_offers_labels_and_takes_ones_own_and_another_window_sees_them(window: Opening, thread: Thread):
+    thread.post("look")
+    page, other = window(f"#/threads/{thread.id}"), window(f"#/threads/{thread.id}")
+    page.locator(".message").hover()
+    page.get_by_label("React", exact=True).click()
+    page.get_by_role("button", name="important").click()
+    expect(other.locator(".pill")).to_have_text("important")
+    page.locator(".message").hover()
+    page.get_by_label("React", exact=True).click()
+    page.get_by_label("Another reaction").fill("a/b 100%")
+    page.get_by_label("Another reaction").press("Enter")
+    expect(other.locator(".pill", has_text="a/b 100%")).to_be_visible()
+    page.locator(".pill", has_text="a/b 100%").click()
+    expect(other.locator(".pill", has_text="a/b 100%")).to_have_count(0)
+
+
+def test_pills_look_right_in_both_themes(window: Opening, thread: Thread, rest: httpx.Client):
+    message = thread.post("x")
+    rest.post(f"/api/messages/{message['id']}/reactions", json={"reaction": "done"})
+    colours = set()
+    for scheme in ("light", "dark"):
+        page = window(f"#/threads/{thread.id}", color_scheme=scheme)
+        expect(page.locator("body")).to_have_attribute("data-theme", scheme)
+        colours.add(page.locator(".pill").evaluate("pill => getComputedStyle(pill).backgroundColor"))
+    assert len(colours) == 2
+
+
+def test_the_theme_follows_the_system_until_somebody_chooses(window: Opening):
+    page = window(color_scheme="light")
+    body = page.locator("body")
+    expect(body).to_have_attribute("data-theme", "light")
+    page.emulate_media(color_scheme="dark")
+    expect(body).to_have_attribute("data-theme", "dark")
+    page.get_by_label("Theme: system").click()
+    expect(body).to_have_attribute("data-theme", "light")
+    page.reload()
+    expect(body).to_have_attribute("data-theme", "light")
+    page.get_by_label("Theme: light").click()
+    expect(body).to_have_attribute("data-theme", "dark")
+
+
+def test_replies_edits_and_deletions_are_seen_everywhere(window: Opening, thread: Thread):
+    first = thread.post("the question", author="Ann")
+    page, other = window(f"#/threads/{thread.id}"), window(f"#/threads/{thread.id}")
+    page.locator(f"#m-{first['id']}").hover()
+    page.get_by_label("Reply", exact=True).click()
+    page.get_by_label("Message", exact=True).fill("the answer")
+    page.get_by_label("Send").click()
+    expect(other.locator(".message .quote")).to_contain_text("Ann the question")
+
+    mine = page.locator(".message", has=page.locator(".quote"))
+    mine.hover()
+    mine.get_by_label("More").click()
+    page.get_by_role("menuitem", name="Edit").click()
+    page.get_by_label("Edit the message").fill("the better answer")
+    page.get_by_role("button", name="Save").click()
+    expect(other.locator(".message .prose", has_text="the better answer")).to_be_visible()
+    other.get_by_role("button", name="edited").click()
+    expect(other.locator(".versions li")).to_have_count(2)
+    expect(other.locator(".versions")).to_contain_text("the answer")
+    other.keyboard.press("Escape")
+    expect(other.locator("dialog")).to_have_count(0)
+
+    mine.hover()
+    mine.get_by_label("More").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    page.locator("dialog").get_by_role("button", name="Delete").click()
+    expect(other.locator(".message")).to_have_count(1)
+
+
+def test_a_draft_is_kept_until_it_is_sent(window: Opening, thread: Thread, rest: httpx.Client):
+    page = window(f"#/threads/{thread.id}")
+    page.get_by_label("Message", exact=True).fill("half a thou")
+    page.goto(page.url.partition("#")[0] + "#/threads/" + Thread(rest).id)
+    expect(page.get_by_label("Message", exact=True)).to_have_value("")
+    page.go_back()
+    expect(page.get_by_label("Message", exact=True)).to_have_value("half a thou")
+    page.reload()
+    expect(page.get_by_label("Message", exact=True)).to_have_value("half a thou")
+
+
+def test_shift_enter_begins_a_new_line(window: Opening, thread: Thread):
+    page = window(f"#/threads/{thread.id}")
+    box = page.get_by_label("Message", exact=True)
+    box.fill("one")
+    box.press("Shift+Enter")
+    box.press_sequentially("two")
+    box.press("Enter")
+    expect(page.locator(".message .prose br")).to_have_count(1)
+    assert thread.messages()[0]["content"] == "one\ntwo"
+
+
+def test_messages_for_people_only_are_marked_and_hidden_from_agents(window: Opening, thread: Thread):
+    page = window(f"#/threads/{thread.id}")
+    page.get_by_role("button", name="Only people").click()
+    page.get_by_label("Message", exact=True).fill("between us")
+    page.get_by_label("Send").click()
+    message = page.locator(".message.for-humans")
+    expect(message).to_contain_text("Only people see this")
+    expect(message).to_contain_text("between us")
+    assert thread.messages()[0]["metadata"] == {"visibility": "human_only"}
+
+
+def test_agents_are_offered_while_one_types_a_name_and_are_mentioned(
+    window: Opening, thread: Thread, rest: httpx.Client
+):
+    slug = word("rook")
+    agent = rest.post("/api/agents/register", json={"display_name": slug.upper(), "slug": slug}).json()
+    page = window(f"#/threads/{thread.id}")
+    page.get_by_label("Message", exact=True).press_sequentially(f"please, @{slug[:8]}")
+    page.locator(".names li").first.wait_for()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Message", exact=True)).to_have_value(f"please, @{slug} ")
+    page.keyboard.press("Enter")
+    expect(page.locator(".message .mention")).to_have_text(f"@{slug}")
+    assert thread.messages()[0]["mentions"] == [agent["agent_id"]]
+
+
+def test_an_image_can_be_attached(window: Opening, thread: Thread):
+    page = window(f"#/threads/{thread.id}")
+    page.locator(".compose input[type=file]").set_input_files(
+        [FilePayload(name="plan <b>.png", mimeType="image/png", buffer=PNG)]
+    )
+    expect(page.locator(".compose .images img")).to_have_count(1)
+    page.get_by_label("Send").click()
+    expect(page.locator(".message .images img")).to_have_attribute("alt", "plan <b>.png")
+
+
+def test_threads_can_be_opened_renamed_pinned_and_archived(window: Opening, rest: httpx.Client):
+    topic, better = word("topic "), word("better ")
+    page = window("#/threads")
+    page.get_by_label("New thread").click()
+    page.get_by_label("What is it about?").fill(topic)
+    page.get_by_role("button", name="Open", exact=True).last.click()
+    expect(page.locator(".head h1")).to_have_text(topic)
+
+    page.get_by_label("Thread menu").click()
+    page.get_by_role("menuitem", name="Rename").click()
+    page.get_by_label("Topic").fill(better)
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".head h1")).to_have_text(better)
+    row = page.locator(".threads a", has_text=better)
+    page.get_by_label("Thread menu").click()
+    page.get_by_role("menuitem", name="Pin").click()
+    expect(page.locator(".threads a").first).to_contain_text(better)
+
+    with page.expect_download() as download:
+        page.get_by_label("Thread menu").click()
+        page.get_by_role("menuitem", name="Export").click()
+    assert better in download.value.path().read_text("utf-8")
+
+    page.get_by_label("Status").select_option("review")
+    expect(row.locator(".status")).to_have_text("review")
+    page.get_by_label("Thread menu").click()
+    page.get_by_role("menuitem", name="Archive").click()
+    expect(row).to_have_count(0)
+    page.get_by_role("button", name="All").click()
+    expect(row.locator(".status")).to_have_text("archived")
+
+
+def test_the_list_is_filtered_by_topic_and_name(window: Opening, thread: Thread):
+    name = word("Nora")
+    thread.post("x", author=name)
+    page = window("#/threads")
+    page.get_by_label("Filter threads").fill(name.lower())
+    expect(page.locator(".threads a")).to_have_count(1)
+    page.get_by_label("Filter threads").fill("there is no such thread")
+    expect(page.get_by_text("No such thread")).to_be_visible()
+
+
+def test_when_the_server_goes_away_it_says_so_and_catches_up_without_loss_or_repeat(window: Opening, tmp_path: Path):
+    with start_server(tmp_path) as server, server.client() as api:
+        thread = Thread(api)
+        thread.post("before")
+        page = window(f"#/threads/{thread.id}", at=server)
+        expect(page.locator(".message")).to_have_count(1)
+        port = server.port
+    expect(page.locator(".away")).to_contain_text("cannot be reached")
+    page.get_by_label("Message", exact=True).fill("in between")
+    page.get_by_label("Message", exact=True).press("Enter")
+    expect(page.locator(".compose .problem")).to_contain_text("Your text is kept")
+    with start_server(tmp_path, port=port) as server, server.client() as api:
+        api.post(f"/api/threads/{thread.id}/messages", json={"author": "Ann", "content": "meanwhile"})
+        expect(page.locator(".away")).to_have_count(0)
+        expect(page.locator(".message", has_text="meanwhile")).to_have_count(1)
+        page.get_by_label("Message", exact=True).press("Enter")
+        expect(page.locator(".message", has_text="in between")).to_have_count(1)
+        expect(page.locator(".message")).to_have_count(3)
+        assert [one["content"] for one in api.get(f"/api/threads/{thread.id}/messages").json()] == [
+            "before", "meanwhile", "in between",
+        ]  # fmt: skip
