@@ -6,20 +6,27 @@ import asyncio
 import contextlib
 import itertools
 import logging
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Literal
 
 from palaver.errors import NotFound, Refused
+from palaver.model.audit import TERMINAL, Entry
 from palaver.model.people import Scope, Token
 from palaver.model.times import now
+from palaver.operations.keys import known_agent
 from palaver.operations.session_index import catch_up_all
 from palaver.settings import Settings
-from palaver.store import agents, documents, events, logins, tokens
+from palaver.store import agents, audit, documents, events, logins, tokens
+from palaver.store.audit import Trail
 from palaver.store.database import Change, Engine
+from palaver.store.keyring import Keyring
 from palaver.store.workspaces import DEFAULT as DEFAULT
 from palaver.store.workspaces import Workspace, checked_name, open_engine
 
 SWEEP_SECONDS = 5.0
+SHOW_OUT_SECONDS = 0.5
+CHECK_SECONDS = 600.0
 CATCH_UP_SECONDS = 2.0
 BACKFILLED_AT_ONCE = 500
 SWEEPS_BETWEEN_LOOKS = 6
@@ -32,7 +39,9 @@ class House:
         self.settings = settings
         self._own: Engine = open_engine(settings, "house", "house")
         self._workspaces: dict[str, Workspace] = {}
-        self._sweeper: asyncio.Task[None] | None = None
+        self._chores: list[asyncio.Task[None]] = []
+        self.trail = Trail(self._own)
+        self.present = Present()
         self._catching_up: set[asyncio.Task[None]] = set()
 
     async def open(self, name: str = DEFAULT) -> Workspace:
@@ -46,7 +55,7 @@ class House:
             if name in self._workspaces:
                 engine.close()
             else:
-                self._workspaces[name] = Workspace(name, engine, self.settings)
+                self._workspaces[name] = Workspace(name, engine, self.settings, self._keyring(name))
                 await self._begin_catching_up(self._workspaces[name])
         return self._workspaces[name]
 
@@ -57,9 +66,16 @@ class House:
         task.add_done_callback(self._catching_up.discard)
         await asyncio.wait((task,), timeout=CATCH_UP_SECONDS)
 
-    async def create_workspace(self, name: str) -> Workspace:
-        if not await self._own.change(lambda change: tokens.add_workspace(change, checked_name(name))):
-            raise Refused(f"There is already a workspace '{name}'.")
+    def _keyring(self, name: str) -> Keyring:
+        return Keyring(name, self.trail, self.present.show_out)
+
+    async def create_workspace(self, name: str, by: str = TERMINAL) -> Workspace:
+        def work(change: Change) -> None:
+            if not tokens.add_workspace(change, checked_name(name)):
+                raise Refused(f"There is already a workspace '{name}'.")
+            audit.append(change, "workspace", by, "create_workspace", name)
+
+        await self._own.change(work)
         return await self.open(name)
 
     async def workspaces(self) -> list[str]:
@@ -82,30 +98,33 @@ class House:
         name: str,
         scopes: list[Scope],
         expires_in: timedelta | None = None,
+        by: str = TERMINAL,
     ) -> tuple[Token, str]:
         """A token for a human, or for an agent, which comes to be if it is new."""
         here = await self.open(workspace)
         agent_id = None
         if kind == "agent":
-            agent_id, name = await here.change(lambda change: _known_agent(change, name))
-        expires_at = now() + expires_in if expires_in else None
-        return await self._own.change(
-            lambda change: tokens.create(
-                change,
-                workspace=workspace,
-                kind=kind,
-                name=name,
-                agent_id=agent_id,
-                scopes=scopes,
-                expires_at=expires_at,
-            )
-        )
+            agent_id, name = await here.change(lambda change: known_agent(change, name))
+        return await self._keyring(workspace).create(kind, name, agent_id, scopes, expires_in, by)
 
     async def tokens(self) -> list[Token]:
         return await self._own.read(tokens.everyone)
 
-    async def revoke_token(self, id: str) -> None:
-        await self._own.change(lambda change: tokens.revoke(change, id))
+    async def revoke_token(self, id: str, by: str = TERMINAL) -> None:
+        token = next((token for token in await self.tokens() if token.id == id), None)
+        if token is None:
+            raise NotFound("token", id, "List tokens to see their ids.")
+        await self._keyring(token.workspace).revoke(id, by)
+
+    # What was done
+
+    async def deeds(self, workspace: str | None = None, kind: str | None = None, limit: int = 100) -> list[Entry]:
+        return await self._own.read(lambda read: audit.latest(read, workspace=workspace, kind=kind, limit=limit))
+
+    async def check(self) -> list[str]:
+        """What is wrong with the house's own tables and its audit log."""
+        found = await asyncio.to_thread(self._own.check)
+        return found or await self._own.read(audit.problems, timeout=CHECK_SECONDS)
 
     # The console's logins
 
@@ -125,7 +144,21 @@ class House:
     # Housekeeping
 
     def start_sweeping(self) -> None:
-        self._sweeper = asyncio.create_task(self._sweep_for_ever())
+        self._chores = [asyncio.create_task(self._sweep_for_ever()), asyncio.create_task(self._show_out_for_ever())]
+
+    async def _show_out_for_ever(self) -> None:
+        """Whose token was revoked by another process, or has run out while they are here, has to go."""
+        while True:
+            await asyncio.sleep(SHOW_OUT_SECONDS)
+            if not self.present.tokens:
+                continue
+            try:
+                alive = await self._own.read(tokens.alive)
+            except Exception as problem:  # the next round may go better
+                log.warning("tokens could not be checked: %s", problem)
+            else:
+                for token_id in self.present.tokens - alive:
+                    self.present.show_out(token_id)
 
     async def _sweep_for_ever(self) -> None:
         for number in itertools.count(1):
@@ -146,20 +179,54 @@ class House:
         self.dismiss_listeners()
         for task in list(self._catching_up):
             task.cancel()
-        if self._sweeper:
-            self._sweeper.cancel()
+        for chore in self._chores:
+            chore.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._sweeper
+                await chore
         for here in self._workspaces.values():
             await asyncio.to_thread(here.close)
         await asyncio.to_thread(self._own.close)
 
 
-def _known_agent(change: Change, name: str) -> tuple[str, str]:
-    agent = agents.named(change, name)
-    if agent is None:
-        agent, _ = agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
-    return agent.id, agent.slug
+class Present:
+    """Who is in with a token: requests that are being answered, streams, connections."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, set[asyncio.Task[object]]] = {}
+        self._shown_out: set[asyncio.Task[object]] = set()
+
+    @property
+    def tokens(self) -> set[str]:
+        return set(self._tasks)
+
+    @contextlib.contextmanager
+    def stay(self, token_id: str) -> Iterator[None]:
+        """While the block lasts, the token's end raises ShownOut in it."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.setdefault(token_id, set()).add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if task not in self._shown_out:
+                raise
+            task.uncancel()
+            raise ShownOut from None
+        finally:
+            self._shown_out.discard(task)
+            self._tasks[token_id].discard(task)
+            if not self._tasks[token_id]:
+                del self._tasks[token_id]
+
+    def show_out(self, token_id: str) -> None:
+        """The token has ended: so does everything done with it. The one who ended its own token may finish that."""
+        for task in self._tasks.get(token_id, set()) - {asyncio.current_task()} - self._shown_out:
+            self._shown_out.add(task)
+            task.cancel()
+
+
+class ShownOut(Exception):
+    """The token one came in with is no longer valid."""
 
 
 async def _catch_up(here: Workspace) -> None:

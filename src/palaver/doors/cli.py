@@ -101,6 +101,10 @@ HOUSE = {
     "token create": ("cli_house:create_token", "Make a token for a person or an agent, and print it."),
     "token list": ("cli_house:list_tokens", "The tokens there are; never their secrets."),
     "token revoke": ("cli_house:revoke_token", "End a token at once."),
+    "user add": ("cli_house:add_user", "Let a person into a workspace: makes a token and prints it."),
+    "user list": ("cli_house:list_users", "Who can come in, and how far."),
+    "user remove": ("cli_house:remove_user", "End every token of a person or an agent."),
+    "audit": ("cli_house:audit", "Who did what: logins, token changes, denials, exports, deletions."),
     "doctor": ("cli_doctor:doctor", "Check the installation and the data, and say what to do."),
     "config": ("cli_config:config", "Every setting: its value, where it comes from, what it is for."),
     "completion": ("cli_config:completion", "Print the script that lets your shell complete commands."),
@@ -108,7 +112,20 @@ HOUSE = {
 
 # Listed apart from what people do every day.
 CHORES = frozenset(
-    ["serve", "mcp", "watch", "reindex", "verify", "workspace", "token", "doctor", "config", "completion"]
+    [
+        "serve",
+        "mcp",
+        "watch",
+        "reindex",
+        "verify",
+        "workspace",
+        "token",
+        "user",
+        "audit",
+        "doctor",
+        "config",
+        "completion",
+    ]
 )
 
 GROUPS = {
@@ -126,6 +143,7 @@ GROUPS = {
     "conversation": "Find what was said in agents' sessions.",
     "workspace": "Make and list workspaces.",
     "token": "Make, list and revoke tokens.",
+    "user": "Who can come in: add, list and remove them.",
 }
 
 ALIASES = {"conv": "conversation"}
@@ -284,6 +302,7 @@ palaver.params.append(
 
 
 def main() -> None:
+    os.umask(0o077)  # whatever is written, data or export, is for its owner alone
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show an emoji is no reason to fail

@@ -1,4 +1,4 @@
-"""Workspaces and tokens: managed where the data is."""
+"""Workspaces, the people in them, tokens and the audit log: managed where the data is."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import click
 
 from palaver.doors import cli_where, printing
 from palaver.doors.client import open_house
-from palaver.errors import Refused
+from palaver.errors import NotFound, Refused
 from palaver.house import DEFAULT, House
+from palaver.model.audit import KINDS
 from palaver.model.events import encode
-from palaver.model.people import ALL_SCOPES, Scope
+from palaver.model.people import ALL_SCOPES, Scope, Token
 
 T = TypeVar("T")
 
@@ -94,7 +95,17 @@ def create_token(
         raise Refused("A token is for a person or for an agent: give --human or --agent, not both.")
     kind: Literal["human", "agent"] = "human" if agent is None else "agent"
     name = (human if agent is None else agent) or "human"
-    workspace, scopes = where.workspace or DEFAULT, _scopes(scope)
+    _make(where, kind, name, _scopes(scope), expires)
+
+
+def _make(
+    where: cli_where.Where,
+    kind: Literal["human", "agent"],
+    name: str,
+    scopes: list[Scope],
+    expires: timedelta | None,
+) -> None:
+    workspace = where.workspace or DEFAULT
     token, secret = _inside(lambda house: house.create_token(workspace, kind, name, scopes, expires))
     if where.format != "table":
         printing.show({"token": secret} | json.loads(encode(token)), where.format)
@@ -129,6 +140,102 @@ def list_tokens(where: cli_where.Where) -> None:
 @click.command("revoke", no_args_is_help=True)
 @click.argument("id")
 def revoke_token(id: str) -> None:
-    """End a token at once: the next request that carries it is refused."""
+    """End a token at once: what carries it is refused, and streams and connections made with it close."""
     _inside(lambda house: house.revoke_token(id))
     printing.note(f"Revoked the token {id}.")
+
+
+# People
+
+
+@cli_where.takes("workspace", *SHOWN)
+@click.command("add", no_args_is_help=True)
+@click.argument("name")
+@click.option("--scope", multiple=True, help="read, write, admin, separated by commas. [default: read,write]")
+@click.option("--expires", type=Span(), help="When the token runs out, e.g. 30d or 12h. [default: never]")
+@click.pass_obj
+def add_user(where: cli_where.Where, name: str, scope: tuple[str, ...], expires: timedelta | None) -> None:
+    """Let a person into a workspace: makes a token and prints it, alone, on standard output.
+
+    A person may have several tokens, one for each place they work from.
+    """
+    if not name.strip():
+        raise Refused("Say who it is: a name.")
+    _make(where, "human", name.strip(), _scopes(scope), expires)
+
+
+@cli_where.takes("workspace", *SHOWN)
+@click.command("list")
+@click.pass_obj
+def list_users(where: cli_where.Where) -> None:
+    """Who can come in: people and agents, with their workspace, how far they reach and when they last did."""
+    found = _inside(lambda house: house.tokens())
+    people: dict[tuple[str, str, str], list[Token]] = {}
+    for token in found:
+        if where.workspace in (None, token.workspace):
+            people.setdefault((token.workspace, token.kind, token.name), []).append(token)
+    rows = [
+        {
+            "name": name,
+            "kind": kind,
+            "workspace": workspace,
+            "scopes": [scope for scope in ("read", "write", "admin") if any(scope in t.scopes for t in theirs)],
+            "tokens": len(theirs),
+            "last_used_at": max((t.last_used_at for t in theirs if t.last_used_at), default=None),
+        }
+        for (workspace, kind, name), theirs in sorted(people.items())
+    ]
+    _show(rows, "name", "kind", "workspace", "scopes", "tokens", "last_used_at")
+
+
+@cli_where.takes("workspace", *SHOWN)
+@click.command("remove", no_args_is_help=True)
+@click.argument("name")
+@click.option("--agent", is_flag=True, help="The name is an agent's.")
+@click.pass_obj
+def remove_user(where: cli_where.Where, name: str, agent: bool) -> None:
+    """End every token of a person (or an agent) in a workspace. What they wrote stays."""
+    workspace, kind = where.workspace or DEFAULT, "agent" if agent else "human"
+
+    async def work(house: House) -> int:
+        theirs = [t for t in await house.tokens() if (t.workspace, t.kind, t.name) == (workspace, kind, name)]
+        if not theirs:
+            raise NotFound("user", name, f"'palaver user list --workspace {workspace}' shows who there is.")
+        for token in theirs:
+            await house.revoke_token(token.id)
+        return len(theirs)
+
+    count = _inside(work)
+    printing.note(f"Ended {count} token{'s' if count > 1 else ''} of {kind} '{name}' in workspace '{workspace}'.")
+
+
+# The audit log
+
+
+@cli_where.takes("workspace", *SHOWN)
+@click.command()
+@click.option("--kind", type=click.Choice(KINDS), help="Only entries of this kind.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most so many.")
+@click.option("--verify", is_flag=True, help="Check the chain of hashes instead, and print the newest one.")
+@click.pass_obj
+def audit(where: cli_where.Where, kind: str | None, limit: int, verify: bool) -> int:
+    """Who did what: logins, token changes, denials, exports, deletions; newest first. No message text is in it.
+
+    Each entry's hash covers the one before, so a changed or missing entry is found by --verify. Keep the hash it
+    prints somewhere else, and nobody can rewrite the log unnoticed, not even who can write to the data.
+    """
+    if not verify:
+        found = _inside(lambda house: house.deeds(where.workspace, kind, limit))
+        _show(found, "id", "at", "workspace", "kind", "who", "what", "facts")
+        return 0
+
+    async def work(house: House) -> tuple[list[str], list[Any]]:
+        return await house.check(), await house.deeds(limit=1)
+
+    problems, newest = _inside(work)
+    for problem in problems:
+        printing.note(f"✗ {problem}")
+    if not problems:
+        last = {"id": newest[0].id, "hash": newest[0].hash} if newest else {"id": 0, "hash": ""}
+        printing.show({"is_whole": True} | last, where.format)
+    return 1 if problems else 0

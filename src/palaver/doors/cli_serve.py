@@ -15,6 +15,7 @@ import click
 
 from palaver import __version__
 from palaver.doors import cli_where, printing
+from palaver.errors import Unauthorized
 from palaver.settings import Settings
 
 
@@ -128,10 +129,20 @@ def _leave_at_once(number: int, frame: FrameType | None) -> None:
 async def _stdio(settings: Settings, token: str | None) -> None:
     from palaver.doors.client import open_house
     from palaver.doors.visit import admit
+    from palaver.house import ShownOut
 
     async with open_house(settings) as house:
         visit = await admit(house, token, "agent")
         house.start_sweeping()
         from palaver.doors.mcp import McpDoor  # the heaviest of all; who may not come in need not wait for it
 
-        await McpDoor(house, visit).stdio()
+        talking = asyncio.ensure_future(McpDoor(house, visit).stdio())
+        if visit.token_id is None:
+            await talking
+            return
+        try:
+            with house.present.stay(visit.token_id):
+                await asyncio.shield(talking)
+        except ShownOut:
+            printing.note("This token is not valid any more: it was revoked or has run out.")
+            os._exit(Unauthorized.exit_code)  # reading standard input cannot be interrupted from inside

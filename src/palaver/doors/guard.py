@@ -6,6 +6,7 @@ is calling, and puts the safety headers on every answer.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from palaver.doors.login import admitted
 from palaver.doors.visit import Visit, admit, bearer
 from palaver.errors import Forbidden, PalaverError, Unauthorized
-from palaver.house import House
+from palaver.house import House, ShownOut
 from palaver.settings import LOOPBACK, Settings
 
 PUBLIC = ("/healthz", "/readyz", "/docs", "/openapi.json", "/console/", "/favicon")
@@ -51,9 +52,30 @@ class Guard:
         try:
             await self._let_in(scope)
         except PalaverError as problem:
-            await refuse(problem, scope, receive, send)
+            await self._note(problem, scope)
+            await refuse(problem, scope, receive, _with_safety(send, scope["path"]))
             return
-        await self._app(scope, receive, _with_safety(send, scope["path"]))
+        visit: Visit | None = scope.get("palaver.visit")
+        answer = _Answer(_with_safety(send, scope["path"]))
+        if visit is None or visit.token_id is None:
+            await self._app(scope, receive, answer.send)
+            return
+        try:
+            with self._house.present.stay(visit.token_id):
+                await self._app(scope, receive, answer.send)
+        except ShownOut:
+            await answer.end(scope, receive)
+
+    async def _note(self, problem: PalaverError, scope: Scope) -> None:
+        """Whoever is turned away is written down: from where and at which door, not what they carried."""
+        if isinstance(problem, Unauthorized | Forbidden):
+            client = scope.get("client")
+            door = "/".join(scope["path"].split("/")[:3])
+            what = f"{scope.get('method', 'WEBSOCKET')} {door[:60]}"
+            with contextlib.suppress(PalaverError):  # they are turned away all the same
+                await self._house.trail.denied(
+                    f"somebody at {client[0] if client else '?'}", what, facts={"status": problem.status}
+                )
 
     async def _let_in(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
@@ -88,6 +110,30 @@ class Guard:
     def _knows_origin(self, origin: str) -> bool:
         parts = urlsplit(origin)
         return parts.scheme in ("http", "https") and self._knows(parts.netloc)
+
+
+class _Answer:
+    """What has been sent so far, so that it can be brought to an end."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._began = self._is_complete = False
+
+    async def send(self, message: Message) -> None:
+        self._began = True
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            self._is_complete = True
+        await self._send(message)
+
+    async def end(self, scope: Scope, receive: Receive) -> None:
+        """The token ended meanwhile: say so where nothing was said yet, and break off where something was."""
+        problem = Unauthorized("This token is not valid any more: it was revoked or has run out.")
+        if scope["type"] == "websocket":
+            await self._send({"type": "websocket.close", "code": 4000 + problem.status, "reason": problem.code})
+        elif not self._began:
+            await refuse(problem, scope, receive, self._send)
+        elif not self._is_complete:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def known_hosts(settings: Settings) -> set[str]:

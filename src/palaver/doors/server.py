@@ -29,6 +29,7 @@ class _Server(uvicorn.Server):
 
 def serve(settings: Settings, banner: str = "") -> None:
     """Serve until told to stop. Everything acknowledged by then is on disk."""
+    os.umask(0o077)  # nobody else on the machine reads what is said here
     sys.setswitchinterval(0.001)  # the writer thread must not wait 5 ms for its turn
     sock = listening_socket(settings)
     house = House(settings)

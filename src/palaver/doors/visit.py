@@ -37,6 +37,7 @@ async def of_token(house: House, token: Token) -> Visit:
         agent_id=token.agent_id,
         scopes=frozenset(token.scopes),
         is_authenticated=True,
+        token_id=token.id,
         session=Session(agent_id=token.agent_id),
     )
     return Visit(await house.open(token.workspace), caller, token.id)

@@ -30,6 +30,7 @@ class Caller:
     agent_id: str | None = None
     scopes: frozenset[Scope] = ALL_SCOPES
     is_authenticated: bool = False
+    token_id: str | None = None
     session: Session = field(default_factory=Session)
     recall: Recall | None = None
     """What this client's session of searching has seen, where it has one."""

@@ -5,6 +5,7 @@ from palaver.operations import (
     archive,
     connect,
     glances,
+    keys,
     knowledge,
     library,
     messages,
@@ -70,4 +71,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *library.LIBRARY,
     *knowledge.SEARCHES,
     recordings.get_transcript,
+    keys.list_tokens,
+    keys.create_token,
+    keys.revoke_token,
+    keys.list_workspaces,
+    keys.list_deeds,
 )

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from palaver.errors import Forbidden
 from palaver.model.asking import Ask
+from palaver.model.audit import Facts, Kind, signature
 from palaver.model.people import Caller, Scope
 from palaver.store.database import Change, Reader
 from palaver.store.workspaces import Workspace
@@ -83,19 +84,21 @@ class Command:
 
 
 Face = Tool | Route | Command
-Kind = Literal["read", "change", "wait"]
+DEEDS: dict[str, Kind] = {"delete": "deletion", "purge": "deletion", "export": "export"}
+Works = Literal["read", "change", "wait"]
 
 
 @dataclass(frozen=True)
 class Operation:
     name: str
     work: Callable[..., Any]
-    kind: Kind
+    kind: Works
     ask: type[Ask]
     answer: Any
     faces: tuple[Face, ...]
     description: str
     needs: Scope | None = None
+    audited: Kind | None = None
 
     @property
     def summary(self) -> str:
@@ -123,7 +126,18 @@ class Operation:
         return self.needs or ("write" if self.kind == "change" else "read")
 
     async def perform(self, here: Workspace, caller: Caller, ask: Ask) -> Any:
-        """Do it, in the place its kind asks for."""
+        """Do it, in the place its kind asks for. What somebody may have to answer for is written down."""
+        try:
+            answer = await self._perform(here, caller, ask)
+        except Forbidden:
+            if here.keyring:
+                await here.keyring.denied(signature(caller), self.name)
+            raise
+        if self.audited and here.keyring:
+            await here.keyring.note(self.audited, signature(caller), self.name, ids_in(ask))
+        return answer
+
+    async def _perform(self, here: Workspace, caller: Caller, ask: Ask) -> Any:
         if self.scope not in caller.scopes:
             raise Forbidden(f"This token has no '{self.scope}' scope. Ask for one that has: palaver token create.")
         match self.kind:
@@ -135,21 +149,30 @@ class Operation:
                 return await cast(Awaitable[Any], self.work(here, caller, ask))
 
 
-def operation(*faces: Face, needs: Scope | None = None) -> Callable[[Callable[..., Any]], Operation]:
+def ids_in(ask: Ask) -> Facts:
+    """What was asked about, by its ids alone: no text gets into the log."""
+    named = {name: getattr(ask, name) for name in type(ask).model_fields}
+    return {name: value for name, value in named.items() if name.endswith("_id") and isinstance(value, str)}
+
+
+def operation(
+    *faces: Face, needs: Scope | None = None, audited: Kind | None = None
+) -> Callable[[Callable[..., Any]], Operation]:
     """Describe a function as an operation. It registers nothing: `operations/__init__.py` lists them all.
 
     `needs` is the scope a caller must have, where the kind of work does not say it: who waits may also write.
+    `audited` writes down in the audit log that it was done; a name that begins with delete or export says so itself.
     """
 
     def wrap(work: Callable[..., Any]) -> Operation:
         hints = typing.get_type_hints(work)
         first, _, third = list(inspect.signature(work).parameters)
-        kinds: dict[type, Kind] = {Reader: "read", Change: "change", Workspace: "wait"}
+        kinds: dict[type, Works] = {Reader: "read", Change: "change", Workspace: "wait"}
         description = inspect.getdoc(work)
         assert description, f"{work.__name__} needs a docstring: it is what models and people read"
-        return Operation(
-            work.__name__, work, kinds[hints[first]], hints[third], hints["return"], faces, description, needs
-        )
+        name, works = work.__name__, kinds[hints[first]]
+        noted = audited or DEEDS.get(name.partition("_")[0])
+        return Operation(name, work, works, hints[third], hints["return"], faces, description, needs, noted)
 
     return wrap
 

@@ -116,6 +116,22 @@ def everyone(read: Reader) -> list[Token]:
     return [_token(row) for row in read.all("tokens")]
 
 
+def of(read: Reader, workspace: str) -> list[Token]:
+    return [_token(row) for row in read.all("tokens_of", workspace=workspace)]
+
+
+def must_exist(read: Reader, workspace: str, id: str) -> Token:
+    row = read.one("token_of", workspace=workspace, id=id)
+    if row is None:
+        raise NotFound("token", id, "List tokens to see their ids.")
+    return _token(row)
+
+
+def alive(read: Reader) -> set[str]:
+    """The ids of all tokens that still open a door."""
+    return {row["id"] for row in read.all("live_tokens", now=micros(now()))}
+
+
 def revoke(change: Change, id: str) -> None:
     if not change.run("delete_token", id=id):
         raise NotFound("token", id, "List tokens to see their ids.")

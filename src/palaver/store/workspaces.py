@@ -12,6 +12,7 @@ from palaver.errors import Refused
 from palaver.settings import Settings
 from palaver.store.database import Change, Engine, Reader
 from palaver.store.feed import Feed, Listener
+from palaver.store.keyring import Keyring
 from palaver.store.recalls import Recalls
 from palaver.store.transcripts import Transcripts
 
@@ -22,9 +23,10 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 
 class Workspace:
-    def __init__(self, name: str, engine: Engine, settings: Settings) -> None:
+    def __init__(self, name: str, engine: Engine, settings: Settings, keyring: Keyring | None = None) -> None:
         self.name = name
         self.settings = settings
+        self.keyring = keyring  # a workspace alone, without a house around it, has none
         self._engine = engine
         self._feed = Feed(engine)
         self.recalls = Recalls(settings.session_ttl)

@@ -1,0 +1,159 @@
+"""The audit log: it holds what somebody may have to answer for, no word of what was said, and it cannot be rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+import pytest
+from tests.conftest import Engine
+from tests.helpers import Server, Thread, eventually, word
+from tests.trust.people import Key, in_house
+
+from palaver.house import House
+from palaver.settings import Settings
+
+
+def deeds(server: Server, **narrow: Any) -> list[tuple[str, str, str]]:
+    found = in_house(server, lambda house: house.deeds(limit=1000, **narrow))
+    return [(entry.kind, entry.who, entry.what) for entry in found]
+
+
+def test_what_counts_is_written_down_with_who_did_it(guarded: Server, admin: Key, human: Key):
+    thread, who = Thread(human.api), f"human ann (token {human.token.id})"
+    secret = word("spoken")
+    message = thread.post(secret, author=None)
+    human.api.get(f"{thread.path}/export")
+    human.api.delete(f"/api/messages/{message['id']}")
+    human.api.delete("/api/tokens/x")
+    guarded.client().get("/api/threads", headers={"authorization": "Bearer plv_wrong"})
+    human.api.delete(thread.path)
+    made = admin.api.post("/api/tokens", json={"name": word()}).json()["token"]["id"]
+    admin.api.delete(f"/api/tokens/{made}")
+    root = f"human root (token {admin.token.id})"
+    newest = deeds(guarded)[:7]
+    assert newest == [
+        ("token", root, "revoke_token"),
+        ("token", root, "create_token"),
+        ("deletion", who, "delete_thread"),
+        ("denied", "somebody at 127.0.0.1", "GET /api/threads"),
+        ("denied", who, "revoke_token"),
+        ("deletion", who, "delete_message"),
+        ("export", who, "export_thread"),
+    ]
+    everything = str(in_house(guarded, lambda house: house.deeds(limit=1000)))
+    assert thread.id in everything
+    assert message["id"] in everything
+    assert secret not in everything
+    assert "plv_" not in everything
+
+
+def test_a_workspaces_admin_reads_its_own_part_and_nothing_of_others(guarded: Server, admin: Key, stranger: Key):
+    thread = Thread(admin.api)
+    admin.api.delete(thread.path)
+    own = admin.api.get("/api/audit", params={"kind": "deletion"}).json()["entries"]
+    assert own[0]["facts"] == {"thread_id": thread.id}
+    assert set(own[0]) == {"at", "kind", "who", "what", "facts"}
+    theirs = stranger.api.get("/api/audit").text
+    assert "create_token" in theirs
+    assert thread.id not in theirs
+    assert admin.token.id not in theirs
+
+
+def test_who_knocks_all_the_time_does_not_fill_the_log(guarded: Server):
+    with guarded.client() as nobody:
+        before = len(deeds(guarded))
+        for _ in range(50):
+            assert nobody.get("/api/agents").status_code == 401
+    assert len(deeds(guarded)) <= before + 1
+
+
+# The chain
+
+
+@pytest.fixture
+async def house(engine: Engine, tmp_path: Path) -> AsyncIterator[House]:
+    house = House(Settings(home=tmp_path, database_url=engine.fresh()))
+    await house.open()
+    for name in ("ann", "bob", "eve"):
+        await house.create_token("default", "human", name, ["read"])
+    yield house
+    await house.close()
+
+
+def run_raw(house: House, *statements: str) -> None:
+    """Past everything: as somebody who has got hold of the database itself."""
+    url = house.settings.database_url
+    if url.startswith("postgresql"):
+        with psycopg.connect(url, options="-c search_path=palaver") as raw:
+            for statement in statements:
+                raw.execute(statement.encode())
+        return
+    connection = apsw.Connection(str(Path(url.removeprefix("sqlite:///")) / "house.db"))
+    try:
+        for statement in statements:
+            connection.execute(statement)
+    finally:
+        connection.close()
+
+
+def without_triggers(house: House) -> None:
+    if house.settings.database_url.startswith("postgresql"):
+        run_raw(house, "DROP TRIGGER audit_is_not_changed ON audit")
+    else:
+        run_raw(house, "DROP TRIGGER audit_is_not_changed", "DROP TRIGGER audit_is_not_deleted")
+
+
+async def test_a_whole_log_is_whole(house: House):
+    assert await house.check() == []
+
+
+@pytest.mark.parametrize(
+    "tampering, says",
+    [
+        ("UPDATE audit SET who = 'somebody else' WHERE id = 2", "entry 2 of the audit log was changed"),
+        ("UPDATE audit SET workspace = 'w' WHERE id = 3", "entry 3 of the audit log was changed"),
+        ("DELETE FROM audit WHERE id = 2", "entries 2 to 2 of the audit log are missing"),
+        ("DELETE FROM audit WHERE id = 3", "ends at entry 2, but 3 were written"),
+        ("DELETE FROM audit", "ends at entry 0, but 3 were written"),
+    ],
+)
+async def test_tampering_is_refused_and_found(house: House, tampering: str, says: str):
+    with pytest.raises((apsw.Error, psycopg.Error), match="only grows"):
+        run_raw(house, tampering)
+    assert await house.check() == []
+    without_triggers(house)
+    run_raw(house, tampering)
+    (problem,) = await house.check()
+    assert says in problem
+
+
+async def test_cutting_the_end_and_setting_the_head_back_is_found(house: House):
+    without_triggers(house)
+    run_raw(house, "DELETE FROM audit WHERE id = 3", "UPDATE audit_head SET id = 2")
+    (problem,) = await house.check()
+    assert "is not the one that was written" in problem
+
+
+async def test_entries_written_at_once_are_one_chain(house: House, engine: Engine):
+    import asyncio
+
+    other = House(house.settings)  # as another process would
+    try:
+        await asyncio.gather(*(h.trail.note("login", f"n{n}", "x") for n in range(30) for h in (house, other)))
+    finally:
+        await other.close()
+    assert await house.check() == []
+    assert len(await house.deeds(limit=1000)) == 63
+
+
+def test_no_place_of_the_log_is_taken_by_what_was_undone(guarded: Server, admin: Key):
+    """A token that could not be made leaves no gap behind."""
+    before = in_house(guarded, lambda house: house.deeds(limit=1))[0].id
+    assert admin.api.delete("/api/tokens/never-was").status_code == 404
+    after: Callable[[], bool] = lambda: in_house(guarded, lambda house: house.check()) == []  # noqa: E731
+    assert eventually(after)
+    assert in_house(guarded, lambda house: house.deeds(limit=1))[0].id == before
