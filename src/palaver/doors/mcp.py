@@ -124,6 +124,7 @@ async def call(visit: Visit, name: str, arguments: dict[str, Any]) -> types.Call
     """Do what the tool says. What goes wrong is an answer too: the model reads it and does better next time."""
     try:
         operation, tool = _known(name)
+        await operation.must_be_allowed(visit.here, visit.caller)
         ask = read_arguments(operation, tool, visit.caller, arguments)
         try:
             answer = await operation.perform(visit.here, visit.caller, ask)

@@ -52,6 +52,7 @@ def _endpoint(operation: Operation, face: Route, max_body: int) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         visit: Visit = request.scope["palaver.visit"]
         try:
+            await operation.must_be_allowed(visit.here, visit.caller)
             ask = await _ask(request, operation, face, max_body)
             answer = await operation.perform(visit.here, visit.caller, ask)
         except PalaverError as problem:

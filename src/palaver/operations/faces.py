@@ -125,8 +125,16 @@ class Operation:
     def scope(self) -> Scope:
         return self.needs or ("write" if self.kind == "change" else "read")
 
+    async def must_be_allowed(self, here: Workspace, caller: Caller) -> None:
+        """Doors ask this before they look at what was sent: who may not do it learns nothing more about it."""
+        if self.scope not in caller.scopes:
+            if here.keyring:
+                await here.keyring.denied(signature(caller), self.name)
+            raise Forbidden(f"This token has no '{self.scope}' scope. Ask for one that has: palaver token create.")
+
     async def perform(self, here: Workspace, caller: Caller, ask: Ask) -> Any:
         """Do it, in the place its kind asks for. What somebody may have to answer for is written down."""
+        await self.must_be_allowed(here, caller)
         try:
             answer = await self._perform(here, caller, ask)
         except Forbidden:
@@ -138,8 +146,6 @@ class Operation:
         return answer
 
     async def _perform(self, here: Workspace, caller: Caller, ask: Ask) -> Any:
-        if self.scope not in caller.scopes:
-            raise Forbidden(f"This token has no '{self.scope}' scope. Ask for one that has: palaver token create.")
         match self.kind:
             case "read":
                 return await here.read(lambda read: self.work(read, caller, ask))
