@@ -57,8 +57,6 @@ def rest_page() -> str:
         "| `POST /api/import` | multipart `file`, one or more: chat histories to import; gives a job (202) |",
         "| `GET /api/import/{id}`, `/api/import/{id}/events` | how far the job is, once or as server-sent events |",
         "| `GET`, `POST`, `DELETE /api/session` | the console's login: who is in, come in with `{token}`, go again |",
-        "| `GET`, `POST /api/tokens`, `DELETE /api/tokens/{id}` | tokens, for those with the `admin` scope |",
-        "| `GET`, `POST /api/workspaces` | workspaces, for those in charge of the default one |",
         "| `GET /healthz`, `/readyz`, `/metrics` | health, readiness, Prometheus numbers |",
         "| `GET /openapi.json`, `/docs` | this, for programs and for people |",
     ]

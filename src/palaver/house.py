@@ -130,16 +130,33 @@ class House:
 
     async def log_in(self, token: Token) -> str:
         """A cookie that stands for the token until it is revoked, runs out, or is logged out."""
-        return await self._own.change(lambda change: logins.begin(change, token))
+
+        def work(change: Change) -> str:
+            audit.append(change, "login", _bearer(token), "log_in", token.workspace)
+            return logins.begin(change, token)
+
+        return await self._own.change(work)
 
     async def logged_in(self, cookie: str) -> Token | None:
         return await self._own.read(lambda read: logins.find(read, cookie))
 
     async def log_out(self, cookie: str) -> None:
-        await self._own.change(lambda change: logins.end(change, cookie))
+        def work(change: Change) -> None:
+            token = logins.find(change, cookie)
+            if token:
+                audit.append(change, "logout", _bearer(token), "log_out", token.workspace)
+            logins.end(change, cookie)
+
+        await self._own.change(work)
 
     async def log_out_everywhere(self, token_id: str) -> None:
-        await self._own.change(lambda change: logins.end_all(change, token_id))
+        def work(change: Change) -> None:
+            token = next((token for token in tokens.everyone(change) if token.id == token_id), None)
+            if token:
+                audit.append(change, "logout", _bearer(token), "log_out_everywhere", token.workspace)
+            logins.end_all(change, token_id)
+
+        await self._own.change(work)
 
     # Housekeeping
 
@@ -186,6 +203,10 @@ class House:
         for here in self._workspaces.values():
             await asyncio.to_thread(here.close)
         await asyncio.to_thread(self._own.close)
+
+
+def _bearer(token: Token) -> str:
+    return f"{token.kind} {token.name} (token {token.id})"
 
 
 class Present:

@@ -54,13 +54,22 @@ def test_what_counts_is_written_down_with_who_did_it(guarded: Server, admin: Key
 def test_a_workspaces_admin_reads_its_own_part_and_nothing_of_others(guarded: Server, admin: Key, stranger: Key):
     thread = Thread(admin.api)
     admin.api.delete(thread.path)
-    own = admin.api.get("/api/audit", params={"kind": "deletion"}).json()["entries"]
+    own = admin.api.get("/api/audit", params={"kind": "deletion"}).json()
     assert own[0]["facts"] == {"thread_id": thread.id}
     assert set(own[0]) == {"at", "kind", "who", "what", "facts"}
     theirs = stranger.api.get("/api/audit").text
     assert "create_token" in theirs
     assert thread.id not in theirs
     assert admin.token.id not in theirs
+
+
+def test_logging_in_and_out_is_written_down(guarded: Server):
+    key = Key(guarded, name=word("cora"))
+    with guarded.client() as browser:
+        csrf = browser.post("/api/session", json={"token": key.secret}).json()["csrf"]
+        browser.delete("/api/session", headers={"x-palaver-csrf": csrf})
+    who = f"human {key.token.name} (token {key.token.id})"
+    assert deeds(guarded)[:2] == [("logout", who, "log_out"), ("login", who, "log_in")]
 
 
 def test_who_knocks_all_the_time_does_not_fill_the_log(guarded: Server):

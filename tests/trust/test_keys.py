@@ -44,10 +44,10 @@ def test_an_admin_makes_lists_and_ends_tokens_of_their_own_workspace(guarded: Se
         assert bob.post("/api/threads", json={"topic": word()}).status_code == 403
         listed = admin.api.get("/api/tokens")
         assert secret not in listed.text
-        (seen,) = [t for t in listed.json()["tokens"] if t["id"] == token["id"]]
+        (seen,) = [t for t in listed.json() if t["id"] == token["id"]]
         assert seen["last_used_at"] is not None
         ended = admin.api.delete(f"/api/tokens/{token['id']}")
-        assert (ended.status_code, ended.json()) == (200, {"token_id": token["id"], "revoked": True})
+        assert (ended.status_code, ended.json()) == (200, {"revoked": token["id"]})
         assert bob.get("/api/threads").status_code == 401
     assert admin.api.delete(f"/api/tokens/{token['id']}").status_code == 404
 
@@ -95,9 +95,27 @@ def test_an_admin_reaches_no_other_workspaces_tokens(admin: Key, human: Key, str
     assert absent.status_code == foreign.status_code == 404
     assert foreign.json()["detail"].replace(human.token.id, "no-such-1") == absent.json()["detail"]
     assert human.api.get("/api/threads").status_code == 200
-    made = stranger.api.post("/api/tokens", json={"name": "x", "workspace": "default"}).json()
-    assert made["token"]["workspace"] == "elsewhere"
-    assert stranger.api.get("/api/workspaces").json() == {"workspaces": [{"name": "elsewhere"}]}
+    for workspace in ("default", "no-such"):
+        refused = stranger.api.post("/api/tokens", json={"name": "x", "workspace": workspace})
+        assert (refused.status_code, refused.json()) == (404, {"detail": f"Workspace '{workspace}' not found."})
+    assert stranger.api.get("/api/workspaces").json() == ["elsewhere"]
+    assert admin.api.get("/api/workspaces").json() == ["default"]
+
+
+def test_nobody_makes_or_names_workspaces_through_a_door(admin: Key, stranger: Key):
+    """The default workspace is one like any other: its admin is not the others' too."""
+    assert admin.api.post("/api/workspaces", json={"name": word("w")}).status_code == 405
+    refused = admin.api.post("/api/tokens", json={"name": "x", "workspace": "elsewhere"})
+    assert refused.status_code == 404
+    assert stranger.token.id not in admin.api.get("/api/tokens").text
+    assert admin.api.delete(f"/api/tokens/{stranger.token.id}").status_code == 404
+
+
+def test_an_agent_manages_no_tokens_whatever_its_scopes(guarded: Server):
+    agent = Key(guarded, kind="agent", name=word("robo"), scopes=("read", "write", "admin"))
+    assert agent.api.get("/api/tokens").status_code == 403
+    assert agent.api.post("/api/tokens", json={"name": "x"}).status_code == 403
+    assert agent.api.delete(f"/api/tokens/{agent.token.id}").status_code == 403
 
 
 # Ending them

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from palaver import __version__
-from palaver.doors import imports, keys, login, openapi, pages, rest, sse, uploads
+from palaver.doors import imports, login, openapi, pages, rest, sse, uploads
 from palaver.doors.guard import Guard
 from palaver.doors.late import LateMcp
 from palaver.doors.visit import Visit
@@ -54,7 +54,6 @@ def _pages() -> list[BaseRoute]:
         Route("/api/session", login.show),
         Route("/api/session", login.begin, methods=["POST"]),
         Route("/api/session", login.end, methods=["DELETE"]),
-        *keys.routes(),
         Route("/docs", _docs),
         Route("/openapi.json", _openapi),
         Route("/healthz", _healthy),

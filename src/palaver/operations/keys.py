@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from palaver.errors import Invalid, Refused, Unavailable
+from palaver.errors import Forbidden, Invalid, NotFound, Refused, Unavailable
 from palaver.model.asking import Ask, Id, Line, clamp
 from palaver.model.audit import Deed, signature
 from palaver.model.people import Caller, Scope, Token
@@ -32,15 +32,16 @@ def _keyring(here: Workspace) -> Keyring:
     return here.keyring
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    tokens: list[Token]
+def must_be_a_person(caller: Caller) -> None:
+    if caller.is_agent:
+        raise Forbidden("Tokens are managed by people, not by agents.")
 
 
 @operation(Route("GET", "/api/tokens"), needs="admin")
-async def list_tokens(here: Workspace, caller: Caller, ask: Nothing) -> Tokens:
+async def list_tokens(here: Workspace, caller: Caller, ask: Nothing) -> list[Token]:
     """The tokens of your workspace: for whom, how far they reach, when they were used. Never their secrets."""
-    return Tokens(await _keyring(here).tokens())
+    must_be_a_person(caller)
+    return await _keyring(here).tokens()
 
 
 def _some_name(name: str) -> str:
@@ -57,7 +58,11 @@ class CreateToken(Ask):
     scopes: list[Scope] = Field(default=["read", "write"])
     """How far it reaches: read, write, admin."""
     expires_at: Id | None = None
-    """When it runs out, as a time (ISO 8601). Never, if left out."""
+    """When it runs out, as a time (ISO 8601). Never, if this and `days` are left out."""
+    days: Annotated[int, clamp(1, 36500)] | None = None
+    """After how many days it runs out."""
+    workspace: Id | None = None
+    """Your own workspace, if anything: no other can be named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,9 @@ class NewToken:
 @operation(Route("POST", "/api/tokens", status=201), needs="admin")
 async def create_token(here: Workspace, caller: Caller, ask: CreateToken) -> NewToken:
     """Make a token for your workspace. Its secret is in the answer, this once; only a hash of it is kept."""
+    must_be_a_person(caller)
+    if ask.workspace not in (None, here.name):
+        raise NotFound("workspace", ask.workspace or "")
     if not ask.scopes:
         raise Invalid("scopes: choose from read, write and admin.")
     known: tuple[Scope, ...] = ("read", "write", "admin")
@@ -78,16 +86,16 @@ async def create_token(here: Workspace, caller: Caller, ask: CreateToken) -> New
     if ask.kind == "agent":
         agent_id, name = await here.change(lambda change: known_agent(change, ask.name))
     token, secret = await _keyring(here).create(
-        ask.kind, name, agent_id, [s for s in known if s in ask.scopes], _span(ask.expires_at), signature(caller)
+        ask.kind, name, agent_id, [s for s in known if s in ask.scopes], _span(ask), signature(caller)
     )
     return NewToken(secret, token)
 
 
-def _span(expires_at: str | None) -> timedelta | None:
-    if expires_at is None:
-        return None
+def _span(ask: CreateToken) -> timedelta | None:
+    if ask.expires_at is None:
+        return timedelta(days=ask.days) if ask.days else None
     try:
-        until: datetime = parse(expires_at, end_of_day=True)
+        until: datetime = parse(ask.expires_at, end_of_day=True)
     except (ValueError, OverflowError):
         raise Invalid("expires_at: must be a time like 2030-01-31T12:00:00Z, or a date.") from None
     left = until - now()
@@ -111,31 +119,20 @@ class RevokeToken(Ask):
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    token_id: str
-    revoked: bool
+    revoked: str
 
 
 @operation(Route("DELETE", "/api/tokens/{token_id}"), needs="admin")
 async def revoke_token(here: Workspace, caller: Caller, ask: RevokeToken) -> Revoked:
     """End a token of your workspace at once. Whoever is in with it is shown out: streams and connections close."""
-    token = await _keyring(here).revoke(ask.token_id, signature(caller))
-    return Revoked(token.id, True)
-
-
-@dataclass(frozen=True, slots=True)
-class OwnWorkspace:
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Workspaces:
-    workspaces: list[OwnWorkspace]
+    must_be_a_person(caller)
+    return Revoked((await _keyring(here).revoke(ask.token_id, signature(caller))).id)
 
 
 @operation(Route("GET", "/api/workspaces"), needs="admin")
-async def list_workspaces(here: Workspace, caller: Caller, ask: Nothing) -> Workspaces:
-    """The workspaces you can look after: your token's own. New ones are made where the data is, at the terminal."""
-    return Workspaces([OwnWorkspace(here.name)])
+async def list_workspaces(here: Workspace, caller: Caller, ask: Nothing) -> list[str]:
+    """The workspaces you look after: your token's own. New ones are made where the data is, at the terminal."""
+    return [here.name]
 
 
 class ListDeeds(Ask):
@@ -145,12 +142,7 @@ class ListDeeds(Ask):
     """At most so many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deeds:
-    entries: list[Deed]
-
-
 @operation(Route("GET", "/api/audit"), needs="admin")
-async def list_deeds(here: Workspace, caller: Caller, ask: ListDeeds) -> Deeds:
+async def list_deeds(here: Workspace, caller: Caller, ask: ListDeeds) -> list[Deed]:
     """Your workspace's audit log, newest first: logins, token changes, denials, exports, deletions. No message text."""
-    return Deeds(await _keyring(here).deeds(ask.kind, ask.limit))
+    return await _keyring(here).deeds(ask.kind, ask.limit)
