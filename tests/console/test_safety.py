@@ -141,7 +141,10 @@ def test_it_fits_a_phone(window: Opening, thread: Thread, scheme: str):
     expect(page.locator(".message")).to_have_count(2)
     page.get_by_label("Back to the threads").click()
     expect(page.locator(f"[data-thread='{thread.id}']")).to_be_visible()
-    assert page.evaluate(fits)
+    for name in ("threads", "search?q=word", "library", "agents", "overview", "import"):
+        page.evaluate(f"location.hash = '#/{name}'")
+        expect(page.locator(f"[data-view='{name.partition('?')[0]}'] .scroll, .list").first).to_be_visible()
+        assert page.evaluate(fits), name
 
 
 CONTRAST = """() => {
@@ -186,16 +189,28 @@ def test_all_text_can_be_read_and_all_controls_have_names(
     thread.post("an agent's", author=agent["agent_id"])
     rest.post(f"/api/messages/{first['id']}/reactions", json={"reaction": "agree", "agent_id": "human:human"})
     rest.put(f"/api/messages/{first['id']}", json={"content": "the *first* `one`, edited"})
-    for path in (f"#/threads/{thread.id}?message={first['id']}", "#/threads", "#/search?q=first"):
-        page = window(path, color_scheme=scheme)
-        expect(page.locator(".message, .threads a, .hit").first).to_be_visible()
+    note = rest.post("/api/notes", json={"title": "A note", "content": "> *words*", "keywords": ["tag"]}).json()["id"]
+    seen = {
+        f"threads/{thread.id}?message={first['id']}": ".message.found",
+        "threads": ".threads a",
+        "search?q=first": ".hit",
+        "library": ".cards a",
+        f"open/notes/{note}?edit=1": ".sheet",
+        f"open/notes/{note}": ".prose",
+        "agents": ".people li",
+        "overview": ".tiles",
+        "import": ".drop",
+    }
+    page = window("#/threads", color_scheme=scheme)
+    for path, there in seen.items():
+        page.evaluate(f"location.hash = '#/{path}'")
+        expect(page.locator(there).first).to_be_visible()
         assert page.evaluate(CONTRAST) == []
         nameless = """() => [...document.querySelectorAll("button, a[href], input, select, textarea, summary")]
             .filter((e) => e.checkVisibility() && !e.closest("[aria-hidden=true]"))
             .filter((e) => !(e.textContent.trim() || e.getAttribute("aria-label") || e.labels?.length || e.querySelector("img[alt]:not([alt=''])")))
             .map((e) => e.outerHTML.slice(0, 120))"""
         assert page.evaluate(nameless) == []
-        page.context.close()
 
 
 def test_who_wants_little_motion_gets_none(window: Opening):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import httpx
-import pytest
 from playwright.sync_api import expect
 from tests.console.conftest import Opening
 from tests.helpers import Thread, word
@@ -59,12 +58,48 @@ def test_one_thread_can_be_searched_alone(window: Opening, thread: Thread, rest:
     expect(page.locator(".hit")).to_have_count(2)
 
 
-@pytest.mark.parametrize("typed", ["*", '"unbalanced', "(a OR", "AND"])
-def test_what_cannot_be_read_is_answered_with_a_hint(window: Opening, typed: str):
+def test_what_cannot_be_read_is_answered_with_a_hint(window: Opening):
     page = window("#/search")
-    page.get_by_label("Search everything", exact=True).fill(typed)
-    expect(page.locator(".hint")).to_be_visible()
-    expect(page.locator(".empty.bad")).to_have_count(0)
+    for source in ("Everything", "Threads"):
+        page.get_by_role("button", name=source, exact=True).click()
+        for typed in ("*", '"') if source == "Everything" else ("*", '"unbalanced', "(a OR", "AND"):
+            page.get_by_label("Search everything", exact=True).fill(typed)
+            expect(page.locator(".hint")).to_be_visible()
+            expect(page.locator(".empty.bad")).to_have_count(0)
+
+
+def test_everything_is_found_and_can_be_narrowed_by_where_who_and_when(
+    window: Opening, thread: Thread, rest: httpx.Client
+):
+    unique, slug = word("zebra"), word("wren")
+    agent = rest.post("/api/agents/register", json={"display_name": slug.title(), "slug": slug}).json()["agent_id"]
+    thread.post(f"{unique} on the bus", author=agent)
+    Thread(rest).post(f"{unique} by somebody else", author="ann")
+    rest.post("/api/notes", json={"title": "A note", "content": f"{unique} in a note", "created_at": "2020-03-01"})
+    turn = {"role": "assistant", "content": f"{unique} in a session", "ts": "2021-05-01T10:00:00Z"}
+    rest.post(f"/api/v1/agents/{slug}/sessions/s1/messages", json=turn)
+    page = window(f"#/search?q={unique}")
+    hits = page.locator(".hit .snippet")
+    expect(hits).to_have_count(4)
+    expect(page.get_by_text("4 results")).to_be_visible()
+    page.get_by_role("button", name="Notes", exact=True).click()
+    expect(hits).to_have_text([f"{unique} in a note"])
+    page.get_by_role("button", name="Everything", exact=True).click()
+    expect(hits).to_have_count(4)
+
+    page.get_by_text("Filters").click()
+    page.get_by_label("Author").fill(slug.title())
+    page.get_by_label("Author").press("Enter")
+    expect(hits).to_have_count(2)
+    page.get_by_label("Role").select_option("assistant")
+    expect(hits).to_have_text([f"{unique} in a session"])
+    page.get_by_role("button", name="Clear").click()
+    expect(hits).to_have_count(4)
+    page.get_by_label("To", exact=True).fill("2021-12-31")
+    page.get_by_label("Sort").select_option("recent")
+    expect(hits).to_have_text([f"{unique} in a session", f"{unique} in a note"])
+    page.get_by_label("From", exact=True).fill("2021-01-01")
+    expect(hits).to_have_text([f"{unique} in a session"])
 
 
 def test_nothing_found_and_nothing_asked_say_so_and_help(window: Opening):

@@ -15,8 +15,10 @@ export class Problem extends Error {
 const AWAY = "The server cannot be reached.";
 let csrf = null;
 
-export function useCsrf(value) {
+// The word that proves a request comes from our page; without an argument it is only read.
+export function useCsrf(value = csrf) {
   csrf = value;
+  return csrf;
 }
 
 async function ask(method, path, { body, form, signal, headers } = {}) {

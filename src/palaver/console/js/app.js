@@ -1,20 +1,32 @@
 // The console: who is looking, where they are, and the frame around it.
 
+import { agentsView } from "./agents.js";
+import { bringView } from "./bring.js";
+import { libraryView } from "./library.js";
 import { hangUp, listen, on, tryAgain } from "./live.js";
 import { logOut, loginView } from "./login.js";
 import { askFor, face, failed, icon, isDialogOpen, openDialog, shownDialog, shownNotices, trouble, waiting } from "./parts.js";
 import { loadAgents } from "./people.js";
 import { parse } from "./route.js";
+import { overviewView } from "./overview.js";
+import { readerView } from "./reader.js";
 import { focusBar, searchBar, searchIn, searchView } from "./search.js";
 import { findOut, me, rename, theme } from "./state.js";
 import { threadsView } from "./thread.js";
 import { loadThreads, newThread, unreadThreads } from "./threads.js";
 import { drawWith, html, nothing, redraw, ref, render } from "./view.js";
 
-const VIEWS = { threads: threadsView, search: searchView };
+const VIEWS = {
+  threads: threadsView, search: searchView, library: libraryView, open: readerView, agents: agentsView,
+  overview: overviewView, import: bringView,
+};
 
 const PLACES = [
-  ["threads", "Threads", "#/threads"],
+  ["threads", "Threads"],
+  ["library", "Library"],
+  ["agents", "Agents"],
+  ["overview", "Overview"],
+  ["import", "Import"],
 ];
 
 let route = parse();
@@ -157,11 +169,13 @@ function skip(event) {
   main?.focus();
 }
 
+const isAt = (name) => route.name === name || (name === "library" && route.name === "open");
+
 function rail() {
   const unread = unreadThreads();
   return html`<nav class="rail" aria-label="Places">
     <a class="brand" href="#/threads" aria-label="palaver"><img src=${new URL("../icon.svg", import.meta.url).pathname} alt="" width="32" height="32" /></a>
-    ${PLACES.map(([name, text, href]) => html`<a href=${href} aria-current=${route.name === name ? "page" : nothing}>
+    ${PLACES.map(([name, text]) => html`<a href="#/${name}" aria-current=${isAt(name) ? "page" : nothing}>
       <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label="${unread} threads with news"></b>` : nothing}</span><span>${text}</span></a>`)}
     <span class="space"></span>
     <button type="button" class="quiet" aria-label="Theme: ${theme.choice}" title="Theme: ${theme.choice}" @click=${() => ((theme.choice = THEMES[theme.choice]), redraw())}>${icon(SIGN[theme.choice])}</button>

@@ -23,8 +23,8 @@ export function link(parts, query = {}) {
 
 export const toThread = (threadId, messageId) => link(["threads", threadId], { message: messageId });
 
-export const toItem = (source, id, loc) =>
-  link(["open", source, String(id)], { loc: loc ? JSON.stringify(loc) : undefined });
+export const toItem = (source, id, loc, q) =>
+  link(["open", source, String(id)], { loc: loc ? JSON.stringify(loc) : undefined, q });
 
 export function go(hash, { replace = false } = {}) {
   if (hash === location.hash) return;

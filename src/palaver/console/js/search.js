@@ -1,23 +1,33 @@
 // One search for everything, or for one thread. What is looked for stands in the address, so that "back" returns to it.
 
-import { get, withQuery } from "./api.js";
+import { get, post, withQuery } from "./api.js";
 import { count, empty, face, highlighted, icon, marked, openDialog, plural, time, trouble, waiting } from "./parts.js";
-import { agentNamed, shownName } from "./people.js";
-import { go, link, parse, toThread } from "./route.js";
+import { agentNamed, people, shownName } from "./people.js";
+import { go, link, parse, toItem, toThread } from "./route.js";
 import { threads } from "./threads.js";
 import { drawn, html, nothing, redraw } from "./view.js";
 
 const PAUSE = 120; // milliseconds without a key until we ask
 const PAGE = 30;
 
-const state = { results: [], hasMore: false, hint: null, problem: null, isAsking: false, asked: null, chosen: 0, took: null, total: null };
+export const SOURCES = {
+  bus: ["Threads", "Thread"],
+  sessions: ["Sessions", "Session"],
+  archive: ["Imported", "Conversation"],
+  notes: ["Notes", "Note"],
+  media: ["Media", "Media"],
+  chats: ["Chats", "Chat"],
+  prompts: ["Prompts", "Prompt"],
+  characters: ["Characters", "Character"],
+};
+
+const state = { results: [], hasMore: false, hint: null, problem: null, isAsking: false, asked: null, chosen: 0, took: null, total: null, errors: null };
 let asking = null;
 let timer = null;
+let isFurther = false; // are the further filters shown?
 
-export const asked = (query) => ({
-  q: query.get("q") ?? "",
-  thread: query.get("thread") ?? "",
-});
+const NAMES = ["q", "thread", "source", "author", "role", "since", "until", "sort"];
+const asked = (query) => Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? ""]));
 
 export const searchView = {
   title: () => "Search",
@@ -33,13 +43,16 @@ export const searchView = {
   },
   leave() {
     clearTimeout(timer);
+    if (!state.isAsking) return;
     asking?.abort();
+    state.asked = null;
   },
   template: () => html`<main class="pane search">${results(asked(parse().query))}</main>`,
   key(event) {
     const step = { j: 1, k: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) return choose(state.chosen + step), true;
     if (event.key === "Enter" && state.results[state.chosen]) return open(state.results[state.chosen]), true;
+    if (event.key === "Escape") return history.back(), true;
     return false;
   },
 };
@@ -47,7 +60,7 @@ export const searchView = {
 async function ask(wanted, offset = 0) {
   asking?.abort();
   if (!wanted.q.trim()) {
-    Object.assign(state, { results: [], hasMore: false, hint: null, problem: null, isAsking: false, total: null });
+    Object.assign(state, { results: [], hasMore: false, hint: null, problem: null, isAsking: false, total: null, errors: null });
     return redraw();
   }
   asking = new AbortController();
@@ -55,9 +68,10 @@ async function ask(wanted, offset = 0) {
   redraw();
   const began = performance.now();
   try {
-    const answer = await inMessages(wanted, offset, asking.signal);
-    state.results = offset ? [...state.results, ...answer.results] : answer.results;
-    Object.assign(state, { hasMore: answer.hasMore, hint: answer.hint, total: answer.total, problem: null, took: performance.now() - began });
+    const find = isExpression(wanted) ? inMessages : inEverything;
+    const answer = await find(wanted, offset, asking.signal);
+    const results = offset ? [...state.results, ...answer.results] : answer.results;
+    Object.assign(state, { ...answer, results, problem: null, took: performance.now() - began });
   } catch (problem) {
     if (problem.name === "AbortError") return;
     Object.assign(state, { problem, results: [] });
@@ -66,42 +80,100 @@ async function ask(wanted, offset = 0) {
   redraw();
 }
 
+// In threads the whole query language holds; over everything the words are ranked by how well they fit.
+const isExpression = (wanted) => Boolean(wanted.thread) || (wanted.source === "bus" && !wanted.author && !wanted.since && !wanted.until && !wanted.sort);
+
 async function inMessages({ q, thread }, offset, signal) {
-  const answer = await get(withQuery("/api/search", { q, thread_id: thread, limit: 50 }), { signal });
+  const answer = await get(withQuery("/api/search", { q, thread_id: thread, limit: 100 }), { signal });
   return {
     hasMore: answer.has_more,
     hint: answer.hint,
-    total: answer.total,
+    total: answer.has_more ? null : answer.total,
+    canPage: false,
+    errors: null,
     results: answer.results.map((hit) => ({
-      key: hit.message_id,
       source: "bus",
       href: toThread(hit.thread_id, hit.message_id),
       title: hit.thread_topic,
-      who: agentNamed(hit.author) ? shownName(agentNamed(hit.author)) : hit.author,
+      who: known(hit.author),
       when: hit.created_at,
       snippet: marked(hit.snippet),
     })),
   };
 }
 
+async function inEverything(wanted, offset, signal) {
+  const { sources, filters } = narrowed(wanted);
+  const body = {
+    query: wanted.q, limit: PAGE, offset, dedupe: false, snippet_length: 240, sources, filters,
+    order_by: wanted.sort === "recent" ? "recent" : "relevance",
+    date_from: wanted.since || undefined, date_to: wanted.until || undefined,
+  };
+  const answer = await post("/api/knowledge/search", body, { signal });
+  return {
+    hasMore: answer.has_more,
+    hint: answer.hint,
+    total: answer.total_estimated,
+    canPage: true,
+    errors: answer.errors,
+    results: answer.results.map((item) => ({
+      source: item.source,
+      href: hrefOf(item, wanted.q),
+      title: item.title,
+      who: item.sender && known(item.sender),
+      when: item.last_modified ?? item.created_at,
+      snippet: item.snippet ?? "",
+      tags: item.tags,
+      kind: item.media_type,
+    })),
+  };
+}
+
+// An author is one of the bus, of sessions or of chats; a role is one of sessions or of imported conversations.
+function narrowed({ source, author, role }) {
+  const filters = {};
+  let possible = source ? [source] : Object.keys(SOURCES);
+  if (author) {
+    const agent = agentNamed(author);
+    possible = possible.filter((name) => (agent ? ["bus", "sessions"] : ["chats"]).includes(name));
+    if (agent) Object.assign(filters, { bus: { agent: agent.id }, sessions: { agent: agent.id } });
+    else filters.chats = { sender: author };
+  }
+  if (role) {
+    possible = possible.filter((name) => ["sessions", "archive"].includes(name));
+    filters.sessions = { ...filters.sessions, role };
+    if (role !== "system") filters.archive = { roles: [role] };
+    else possible = possible.filter((name) => name !== "archive");
+  }
+  for (const name of Object.keys(filters)) if (!possible.includes(name)) delete filters[name];
+  return { sources: possible.length ? possible : [source || "bus"], filters };
+}
+
+const known = (name) => (agentNamed(name) ? shownName(agentNamed(name)) : name);
+
+function hrefOf(item, q) {
+  if (item.source === "bus" && item.conversation_id) return toThread(item.conversation_id, item.message_id);
+  return toItem(item.source, item.id, item.loc, q);
+}
+
 // The bar at the top
 
 export function searchBar(route) {
   const isHere = route.name === "search";
-  const wanted = isHere ? asked(route.query) : { q: "", thread: "" };
+  const wanted = asked(isHere ? route.query : new URLSearchParams());
   const type = (event) => look({ ...wanted, q: event.target.value });
   const keys = (event) => {
     if (event.key === "Escape") return event.stopPropagation(), leave();
     if (event.key === "Enter") {
       event.preventDefault();
-      if (state.results[state.chosen]) open(state.results[state.chosen]);
+      if (isHere && !state.isAsking && state.results[state.chosen]) open(state.results[state.chosen]);
     }
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) (event.preventDefault(), choose(state.chosen + step));
   };
   return html`<form class="bar" role="search" @submit=${(event) => event.preventDefault()}>
     ${icon("search")}
-    ${isHere && wanted.thread ? html`<span class="scope">in ${threads.byId.get(wanted.thread)?.topic ?? "this thread"}
+    ${isHere && wanted.thread ? html`<span class="scope"><span>in ${threads.byId.get(wanted.thread)?.topic ?? "this thread"}</span>
       <button type="button" class="quiet" aria-label="Search everything instead" title="Search everything instead" @click=${() => look({ ...wanted, thread: "" })}>${icon("close")}</button></span>` : nothing}
     <input id="search" type="search" aria-label=${wanted.thread ? "Search in this thread" : "Search everything"} placeholder=${wanted.thread ? "Search in this thread" : "Search everything"}
       .value=${wanted.q} autocomplete="off" spellcheck="false" @input=${type} @keydown=${keys} maxlength="2000" />
@@ -110,8 +182,7 @@ export function searchBar(route) {
 }
 
 function look(wanted) {
-  const isHere = parse().name === "search";
-  go(link("search", wanted), { replace: isHere });
+  go(link("search", wanted), { replace: parse().name === "search" });
 }
 
 function leave() {
@@ -132,7 +203,6 @@ export function focusBar() {
 
 function choose(number) {
   state.chosen = Math.max(0, Math.min(number, state.results.length - 1));
-  redraw();
   drawn().then(() => document.querySelector(".hit[aria-current]")?.scrollIntoView({ block: "nearest" }));
 }
 
@@ -142,33 +212,55 @@ const open = (result) => go(result.href);
 
 function results(wanted) {
   const more = () => ask(wanted, state.results.length);
+  const isNothing = wanted.q.trim() && !state.isAsking && !state.problem && !state.results.length && state.took !== null;
   return html`<header class="head"><div class="name"><h1>Search</h1>
       <p role="status">${said(wanted)}</p></div>
       <button type="button" class="quiet" aria-label="How to search" title="How to search" @click=${help}>${icon("help")}</button></header>
+    ${wanted.thread ? nothing : filters(wanted)}
     <div class="scroll"><div class="hits">
     ${state.problem ? trouble(state.problem, () => ask(wanted)) : nothing}
-    ${state.hint ? html`<p class="hint">${state.hint}</p>` : nothing}
-    ${!wanted.q.trim() ? empty("search", "What are you looking for?", "Everything that was ever said here can be found by its words.", howTo()) : nothing}
-    ${wanted.q.trim() && !state.isAsking && !state.problem && !state.results.length && state.took !== null
-      ? empty("search", "Nothing found", html`No message has all of these words. Fewer words, or <code>${wanted.q.trim().split(/\s+/)[0].replace(/\W+$/, "").slice(0, 4)}*</code>, find more.`) : nothing}
+    ${state.hint && wanted.q.trim() ? html`<p class="hint">${state.hint}</p>` : nothing}
+    ${Object.values(state.errors ?? {}).map((said) => html`<p class="hint">${said}</p>`)}
+    ${wanted.q.trim() ? nothing : empty("search", "What are you looking for?", "Everything that was said or kept here can be found by its words.", howTo())}
+    ${isNothing && !state.hint ? empty("search", "Nothing found", wanted.source || wanted.author || wanted.role || wanted.since || wanted.until ? "Nothing with these words is where you looked. Fewer filters find more." : "Nothing here has these words. Other words, or parts of words, may find more.") : nothing}
     <ol>${state.results.map((result, i) => hit(result, i, wanted))}</ol>
     ${state.isAsking && !state.results.length ? waiting("Searching") : nothing}
-    ${state.hasMore && state.results.length >= PAGE && !state.hint ? html`<p class="hint">There are more. Add a word to narrow it down.</p>` : nothing}
+    ${state.hasMore && state.results.length ? (state.canPage ? html`<p class="more"><button type="button" @click=${more} ?disabled=${state.isAsking}>More</button></p>`
+      : state.hint ? nothing : html`<p class="hint">There are more. Add a word to narrow it down.</p>`) : nothing}
     </div></div>`;
 }
 
 function said(wanted) {
-  if (!wanted.q.trim()) return "Words, phrases, parts of words";
+  if (!wanted.q.trim()) return "Threads, sessions, imported chats, notes and everything else";
   if (state.isAsking && !state.results.length) return "Searching …";
-  const n = state.results.length;
-  return `${state.hasMore ? "More than " : ""}${plural(n, "result")}${state.took === null ? "" : ` · ${count(Math.max(1, Math.round(state.took)))} ms`}`;
+  const number = state.total ?? state.results.length;
+  return `${state.hasMore && state.total === null ? "More than " : ""}${plural(number, "result")}${state.took === null ? "" : ` · ${count(Math.max(1, Math.round(state.took)))} ms`}`;
 }
 
-const SOURCE = { bus: "Thread", sessions: "Session", archive: "Conversation", chats: "Chat", notes: "Note", media: "Media", prompts: "Prompt", characters: "Character" };
+function filters(wanted) {
+  const set = (name) => (event) => look({ ...wanted, [name]: event.target.value });
+  const isAny = wanted.author || wanted.role || wanted.since || wanted.until || wanted.sort;
+  return html`<div class="narrow">
+    <div class="choice" role="group" aria-label="Where">
+      <button type="button" aria-pressed=${!wanted.source} @click=${() => look({ ...wanted, source: "" })}>Everything</button>
+      ${Object.entries(SOURCES).map(([name, [text]]) => html`<button type="button" aria-pressed=${wanted.source === name} @click=${() => look({ ...wanted, source: name })}>${text}</button>`)}
+    </div>
+    <details class="further" ?open=${Boolean(isAny) || isFurther} @toggle=${(event) => (isFurther = event.target.open)}><summary>${icon("filter")} Filters</summary><div>
+      <label>Author <input list="authors" .value=${wanted.author} placeholder="anyone" @change=${set("author")} /></label>
+      <datalist id="authors">${people.agents.map((agent) => html`<option value=${shownName(agent)}></option>`)}</datalist>
+      <label>Role <select @change=${set("role")}>${["", "user", "assistant", "tool", "system"].map((role) => html`<option value=${role} ?selected=${role === wanted.role}>${role || "any"}</option>`)}</select></label>
+      <label>From <input type="date" .value=${wanted.since} @change=${set("since")} /></label>
+      <label>To <input type="date" .value=${wanted.until} @change=${set("until")} /></label>
+      <label>Sort <select @change=${set("sort")}>${[["", "best first"], ["recent", "newest first"]].map(([value, text]) => html`<option value=${value} ?selected=${value === wanted.sort}>${text}</option>`)}</select></label>
+      ${isAny ? html`<button type="button" @click=${() => look({ q: wanted.q, source: wanted.source })}>Clear</button>` : nothing}
+    </div></details>
+  </div>`;
+}
 
 function hit(result, i, wanted) {
   return html`<li><a class="hit" href=${result.href} aria-current=${i === state.chosen ? "true" : nothing} @focus=${() => (state.chosen = i)}>
-    <span class="from">${icon(result.source)} <b>${result.title || SOURCE[result.source]}</b></span>
+    <span class="from"><span title=${SOURCES[result.source][1]}>${icon(result.source)}</span> <b>${result.title || SOURCES[result.source][1]}</b>
+      <small>${result.kind ?? (result.source === "bus" ? nothing : SOURCES[result.source][1])}</small></span>
     <span class="meta">${result.who ? html`${face(result.who, { isAgent: Boolean(agentNamed(result.who)) })} ${result.who} · ` : nothing}${result.when ? time(result.when) : nothing}</span>
     <span class="snippet">${typeof result.snippet === "string" ? highlighted(result.snippet, wanted.q) : result.snippet}</span>
   </a></li>`;
@@ -184,8 +276,9 @@ const HOW = [
   ["NEAR(cache retry, 5)", "at most five words apart"],
 ];
 
-const howTo = () => html`<table class="how"><tbody>${HOW.map(([example, meaning]) => html`<tr>
-  <td><a href=${link("search", { q: example })}><code>${example}</code></a></td><td>${meaning}</td></tr>`)}</tbody></table>`;
+const howTo = () => html`<div class="how-to"><p>Over everything: words, or a whole question; what fits best comes first. In threads also:</p>
+  <table class="how"><tbody>${HOW.map(([example, meaning]) => html`<tr>
+  <td><a href=${link("search", { q: example, source: "bus" })}><code>${example}</code></a></td><td>${meaning}</td></tr>`)}</tbody></table></div>`;
 
 export function help() {
   openDialog("How to search", () => html`${howTo()}<p>Upper and lower case and accents make no difference. Names with points and dashes

@@ -187,3 +187,8 @@ WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(
 SELECT DISTINCT ON (p.document_id) p.document_id, p.text, p.data, p.author, p.field FROM passages p
 WHERE p.position > 0 AND p.document_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
 ORDER BY p.document_id, p.position;
+
+-- name: storage_bytes
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint AS bytes
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = current_schema() AND c.relkind = 'r';

@@ -180,3 +180,6 @@ WHERE p.position > 0 AND p.id IN (
     SELECT (SELECT q.id FROM passages q WHERE q.document_id = v.value AND q.position > 0 ORDER BY q.position LIMIT 1)
     FROM json_each(:ids) v
 );
+
+-- name: storage_bytes
+SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size();

@@ -1,0 +1,52 @@
+"""The overview: how much is said, by whom, and whether the house is in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated
+
+from palaver.model.asking import Ask, clamp
+from palaver.model.people import Caller
+from palaver.model.times import now
+from palaver.operations.agents import Nobody
+from palaver.operations.connect import BusStatus, get_status
+from palaver.operations.faces import Route, operation
+from palaver.store import documents, overview
+from palaver.store.database import Reader
+from palaver.store.overview import Day, Speaker
+
+SPEAKERS = 12
+
+
+class LookOver(Ask):
+    days: Annotated[int, clamp(1, 366)] = 30
+    """How many days to look back, today included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """`days` leaves out what was silent; `documents` counts what is kept, by source."""
+
+    since: str
+    days: list[Day]
+    speakers: list[Speaker]
+    documents: dict[str, int]
+    is_index_complete: bool
+    storage_bytes: int
+    status: BusStatus
+
+
+@operation(Route("GET", "/api/overview"))
+def look_over(read: Reader, caller: Caller, ask: LookOver) -> Overview:
+    """Messages a day by source, who said most, how much is kept, and whether the index is complete."""
+    since = now().date() - timedelta(days=ask.days - 1)
+    return Overview(
+        since=since.isoformat(),
+        days=overview.per_day(read, since),
+        speakers=overview.speakers(read, since, SPEAKERS),
+        documents=overview.documents(read),
+        is_index_complete=documents.is_complete(read),
+        storage_bytes=overview.storage_bytes(read),
+        status=get_status.work(read, caller, Nobody()),
+    )

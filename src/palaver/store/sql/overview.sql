@@ -1,0 +1,19 @@
+-- name: said_per_day  how many messages each day since, by source; a day is a number of days since 1970, in UTC
+SELECT p.created_at / 86400000000 AS day, d.source, count(*) AS messages
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('bus', 'sessions', 'archive', 'chats')
+  AND d.deleted_at IS NULL
+GROUP BY 1, 2
+ORDER BY 1, 2;
+
+-- name: said_by_whom  who said most since, on the bus and in sessions
+SELECT coalesce(p.author_id, d.agent_id) AS agent_id, CASE WHEN coalesce(p.author_id, d.agent_id) IS NULL THEN p.author END
+       AS name, count(*) AS messages
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('bus', 'sessions') AND d.deleted_at IS NULL
+GROUP BY 1, 2
+ORDER BY 3 DESC, 1, 2
+LIMIT :limit;
+
+-- name: kept_by_source
+SELECT source, count(*) AS documents FROM documents WHERE deleted_at IS NULL GROUP BY source;
