@@ -131,9 +131,13 @@ def test_a_history_is_imported_and_read(window: Opening):
         ]
     )
     expect(page.locator(".job h2")).to_have_text("Done")
-    expect(page.locator(".job .numbers li").first).to_have_text("1 new")
+    expect(page.locator(".job .numbers li").first).to_have_text("2 new")
     expect(page.locator(".job .formats")).to_contain_text("chatgpt")
-    page.get_by_role("link", name="See them in the library").click()
+    page.get_by_role("link", name="1 in Media").click()
+    expect(page.locator(".cards a").first).to_be_visible()
+    assert page.locator(".cards img").count() == 0
+    page.go_back()
+    page.get_by_role("link", name="1 in Imported").click()
     page.locator(".cards a", has_text=unique).click()
     expect(page.locator(".turn")).to_have_count(2)
     expect(page.locator(".turn").first).to_contain_text("What is basalt?")

@@ -1,7 +1,7 @@
 // Agents: who is here, doing what, waiting where; how to connect another one; and, for those in charge, the keys.
 
 import { at, get, post, remove } from "./api.js";
-import { askFor, askWhether, closeDialog, copy, empty, face, failed, icon, openDialog, shortTime, sinceWhen, waiting } from "./parts.js";
+import { askWhether, closeDialog, copy, empty, face, failed, icon, openDialog, shortTime, sinceWhen, waiting } from "./parts.js";
 import { loadAgents, people, shownName } from "./people.js";
 import { link, toThread } from "./route.js";
 import { may, me } from "./state.js";
@@ -91,13 +91,14 @@ async function loadKeys() {
 
 function inCharge() {
   return html`<section class="keys-of"><header><h2>Tokens</h2><button type="button" @click=${newToken}>${icon("key")} New token</button></header>
-      ${keys === null ? waiting() : keys.length ? html`<div class="wide-table" tabindex="0"><table><thead><tr><th>For</th><th>May</th><th>Workspace</th><th>Made</th><th>Last used</th><th><span class="hidden">Actions</span></th></tr></thead>
-        <tbody>${repeat(keys, (token) => token.id, (token) => html`<tr><td>${icon(token.kind === "agent" ? "agents" : "person")} ${token.name}</td><td>${token.scopes.join(", ")}</td><td>${token.workspace}</td><td>${shortTime(token.created_at)}</td>
+      ${keys === null ? waiting() : keys.length ? html`<div class="wide-table" tabindex="0"><table><thead><tr><th>For</th><th>May</th><th>Made</th><th>Last used</th><th><span class="hidden">Actions</span></th></tr></thead>
+        <tbody>${repeat(keys, (token) => token.id, (token) => html`<tr><td>${icon(token.kind === "agent" ? "agents" : "person")} ${token.name}</td><td>${token.scopes.join(", ")}</td><td>${shortTime(token.created_at)}</td>
           <td>${token.last_used_at ? sinceWhen(token.last_used_at) : "never"}</td><td><button type="button" class="bad" @click=${() => revoke(token)}>Revoke</button></td></tr>`)}</tbody></table></div>`
         : html`<p class="hint">${me.needsLogin ? "No tokens yet." : "Nobody needs one on this machine. Make tokens before others can reach the server."}</p>`}
     </section>
-    <section class="keys-of"><header><h2>Workspaces</h2>${me.isOwner ? html`<button type="button" @click=${newWorkspace}>${icon("plus")} New workspace</button>` : nothing}</header>
-      <p class="tags">${workspaces.map((name) => html`<i class="tag">${name}${name === me.workspace ? " (here)" : ""}</i>`)}</p></section>`;
+    <section class="keys-of"><header><h2>Workspaces</h2></header>
+      <p class="tags">${workspaces.map((name) => html`<i class="tag">${name}${name === me.workspace ? " (here)" : ""}</i>`)}</p>
+      <p class="hint">A workspace is a world of its own. New ones are made where the server runs: <code>palaver workspace create NAME</code></p></section>`;
 }
 
 function newToken() {
@@ -106,7 +107,7 @@ function newToken() {
     event.preventDefault();
     const given = new FormData(event.target);
     try {
-      const body = { kind: given.get("kind"), name: given.get("name").trim(), scopes: given.getAll("scope"), workspace: given.get("workspace") };
+      const body = { kind: given.get("kind"), name: given.get("name").trim(), scopes: given.getAll("scope") };
       if (given.get("days")) body.days = Number(given.get("days"));
       secret = (await post("/api/tokens", body)).secret;
       redraw();
@@ -123,17 +124,11 @@ function newToken() {
         <label>For <select name="kind"><option value="agent">an agent</option><option value="human">a person</option></select></label>
         <label>Name <input name="name" required maxlength="200" autocomplete="off" autofocus /></label>
         <fieldset><legend>May</legend>${["read", "write", "admin"].map((scope) => html`<label class="check"><input type="checkbox" name="scope" value=${scope} ?checked=${scope !== "admin"} /> ${scope}</label>`)}</fieldset>
-        <label>Workspace <select name="workspace">${workspaces.map((name) => html`<option ?selected=${name === me.workspace}>${name}</option>`)}</select></label>
         <label>Runs out after, in days (empty: never) <input name="days" type="number" min="1" max="36500" /></label>
         <footer><button type="button" @click=${closeDialog}>Cancel</button><button class="main">Make</button></footer></form>`);
 }
 
 const revoke = (token) => askWhether("Revoke token", `${token.name} will be refused from the next request on.`, "Revoke", async () => {
   await remove(at`/api/tokens/${token.id}`);
-  await loadKeys();
-});
-
-const newWorkspace = () => askFor("New workspace", { label: "Name: small letters, digits, dashes", action: "Make", most: 60 }, async (name) => {
-  await post("/api/workspaces", { name });
   await loadKeys();
 });

@@ -2,6 +2,7 @@
 
 import { get, useCsrf } from "./api.js";
 import { count, face, icon, plural, trouble } from "./parts.js";
+import { SOURCES } from "./search.js";
 import { may } from "./state.js";
 import { html, nothing, redraw } from "./view.js";
 
@@ -12,7 +13,13 @@ const KNOWN = [
   ["Codex", "the folder ~/.codex/sessions"],
   ["Gemini CLI", "the folder ~/.gemini/tmp"],
   ["Cursor", "its state.vscdb"],
+  ["Notes", "a folder of Markdown files, or an Obsidian vault"],
+  ["Documents", "text, HTML, PDF, EPUB, DOCX, PPTX"],
+  ["Transcripts", "SRT, VTT, JSON"],
+  ["Characters", "character cards, as PNG or JSON"],
 ];
+
+const SHELF = { conversations: "archive", notes: "notes", media: "media", characters: "characters", prompts: "prompts" };
 
 let csrf = null;
 let job = null; // { files, bytes, sent, state, answer, problem }
@@ -45,7 +52,7 @@ function dropZone() {
   };
   return html`<div class="drop ${isOver ? "over" : ""}" @dragover=${over(true)} @dragleave=${over(false)} @drop=${dropped}>
     ${icon("import")}
-    <p><b>Drop files or a folder here</b><br /><small>zips, .json, .jsonl, databases</small></p>
+    <p><b>Drop files or a folder here</b><br /><small>exports of your chats, notes, documents</small></p>
     <div class="ways">
       <label class="button">Choose files<input class="hidden" type="file" multiple ?disabled=${isBusy} @change=${chosen} /></label>
       <label class="button">Choose a folder<input class="hidden" type="file" webkitdirectory ?disabled=${isBusy} @change=${chosen} /></label>
@@ -142,7 +149,7 @@ function progress() {
     <p class="files">${named} <small>${size(bytes)}</small></p>
     ${files.length > 1000 ? html`<p class="hint">Only the first 1,000 files are taken at once; import a folder this large with <code>palaver import</code>.</p>` : nothing}
     ${state === "sending" ? html`<progress max=${bytes || 1} value=${Math.min(sent, bytes)} aria-label="Sent"></progress>` : nothing}
-    ${state === "running" ? html`<progress aria-label="Reading"></progress>` : nothing}
+    ${state === "running" ? html`<progress max=${answer?.bytes_total || nothing} value=${answer?.bytes_total ? answer.bytes_read : nothing} aria-label="Reading"></progress>` : nothing}
     ${problem ? trouble(problem) : nothing}
     ${answer ? summary(answer) : nothing}
   </section>`;
@@ -156,5 +163,6 @@ function summary(answer) {
     ${answer.message ? html`<p class="problem">${answer.message}</p>` : nothing}
     ${answer.skipped_count ? html`<details class="skipped"><summary>${plural(answer.skipped_count, "thing")} skipped</summary><ul>${answer.skipped.map((one) => html`<li><b>${one.name}</b>: ${one.why}</li>`)}</ul></details>` : nothing}
     ${answer.status === "done" && answer.new + answer.changed + answer.unchanged === 0 ? html`<p class="hint">Nothing in there was recognised. See below what is.</p>` : nothing}
-    ${answer.status === "done" && answer.new + answer.changed > 0 ? html`<p><a class="button" href="#/library/archive">See them in the library</a></p>` : nothing}`;
+    ${answer.status === "done" ? html`<p class="shelves-of">${Object.entries(answer.kinds ?? {}).filter(([kind, n]) => SHELF[kind] && n.new + n.changed + n.unchanged).map(([kind, n]) => html`
+      <a class="button" href="#/library/${SHELF[kind]}">${icon(SHELF[kind])} ${count(n.new + n.changed + n.unchanged)} in ${SOURCES[SHELF[kind]][0]}</a>`)}</p>` : nothing}`;
 }
