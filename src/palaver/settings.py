@@ -83,6 +83,10 @@ class Settings:
     search_timeout: float = knob(5.0, "Seconds one search or read may take.", float)
     max_upload: int = knob(5 * 1024 * 1024, "Largest uploaded image, e.g. 5MB.", _size)
     max_import: int = knob(4 * 1024**3, "Largest upload to be imported, e.g. 4GB.", _size)
+    fetch: bool = knob(False, "Fetch web pages and documents that somebody asks to keep.", _switch)
+    fetch_hosts: tuple[str, ...] = knob(
+        (), "Hosts of your own network that may be fetched from as well (host or host:port), comma-separated.", _names
+    )
     max_body: int = knob(16 * 1024 * 1024, "Largest request body, e.g. 16MB.", _size)
     heartbeat_timeout: float = knob(60.0, "Seconds without a sign of life until an agent counts as offline.", float)
     keep_events: int = knob(100_000, "How many events stay replayable with Last-Event-ID.", int)

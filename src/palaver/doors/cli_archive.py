@@ -22,18 +22,20 @@ from palaver.operations.importing import Summary
 @cli_where.takes("format", "json", "workspace", *cli_where.ON_THE_DATA)
 @click.command("import", no_args_is_help=True)
 @click.option("--dry-run", is_flag=True, help="Say what would be imported, and change nothing.")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
-def bring(dry_run: bool, paths: tuple[Path, ...]) -> None:
+@click.argument("paths", nargs=-1, required=True, type=click.Path(), metavar="PATH…")
+def bring(dry_run: bool, paths: tuple[str, ...]) -> None:
     """Import chat histories, notes, documents, transcripts, character cards and prompts: files, folders and zips.
 
     Histories of ChatGPT, Claude, Claude Code, Codex, Gemini CLI and Cursor; Markdown and Obsidian vaults; text, HTML,
-    PDF, EPUB, DOCX and PPTX; SRT, VTT and JSON transcripts; character cards as PNG or JSON; prompt files.
+    PDF, EPUB, DOCX and PPTX; SRT, VTT and JSON transcripts; character cards as PNG or JSON; prompt files. With
+    PALAVER_FETCH=on also the address of a page or document: https://…
 
     What is there is recognised by itself. Importing again adds what is new, updates what has changed and leaves the
     rest alone; what has vanished from an export stays here.
     """
     where = cli_where.here(click.get_current_context())
-    summary = asyncio.run(_bring(list(paths), dry_run))
+    urls = [path for path in paths if path.startswith(("https://", "http://"))]
+    summary = asyncio.run(_bring([Path(path) for path in paths if path not in urls], urls, dry_run))
     if where.format == "table":
         _tell(summary, dry_run)
     else:
@@ -42,10 +44,10 @@ def bring(dry_run: bool, paths: tuple[Path, ...]) -> None:
         raise PalaverError("Not everything could be read; see above.")
 
 
-async def _bring(paths: list[Path], dry_run: bool) -> Summary:
+async def _bring(paths: list[Path], urls: list[str], dry_run: bool) -> Summary:
     async with workspace() as here:
         with _watching() as progress:
-            return await importing.bring(here, paths, dry_run=dry_run, progress=progress)
+            return await importing.bring(here, paths, dry_run=dry_run, urls=urls, progress=progress)
 
 
 @contextmanager

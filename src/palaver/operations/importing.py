@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from palaver.errors import PalaverError
 from palaver.importers.finding import Found, Skipped, look
 from palaver.model.library import Brought, Conversation
-from palaver.operations import library
+from palaver.operations import fetching, library
 from palaver.store import archive
 from palaver.store.archive import Outcome, Prepared
 from palaver.store.database import Change, Reader
@@ -70,9 +71,10 @@ async def bring(
     *,
     dry_run: bool = False,
     are_uploads: bool = False,
+    urls: Sequence[str] = (),
     progress: Progress = lambda summary: None,
 ) -> Summary:
-    """Import everything found at these paths. It may be stopped anywhere: run again, it goes on."""
+    """Import everything found at these paths and addresses. It may be stopped anywhere: run again, it goes on."""
     summary = Summary()
     sources = look(paths, are_uploads=are_uploads)
     seen: set[str] = set()
@@ -84,6 +86,14 @@ async def bring(
                 await _bring_one(here, found, summary, dry_run, progress)
                 await _bring_pieces(here, found, summary, progress, seen if dry_run else None)
             progress(summary)
+    for url in urls:
+        try:
+            brought = await fetching.fetch(here.settings, url)
+        except PalaverError as problem:
+            summary.skip(Skipped(url, problem.message.rstrip("."), is_error=True))
+        else:
+            page = Found("web", url, 0, pieces=partial(iter, (brought,)))
+            await _bring_pieces(here, page, summary, progress, seen if dry_run else None)
     return summary
 
 
@@ -145,6 +155,7 @@ async def _bring_pieces(
 ) -> None:
     """Write them, a few at a time; with `seen`, the contents of a dry run so far, only say what would be written."""
     pieces = found.pieces()
+    read_before = summary.bytes_read - found.size  # whoever looked for conversations in it has counted all of it
     while (batch := await asyncio.to_thread(_some_pieces, pieces, summary)) is not None:
         if seen is not None:
             outcomes = await here.read(partial(_judge_pieces, batch=batch, seen=seen))
@@ -153,7 +164,9 @@ async def _bring_pieces(
         for one, outcome in zip(batch, outcomes, strict=True):
             summary.count([outcome], library.SHELVES[type(one.piece)][0])
         summary.formats[found.importer] = summary.formats.get(found.importer, 0) + len(batch)
+        summary.bytes_read = read_before + min(found.read, found.size)
         progress(summary)
+    summary.bytes_read = read_before + found.size
 
 
 def _some_pieces(pieces: Iterator[Brought | Skipped], summary: Summary) -> list[Brought] | None:

@@ -867,7 +867,16 @@ def judge_brought(read: Reader, brought: Brought) -> Outcome:
     known = library.origin(read, source, brought.origin)
     if known:
         return "unchanged" if known.fingerprint == fingerprint_of(brought) else "changed"
-    return "unchanged" if library.is_known(read, source, content_digest(brought)) else "new"
+    return "unchanged" if library.id_by_content(read, source, content_digest(brought)) else "new"
+
+
+def id_of(read: Reader, brought: Brought) -> str | int | None:
+    """Under which id it is kept; None if it was deleted since."""
+    source, _ = SHELVES[type(brought.piece)]
+    known = library.origin(read, source, brought.origin)
+    id = known.id if known else library.id_by_content(read, source, content_digest(brought))
+    kept = library.find(read, source, id) if id else None
+    return kept.shown_id if kept else None
 
 
 def put_brought(change: Change, brought: Brought) -> Outcome:

@@ -273,10 +273,10 @@ def origin(read: Reader, source: str, name: str) -> Origin | None:
     return Origin(row["native_id"], row["fingerprint"], row["deleted_at"] is not None) if row else None
 
 
-def is_known(read: Reader, source: str, digest: str) -> bool:
-    """Has content of this digest, with which fingerprints begin, come before, from wherever?"""
-    found = read.one("origin_by_content", source=source, first=digest + "0" * 32, last=digest + "f" * 32)
-    return found is not None
+def id_by_content(read: Reader, source: str, digest: str) -> str | None:
+    """What holds content of this digest, with which fingerprints begin, wherever it came from."""
+    row = read.one("origin_by_content", source=source, first=digest + "0" * 32, last=digest + "f" * 32)
+    return row["native_id"] if row else None
 
 
 def remember_origin(change: Change, kept: Kept, name: str, fingerprint: str) -> None:
