@@ -16,6 +16,7 @@ import httpx
 import pytest
 from hypothesis import settings
 from tests.helpers import Mcp, Server, Thread, start_server, word
+from tests.library import Library
 
 # In CI the same examples at every run: what is found by chance is found while working, not while landing.
 settings.register_profile("ci", derandomize=True)
@@ -95,6 +96,12 @@ def api(server: Server) -> Iterator[httpx.Client]:
 def mcp(api: httpx.Client) -> Mcp:
     """A fresh MCP session with the shared server; whoever comes in here is an agent."""
     return Mcp(api)
+
+
+@pytest.fixture(scope="session")
+def library(api: httpx.Client) -> Library:
+    """What is kept on the shared server, for a person who keeps it."""
+    return Library(api)
 
 
 @dataclass(frozen=True)

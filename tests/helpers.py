@@ -266,7 +266,7 @@ def _messages(response: httpx.Response) -> Iterator[dict[str, Any]]:
     if response.headers["content-type"].startswith("application/json"):
         yield response.json()
         return
-    for line in response.text.splitlines():
+    for line in response.text.split("\n"):  # a text may have other separators of lines in it
         if line.startswith("data:") and line[5:].strip():
             yield json.loads(line[5:])
 

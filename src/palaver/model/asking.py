@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Annotated, Any, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, TypeVar, get_args
 
 import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
@@ -19,6 +20,7 @@ MAX_TEXT = 1_000_000
 FROM_TEXT = "from text"
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Ask(BaseModel):
@@ -30,10 +32,18 @@ class Ask(BaseModel):
 AskT = TypeVar("AskT", bound=Ask)
 
 
+UNSTORABLE = "must not contain NUL characters or lone surrogates; remove them and send it again"
+
+
 def storable(text: str) -> str:
     if _UNSTORABLE.search(text):
-        raise ValueError("must not contain NUL characters or lone surrogates; remove them and send it again")
+        raise ValueError(UNSTORABLE)
     return text
+
+
+def _without_surrogates(value: Any) -> Any:
+    """Nothing that is kept has one, so there is nothing to find by it."""
+    return _SURROGATES.sub("", value) if isinstance(value, str) else value
 
 
 def _storable_json(value: dict[str, Any]) -> dict[str, Any]:
@@ -72,7 +82,7 @@ def _time(text: str) -> str:
 Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(storable)]
 Line = Annotated[str, Field(max_length=1000), AfterValidator(storable)]
 Id = Annotated[str, Field(max_length=256), AfterValidator(storable)]
-Query = Annotated[str, Field(max_length=100_000)]
+Query = Annotated[str, BeforeValidator(_without_surrogates), Field(max_length=100_000)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_storable_json)]
 Seq = Annotated[int, clamp(0, 2**53)]
 Time = Annotated[str, Field(max_length=64), AfterValidator(_time)]
@@ -89,7 +99,7 @@ def read(kind: type[AskT], given: dict[str, Any], *, refuse_unknown: bool) -> As
     try:
         return kind.model_validate(given)
     except ValidationError as problem:
-        raise Invalid(_explain(problem)) from None
+        raise Invalid(_explain(problem, kind)) from None
 
 
 def read_strings(kind: type[AskT], given: dict[str, Any]) -> AskT:
@@ -98,23 +108,46 @@ def read_strings(kind: type[AskT], given: dict[str, Any]) -> AskT:
     try:
         return kind.model_validate(given, strict=False, context=FROM_TEXT)
     except ValidationError as problem:
-        raise Invalid(_explain(problem)) from None
+        raise Invalid(_explain(problem, kind)) from None
 
 
-def _unknown(name: str, kind: type[Ask]) -> str:
+def _unknown(name: str, kind: type[BaseModel]) -> str:
     known = sorted(kind.model_fields)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     advice = f"Did you mean '{near[0]}'?" if near else f"Known arguments: {', '.join(known) or 'none'}."
     return f"Unknown argument '{name}'. {advice}"
 
 
-def _explain(problem: ValidationError) -> str:
+def _explain(problem: ValidationError, kind: type[BaseModel]) -> str:
     """One sentence a field: its name, and what it must be."""
     said = []
     for error in problem.errors(include_url=False, include_input=False):
         where = ".".join(str(part) for part in error["loc"]) or "arguments"
         what = error["msg"].removeprefix("Value error, ")
-        if error["type"] == "missing":
-            what = "is required"
+        match error["type"]:
+            case "missing":
+                what = "is required"
+            case "string_unicode":
+                what = UNSTORABLE
+            case "extra_forbidden":
+                *outer, name = error["loc"]
+                where = ".".join(map(str, outer)) or "arguments"
+                what = _unknown(str(name), _model_at(kind, outer)).rstrip(".")
         said.append(f"{where}: {what}")
-    return "; ".join(said) + "."
+    text = "; ".join(said)
+    return text if text.endswith("?") else f"{text}."
+
+
+def _model_at(kind: type[BaseModel], path: Iterable[Any]) -> type[BaseModel]:
+    """The model that stands at this place inside another one."""
+    for part in path:
+        field = kind.model_fields.get(part) if isinstance(part, str) else None
+        kind = next(_models_in(field.annotation), kind) if field else kind
+    return kind
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)

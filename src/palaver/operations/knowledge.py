@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
-import orjson
 from pydantic import BeforeValidator, Field
 
 from palaver.errors import Invalid, NotFound, Refused, Unavailable
@@ -76,7 +76,7 @@ class NotesFilters(Ask):
     keywords: Names | None = None
     """Only notes that have all of these keywords."""
 
-    def slice(self, read: Reader) -> Slice | None:
+    def slice(self, read: Reader, caller: Caller) -> Slice | None:
         return Slice(("notes",), scopes=tuple(scopes.keyword(keyword) for keyword in self.keywords or ()))
 
 
@@ -90,7 +90,7 @@ class MediaFilters(Ask):
     order_by: Order | None = None
     """relevance, or recent: the newest first."""
 
-    def slice(self, read: Reader) -> Slice | None:
+    def slice(self, read: Reader, caller: Caller) -> Slice | None:
         types = tuple(scopes.media_type(name) for name in self.media_types or ())
         since, until = _between(self.date_from, self.date_to)
         return Slice(("media",), any_of=(types,) if types else (), since=since, until=until)
@@ -104,7 +104,7 @@ class ChatsFilters(Ask):
     sender: Line | None = None
     """Only messages of this sender."""
 
-    def slice(self, read: Reader) -> Slice | None:
+    def slice(self, read: Reader, caller: Caller) -> Slice | None:
         by, own = self.by or "both", []
         if self.character_id is not None:
             own.append(scopes.character(self.character_id))
@@ -120,7 +120,7 @@ class CharactersFilters(Ask):
     tags: Names | None = None
     """Only characters that have all of these tags."""
 
-    def slice(self, read: Reader) -> Slice | None:
+    def slice(self, read: Reader, caller: Caller) -> Slice | None:
         return Slice(("characters",), scopes=tuple(scopes.keyword(tag) for tag in self.tags or ()))
 
 
@@ -128,7 +128,7 @@ class PromptsFilters(Ask):
     fields: Annotated[list[PromptField], Field(max_length=20)] | None = None
     """Look only in these fields."""
 
-    def slice(self, read: Reader) -> Slice | None:
+    def slice(self, read: Reader, caller: Caller) -> Slice | None:
         fields = tuple(scopes.field(name) for name in self.fields or ())
         return Slice(("prompts",), any_of=(fields,) if fields else ())
 
@@ -139,7 +139,7 @@ class BusFilters(Ask):
     agent: Id | None = None
     """Only messages of this agent: id, slug or name."""
 
-    def slice(self, read: Reader) -> Slice | None:
+    def slice(self, read: Reader, caller: Caller) -> Slice | None:
         own = []
         if self.thread_id:
             found = read.one("document_by_native", source="bus", native_id=self.thread_id)
@@ -162,21 +162,23 @@ class SessionsFilters(Ask):
     role: Line | None = None
     """Only turns of this role."""
 
-    def slice(self, read: Reader) -> Slice | None:
-        own = []
+    def slice(self, read: Reader, caller: Caller) -> Slice | None:
+        own, agent_id = [], caller.acting_agent if caller.is_agent else None
         if self.agent:
             agent = agents.named(read, self.agent)
             if agent is None:
                 return None
-            own.append(agent_scope(agent.id))
-            if self.session_id:
-                native_id = sessions.native_id(agent.id, self.session_id)
-                found = read.one("document_by_native", source="sessions", native_id=native_id)
-                if found is None:
-                    return None
-                own.append(document_scope(found["id"]))
-        elif self.session_id:
-            raise Refused("session_id: say whose session it is with agent.")
+            agent_id = agent.id
+        if agent_id:
+            own.append(agent_scope(agent_id))
+        if self.session_id:
+            if agent_id is None:
+                raise Refused("session_id: say whose session it is with agent.")
+            native_id = sessions.native_id(agent_id, self.session_id)
+            found = read.one("document_by_native", source="sessions", native_id=native_id)
+            if found is None:
+                return None
+            own.append(document_scope(found["id"]))
         if self.role:
             own.append(role_scope(self.role))
         return Slice(("sessions",), scopes=tuple(own))
@@ -190,7 +192,7 @@ class ArchiveFilters(Ask):
     date_to: Time | None = None
     """Only what was said at this time or earlier; a date alone means the end of that day."""
 
-    def slice(self, read: Reader) -> Slice | None:
+    def slice(self, read: Reader, caller: Caller) -> Slice | None:
         roles = tuple(role_scope(role) for role in self.roles or ())
         since, until = _between(self.date_from, self.date_to)
         return Slice(("archive",), titles=not roles, any_of=(roles,) if roles else (), since=since, until=until)
@@ -267,7 +269,7 @@ def _in_one(
     order: Order | None = None,
 ) -> SearchResponse:
     terms = _all_terms(query)
-    where = filters.slice(read)
+    where = filters.slice(read, caller)
     chosen = order or caller.config.get("order_by") or "relevance"
     page = _search(read, caller, terms, [where] if where else [], chosen, ask)
     return _response(page, ask, hint=_hint(str(query), terms))
@@ -401,10 +403,10 @@ class SearchKnowledge(SearchText):
     def wanted(self) -> tuple[SourceName, ...]:
         return tuple(dict.fromkeys(self.sources)) if self.sources is not None else ALL_SOURCES
 
-    def slices(self, read: Reader) -> list[Slice]:
+    def slices(self, read: Reader, caller: Caller) -> list[Slice]:
         """One for all sources that are not narrowed, and one for each that is."""
         narrowed = {name: getattr(self.filters, name) for name in self.wanted} if self.filters else {}
-        found = [own for name in self.wanted if (given := narrowed.get(name)) and (own := given.slice(read))]
+        found = [own for name in self.wanted if (given := narrowed.get(name)) and (own := given.slice(read, caller))]
         others = tuple(name for name in self.wanted if not narrowed.get(name))
         if others:
             found.append(Slice(others))
@@ -417,7 +419,7 @@ class SearchKnowledge(SearchText):
     def key(self) -> str:
         """What makes it the same search, whatever page of it is asked for."""
         same = self.model_dump(exclude={"limit", "offset", "snippet_length", "session_id", "dedupe", "shape"})
-        return orjson.dumps(same).decode()
+        return json.dumps(same)
 
 
 @operation(
@@ -439,7 +441,7 @@ async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge
         if wanted == ("sessions",):
             raise Unavailable(SESSIONS_OFF)
         ask = ask.model_copy(update={"sources": [name for name in wanted if name != "sessions"]})
-    page = await here.read(lambda read: _search(read, caller, terms, ask.slices(read), order, ask, seen))
+    page = await here.read(lambda read: _search(read, caller, terms, ask.slices(read, caller), order, ask, seen))
     if recall:
         recalls.mark_seen(recall, [item.uri for item in page.items])
         if ask.offset == 0 and ask.query.strip():
@@ -730,8 +732,9 @@ def fetch(read: Reader, caller: Caller, ask: Fetch) -> CompactItem:
     if SOURCES[source].is_said:
         options = RetrievalOptions(mode="chunk_with_siblings", max_tokens=opening.MAX_TOKENS)
     answer = _open(read, caller, source, id, options)
-    item, text = answer.meta, answer.content
-    return CompactItem(ask.id, item.title or ask.id, str(text), item.link or "", _metadata(item))
+    item = answer.meta
+    about = _metadata(item) | ({"truncated": True} if answer.truncated else {})
+    return CompactItem(ask.id, item.title or ask.id, str(answer.content), item.link or "", about)
 
 
 SEARCHES: tuple[Operation, ...] = (

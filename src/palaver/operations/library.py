@@ -41,7 +41,9 @@ SHELVES: dict[type[Any], tuple[str, Callable[[Any], Shelved]]] = {
 def _short_enough(id: int | str) -> int | str:
     if len(str(id)) > 512:
         raise ValueError("must be at most 512 characters")
-    return storable(id) if isinstance(id, str) else id
+    if isinstance(id, int):
+        return id if -(2**63) <= id < 2**63 else str(id)
+    return storable(id)
 
 
 Content = Annotated[str, Field(max_length=LONGEST_CONTENT), AfterValidator(storable)]

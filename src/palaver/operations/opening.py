@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -22,7 +24,7 @@ from palaver.model.times import instant, iso
 from palaver.operations import finding
 from palaver.sources import SOURCES
 from palaver.sources.shapes import CUT_FIELDS
-from palaver.sources.shelving import CHARACTER_TEXTS, PROMPT_TEXTS
+from palaver.sources.shelving import CHARACTER_TEXTS, GREETINGS, PROMPT_TEXTS
 from palaver.store import knowledge, library
 from palaver.store.database import Reader, Row
 from palaver.text import passages, siblings
@@ -42,7 +44,9 @@ FARTHEST = 1_000
 FULL_PAGE = 1_000_000
 BETWEEN = "\n\n"
 TITLES = ("title", "name")
-FIELDS_OF = {"characters": CHARACTER_TEXTS, "prompts": PROMPT_TEXTS}
+FIELDS_OF = {"characters": (*CHARACTER_TEXTS, GREETINGS), "prompts": PROMPT_TEXTS}
+MATCH = 60
+"""How much from a place on belongs to what was found there, where nothing tells."""
 
 
 def number(low: float, high: float) -> BeforeValidator:
@@ -69,8 +73,8 @@ class RetrievalOptions(Ask):
     """How much such chunks overlap."""
     sibling_window: Annotated[int, clamp(0, 10)] | None = None
     """How many chunks on each side to consider, 0 to 10; 0 is the anchor alone."""
-    prefer_prechunked: bool = True
-    """Take the chunks that are stored, where there are some."""
+    prefer_prechunked: bool | None = None
+    """Take the chunks that are stored, where there are some. Default: true."""
     loc: Annotated[dict[str, Any], Field(max_length=20)] | None = None
     """Where to open it: the loc of a search result."""
     query: Query | None = None
@@ -89,7 +93,6 @@ class How:
     has_budget: bool
     reach: int
     chunk: tuple[int, int] | None
-    prefer_prechunked: bool
     loc: Loc | None
     terms: tuple[Phrase, ...]
     recent: tuple[Phrase, ...]
@@ -108,7 +111,7 @@ def how_of(options: RetrievalOptions | None, caller: Caller, default: Mode = "sn
         mode = "chunk_with_siblings" if asked is not None else "snippet"
     size, overlap = options.chunk_size_tokens, options.chunk_overlap_tokens
     chunk = None
-    if size is not None or not options.prefer_prechunked:
+    if size is not None or options.prefer_prechunked is False:
         length = characters(size, per_token) if size is not None else SIZE
         chunk = max(1, length), characters(overlap, per_token) if overlap is not None else min(OVERLAP, length // 8)
     recall = caller.recall
@@ -119,7 +122,6 @@ def how_of(options: RetrievalOptions | None, caller: Caller, default: Mode = "sn
         has_budget=asked is not None,
         reach=window if window is not None else FARTHEST if asked is not None else WINDOW,
         chunk=chunk,
-        prefer_prechunked=options.prefer_prechunked,
         loc=options.loc,
         terms=terms_of(options.query) if options.query else (),
         recent=terms_of(recall.queries[-1]) if recall and recall.queries else (),
@@ -127,7 +129,7 @@ def how_of(options: RetrievalOptions | None, caller: Caller, default: Mode = "sn
     )
 
 
-@dataclass(slots=True)
+@dataclass
 class Reading:
     """What is read: passages in order, and which of them is the anchor."""
 
@@ -136,12 +138,21 @@ class Reading:
     labels: Sequence[str] = ()
     whole: str = ""
     pieces: Sequence[Piece] = ()
-    rows: Sequence[Row] = ()
     heading: str = ""
+    place: int | None = None
+    """Where in the anchor, or in the heading, it was found."""
 
     @property
     def count(self) -> int:
         return len(self.pieces) or len(self.texts)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """What the texts cost from the first one on, each with its label and what stands between two."""
+        costs = [len(text) + len(BETWEEN) for text in self.texts]
+        if self.labels:
+            costs = [cost + len(label) + 2 for cost, label in zip(costs, self.labels, strict=True)]
+        return list(accumulate(costs, initial=0))
 
     def alone(self) -> str:
         if not self.count:
@@ -158,8 +169,7 @@ class Reading:
     def cost(self, first: int, last: int) -> int:
         if self.pieces:
             return self.pieces[last].end - self.pieces[first].start
-        own = sum(len(self.texts[n]) for n in range(first, last + 1)) + len(BETWEEN) * (last - first)
-        return own + sum(len(self.labels[n]) + 2 for n in range(first, last + 1)) if self.labels else own
+        return self._ends[last + 1] - self._ends[first] - len(BETWEEN)
 
 
 def open_item(read: Reader, caller: Caller, source: str, id: str, how: How) -> GetResponse:
@@ -206,44 +216,50 @@ class _Opener:
         self.read, self.caller, self.at, self.how = read, caller, at, how
         self.source = SOURCES[at.source]
 
-    def answer(self, at: Standing, content: str, *, truncated: bool, place: int = 0, **more: Any) -> GetResponse:
+    def answer(self, at: Standing, content: str, *, truncated: bool, **more: Any) -> GetResponse:
         id = self.source.id_of(at.document, at.native_id, at.position)
         meta = self.source.result(
             at,
             score=1.0,
             snippet=content if self.how.mode == "snippet" else None,
-            loc=self.source.loc(at, place),
+            loc=self.how.loc or self.source.loc(at, 0),
             link=finding.link_to(self.read.settings.base_url, at.source, id),
         )
         return GetResponse(meta, content, truncated=truncated, **more)
 
-    def cut(self, reading: Reading, terms: tuple[Phrase, ...]) -> tuple[str, bool, int, int]:
+    def cut(self, reading: Reading) -> tuple[str, bool, int, int]:
         """The content, whether it was cut, and the first and last passage in it."""
-        how = self.how
-        alone = reading.alone()
-        place = match_place(alone, finding.query_of(terms)) if terms and alone else None
+        how, alone = self.how, reading.heading + reading.alone()
+        terms = self._terms(alone, reading)
+        place = match_place(alone, finding.query_of(terms)) if terms else None
+        if place is None and reading.place is not None:
+            place = reading.place, min(reading.place + MATCH, len(alone))
         if how.mode == "snippet":
             length = min(how.snippet_length, how.budget) if how.has_budget else how.snippet_length
-            text = reading.heading + alone if reading.heading else self._with_surroundings(reading)
-            if place and not reading.heading:
+            if terms:
                 snippet = passage_snippet(alone, finding.query_of(terms), length=length, stemmed=True)
+            elif place:
+                snippet = _snippet_at(alone, place[0], length)
             else:
+                text = alone if reading.heading else self._with_surroundings(reading)
                 snippet = " ".join(text[: 4 * length].split())[:length].strip()
             return snippet, False, reading.anchor, reading.anchor
-        heading = reading.heading
-        if heading:
-            text = heading + alone
-            content = cut_around(text, how.budget, None)
-            return content, len(content) < len(text), reading.anchor, reading.anchor
-        if how.mode == "chunk" or not reading.count:
+        if reading.heading or how.mode == "chunk" or not reading.count:
             content = cut_around(alone, how.budget, place)
             return content, len(content) < len(alone), reading.anchor, reading.anchor
         first, last = spread(reading.anchor, reading.count, how.reach, how.budget, reading.cost)
         text = alone if first == last else reading.between(first, last)
         if first == last and reading.labels and len(labelled := reading.between(first, last)) <= how.budget:
             text = labelled
-        content = cut_around(text, how.budget, place if first == last and text is alone else None)
+        content = cut_around(text, how.budget, place if text == alone else None)
         return content, len(content) < len(text), first, last
+
+    def _terms(self, text: str, reading: Reading) -> tuple[Phrase, ...]:
+        """The words that say which part matters: those asked for; where no place was named, those searched for last."""
+        for terms in (self.how.terms, self.how.recent if reading.place is None else ()):
+            if terms and match_place(text, finding.query_of(terms)):
+                return terms
+        return ()
 
     def _with_surroundings(self, reading: Reading) -> str:
         if reading.pieces and reading.count:
@@ -268,11 +284,11 @@ class _Said(_Opener):
             anchor=number,
             texts=[self._text(row) for row in rows],
             labels=[self._label(row) for row in rows],
-            rows=rows,
             heading=f"{self.at.title}{BETWEEN}" if is_title and self.at.title else "",
         )
-        terms = self.how.terms or self.how.recent
-        content, truncated, first, last = self.cut(reading, terms)
+        if loc.get("approx_offset") is not None:
+            reading.place = _inside(_whole_number(loc, "approx_offset"), reading.heading + reading.alone())
+        content, truncated, first, last = self.cut(reading)
         shown = [self._message(row, with_text=False) for row in rows[first : last + 1]]
         at = anchor if anchor and anchor.position else self.at
         return self.answer(at, content, truncated=truncated, attachments=shown or None)
@@ -332,25 +348,27 @@ class _Said(_Opener):
     def full(self) -> GetResponse:
         room = min(FULL_PAGE, self.how.budget) if self.how.has_budget else FULL_PAGE
         position, offset = _cursor(self.how.cursor, "m", 2) or (0, 0)
+        last = self.read.must("passage_bounds", document_id=self.at.document_id)["last"]
         parts: list[str] = []
         shown: list[dict[str, Any]] = []
-        used, after = 0, position - 1 if position else 0
+        used, after = 0, max(position - 1, 0)
         while rows := self.read.all("passages_after", document_id=self.at.document_id, after=after, limit=200):
             for row in rows:
-                text = f"{self._label(row)}: {self._text(row)}"
-                text = text[offset:] if row["position"] == position else text
+                # What stands between two messages goes with the first one: pages put together are the whole.
+                text = f"{self._label(row)}: {self._text(row)}{BETWEEN if row['position'] < last else ''}"
                 begun = offset if row["position"] == position else 0
-                cost = len(text) + (len(BETWEEN) if parts else 0)
-                if used + cost > room:
+                text = text[begun:]
+                if used + len(text) > room:
                     taken = "" if parts else text[:room]
-                    cursor = f"m:{row['position']}:{begun + len(taken)}"
-                    content = BETWEEN.join([*parts, *([taken] if taken else [])])
+                    cursor = f"m:{row['position']}:{begun + len(taken)}" if parts or taken else None
+                    shown += [self._message(row, with_text=False)] if taken else []
+                    content = "".join([*parts, taken])
                     return self.answer(self.at, content, truncated=True, next_cursor=cursor, attachments=shown or None)
                 parts.append(text)
                 shown.append(self._message(row, with_text=False))
-                used += cost
+                used += len(text)
             after = rows[-1]["position"]
-        return self.answer(self.at, BETWEEN.join(parts), truncated=False, attachments=shown or None)
+        return self.answer(self.at, "".join(parts), truncated=False, attachments=shown or None)
 
 
 class _Text(_Opener):
@@ -365,11 +383,13 @@ class _Text(_Opener):
         reading = self._reading(field, loc, offset)
         if field in TITLES or field not in self._fields():
             title = self.at.title or ""
-            shown = title if field in TITLES else f"{field}: {', '.join(self.at.facts.get(field) or [])}"
-            reading = self._reading(self._fields()[0], {}, 0)
+            before = "" if field in TITLES else f"{field}: "
+            shown = title if field in TITLES else before + ", ".join(self.at.facts.get(field) or [])
+            reading = self._reading(self._first_field(), {}, 0)
             reading.heading = f"{shown}{BETWEEN}" if reading.count else shown
-        terms = self.how.terms or self.how.recent
-        content, truncated, first, last = self.cut(reading, terms)
+            if loc.get("approx_offset") is not None:
+                reading.place = _inside(len(before) + _whole_number(loc, "approx_offset"), shown)
+        content, truncated, first, last = self.cut(reading)
         return self.answer(at, content, truncated=truncated, attachments=self._chunks(reading, field, first, last))
 
     def _fields(self) -> tuple[str, ...]:
@@ -383,7 +403,7 @@ class _Text(_Opener):
             if loc.get("approx_offset") is not None:
                 return self._fields()[0]
             return named.field if named else self._first_field()
-        known = {*self._fields(), *TITLES, "keywords", "tags", "alternate_greetings"}
+        known = {*self._fields(), *TITLES, "keywords", "tags"}
         if not isinstance(wanted, str) or wanted not in known:
             raise Refused(f"retrieval.loc.field: must be one of {', '.join(sorted(known))}.")
         return wanted
@@ -399,9 +419,15 @@ class _Text(_Opener):
         text = library.body(self.read, self.at.document_id, field) or ""
         given = self._given_chunks() if field == "content" and self.how.chunk is None else None
         if given is not None:
-            return Reading(anchor=self._number_of_given(given, text, loc, offset), texts=given)
+            found = Reading(anchor=self._number_of_given(given, text, loc), texts=given)
+            if loc.get("chunk_offset") is not None:
+                found.place = _inside(_whole_number(loc, "chunk_offset"), found.alone())
+            return found
         pieces = self._pieces(field, text)
-        return Reading(anchor=self._number(pieces, field, loc, offset), texts=(), whole=text, pieces=pieces)
+        found = Reading(anchor=self._number(pieces, loc, offset), texts=(), whole=text, pieces=pieces)
+        if pieces and loc.get("approx_offset") is not None:
+            found.place = _inside(_whole_number(loc, "approx_offset") - pieces[found.anchor].start, found.alone())
+        return found
 
     def _given_chunks(self) -> list[str] | None:
         if self.at.source != "media":
@@ -421,7 +447,7 @@ class _Text(_Opener):
             found.append(Piece(start, start + len(row["text"])))
         return found or passages.pieces(text)
 
-    def _number(self, pieces: list[Piece], field: str, loc: Loc, offset: int) -> int:
+    def _number(self, pieces: list[Piece], loc: Loc, offset: int) -> int:
         if not pieces:
             if loc.get("chunk_index"):
                 raise Refused("retrieval.loc.chunk_index: this item has no chunks.")
@@ -449,7 +475,7 @@ class _Text(_Opener):
             raise Refused("retrieval.loc.chunk_uuid: there is no such chunk in this item.")
         return int(row["position"]) - 1
 
-    def _number_of_given(self, chunks: list[str], text: str, loc: Loc, offset: int) -> int:
+    def _number_of_given(self, chunks: list[str], text: str, loc: Loc) -> int:
         if loc.get("chunk_index") is not None:
             return self._by_index(loc, len(chunks))
         if loc.get("chunk_uuid") is not None:
@@ -487,7 +513,7 @@ class _Text(_Opener):
             if segments:
                 rows = [{"start": s[0], "end": s[1], "text": s[2]} for s in orjson.loads(segments)]
                 attachments = [{"type": "transcript", "segments": rows}]
-        cursor = f"t:{offset + len(content)}" if is_more else None
+        cursor = f"t:{offset + len(content)}" if is_more and content else None
         return self.answer(self.at, content, truncated=is_more, next_cursor=cursor, attachments=attachments)
 
     def _whole(self) -> str:
@@ -501,6 +527,19 @@ class _Text(_Opener):
 
     def source_title(self) -> str:
         return self.at.title or ""
+
+
+def _inside(place: int, text: str) -> int | None:
+    """The place, if it is one in this text."""
+    return place if 0 <= place < len(text) else None
+
+
+def _snippet_at(text: str, place: int, length: int) -> str:
+    """So many characters around a place, on one line."""
+    begin = max(0, place - length // 3)
+    if begin and (blank := text.find(" ", begin, place)) >= 0:
+        begin = blank + 1
+    return " ".join(text[begin : begin + 4 * length].split())[:length].strip()
 
 
 def _cursor(cursor: str | None, kind: str, count: int) -> tuple[int, ...] | None:

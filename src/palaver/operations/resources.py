@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -79,11 +79,16 @@ def _item(read: Reader, caller: Caller, uri: str) -> str:
     named = parse_uri(uri)
     if named is None or named[0] not in SOURCES:
         raise NotFound("resource", uri)
+    plain, pages, cursor = replace(caller, config={}), list[str](), None
     try:
-        answer = open_item(read, caller, *named, how_of(RetrievalOptions(mode="full"), caller))
+        while cursor or not pages:
+            how = how_of(RetrievalOptions(mode="full", cursor=cursor), plain)
+            answer = open_item(read, caller, *named, how)
+            pages.append(str(answer.content))
+            cursor = answer.next_cursor
     except NotFound:
         raise NotFound("resource", uri) from None
-    return str(answer.content)
+    return "".join(pages)
 
 
 def _pretty(value: object) -> str:

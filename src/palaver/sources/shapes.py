@@ -89,11 +89,12 @@ class Said(Source):
 
     def loc(self, at: Standing, offset: int) -> Loc:
         if at.position == 0:
-            return {self.conversation_key: at.document, "field": "title"}
+            return {self.conversation_key: at.document, "field": "title", "approx_offset": offset}
         return {
             self.conversation_key: at.document,
             "message_id": at.native_id,
             self.index_key: at.position - 1 + self.first_index,
+            "approx_offset": offset,
         }
 
     def particulars(self, at: Standing) -> dict[str, Any]:
@@ -114,11 +115,11 @@ class Running(Source):
 
     def loc(self, at: Standing, offset: int) -> Loc:
         if at.field not in CUT_FIELDS:
-            return {"field": at.field, "chunk_index": 0, "approx_offset": 0}
+            return {"field": at.field, "chunk_index": 0, "approx_offset": offset}
         found: Loc = {"chunk_index": at.position - 1} if at.field == "content" else {"field": at.field}
         if "at" in at.marks:
-            found["approx_offset"] = at.marks["at"] + offset
-        return found
+            return {**found, "approx_offset": at.marks["at"] + offset}
+        return {**found, "chunk_offset": offset}  # a chunk as somebody cut it: nobody knows where it stands
 
 
 class Fields(Source):

@@ -23,6 +23,7 @@ CHARACTER_TEXTS = (
     "post_history_instructions",
     "creator_notes",
 )
+GREETINGS = "alternate_greetings"
 CHARACTER_FACTS = ("alternate_greetings", "creator", "character_version", "tags")
 PROMPT_TEXTS = ("details", "system_prompt", "user_prompt", "author")
 
@@ -62,8 +63,8 @@ def media(piece: Media) -> Shelved:
 
 def character(piece: Character) -> Shelved:
     texts = {name: getattr(piece, name) for name in CHARACTER_TEXTS}
+    texts[GREETINGS] = "\n\n".join(piece.alternate_greetings)
     found = [draft for name, text in texts.items() for draft in _cut(text, name, (scopes.field(name),))]
-    found += [draft for greeting in piece.alternate_greetings for draft in _cut(greeting, "alternate_greetings", ())]
     own = tuple(scopes.keyword(tag) for tag in piece.tags)
     if piece.tags:
         found.append(Draft(text=", ".join(piece.tags), field="tags", scopes=(scopes.field("tags"), *own)))

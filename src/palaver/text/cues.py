@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-LEAST_SECONDS = 0.001
-
 
 class Cue(NamedTuple):
     start: float
@@ -16,28 +14,37 @@ class Cue(NamedTuple):
 
 
 def as_text(cues: Iterable[Cue], *, timed: bool = False) -> str:
-    return "\n".join(f"[{_clock(cue.start, '.')}] {cue.text}" if timed else cue.text for cue in cues)
+    return "\n".join(f"[{_clock(_millis(cue.start), '.')}] {cue.text}" if timed else cue.text for cue in cues)
 
 
 def as_srt(cues: Iterable[Cue]) -> str:
-    """Numbered cues. A blank line ends a cue, so none is left inside one."""
+    """Numbered cues, in the order of their times. A blank line ends a cue, so none is left inside one."""
     return "\n".join(
-        f"{number}\n{_span(cue, ',')}\n{_lines(cue.text).replace('-->', '->')}\n" for number, cue in enumerate(cues, 1)
+        f"{number}\n{_span(cue, ',')}\n{_lines(cue.text).replace('-->', '->')}\n"
+        for number, cue in enumerate(_in_order(cues), 1)
     )
 
 
 def as_vtt(cues: Iterable[Cue]) -> str:
-    """WebVTT, with what would be markup in it escaped."""
-    return "WEBVTT\n\n" + "\n".join(f"{_span(cue, '.')}\n{_escaped(_lines(cue.text))}\n" for cue in cues)
+    """WebVTT, with what would be markup in it escaped; no cue may begin before the one above it."""
+    return "WEBVTT\n\n" + "\n".join(f"{_span(cue, '.')}\n{_escaped(_lines(cue.text))}\n" for cue in _in_order(cues))
+
+
+def _in_order(cues: Iterable[Cue]) -> list[Cue]:
+    return sorted(cues, key=lambda cue: cue.start)
 
 
 def _span(cue: Cue, mark: str) -> str:
-    start = max(cue.start, 0.0)
-    return f"{_clock(start, mark)} --> {_clock(max(cue.end, start + LEAST_SECONDS), mark)}"
+    """From when to when: a cue lasts at least a millisecond."""
+    start = _millis(cue.start)
+    return f"{_clock(start, mark)} --> {_clock(max(_millis(cue.end), start + 1), mark)}"
 
 
-def _clock(seconds: float, mark: str) -> str:
-    millis = round(seconds * 1000)
+def _millis(seconds: float) -> int:
+    return round(max(seconds, 0.0) * 1000)
+
+
+def _clock(millis: int, mark: str) -> str:
     minutes, millis = divmod(millis, 60_000)
     hours, minutes = divmod(minutes, 60)
     whole, millis = divmod(millis, 1000)

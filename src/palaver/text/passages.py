@@ -41,8 +41,8 @@ def pieces(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Piece]:
 
 
 def holding(found: Sequence[Piece], offset: int) -> int:
-    """The number of the first passage that holds this place in the text; the last one for places beyond."""
-    return min(bisect_right([piece.end for piece in found], offset), len(found) - 1)
+    """The number of the last passage that begins no later than this place: what follows the place is in it too."""
+    return max(bisect_right([piece.start for piece in found], offset) - 1, 0)
 
 
 def _end(text: str, ends: list[int], start: int, done: int, size: int) -> int:

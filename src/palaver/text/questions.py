@@ -6,9 +6,18 @@ out, unless there are no others.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from itertools import groupby, pairwise
+
 from palaver.text.query import AllOf, Nothing, Phrase, plain
 
 MOST_TERMS = 64
+LONGEST_NAME = 4
+"""Characters that are words of their own, as in Chinese: more of them in a row are not one name any more."""
+
+_LISTED = re.compile(r"(?<!\d)[,;]|[,;](?!\d)")
+"""What stands between the words of a list; in a number it belongs to it."""
 
 _COMMON = """
     a about after again all also am an and any are aren as at be because been before being between both but by can
@@ -25,7 +34,7 @@ STOP_WORDS = frozenset(_COMMON.split())
 
 def terms(text: str) -> tuple[Phrase, ...]:
     """The words to look for, as they were typed. One with punctuation (`node.js`) is a phrase of its parts."""
-    match plain(text):
+    match plain(_LISTED.sub(" ", text)):
         case Nothing():
             return ()
         case AllOf(parts):
@@ -35,4 +44,22 @@ def terms(text: str) -> tuple[Phrase, ...]:
         case _:
             raise AssertionError("plain words are phrases")
     meaningful = tuple(phrase for phrase in typed if not STOP_WORDS.issuperset(phrase.words))
-    return (meaningful or typed)[:MOST_TERMS]
+    spread = dict.fromkeys(part for phrase in meaningful or typed for part in _spread(phrase))
+    return tuple(spread)[:MOST_TERMS]
+
+
+def _spread(phrase: Phrase) -> Iterator[Phrase]:
+    """Of a sentence written without blanks, each two neighbours: no text that answers it has all of it in one piece."""
+    if len(phrase.words) <= LONGEST_NAME or not any(map(_is_alone, phrase.words)):
+        yield phrase
+        return
+    for is_alone, run in groupby(phrase.words, key=_is_alone):
+        words = tuple(run)
+        if is_alone and len(words) > LONGEST_NAME:
+            yield from map(Phrase, pairwise(words))
+        else:
+            yield Phrase(words)
+
+
+def _is_alone(word: str) -> bool:
+    return len(word) == 1 and not word.isascii()
