@@ -160,7 +160,13 @@ def test_a_note_named_after_a_day_was_made_then_and_the_ids_of_notion_are_droppe
 
 
 def test_encodings_are_told_apart():
-    for raw in ("für".encode(), "\ufefffür".encode(), "für".encode("utf-16"), "für".encode("cp1252")):
+    for raw in (
+        "für".encode(),
+        "\ufefffür".encode(),
+        "für".encode("utf-16"),
+        "für".encode("utf-32"),
+        "für".encode("cp1252"),
+    ):
         assert one(notes, raw, "x.md").content == "für"
     assert one(notes, "grün für schön über Öl € – „“".encode() + b"\xff", "x.md").content.endswith("“\ufffd")
     assert one(notes, b"a\xed\xa0\x80b", "x.md").content.startswith("a")

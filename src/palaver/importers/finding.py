@@ -198,10 +198,9 @@ class _Place:
         yield from self._without_company()
         for n, items in self.items.items():
             self.has_told = True
-            chosen = _without_copies(items)
-            for item in items:
-                if item not in chosen:
-                    yield Skipped(item.name, "the same conversations are in the numbered files beside it")
+            chosen, copies = _without_copies(items)
+            for item in copies:
+                yield Skipped(item.name, "the same conversations are in the numbered files beside it")
             importer = self.importers[n]
             found = Found(importer.name, self.label, sum(item.size for item in chosen))
             if _tells(importer):
@@ -242,10 +241,11 @@ def _is_of_library(importer: Importer | LibraryImporter) -> bool:
     return any(importer is ours for ours in LIBRARY)
 
 
-def _without_copies(items: list[Item]) -> list[Item]:
+def _without_copies(items: list[Item]) -> tuple[list[Item], list[Item]]:
     """An export in numbered files may have them all in one file as well, which then is left out."""
     sharded = {_folder(item) for item in items if (name := chatgpt.FILE.fullmatch(item.file_name)) and name["shard"]}
-    return [item for item in items if item.file_name.lower() != "conversations.json" or _folder(item) not in sharded]
+    copies = [item for item in items if item.file_name.lower() == "conversations.json" and _folder(item) in sharded]
+    return [item for item in items if item not in copies] if copies else items, copies
 
 
 def _folder(item: Item) -> str:

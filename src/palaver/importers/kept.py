@@ -28,6 +28,7 @@ TOO_LARGE = "a file of more than 64 MB"
 EMPTY = "nothing is written in it"
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_UTF_32 = (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
 _NOTION_ID = re.compile(r"[ _-][0-9a-f]{32}")
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d)(?!\d)")
 _LINES = {"title", "name"}
@@ -54,11 +55,13 @@ def seekable(item: Item) -> Iterator[IO[bytes]]:
 
 
 def is_text(head: bytes) -> bool:
-    return b"\x00" not in head or head.startswith(_UTF_16)
+    return b"\x00" not in head or head.startswith(_UTF_16 + _UTF_32)
 
 
 def decoded(raw: bytes) -> str:
-    """The text of these bytes: UTF-8, UTF-16 with its mark, or else what Windows wrote in the west."""
+    """The text of these bytes: UTF-8, UTF-16 or -32 with its mark, or else what Windows wrote in the west."""
+    if raw.startswith(_UTF_32):
+        return raw.decode("utf-32", "replace")
     if raw.startswith(_UTF_16):
         return raw.decode("utf-16", "replace")
     text = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")

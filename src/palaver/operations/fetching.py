@@ -18,8 +18,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 from palaver import __version__
 from palaver.errors import Forbidden, Invalid, PalaverError, Refused, TooLarge, Unavailable
 from palaver.importers import Unreadable
-from palaver.importers.finding import LIBRARY, Item
-from palaver.importers.item import HEAD, native_id
+from palaver.importers.item import HEAD, Item, native_id
 from palaver.model.asking import Ask, Line
 from palaver.model.library import Brought, Media, Note
 from palaver.model.people import Caller
@@ -109,6 +108,8 @@ async def fetch(settings: Settings, url: str) -> Brought:
 
 
 def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
+    from palaver.importers.finding import LIBRARY  # all the readers: not before one is needed
+
     item = Item(_name(last, kind), len(raw), None, lambda: io.BytesIO(raw))
     why = "nothing in it can be read"
     for reader in LIBRARY:
