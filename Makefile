@@ -9,10 +9,10 @@ HAVE_DEV := .venv/.have-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-dev serve test lint format reference bench faults lock clean
+.PHONY: help setup setup-dev serve test lint format screenshots reference bench faults lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(HAVE_RUNTIME) ## install what running needs, into .venv
 
@@ -35,6 +35,9 @@ lint: setup-dev ## check style, format and types
 format: setup-dev ## put the code in shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+screenshots: setup-dev ## make the pictures in docs/pictures from the story of palaver demo
+	@$(BIN)/python tools/screenshots.py "$$(tools/ensure-chromium)"
 
 reference: setup-dev ## write docs/reference from the code
 	@$(BIN)/python tools/reference.py

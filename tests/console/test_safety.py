@@ -21,7 +21,7 @@ BAD = [
 ]
 
 IS_CLEAN = """() => !document.querySelector(
-    ".messages img:not([src^='/uploads/']), .messages script, .list script, .list img, .hit img, .hit script, svg[onload], [onerror]"
+    "#app img:not([src^='/uploads/'], [src^='/console/']), #app script, #app iframe, #app [onload], #app [onerror], #app [onclick]"
 ) && ![...document.querySelectorAll('a')].some((a) => /^(javascript|data):/i.test(a.getAttribute('href') ?? ''))"""
 
 
@@ -50,8 +50,39 @@ def test_attacks_in_every_field_stay_text(window: Opening, rest: httpx.Client):
         expect(page.locator(".versions li").last).to_contain_text(bad.split("\n")[0])
         assert clean(page)
         page.keyboard.press("Escape")
-    page.evaluate(f"location.hash = '#/search?q={unique}'")
+    for bad in BAD:
+        made = [
+            ("notes", rest.post("/api/notes", json={"title": bad, "content": f"{unique} {bad}", "keywords": [bad]})),
+            (
+                "prompts",
+                rest.post("/api/prompts", json={"name": bad, "user_prompt": bad, "details": bad, "author": bad}),
+            ),
+            ("characters", rest.post("/api/characters", json={"name": bad, "description": bad, "tags": [bad]})),
+            ("media", rest.post("/api/media", json={"title": bad, "media_type": "video", "content": bad, "url": bad})),
+        ]
+        rest.post(
+            f"/api/v1/agents/{unique}/sessions/{unique}/messages", json={"role": "user", "content": f"{unique} {bad}"}
+        )
+        for source, kept in made:
+            assert kept.status_code == 201, kept.text
+            page.evaluate(f"location.hash = '#/open/{source}/{kept.json()['id']}'")
+            expect(page.locator(".head h1")).to_have_text(bad.strip())
+            expect(page.locator(".page-body")).to_be_visible()
+            assert clean(page)
+    for shelf in ("notes", "prompts", "characters", "media", "sessions"):
+        page.evaluate(f"location.hash = '#/library/{shelf}'")
+        expect(page.locator(f".shelves [aria-current][href='#/library/{shelf}']")).to_be_visible()
+        expect(page.locator(".cards a").first).to_be_visible()
+        assert clean(page)
+    for place in ("agents", "overview"):
+        page.evaluate(f"location.hash = '#/{place}'")
+        expect(page.locator(".people li, .bars li").first).to_be_visible()
+        assert clean(page)
+    page.evaluate(f"location.hash = '#/search?q={unique}&source=bus'")
     expect(page.locator(".hit")).to_have_count(len(BAD))
+    assert clean(page)
+    page.evaluate(f"location.hash = '#/search?q={unique}'")
+    expect(page.locator(".hit").nth(20)).to_be_visible()
     expect(page.locator(".hit .snippet", has_text="<img src=x onerror=alert(1)>").first).to_be_visible()
     assert clean(page)
 
@@ -113,6 +144,7 @@ def test_everything_can_be_done_with_the_keyboard(window: Opening, thread: Threa
     page.keyboard.type("an answer")
     page.keyboard.press("Enter")
     expect(page.locator(".message .quote")).to_contain_text("first")
+    expect(page.get_by_label("Message", exact=True)).to_have_value("")
     page.keyboard.press("Escape")
     page.keyboard.press("?")
     expect(page.locator("dialog")).to_contain_text("search everything")
@@ -139,6 +171,11 @@ def test_it_fits_a_phone(window: Opening, thread: Thread, scheme: str):
     page.get_by_label("Message", exact=True).fill("from the train")
     page.get_by_label("Send").click()
     expect(page.locator(".message")).to_have_count(2)
+    page.locator(".message").last.tap()
+    page.get_by_label("React", exact=True).tap()
+    expect(page.get_by_label("Another reaction")).to_be_in_viewport(ratio=1)
+    page.get_by_role("button", name="important").tap()
+    expect(page.locator(".pill")).to_have_text("important")
     page.get_by_label("Back to the threads").click()
     expect(page.locator(f"[data-thread='{thread.id}']")).to_be_visible()
     for name in ("threads", "search?q=word", "library", "agents", "overview", "import"):

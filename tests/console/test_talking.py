@@ -229,6 +229,21 @@ def test_the_list_is_filtered_by_topic_and_name(window: Opening, thread: Thread)
     expect(page.get_by_text("No such thread")).to_be_visible()
 
 
+def test_who_scrolls_up_to_point_at_something_stays_there(window: Opening, thread: Thread):
+    for number in range(40):
+        thread.post(f"number {number}", author=f"a{number}")
+    page = window(f"#/threads/{thread.id}")
+    expect(page.locator(".message").last).to_be_in_viewport()
+    page.locator(".message").nth(5).hover()
+    page.get_by_label("React", exact=True).click()
+    expect(page.locator(".message").nth(5)).to_be_in_viewport()
+    expect(page.get_by_label("Another reaction")).to_be_in_viewport()
+    page.keyboard.press("Escape")
+    page.locator(".message").last.hover()
+    page.get_by_label("React", exact=True).click()
+    expect(page.get_by_label("Another reaction")).to_be_in_viewport(ratio=1)
+
+
 def test_when_the_server_goes_away_it_says_so_and_catches_up_without_loss_or_repeat(window: Opening, tmp_path: Path):
     with start_server(tmp_path) as server, server.client() as api:
         thread = Thread(api)

@@ -3,6 +3,7 @@ and still never mixes two versions."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
@@ -17,6 +18,7 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".png": "image/png",
 }
+LATER = ("js/theme.js", "js/stream-worker.js", "js/places/")
 FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -28,6 +30,7 @@ class Console:
     def _read(self, folder: Path) -> None:
         found = sorted(path for path in folder.rglob("*") if path.suffix in TYPES)
         self._files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+        self._packed = {name: gzip.compress(data, mtime=0) for name, data in self._files.items()}
         whole = hashlib.sha256()
         for name, data in self._files.items():
             whole.update(name.encode() + b"\0" + data)
@@ -35,8 +38,8 @@ class Console:
         self._home = self._made(folder.joinpath("index.html").read_text("utf-8"))
 
     def _made(self, page: str) -> str:
-        """The first page names all modules, so that the browser need not find them one after the other."""
-        modules = [name for name in self._files if name.endswith(".js") and name not in ("js/theme.js",)]
+        """The page names the modules it begins with, so that the browser need not find them one after the other."""
+        modules = [name for name in self._files if name.endswith(".js") and not name.startswith(LATER)]
         preloads = "\n".join(f'<link rel="modulepreload" href="/console/{{stamp}}/{name}">' for name in modules)
         return page.replace("{preloads}", preloads).replace("{stamp}", self._stamp)
 
@@ -50,5 +53,7 @@ class Console:
         data = self._files.get(name)
         if data is None:
             raise HTTPException(404)
-        headers = {"cache-control": FOR_EVER if is_stamped else "no-cache"}
+        headers = {"cache-control": FOR_EVER if is_stamped else "no-cache", "vary": "accept-encoding"}
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            data, headers["content-encoding"] = self._packed[name], "gzip"
         return Response(data, headers=headers, media_type=TYPES[PurePosixPath(name).suffix])

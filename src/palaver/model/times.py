@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 
+_then: ContextVar[datetime | None] = ContextVar("then", default=None)
+
+
 def now() -> datetime:
-    return datetime.now(UTC)
+    return _then.get() or datetime.now(UTC)
+
+
+@contextmanager
+def as_if_at(moment: datetime) -> Iterator[None]:
+    """Whatever happens in here happens at that moment: for telling a story that took three weeks."""
+    token = _then.set(moment)
+    try:
+        yield
+    finally:
+        _then.reset(token)
 
 
 def micros(instant: datetime) -> int:

@@ -1,25 +1,28 @@
 // The console: who is looking, where they are, and the frame around it.
 
-import { agentsView } from "./agents.js";
-import { bringView } from "./bring.js";
-import { libraryView } from "./library.js";
 import { hangUp, listen, on, tryAgain } from "./live.js";
 import { logOut, loginView } from "./login.js";
 import { askFor, face, failed, icon, isDialogOpen, openDialog, shownDialog, shownNotices, trouble, waiting } from "./parts.js";
 import { loadAgents } from "./people.js";
 import { parse } from "./route.js";
-import { overviewView } from "./overview.js";
-import { readerView } from "./reader.js";
 import { focusBar, searchBar, searchIn, searchView } from "./search.js";
 import { findOut, me, rename, theme } from "./state.js";
 import { threadsView } from "./thread.js";
 import { loadThreads, newThread, unreadThreads } from "./threads.js";
 import { drawWith, html, nothing, redraw, ref, render } from "./view.js";
 
-const VIEWS = {
-  threads: threadsView, search: searchView, library: libraryView, open: readerView, agents: agentsView,
-  overview: overviewView, import: bringView,
+const VIEWS = { threads: threadsView, search: searchView };
+
+// Not needed to read a thread: fetched when somebody goes there, or when there is nothing else to do.
+const PLACES_FOR_LATER = {
+  library: async () => (await import("./places/library.js")).libraryView,
+  open: async () => (await import("./places/reader.js")).readerView,
+  agents: async () => (await import("./places/agents.js")).agentsView,
+  overview: async () => (await import("./places/overview.js")).overviewView,
+  import: async () => (await import("./places/bring.js")).bringView,
 };
+
+const viewOf = async (name) => (VIEWS[name] ??= (await PLACES_FOR_LATER[name]?.()) ?? threadsView);
 
 const PLACES = [
   ["threads", "Threads"],
@@ -44,14 +47,21 @@ drawWith(() => {
   document.title = `${unread ? `(${unread}) ` : ""}${me.isIn && view ? view.title() : "palaver"} · palaver`.replace("palaver · palaver", "palaver");
 });
 
-function follow() {
+async function follow() {
   route = parse();
   if (!me.isIn) return redraw();
-  const next = VIEWS[route.name] ?? threadsView;
-  if (view && view !== next) view.leave?.();
-  view = next;
-  Promise.resolve(view.enter(route)).catch(failed);
-  redraw();
+  try {
+    const asked = route;
+    const next = VIEWS[route.name] ?? (await viewOf(route.name));
+    if (asked !== route) return;
+    if (view && view !== next) view.leave?.();
+    view = next;
+    const entering = view.enter(route);
+    redraw();
+    await entering;
+  } catch (problem) {
+    failed(problem);
+  }
 }
 
 // Coming in
@@ -66,6 +76,7 @@ async function begin() {
     loadThreads();
     loadAgents().catch(() => {});
     follow();
+    (globalThis.requestIdleCallback ?? setTimeout)(() => Object.keys(PLACES_FOR_LATER).forEach((name) => viewOf(name).catch(() => {})));
   } catch (problem) {
     broken = problem;
     redraw();

@@ -1,7 +1,7 @@
 // The box at the bottom: Enter sends, Shift+Enter begins a new line, what is not sent yet is kept.
 
 import { at, post, upload } from "./api.js";
-import { face, failed, icon } from "./parts.js";
+import { face, failed, icon, plain } from "./parts.js";
 import { agentNamed, people, shownName } from "./people.js";
 import { drafts, may, me } from "./state.js";
 import { html, liveValue, nothing, redraw } from "./view.js";
@@ -89,6 +89,7 @@ export class Compose {
     const begun = before.match(/(?:^|\s)@([\p{L}\p{N}_.-]*)$/u)?.[1]?.toLowerCase();
     this.#suggested = begun === undefined ? [] : people.agents
       .filter((agent) => [agent.slug, agent.name, agent.display_name].some((name) => name?.toLowerCase().includes(begun)))
+      .sort((a, b) => b.slug.startsWith(begun) - a.slug.startsWith(begun) || b.is_online - a.is_online)
       .slice(0, 6);
     this.#chosen = 0;
   }
@@ -133,7 +134,7 @@ export class Compose {
     return html`<form class="compose ${this.isForHumans ? "for-humans" : ""}" @submit=${(event) => (event.preventDefault(), this.send())}
       @dragover=${(event) => event.preventDefault()} @drop=${(event) => (event.preventDefault(), this.attach(event.dataTransfer.files))}>
       ${this.#suggested.length ? this.#names() : nothing}
-      ${this.replyTo ? html`<p class="answering">${icon("reply")} <span>Answering <b>${this.replyTo.author_name}</b>: ${this.replyTo.content.slice(0, 120)}</span>
+      ${this.replyTo ? html`<p class="answering">${icon("reply")} <span>Answering <b>${this.replyTo.author_name}</b>: ${plain(this.replyTo.content).slice(0, 120)}</span>
         <button type="button" class="quiet" aria-label="Answer nobody" @click=${() => ((this.replyTo = null), redraw())}>${icon("close")}</button></p>` : nothing}
       ${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}
       ${this.images.length ? html`<div class="images">${this.images.map((image) => html`<span><img src=${image.url} alt=${image.name} />

@@ -42,5 +42,5 @@ export const loginView = () => html`<main class="alone"><form class="login" @sub
   <label>Token<input name="token" type="password" autocomplete="current-password" placeholder="plv_…" required autofocus spellcheck="false" /></label>
   ${problem ? html`<p class="problem" role="alert">${problem}</p>` : nothing}
   <button class="main" ?disabled=${isAsking}>Come in</button>
-  <p>No token yet? Where the server runs: <code>palaver token create --human NAME --scope read,write,admin</code></p>
+  <p>No token yet? Where the server runs: <code>palaver user add NAME</code></p>
 </form></main>`;

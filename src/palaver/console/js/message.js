@@ -2,7 +2,7 @@
 
 import { at, get, put, remove } from "./api.js";
 import { markdown } from "./markdown.js";
-import { askWhether, copy, dayName, dayOf, face, failed, icon, menu, openDialog, time, timeOf, trouble, waiting, wholeTime } from "./parts.js";
+import { askWhether, copy, dayName, dayOf, face, failed, icon, menu, openDialog, plain, time, timeOf, trouble, waiting, wholeTime } from "./parts.js";
 import { agentNamed, mentionable } from "./people.js";
 import { picker, pills } from "./reactions.js";
 import { toThread } from "./route.js";
@@ -101,7 +101,7 @@ function tools(talk, message) {
 function quote(talk, messageId) {
   const answered = talk.answered(messageId);
   return html`<a class="quote" href=${toThread(talk.id, messageId)}>
-    ${icon("reply")} <b>${answered?.author_name ?? "An earlier message"}</b> ${answered ? answered.content.replace(/\s+/g, " ").slice(0, 160) : ""}</a>`;
+    ${icon("reply")} <b>${answered?.author_name ?? "An earlier message"}</b> ${answered ? plain(answered.content).slice(0, 160) : ""}</a>`;
 }
 
 function images(message) {

@@ -121,13 +121,16 @@ export function marked(snippet) {
     .map((part, i) => (i % 2 ? html`<mark>${unescaped(part)}</mark>` : unescaped(part)));
 }
 
-const folded = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+export const folded = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+
+// Near enough to what the index does: "retries" and "retry" are the same word.
+export const stem = (word) => (word.length > 7 ? word.slice(0, -3) : word.length > 4 ? word.slice(0, -1) : word);
 
 // The words of a query, marked wherever a word of the text begins with one of them.
 export function highlighted(text, query) {
   const words = [...new Set(folded(query).match(/[\p{L}\p{N}]+/gu) ?? [])]
     .filter((word) => !["and", "or", "not", "near"].includes(word) || folded(query) === word)
-    .map((word) => (word.length > 5 ? word.slice(0, -2) : word));
+    .map((word) => stem(word));
   if (!words.length) return text;
   return text.split(/([\p{L}\p{N}\p{M}]+)/u).map((part, i) => {
     if (i % 2 === 0) return part;
@@ -138,6 +141,10 @@ export function highlighted(text, query) {
 }
 
 const isCjk = (word) => /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/u.test(word);
+
+// Markdown as one plain line, for where there is no room for more.
+export const plain = (text) =>
+  text.slice(0, 600).replace(/^---\n[\s\S]*?\n---/, "").replace(/```\w*|[*`>|~]+|^#+ |^[-*] (\[.\] )?/gm, "").replace(/\s+/g, " ").trim();
 
 // Notices: said once, at the bottom, and gone after a while.
 
@@ -177,6 +184,15 @@ document.addEventListener("click", (event) => {
     if (!open.contains(event.target) || event.target.closest("[role=menuitem]")) open.open = false;
   }
 });
+
+// One that would not fit below opens upwards.
+document.addEventListener("toggle", ({ target }) => {
+  if (!target.matches?.("details.menu") || !target.open) return;
+  target.classList.remove("up");
+  const panel = target.querySelector(":scope > div").getBoundingClientRect();
+  const around = target.closest(".scroll")?.getBoundingClientRect() ?? { top: 0, bottom: innerHeight };
+  target.classList.toggle("up", panel.bottom > around.bottom && target.getBoundingClientRect().top - panel.height > around.top);
+}, true);
 
 export const menu = (label, items, name = "more") => html`<details class="menu">
   <summary class="quiet" aria-label=${label} title=${label}>${icon(name)}</summary>

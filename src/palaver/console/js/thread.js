@@ -65,7 +65,8 @@ export const threadsView = {
 
   // Before and after every drawing: what is in view stays in view.
   beforeDraw() {
-    atBottomWhenDrawn = box && isAtEnd && !talk?.hasNewer;
+    // Asked of the box itself: what has just been scrolled is told of only a moment later.
+    atBottomWhenDrawn = box && isAtEnd && !talk?.hasNewer && box.scrollHeight - box.scrollTop - box.clientHeight < 80;
   },
   afterDraw() {
     if (atBottomWhenDrawn && box) box.scrollTop = box.scrollHeight;
@@ -243,12 +244,12 @@ const setStatus = (thread, status) => change(thread, { status }).then((changed) 
 function body() {
   if (talk.problem) return trouble(talk.problem, () => talk.open(focus));
   if (!talk.isLoaded) return waiting();
-  return html`<div class="scroll" tabindex="0" role="log" aria-label="Messages" @scroll=${onScroll} ${ref(taken)}>
+  return html`<div class="stage"><div class="scroll" tabindex="0" role="log" aria-label="Messages" @scroll=${onScroll} ${ref(taken)}>
     <div class="messages" @pointerover=${pointTo} @focusin=${pointTo}>
       ${talk.hasOlder ? waiting("Earlier messages") : html`<p class="beginning">${talk.messages.length ? "This is where it began." : "Nothing has been said yet."}</p>`}
       ${repeat(messages(talk, focus, newFrom), (one) => one.key, (one) => one.template)}
       ${talk.hasNewer ? waiting("Later messages") : nothing}
     </div>
   </div>
-  ${isAtEnd ? nothing : html`<button type="button" class="to-end" @click=${jumpToEnd}>${icon("down")} ${talk.missed ? plural(talk.missed, "new message") : "Newest"}</button>`}`;
+  ${isAtEnd ? nothing : html`<button type="button" class="to-end" @click=${jumpToEnd}>${icon("down")} ${talk.missed ? plural(talk.missed, "new message") : "Newest"}</button>`}</div>`;
 }

@@ -2,7 +2,7 @@
 
 import { at, get, post, put, remove, withQuery } from "./api.js";
 import { on } from "./live.js";
-import { askFor, askWhether, count, empty, face, failed, icon, notify, openDialog, plural, shortTime, trouble, waiting } from "./parts.js";
+import { askFor, askWhether, count, empty, face, failed, icon, notify, openDialog, plain, plural, shortTime, trouble, waiting } from "./parts.js";
 import { agentNamed } from "./people.js";
 import { go, toThread } from "./route.js";
 import { keep, may, me, seen } from "./state.js";
@@ -238,4 +238,4 @@ function row(thread, isOpen) {
   </a></li>`;
 }
 
-const said = (last) => html`<b>${last.author_name === me.name ? "You" : last.author_name}:</b> ${last.is_human_only ? icon("lock") : nothing} ${last.text.replace(/[#*`>_~]+/g, "").replace(/\s+/g, " ")}`;
+const said = (last) => html`<b>${last.author_name === me.name ? "You" : last.author_name}:</b> ${last.is_human_only ? icon("lock") : nothing} ${plain(last.text)}`;

@@ -1,13 +1,13 @@
 // Any item of any source, open: #/open/{source}/{id}, at the place `loc` names.
 
-import { at, get, post, put, remove, withQuery } from "./api.js";
-import { markdown } from "./markdown.js";
-import { askWhether, copy, dayName, dayOf, empty, face, failed, icon, menu, notify, plural, time, timeOf, trouble, waiting } from "./parts.js";
-import { agentNamed, shownName } from "./people.js";
-import { go, link, toItem, toThread } from "./route.js";
-import { SOURCES } from "./search.js";
-import { may } from "./state.js";
-import { drawn, html, nothing, redraw, ref, repeat } from "./view.js";
+import { at, get, post, put, remove, withQuery } from "../api.js";
+import { markdown } from "../markdown.js";
+import { askWhether, copy, dayName, dayOf, empty, face, failed, folded, icon, menu, notify, plural, stem, time, timeOf, trouble, waiting } from "../parts.js";
+import { agentNamed, shownName } from "../people.js";
+import { go, link, toItem, toThread } from "../route.js";
+import { SOURCES } from "../search.js";
+import { may } from "../state.js";
+import { drawn, html, nothing, redraw, ref, repeat } from "../view.js";
 
 const PAGE = 80;
 
@@ -146,8 +146,7 @@ const KINDS = {
       one.item = await get(at`/api/media/${one.id}`);
       one.title = one.item.title;
     },
-    body: ({ item }) => html`<p class="facts-line"><span>${item.media_type}</span>${item.url ? source(item.url) : nothing}
-        ${item.transcript ? html`<a href=${withQuery(at`/api/media/${item.id}/transcript`, { format: "text", include_timestamps: true })} target="_blank">Transcript as text</a>` : nothing}</p>
+    body: ({ item }) => html`<p class="facts-line"><span>${item.media_type}</span>${item.url ? source(item.url) : nothing}</p>
       ${tags(item.keywords)}
       ${item.transcript?.segments.length ? html`<ol class="transcript">${item.transcript.segments.map((segment) => html`<li><time>${stamp(segment.start)}</time><span>${segment.text}</span></li>`)}</ol>`
         : html`<div class="pre page">${item.content}</div>`}`,
@@ -234,8 +233,19 @@ function actions(kind) {
     ${menu("More", [
       { text: "Copy link", icon: "link", go: () => copy(`${location.origin}/${toItem(one.source, one.id)}`, "Link copied.") },
       one.source === "sessions" && { text: "Export Markdown", icon: "download", href: at`/api/v1/agents/${one.item.agent}/sessions/${one.item.session}/export`, download: `${one.item.session}.md` },
+      one.item.transcript && { text: "Copy transcript", icon: "copy", go: () => copy(one.item.transcript.segments.map((segment) => `[${stamp(segment.start)}] ${segment.text}`).join("\n"), "Transcript copied.") },
+      one.item.transcript && { text: "Download SRT", icon: "download", go: () => download(one).catch(failed) },
       kind.path && may("write") && { text: "Delete", icon: "trash", isBad: true, go: () => askToRemove(one, kind) },
     ])}`;
+}
+
+async function download(one) {
+  const { content } = await get(withQuery(at`/api/media/${one.id}/transcript`, { format: "srt" }));
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([content], { type: "application/x-subrip" }));
+  link.download = `${one.title.slice(0, 60)}.srt`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
 function askToRemove(one, kind) {
@@ -315,7 +325,7 @@ function find() {
 }
 
 function matches(root, query) {
-  const words = [...new Set(folded(query).match(/[\p{L}\p{N}]+/gu) ?? [])].filter((word) => word.length > 1).map((word) => (word.length > 5 ? word.slice(0, -2) : word));
+  const words = [...new Set(folded(query).match(/[\p{L}\p{N}]+/gu) ?? [])].filter((word) => word.length > 1).map((word) => stem(word));
   const ranges = [];
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
   let place = 0;
@@ -333,5 +343,3 @@ function matches(root, query) {
   }
   return ranges;
 }
-
-const folded = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();

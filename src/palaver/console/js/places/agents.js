@@ -1,12 +1,12 @@
 // Agents: who is here, doing what, waiting where; how to connect another one; and, for those in charge, the keys.
 
-import { at, get, post, remove } from "./api.js";
-import { askWhether, closeDialog, copy, empty, face, failed, icon, openDialog, shortTime, sinceWhen, waiting } from "./parts.js";
-import { loadAgents, people, shownName } from "./people.js";
-import { link, toThread } from "./route.js";
-import { may, me } from "./state.js";
-import { threads } from "./threads.js";
-import { html, nothing, redraw, repeat } from "./view.js";
+import { at, get, post, remove } from "../api.js";
+import { askWhether, closeDialog, copy, empty, face, failed, icon, openDialog, shortTime, sinceWhen, waiting } from "../parts.js";
+import { loadAgents, people, shownName } from "../people.js";
+import { link, toThread } from "../route.js";
+import { may, me } from "../state.js";
+import { threads } from "../threads.js";
+import { html, nothing, redraw, repeat } from "../view.js";
 
 let client = "Claude Code";
 let keys = null;
@@ -77,7 +77,7 @@ function connecting() {
   const all = lines();
   return html`<section class="connect"><h2>Connect an agent</h2>
     <div class="choice" role="group" aria-label="Client">${Object.keys(all).map((name) => html`<button type="button" aria-pressed=${client === name} @click=${() => ((client = name), redraw())}>${name}</button>`)}</div>
-    <figure class="line"><pre tabindex="0"><code>${all[client]}</code></pre><button type="button" class="quiet" aria-label="Copy" title="Copy" @click=${() => copy(all[client])}>${icon("copy")}</button></figure>
+    <figure class="copyable"><pre tabindex="0"><code>${all[client]}</code></pre><button type="button" class="quiet" aria-label="Copy" title="Copy" @click=${() => copy(all[client])}>${icon("copy")}</button></figure>
     ${me.needsLogin ? html`<p class="hint">Each agent gets a token of its own${may("admin") ? ": make one below." : "; ask somebody in charge for one."}</p>` : nothing}
   </section>`;
 }
@@ -117,7 +117,7 @@ function newToken() {
     }
   };
   openDialog("New token", () => secret
-    ? html`<p>This is shown once. Keep it where it is safe.</p><figure class="line"><pre tabindex="0"><code>${secret}</code></pre>
+    ? html`<p>This is shown once. Keep it where it is safe.</p><figure class="copyable"><pre tabindex="0"><code>${secret}</code></pre>
         <button type="button" class="quiet" aria-label="Copy" @click=${() => copy(secret)}>${icon("copy")}</button></figure>
         <footer><button type="button" class="main" @click=${closeDialog}>Done</button></footer>`
     : html`<form class="sheet" @submit=${make}>

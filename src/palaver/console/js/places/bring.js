@@ -1,10 +1,10 @@
 // Bring your history: drop files or a folder, see what they are, how far it is, and what came of it.
 
-import { get, useCsrf } from "./api.js";
-import { count, face, icon, plural, trouble } from "./parts.js";
-import { SOURCES } from "./search.js";
-import { may } from "./state.js";
-import { html, nothing, redraw } from "./view.js";
+import { get, useCsrf } from "../api.js";
+import { count, face, icon, plural, trouble } from "../parts.js";
+import { SOURCES } from "../search.js";
+import { may } from "../state.js";
+import { html, nothing, redraw } from "../view.js";
 
 const KNOWN = [
   ["ChatGPT", "the zip from Settings → Data controls → Export, or conversations.json"],

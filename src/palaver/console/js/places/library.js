@@ -1,12 +1,12 @@
 // The library: what is kept beside the threads, one shelf a source.
 
-import { get, post, withQuery } from "./api.js";
-import { count, empty, face, failed, icon, plural, shortTime, trouble, waiting } from "./parts.js";
-import { agentNamed, shownName } from "./people.js";
-import { go, link, toItem } from "./route.js";
-import { SOURCES } from "./search.js";
-import { may } from "./state.js";
-import { html, nothing, redraw, repeat } from "./view.js";
+import { get, post, withQuery } from "../api.js";
+import { count, empty, face, failed, icon, plain, plural, shortTime, trouble, waiting } from "../parts.js";
+import { agentNamed, shownName } from "../people.js";
+import { go, link, toItem } from "../route.js";
+import { SOURCES } from "../search.js";
+import { may } from "../state.js";
+import { html, nothing, redraw, repeat } from "../view.js";
 
 const PAGE = 60;
 
@@ -137,6 +137,3 @@ function card({ id, title, text, kind, tags, when, face: name, isAgent, loc }) {
     <span class="foot">${kind ? html`<span>${kind}</span>` : nothing}${(tags ?? []).slice(0, 3).map((tag) => html`<i class="tag">${tag}</i>`)}<time datetime=${when}>${shortTime(when)}</time></span>
   </a></li>`;
 }
-
-const plain = (text) => text.slice(0, 400).replace(/^---[\s\S]*?---/, "").replace(/[#*`>_~[\]|]+/g, "").replace(/\s+/g, " ").trim();
-

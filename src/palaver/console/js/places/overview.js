@@ -1,10 +1,10 @@
 // The overview: how much is said, by whom, and whether the house is in order.
 
-import { get } from "./api.js";
-import { count, empty, failed, icon, trouble, waiting } from "./parts.js";
-import { link } from "./route.js";
-import { SOURCES } from "./search.js";
-import { html, nothing, redraw, svg } from "./view.js";
+import { get } from "../api.js";
+import { count, empty, failed, icon, trouble, waiting } from "../parts.js";
+import { link } from "../route.js";
+import { SOURCES } from "../search.js";
+import { html, nothing, redraw, svg } from "../view.js";
 
 const SAID = ["bus", "sessions", "archive", "chats"];
 let days = 30;
