@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import re
+import stat
 import subprocess
 import sys
 import time
@@ -33,6 +35,8 @@ from palaver.doors.visit import Visit
 from palaver.model.people import Caller
 from palaver.operations import archive
 from palaver.settings import Settings
+from palaver.store import served as kept_reading
+from palaver.store.archive import Wanted
 
 NOTHING = "No matching messages."
 SEPARATOR = "\n\n---\n\n"
@@ -781,9 +785,20 @@ def aged(path: Path, seconds: float) -> None:
     os.utime(path, (at, at))
 
 
+def enlarged(path: Path) -> Path:
+    """So large that what was read of it is kept."""
+    database = apsw.Connection(str(path))
+    database.execute("CREATE TABLE more AS SELECT randomblob(?) AS noise", (archive.LARGE,))
+    database.close()
+    return path
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
 @pytest.mark.parametrize("mode", ["delete", "wal"])
-def test_it_is_read_again_when_the_file_changes_while_the_server_runs(tmp_path: Path, mode: str):
+def test_it_is_read_again_when_the_file_changes_while_the_server_runs(tmp_path: Path, mode: str, size: str):
     path = make(tmp_path / "a.db", ("user", "one", NOON))
+    if size == "large":
+        enlarged(path)
     with start_server(tmp_path / "home", CONVERSATION_DB=path) as server, server.client() as api:
         mcp = Mcp(api)
         assert ask(mcp) == ("[2025-02-10 12:00] user (conv: Ivy)\none", False)
@@ -794,7 +809,8 @@ def test_it_is_read_again_when_the_file_changes_while_the_server_runs(tmp_path: 
         database.execute("UPDATE conversations SET title = 'Oak'")
         database.close()
         assert ask(mcp, query="two") == ("[2025-02-10 12:01] user (conv: Oak)\ntwo", False)
-        os.replace(make(tmp_path / "b.db", ("user", "another file", NOON)), path)
+        other = make(tmp_path / "b.db", ("user", "another file", NOON))
+        os.replace(enlarged(other) if size == "large" else other, path)
         assert ask(mcp) == ("[2025-02-10 12:00] user (conv: Ivy)\nanother file", False)
         path.unlink()
         text, is_error = ask(mcp)
@@ -809,6 +825,86 @@ def test_nothing_is_written_to_it_or_beside_it(tmp_path: Path):
     served(tmp_path, path, query="one")
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == ["a.db"]
+
+
+ASKED: list[dict[str, Any]] = [
+    {},
+    {"query": "ivy"},
+    {"query": "STRASSE"},
+    {"query": "É"},
+    {"query": "a", "roles": ["tool"]},
+    {"query": "100%_"},
+    {"query": "oak"},
+    {"limit": 3},
+    {"roles": ["user", "assistant"]},
+    {"start_date": "2025-02-10"},
+    {"end_date": "2025-02-11", "query": "i"},
+    {"query": "nowhere"},
+]
+
+
+def of_every_kind(path: Path) -> Path:
+    dice = random.Random(6)
+    said = [
+        "Ivy",
+        "oak and ivy",
+        "Straße",
+        '["a list", "of parts é"]',
+        '{"parts": ["Ä"]}',
+        "100%_",
+        None,
+        b"\xff",
+        12,
+        "",
+    ]
+    times = [NOON, NOON, str(NOON + DAY), "2025-02-12T10:00:00", None, "never", NOON - DAY]
+    rows = [
+        (dice.choice(["user", "assistant", " tool ", None]), dice.choice(said), dice.choice(times)) for _ in range(60)
+    ]
+    make(path, *rows, title="Of ÉTÉ")
+    database = apsw.Connection(str(path))
+    canonical.message(database, "x", "gone", "user", "ivy left over", NOON + 1)
+    database.close()
+    return path
+
+
+@pytest.mark.parametrize("seconds", [60, 0], ids=["at once", "little by little"])
+def test_what_was_read_of_a_large_one_is_kept_and_answers_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+):
+    path, kept = of_every_kind(tmp_path / "a.db"), tmp_path / "home" / "cache" / "served.db"
+    plainly = [served(tmp_path, path, **asked) for asked in ASKED]
+    assert len(set(plainly)) == len(ASKED)
+    assert not kept.exists()
+    monkeypatch.setattr(archive, "LARGE", 0)
+    monkeypatch.setattr(archive, "READING_SECONDS", seconds)
+    monkeypatch.setattr(kept_reading, "AT_ONCE", 7)
+    for _ in range(3):
+        assert [served(tmp_path, path, **asked) for asked in ASKED] == plainly
+    assert kept_reading.search(kept, path, Wanted()) is not None
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def test_a_kept_reading_that_is_damaged_or_cannot_be_made_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path, kept = of_every_kind(tmp_path / "a.db"), tmp_path / "home" / "cache" / "served.db"
+    plainly = served(tmp_path, path, query="ivy")
+    monkeypatch.setattr(archive, "LARGE", 0)
+    assert served(tmp_path, path, query="ivy") == plainly
+    kept.write_bytes(b"this is no database " * 1000)
+    for _ in range(3):
+        assert served(tmp_path, path, query="ivy") == plainly
+    assert kept_reading.search(kept, path, Wanted()) is not None
+    kept.unlink()
+    kept.parent.rmdir()
+    kept.parent.write_text("in the way")
+    assert served(tmp_path, path, query="ivy") == plainly
+    without = canonical.LOOSE.replace("(id, conversation_id, role, content, create_time, position)",
+                                      "(id PRIMARY KEY, conversation_id, role, content, create_time, position) WITHOUT ROWID")  # fmt: skip
+    kept.parent.unlink()
+    other = make(tmp_path / "b.db", ("user", "no rows with numbers", NOON), schema=without)
+    assert served(tmp_path, other).endswith("no rows with numbers")
 
 
 # A client that starts its server for each call

@@ -270,7 +270,7 @@ async def test_a_common_part_is_found_the_same_way_as_a_rare_one(bus: Bus, monke
             for n in range(10)
         ]
         conversations.append(talk(*messages, id=f"chatgpt:{c}", title=dice.choice(["needles", "stack"])))
-    await put(bus, *conversations)
+    await put(bus, *conversations)  # only needles have an e in them
     asked: list[dict[str, Any]] = [
         {"limit": limit, "roles": roles, "since": since, "until": until}
         for limit in (1, 7, 200)
@@ -279,10 +279,16 @@ async def test_a_common_part_is_found_the_same_way_as_a_rare_one(bus: Bus, monke
     ]
     plainly = [await found(bus, "needle", **ask) for ask in asked]
     assert max(map(len, plainly)) > 100
-    for common, looked, page in ((1, 0, 500), (1, 50, 7), (10, 20_000, 3), (10_000, 20_000, 4)):
-        for name, value in (("COMMON", common), ("LOOKED_THROUGH", looked), ("PAGE", page)):
-            monkeypatch.setattr(archive, name, value, raising=False)
-        assert [await found(bus, "needle", **ask) for ask in asked] == plainly
+    shortly = [await found(bus, "e", **ask) for ask in asked]
+    assert shortly == plainly
+    ways = ((1, 0, 9999, 500), (1, 50, 9999, 7), (10, 20_000, 9999, 3), (10_000, 20_000, 9999, 4), (1, 5, 2, 7))
+    for common, looked, most, page in ways:
+        monkeypatch.setattr(archive, "COMMON", common)
+        monkeypatch.setattr(archive, "LOOKED_THROUGH", looked)
+        monkeypatch.setattr(archive, "MOST_SORTED", most)
+        monkeypatch.setattr(archive, "PAGE", page)
+        for part in ("needle", "e", "ed"):
+            assert [await found(bus, part, **ask) for ask in asked] == plainly
 
 
 FILL = """

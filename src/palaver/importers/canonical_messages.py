@@ -30,21 +30,34 @@ def messages(
 
     `too_late` is asked again and again, and may end it by raising.
     """
+    where = ""
+    given: dict[str, str | int] = {}
+    if part and _SIMPLE.fullmatch(part):
+        where, given = _MAY_HOLD, {"like": f"%{part}%"}
+    for _, conversation, title, said in _read(path, "0", where, given, too_late):
+        yield conversation, title, said
+
+
+def messages_after(path: Path, row: int) -> Iterator[tuple[int, str, str, Said]]:
+    """The messages behind a given row of the table, each with the number of its own."""
+    return _read(path, "m.rowid", " WHERE m.rowid > :row ORDER BY m.rowid", {"row": row}, lambda: False)
+
+
+def _read(
+    path: Path, number: str, where: str, given: dict[str, str | int], too_late: Callable[[], bool]
+) -> Iterator[tuple[int, str, str, Said]]:
     with reading(path) as database:
         has_time = "create_time" in columns(database, "messages")
         # As blobs, since text may be no UTF-8.
         sql = (
-            "SELECT CAST(m.id AS BLOB), CAST(m.conversation_id AS BLOB), CAST(m.role AS BLOB), CAST(m.content AS BLOB),"
-            f" {'CAST(m.create_time AS BLOB)' if has_time else 'NULL'}, CAST(c.title AS BLOB)"
+            f"SELECT {number}, CAST(m.id AS BLOB), CAST(m.conversation_id AS BLOB), CAST(m.role AS BLOB),"
+            f" CAST(m.content AS BLOB), {'CAST(m.create_time AS BLOB)' if has_time else 'NULL'}, CAST(c.title AS BLOB)"
             " FROM messages m LEFT JOIN conversations c ON c.id = m.conversation_id"
         )
-        given = {}
-        if part and _SIMPLE.fullmatch(part):
-            sql += _MAY_HOLD
-            given["like"] = f"%{part}%"
         database.set_progress_handler(too_late, _STEPS)
-        for row in database.execute(sql, given):
-            id, conversation, role, content, created, title = map(plain, row)
+        for row, *values in database.execute(sql + where, given):
+            id, conversation, role, content, created, title = map(plain, values)
             text = text_of(content)
             if text:
-                yield conversation or "", title or "", Said(id or "", (role or "").strip(), text, moment_of(created))
+                said = Said(id or "", (role or "").strip(), text, moment_of(created))
+                yield row, conversation or "", title or "", said

@@ -23,6 +23,8 @@ Outcome = Literal["new", "changed", "unchanged", "older"]
 COMMON = 2_000
 """So many hits, and reading from the newest on is quicker than sorting them all."""
 LOOKED_THROUGH = 20_000
+MOST_SORTED = 2_000_000
+"""So many, and reading on is quicker after all."""
 PAGE = 500
 FAR = 2**62
 UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
@@ -271,15 +273,18 @@ def _matching(read: Reader, wanted: Wanted) -> Iterator[Row]:
         return
     hits, seen = _hits(read, part, COMMON), 0
     if len(hits) == COMMON:
-        looked = 0
-        for row in islice(_newest(read, wanted), LOOKED_THROUGH):
+        newest, looked = _newest(read, wanted), 0
+        for row in islice(newest, LOOKED_THROUGH):
             looked += 1
             if _holds(row, part):
                 seen += 1
                 yield row
         if looked < LOOKED_THROUGH:
             return
-        hits = _hits(read, part, FAR)
+        hits = _hits(read, part, MOST_SORTED)
+        if len(hits) == MOST_SORTED:
+            yield from (row for row in newest if _holds(row, part))
+            return
     # What was found so far comes again, for it is found in the same order.
     yield from islice((row for row in _among(read, hits, wanted) if _holds(row, part)), seen, None)
 
