@@ -466,6 +466,16 @@ def test_transcripts_in_json_of_every_make(found: Any, kind: str):
     assert (media.title, media.media_type, media.content) == ("talk", kind, "a\nb")
 
 
+def test_a_transcript_that_begins_with_a_long_text_is_one_all_the_same():
+    for length in (70_000, 2_500_000):
+        raw = as_json(
+            {"text": "x" * length, "segments": [{"id": 0, "start": 0, "end": 1, "text": "a"}], "language": "en"}
+        )
+        assert one(transcripts, raw, "x.json").content == "a"
+    raw = as_json({"text": "x" * 2_500_000, "more": 1})
+    assert not transcripts.recognises(item_of(raw, "x.json"), raw[:65536])
+
+
 def test_speakers_titles_and_stretches_without_time():
     rows = [{"start": 1.5, "end": 2, "text": "a", "speaker": "Ann"}, {"text": "x"}, 7, {"start": float("nan"), "text": "y"}, {"start": -1, "text": "z"}, {"start": 1e300, "text": "z"}]  # fmt: skip
     (media,), skipped = read(

@@ -17,8 +17,8 @@ from typing import Any
 
 from palaver.importers import Unreadable
 from palaver.importers.item import Item, Skipped, moment_of
-from palaver.importers.jsonstream import BEFORE, is_json
-from palaver.importers.kept import date_in, decoded, is_text, keep, parsed, stem, whole
+from palaver.importers.jsonstream import BEFORE, CHUNK, is_json
+from palaver.importers.kept import LONGEST_FILE, date_in, decoded, is_text, keep, parsed, stem, whole
 from palaver.importers.markup import unescaped
 from palaver.model.library import Brought, Media, Segment
 
@@ -44,6 +44,7 @@ _LISTS = ("segments", "transcription", "events", "utterances", "captions", "cues
 _LIST = re.compile(rb'"(?:%s)"\s*:\s*[\[{]' % "|".join(_LISTS).encode())
 _START = re.compile(rb'"(?:start|start_seconds|start_time|startTime|start_ms|tStartMs|offsets|timestamps)"\s*:')
 _SAID = re.compile(rb'"(?:text|utf8|body)"\s*:')
+_WHISPER = re.compile(rb'\{\s*"(?:text|task|language|duration)"\s*:')
 _LASTS = re.compile(rb'"(?:duration|dur|end|end_seconds|end_time|endTime|end_ms|dDurationMs)"\s*:')
 _FRACTION = re.compile(rb'"(?:duration|start|start_seconds|end)"\s*:\s*"?\d+[.:]\d')
 
@@ -54,11 +55,25 @@ def recognises(item: Item, head: bytes) -> bool:
         return is_text(head)
     if not file.endswith((".json", ".json3", ".srv3")) or not is_json(item, head):
         return False
-    if not _START.search(head) or not _SAID.search(head):
-        return False
     if head.lstrip(BEFORE).startswith(b"["):
-        return bool(_LASTS.search(head) and _FRACTION.search(head))
-    return bool(_LIST.search(head))
+        return all(sign.search(head) for sign in (_START, _SAID, _LASTS, _FRACTION))
+    if _LIST.search(head):
+        return bool(_START.search(head) and _SAID.search(head))
+    return bool(_WHISPER.match(head.lstrip(BEFORE))) and _comes_later(item)
+
+
+def _comes_later(item: Item) -> bool:
+    """Whether a list of stretches stands somewhere behind the head. Whisper puts all of the text before it."""
+    with item.open() as source:
+        before = b""
+        for _ in range(LONGEST_FILE // CHUNK):
+            if not (more := source.read(CHUNK)):
+                return False
+            if found := _LIST.search(before + more):
+                rest = (before + more)[found.start() :] + source.read(4096)
+                return bool(_START.search(rest))
+            before = more[-100:]
+    return False
 
 
 def pieces(item: Item) -> Iterator[Brought | Skipped]:

@@ -156,17 +156,22 @@ async def _bring_pieces(
     """Write them, a few at a time; with `seen`, the contents of a dry run so far, only say what would be written."""
     pieces = found.pieces()
     read_before = summary.bytes_read - found.size  # whoever looked for conversations in it has counted all of it
-    while (batch := await asyncio.to_thread(_some_pieces, pieces, summary)) is not None:
-        if seen is not None:
-            outcomes = await here.read(partial(_judge_pieces, batch=batch, seen=seen))
-        else:
-            outcomes = await here.change(partial(_put_pieces, batch=batch))
-        for one, outcome in zip(batch, outcomes, strict=True):
-            summary.count([outcome], library.SHELVES[type(one.piece)][0])
-        summary.formats[found.importer] = summary.formats.get(found.importer, 0) + len(batch)
-        summary.bytes_read = read_before + min(found.read, found.size)
-        progress(summary)
-    summary.bytes_read = read_before + found.size
+    coming = asyncio.ensure_future(asyncio.to_thread(_some_pieces, pieces, summary))
+    try:
+        while (batch := await coming) is not None:
+            coming = asyncio.ensure_future(asyncio.to_thread(_some_pieces, pieces, summary))
+            if seen is not None:
+                outcomes = await here.read(partial(_judge_pieces, batch=batch, seen=seen))
+            else:
+                outcomes = await here.change(partial(_put_pieces, batch=batch))
+            for one, outcome in zip(batch, outcomes, strict=True):
+                summary.count([outcome], library.SHELVES[type(one.piece)][0])
+            summary.formats[found.importer] = summary.formats.get(found.importer, 0) + len(batch)
+            summary.bytes_read = read_before + min(found.read, found.size)
+            progress(summary)
+    finally:
+        await asyncio.wait((coming,))
+        summary.bytes_read = read_before + found.size
 
 
 def _some_pieces(pieces: Iterator[Brought | Skipped], summary: Summary) -> list[Brought] | None:
