@@ -20,10 +20,13 @@ MAP: dict[str, frozenset[str]] = {
     "text": frozenset(),
     "model": frozenset({"errors", "text"}),
     "settings": frozenset({"errors"}),
+    "meaning": frozenset({"text"}),
     "sources": frozenset({"text", "model"}),
     "importers": frozenset({"text", "model"}),
     "store": frozenset({"text", "model", "errors", "settings"}),
-    "operations": frozenset({"store", "sources", "importers", "text", "model", "errors", "settings", "palaver"}),
+    "operations": frozenset(
+        {"store", "sources", "importers", "meaning", "text", "model", "errors", "settings", "palaver"}
+    ),
     "house": frozenset({"operations", "store", "text", "model", "errors", "settings"}),
     "doors": frozenset({"house", "operations", "text", "model", "errors", "settings", "palaver"}),
     "client": frozenset(

@@ -16,12 +16,14 @@ from palaver.model.knowledge import ResultItem, Standing
 from palaver.model.people import Caller
 from palaver.model.talk import HIDDEN, is_human_only
 from palaver.model.times import micros
+from palaver.operations.ranking import Scored, judged
 from palaver.sources import SOURCES
 from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
 from palaver.store.documents import agent_scope
-from palaver.store.knowledge import Candidate
+from palaver.store.knowledge import Candidate, Gathered
 from palaver.text.query import AnyOf, Phrase, Query
+from palaver.text.questions import Question
 from palaver.text.snippet import match_place, passage_snippet
 
 Order = Literal["relevance", "recent"]
@@ -37,27 +39,45 @@ class Ranked:
     uri: str
     score: float
     modified_at: int
+    why: Scored
 
 
-def everything(read: Reader, terms: Sequence[Phrase], slices: Iterable[Slice], order: Order) -> list[Ranked]:
-    """All results, best (or newest) first; pages are cut from them."""
-    return _ranked(knowledge.candidates(read, terms, slices), order) if terms else []
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Results, best (or newest) first. `more` is how many others there may be behind them."""
+
+    ranked: list[Ranked]
+    more: int = 0
+    gathered: Gathered | None = None
 
 
-def _ranked(found: list[Candidate], order: Order) -> list[Ranked]:
-    best: dict[tuple[str, int], Candidate] = {}
-    for one in found:
+def everything(read: Reader, question: Question, slices: Sequence[Slice], order: Order, wanted: int) -> Results:
+    """The first `wanted` results at least, best (or newest) first; pages are cut from them."""
+    if not question.terms or not slices:
+        return Results([])
+    judgement = judged(read, question, slices)
+    ranked = _ranked(judgement.scored, order)
+    if judgement.left and (len(ranked) <= wanted or order == "recent"):
+        return Results(_ranked(judgement.scored + judgement.tail(read), order), 0, judgement.gathered)
+    return Results(ranked, len(judgement.left), judgement.gathered)
+
+
+def _ranked(found: list[Scored], order: Order) -> list[Ranked]:
+    best: dict[tuple[str, int], Scored] = {}
+    for scored in found:
+        one = scored.at
         key = one.source, SOURCES[one.source].key_of(one.document_id, one.passage_id, one.position)
         held = best.get(key)
-        if held is None or one.score > held.score:
-            best[key] = one
+        if held is None or scored.score > held.score:
+            best[key] = scored
     top = max((one.score for one in best.values()), default=1.0)
     ranked = [
         Ranked(
-            best=one,
-            uri=SOURCES[one.source].uri_of(one.document, one.native_id, one.position),
+            best=one.at,
+            uri=SOURCES[one.at.source].uri_of(one.at.document, one.at.native_id, one.at.position),
             score=round(one.score / top, 6) or 1e-6,
-            modified_at=_modified_at(one),
+            modified_at=_modified_at(one.at),
+            why=one,
         )
         for one in best.values()
     ]

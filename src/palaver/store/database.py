@@ -118,6 +118,15 @@ class Dialect(Protocol):
     def recall(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> list[Found]:
         """What has any of the words in it, in their exact form or another one, best first; at most `cap`."""
 
+    def size(self, connection: Connection) -> int:
+        """How many passages the index has, roughly."""
+
+    def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
+        """How many passages have each token in their index row (a stem, a scope), roughly; 0 where it is left out."""
+
+    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
+        """The newest passages that have a word of each group, whatever its ending; at most `cap` of each lane."""
+
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None: ...
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
@@ -165,6 +174,15 @@ class Reader:
 
     def find(self, query: Query, narrow: Narrow, limit: int, offset: int = 0) -> Finding:
         return self.connection.dialect.find(self.connection, query, narrow, limit, offset)
+
+    def size(self) -> int:
+        return self.connection.dialect.size(self.connection)
+
+    def frequencies(self, tokens: Sequence[str]) -> dict[str, int]:
+        return self.connection.dialect.frequencies(self.connection, tokens)
+
+    def having(self, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
+        return self.connection.dialect.having(self.connection, groups, where, cap)
 
     def recall(self, terms: Sequence[Phrase], where: Slice, cap: int) -> list[Found]:
         return self.connection.dialect.recall(self.connection, terms, where, cap)

@@ -4,19 +4,120 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import log
 from typing import Any
 
 import orjson
 
 from palaver.model.knowledge import Standing
 from palaver.model.times import instant, maybe_instant
-from palaver.store.database import Reader, Row, Slice
+from palaver.store.database import SCOPE, STEM, Reader, Row, Slice
 from palaver.store.documents import document_scope
+from palaver.text import fold
 from palaver.text.query import Phrase
+from palaver.text.ranking import Worth
 
 MOST_CANDIDATES = 10_000
-TITLE_WEIGHT = 1.6
-"""What stands in a title says more about the whole than what stands in a body."""
+MOST_GATHERED = 20_000
+MOST_TOGETHER = 2_000
+MOST_RELATED = 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Which of the words stand in which passages, as far as that was looked up."""
+
+    masks: dict[int, int]
+    """By passage: bit n is set where it has the n-th word, bit n + (number of words) where it has a related one."""
+    worth: Worth
+    too_common: tuple[int, ...] = ()
+    """Words that were looked for only where others are: alone they stand nearly everywhere."""
+    is_capped: bool = False
+    """There were more passages; the newest were taken."""
+
+    def best_first(self) -> list[int]:
+        """The passages, those that cover most of the question first, and of those the newest."""
+        alike: dict[int, list[int]] = {}
+        for passage_id, mask in self.masks.items():
+            if mask in alike:
+                alike[mask].append(passage_id)
+            else:
+                alike[mask] = [passage_id]
+        found: list[int] = []
+        for mask in sorted(alike, key=lambda mask: (-self.worth.of(mask), mask)):
+            if len(found) >= MOST_CANDIDATES:
+                break
+            found += sorted(alike[mask], reverse=True)
+        return found[:MOST_CANDIDATES]
+
+
+def gather(
+    read: Reader, terms: Sequence[Phrase], slices: Iterable[Slice], related: Sequence[Sequence[Phrase]] = ()
+) -> Gathered:
+    """Look the words up, the rarest first, until there are enough passages to choose from.
+
+    The index cannot rank without reading every passage that has any of the words, and a common word stands in a
+    million. So a common word brings passages only while there is room, or together with another one.
+    """
+    where, size = list(slices), read.size()
+    most = [_most_of(read, one) for one in where]
+    counts = _counts(read, terms)
+    expected = [sum(min(count, limit) for limit in most) for count in counts]
+    masks: dict[int, int] = {}
+    room, common, newest = MOST_GATHERED, list[int](), list[int]()
+    for number in sorted(range(len(terms)), key=lambda number: (expected[number], number)):
+        if not expected[number]:
+            continue
+        found = list[int]()
+        if expected[number] <= room or not (masks or common):
+            found = [id for one in where for id in read.having([[terms[number]]], one, room + 1)]
+        if 0 < len(found) <= room:
+            room -= len(found)
+            counts[number] = len(found)
+            _mark(masks, found, 1 << number)
+        elif found or expected[number] > room:
+            newest = newest or found
+            common.append(number)
+            counts[number] = max(counts[number], len(found))
+    is_capped = bool(common) and not masks
+    if is_capped:
+        _mark(masks, newest[:MOST_GATHERED], 1 << common[0])
+    for pair in combinations(common[:3], 2):
+        together = [[terms[number]] for number in pair]
+        found = [id for one in where for id in read.having(together, one, MOST_TOGETHER)]
+        _mark(masks, found, 1 << pair[0] | 1 << pair[1])
+    left = common[1:] if is_capped else common
+    size = max(size, len(masks), *counts, 1)
+    rarity = [log(1 + (size - count + 0.5) / (count + 0.5)) for count in counts]
+    others = [0.0] * len(terms)
+    for number, group in enumerate(related):
+        known = [term for term, count in zip(group, _counts(read, group), strict=True) if 0 < count <= MOST_RELATED]
+        if not known:
+            continue
+        found = [id for one in where for id in read.having([known], one, MOST_RELATED)]
+        others[number] = min(rarity[number], log(1 + (size - len(found) + 0.5) / (len(found) + 0.5)))
+        _mark(masks, found, 1 << number + len(terms))
+    return Gathered(masks, Worth(tuple(rarity), tuple(others)), tuple(left), is_capped)
+
+
+def _counts(read: Reader, terms: Sequence[Phrase]) -> list[int]:
+    """In how many passages each stands, at the most."""
+    tokens = [tuple(STEM + stem for stem in fold.stems(term.words)) for term in terms]
+    known = read.frequencies([token for term in tokens for token in term]) if tokens else {}
+    return [min(known.get(token, 0) for token in term) for term in tokens]
+
+
+def _most_of(read: Reader, where: Slice) -> int:
+    """How many passages a slice can have at the most, by the rarest of its scopes."""
+    tokens = [SCOPE + scope for scope in where.scopes]
+    return min(read.frequencies(tokens).get(token, 0) for token in tokens) if tokens else 2**62
+
+
+def _mark(masks: dict[int, int], found: Iterable[int], bits: int) -> None:
+    known = masks.get
+    for passage_id in found:
+        masks[passage_id] = known(passage_id, 0) | bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +132,15 @@ class Candidate:
     native_id: str
     created_at: int | None
     modified_at: int
-    score: float
 
 
-def candidates(read: Reader, terms: Sequence[Phrase], slices: Iterable[Slice]) -> list[Candidate]:
-    """What has any of the words, from all slices together, best first."""
-    found = [hit for where in slices for hit in read.recall(terms, where, MOST_CANDIDATES)]
-    found.sort(key=lambda hit: -hit.score)
-    del found[MOST_CANDIDATES:]
-    scores = {hit.passage_id: hit.score for hit in found}
-    rows = read.all("candidates", ids=orjson.dumps(list(scores)).decode())
-    weighed = [_candidate(row, scores[row["id"]]) for row in rows]
-    weighed.sort(key=lambda one: (-one.score, one.passage_id))
-    return weighed
+def candidates(read: Reader, passage_ids: Sequence[int]) -> list[Candidate]:
+    """Where these passages stand, in the same order."""
+    rows = {row["id"]: row for row in read.all("candidates", ids=orjson.dumps(passage_ids).decode())}
+    return [_candidate(rows[id]) for id in passage_ids if id in rows]
 
 
-def _candidate(row: Row, score: float) -> Candidate:
+def _candidate(row: Row) -> Candidate:
     return Candidate(
         passage_id=row["id"],
         document_id=row["document_id"],
@@ -56,8 +150,24 @@ def _candidate(row: Row, score: float) -> Candidate:
         native_id=row["native_id"],
         created_at=row["created_at"],
         modified_at=row["modified_at"],
-        score=max(score * (TITLE_WEIGHT if row["position"] == 0 else 1.0), 1e-12),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A passage with its text, to be looked at closely."""
+
+    at: Candidate
+    title: str | None
+    role: str | None
+    author: str | None
+    text: str
+
+
+def looks(read: Reader, spans: Iterable[tuple[int, int, int]]) -> list[Look]:
+    """The passages of documents between two positions: (document, first, last)."""
+    rows = read.all("looks", spans=orjson.dumps(list(spans)).decode())
+    return [Look(_candidate(row), row["title"], row["role"], row["author"], row["text"]) for row in rows]
 
 
 def best_in(read: Reader, source: str, document_id: int, terms: Sequence[Phrase]) -> int | None:

@@ -32,3 +32,14 @@ def lane_numbers(sources: Iterable[str], *, bodies: bool, titles: bool) -> list[
     """The numbers of the lanes of these sources: an id divided by the width of a lane."""
     kinds = [kind for kind, wanted in ((0, bodies), (1, titles)) if wanted]
     return [2 * SOURCES.index(source) + kind for source in sources for kind in kinds]
+
+
+def lane_ranges(sources: Iterable[str], *, bodies: bool, titles: bool) -> list[tuple[int, int]]:
+    """The same as first and last ids; lanes beside each other are one range."""
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(lane_numbers(sources, bodies=bodies, titles=titles)):
+        first, last = number * WIDTH, (number + 1) * WIDTH - 1
+        if ranges and ranges[-1][1] + 1 == first:
+            first = ranges.pop()[0]
+        ranges.append((first, last))
+    return ranges

@@ -40,6 +40,7 @@ from palaver.store.database import (
     write_events,
     write_index,
 )
+from palaver.store.lanes import SOURCES
 from palaver.text.fold import stems as stems_of
 from palaver.text.fold import words
 from palaver.text.matching import has_near, is_match
@@ -118,6 +119,24 @@ class PostgresDialect:
         rows = connection.fetch(self.sql("recall_between" if where.is_timed else "recall"), params)
         return [Found(row["id"], row["score"]) for row in rows]
 
+    def size(self, connection: Connection) -> int:
+        return max(0, int(connection.fetch(self.sql("index_size"), {})[0]["size"]))
+
+    def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
+        """The server knows how common the most common words are; any other one is rare."""
+        rows = connection.fetch(self.sql("frequencies"), {"tokens": list(tokens)})
+        known = {row["term"]: int(row["doc"]) for row in rows}
+        return {token: known.get(token, 1) for token in tokens}
+
+    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
+        wanted = " & ".join(f"({_any_stem(group)})" for group in groups)
+        params: dict[str, Any] = {"match": _within(wanted, where), "cap": cap}
+        if where.is_timed:
+            params |= {"since": str(where.since), "until": str(where.until)}
+        rows = connection.fetch(self.sql("having_between" if where.is_timed else "having"), params)
+        ids: list[int] = rows[0]["ids"] or []
+        return ids
+
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
         if stale:
@@ -187,10 +206,17 @@ def any_of_words(terms: Sequence[Phrase]) -> str:
     return " | ".join(f"({term})" for term in exact + stems)
 
 
+def _any_stem(terms: Sequence[Phrase]) -> str:
+    return " | ".join("(" + " <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) + ")" for term in terms)
+
+
 def _within(wanted: str, where: Slice) -> str:
     kinds = [kind for kind, is_wanted in (("body", where.bodies), ("title", where.titles)) if is_wanted]
-    own = tuple(f"{source}{kind}" for source in where.sources for kind in kinds)
-    groups = [own, *((scope,) for scope in where.scopes), *where.any_of]
+    if len(kinds) == 2 and len(where.sources) == len(SOURCES):
+        own = []  # everything
+    else:
+        own = [tuple(f"{source}{kind}" for source in where.sources for kind in kinds)]
+    groups = [*own, *((scope,) for scope in where.scopes), *where.any_of]
     scopes = ["(" + " | ".join(f"'{SCOPE}{scope}'" for scope in group) + ")" for group in groups]
     return " & ".join([f"({wanted})", *scopes])
 

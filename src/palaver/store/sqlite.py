@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
+import orjson
 
 from palaver.errors import PalaverError, Timeout, Unavailable
 from palaver.model.events import Event
@@ -43,7 +44,7 @@ from palaver.store.database import (
     write_events,
     write_index,
 )
-from palaver.store.lanes import WIDTH, is_substring_lane, lane_numbers, lane_of
+from palaver.store.lanes import WIDTH, is_substring_lane, lane_numbers, lane_of, lane_ranges
 from palaver.text import fold
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 
@@ -89,6 +90,25 @@ class SqliteDialect:
             params |= {"since": where.since, "until": where.until}
         rows = connection.fetch(self.sql("recall_between" if where.is_timed else "recall"), params)
         return [Found(row["id"], -row["score"]) for row in rows]
+
+    def size(self, connection: Connection) -> int:
+        # FTS5 keeps what bm25 needs in this block; the number of rows comes first.
+        rows = connection.fetch(self.sql("index_averages"), {})
+        return _first_number(rows[0]["block"]) if rows else 0
+
+    def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
+        rows = connection.fetch(self.sql("frequencies"), {"tokens": orjson.dumps(list(tokens)).decode()})
+        return {row["term"]: row["doc"] for row in rows}
+
+    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
+        params: dict[str, Any] = {"match": stems_of_each(groups, where), "cap": cap}
+        if where.is_timed:
+            params |= {"since": where.since, "until": where.until}
+        sql = self.sql("having_between" if where.is_timed else "having")
+        found: list[int] = []
+        for first, last in lane_ranges(where.sources, bodies=where.bodies, titles=where.titles):
+            found += orjson.loads(connection.fetch(sql, params | {"first": first, "last": last})[0]["ids"])
+        return found
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
@@ -141,10 +161,31 @@ def match_expression(query: Query, scopes: tuple[str, ...]) -> str:
 def any_of_words(terms: Sequence[Phrase], where: Slice) -> str:
     """Any of the words, as they are or with another ending, and the scopes."""
     exact = " OR ".join(_quoted(" ".join(term.words)) for term in terms)
-    stems = " OR ".join(_quoted(" ".join(STEM + stem for stem in fold.stems(term.words))) for term in terms)
+    return " AND ".join([f"(exact : ({exact}) OR stem : ({_any_stem(terms)}))", *_scopes(where)])
+
+
+def stems_of_each(groups: Sequence[Sequence[Phrase]], where: Slice) -> str:
+    """A word of each group, whatever its ending, and the scopes."""
+    return " AND ".join([*(f"stem : ({_any_stem(group)})" for group in groups), *_scopes(where)])
+
+
+def _any_stem(terms: Sequence[Phrase]) -> str:
+    return " OR ".join(_quoted(" ".join(STEM + stem for stem in fold.stems(term.words))) for term in terms)
+
+
+def _scopes(where: Slice) -> list[str]:
     groups = [(scope,) for scope in where.scopes] + list(where.any_of)
-    scopes = [f"scope : ({' OR '.join(_quoted(SCOPE + scope) for scope in group)})" for group in groups]
-    return " AND ".join([f"(exact : ({exact}) OR stem : ({stems}))", *scopes])
+    return [f"scope : ({' OR '.join(_quoted(SCOPE + scope) for scope in group)})" for group in groups]
+
+
+def _first_number(block: bytes) -> int:
+    """The first of SQLite's variable-length integers: seven bits a byte, as long as the eighth is set."""
+    number = 0
+    for byte in block:
+        number = number << 7 | byte & 127
+        if byte < 128:
+            break
+    return number
 
 
 def _print(query: Query) -> str:

@@ -1,15 +1,17 @@
-"""What a question asks for: its meaningful words.
+"""What a question asks for: its meaningful words, and what its other words give away.
 
 People and agents ask whole sentences. The words every sentence has say nothing about what is wanted, so they are left
-out, unless there are no others.
+out, unless there are no others. But they tell who is meant ("I", "you"), and whether a time is wanted.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from palaver.text.fold import words
 from palaver.text.query import AllOf, Nothing, Phrase, plain
 
 MOST_TERMS = 64
@@ -21,15 +23,56 @@ _LISTED = re.compile(r"(?<!\d)[,;]|[,;](?!\d)")
 
 _COMMON = """
     a about after again all also am an and any are aren as at be because been before being between both but by can
-    cannot could couldn d did didn do does doesn doing don down during each few for from further get give had hadn has
-    hasn have haven having he her here hers him his how i if in into is isn it its just know let like ll m may me
-    might more most must my no nor not now of off on once only or other our out over own please re s same shall she
-    should shouldn show so some such t tell than that the their theirs them then there these they this those through
-    to too under until up upon us ve very was wasn we were weren what when where which while who whom whose why will
-    with won would wouldn you your yours
+    cannot could couldn d did didn do does doesn doing don down during each ever few for from further get gets getting
+    give got had hadn has hasn have haven having he her here hers him his how i if in into is isn it its just know let
+    like ll m many may me mention mentioned might more most much must my no nor not now of off on once only or other our
+    out over own please re remember remind s same shall she should shouldn show so some such t tell than that the their
+    theirs them then there these they this those through to too under until up upon us ve very was wasn we were weren
+    what when where which while who whom whose why will with won would wouldn you your yours
 """
 
 STOP_WORDS = frozenset(_COMMON.split())
+
+_ASKING = frozenset(words("what when where which who whom whose why how did do does is are was were can could will"))
+_MINE = frozenset({"i", "me", "my", "mine", "myself"})
+_YOURS = frozenset({"you", "your", "yours"})
+_WHEN = re.compile(
+    r"\b(when|date|how long|how (many|much) (days?|weeks?|months?|years?|time)"
+    r"|(what|which) (time|day|month|year|week))\b",
+    re.IGNORECASE,
+)
+_LATEST = re.compile(r"\b(latest|newest|current|currently|most recent|now|these days|so far)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was typed, taken apart."""
+
+    words: tuple[str, ...]
+    terms: tuple[Phrase, ...]
+    is_asked: bool
+    """It is a question, not a few keywords."""
+    is_mine: bool
+    """It is about the one who asks."""
+    is_yours: bool
+    """It is about what the other side said."""
+    wants_time: bool
+    wants_latest: bool
+
+
+def taken_apart(text: str) -> Question:
+    folded = words(text[:5_000])
+    known = set(folded)
+    terms_ = terms(text)
+    return Question(
+        words=tuple(folded),
+        terms=terms_,
+        is_asked=len(folded) > 2 and ("?" in text or folded[0] in _ASKING or (len(terms_) > 2 and len(folded) > 6)),
+        is_mine=bool(known & _MINE),
+        is_yours=bool(known & _YOURS),
+        wants_time=bool(_WHEN.search(text[:5_000])),
+        wants_latest=bool(_LATEST.search(text[:5_000])),
+    )
 
 
 def terms(text: str) -> tuple[Phrase, ...]:
@@ -43,7 +86,8 @@ def terms(text: str) -> tuple[Phrase, ...]:
             typed = (one,)
         case _:
             raise AssertionError("plain words are phrases")
-    meaningful = tuple(phrase for phrase in typed if not STOP_WORDS.issuperset(phrase.words))
+    bare = dict.fromkeys(map(_without_ending, typed))
+    meaningful = tuple(phrase for phrase in bare if not STOP_WORDS.issuperset(phrase.words))
     spread = dict.fromkeys(part for phrase in meaningful or typed for part in _spread(phrase))
     return tuple(spread)[:MOST_TERMS]
 
@@ -54,12 +98,17 @@ def _spread(phrase: Phrase) -> Iterator[Phrase]:
         yield phrase
         return
     for is_alone, run in groupby(phrase.words, key=_is_alone):
-        words = tuple(run)
-        if is_alone and len(words) > LONGEST_NAME:
-            yield from map(Phrase, pairwise(words))
+        together = tuple(run)
+        if is_alone and len(together) > LONGEST_NAME:
+            yield from map(Phrase, pairwise(together))
         else:
-            yield Phrase(words)
+            yield Phrase(together)
 
 
 def _is_alone(word: str) -> bool:
     return len(word) == 1 and not word.isascii()
+
+
+def _without_ending(phrase: Phrase) -> Phrase:
+    """Caroline's is Caroline."""
+    return Phrase(phrase.words[:-1]) if len(phrase.words) == 2 and phrase.words[1] == "s" else phrase

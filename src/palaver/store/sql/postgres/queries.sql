@@ -171,10 +171,43 @@ SELECT passage_id AS id, ts_rank(CAST('{0, 0, 0.5, 1}' AS real[]), words, wanted
 FROM newest JOIN passage_index USING (passage_id), asked
 ORDER BY score DESC, passage_id DESC;
 
+-- name: index_size  what the server thinks; where it has not counted yet, or there is little to count, it is counted
+SELECT CASE WHEN reltuples > 20000 THEN reltuples ELSE (
+    SELECT count(*) FROM (SELECT 1 FROM passage_index LIMIT 100000) AS counted
+) END AS size
+FROM pg_class WHERE oid = CAST('passage_index' AS regclass);
+
+-- name: frequencies  of the most common words, as the server last counted them
+SELECT term, frequency * (SELECT reltuples FROM pg_class WHERE oid = CAST('passage_index' AS regclass)) AS doc
+FROM pg_stats, unnest(CAST(CAST(most_common_elems AS text) AS text[]), most_common_elem_freqs) AS common (term, frequency)
+WHERE schemaname = current_schema() AND tablename = 'passage_index' AND attname = 'words' AND term = ANY(:tokens);
+
+-- name: having  the newest passages that have all of the words
+WITH asked AS MATERIALIZED (SELECT CAST(:match AS tsquery) AS q)
+SELECT array_agg(passage_id) AS ids FROM (
+    SELECT passage_id FROM passage_index, asked WHERE words @@ q ORDER BY passage_id DESC LIMIT :cap
+) AS newest;
+
+-- name: having_between  the same, of what was said in a stretch of time
+WITH asked AS MATERIALIZED (SELECT CAST(:match AS tsquery) AS q)
+SELECT array_agg(passage_id) AS ids FROM (
+    SELECT passage_id FROM passage_index JOIN passages p ON p.id = passage_id, asked
+    WHERE words @@ q AND p.created_at BETWEEN CAST(:since AS bigint) AND CAST(:until AS bigint)
+    ORDER BY passage_id DESC LIMIT :cap
+) AS newest;
+
 -- name: candidates  where the hits stand, as far as their order depends on it
 SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.native_id AS document, d.modified_at
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: looks  passages between two positions of their documents, with their texts
+SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.native_id AS document, d.modified_at,
+       d.title, p.role, p.author, p.text
+FROM jsonb_array_elements(CAST(:spans AS jsonb)) AS span (value)
+JOIN passages p ON p.document_id = CAST(span.value ->> 0 AS bigint)
+    AND p.position BETWEEN CAST(span.value ->> 1 AS bigint) AND CAST(span.value ->> 2 AS bigint)
+JOIN documents d ON d.id = p.document_id;
 
 -- name: standings  passages with the documents they stand in
 SELECT p.id, p.document_id, p.position, p.native_id, p.field, p.role, p.author, p.author_id, p.text, p.created_at,

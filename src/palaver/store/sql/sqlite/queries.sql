@@ -162,10 +162,41 @@ WHERE passage_index MATCH :match AND rowid / :width IN (SELECT value FROM json_e
 ORDER BY score, rowid DESC
 LIMIT :cap;
 
+-- name: index_averages
+SELECT block FROM passage_index_data WHERE id = 1;
+
+-- name: frequencies
+SELECT term, doc FROM passage_terms WHERE term IN (SELECT value FROM json_each(:tokens));
+
+-- name: having  the newest passages that have all of the words
+SELECT json_group_array(id) AS ids FROM (
+    SELECT rowid AS id FROM passage_index
+    WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
+    ORDER BY rowid DESC
+    LIMIT :cap
+);
+
+-- name: having_between  the same, of what was said in a stretch of time
+SELECT json_group_array(id) AS ids FROM (
+    SELECT rowid AS id FROM passage_index
+    WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
+      AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until)
+    ORDER BY rowid DESC
+    LIMIT :cap
+);
+
 -- name: candidates  where the hits stand, as far as their order depends on it
 SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.native_id AS document, d.modified_at
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value FROM json_each(:ids));
+
+-- name: looks  passages between two positions of their documents, with their texts
+SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.native_id AS document, d.modified_at,
+       d.title, p.role, p.author, p.text
+FROM json_each(:spans) AS span
+CROSS JOIN passages p ON p.document_id = json_extract(span.value, '$[0]')
+    AND p.position BETWEEN json_extract(span.value, '$[1]') AND json_extract(span.value, '$[2]')
+CROSS JOIN documents d ON d.id = p.document_id;
 
 -- name: standings  passages with the documents they stand in
 SELECT p.id, p.document_id, p.position, p.native_id, p.field, p.role, p.author, p.author_id, p.text, p.created_at,

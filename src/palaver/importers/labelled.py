@@ -1,0 +1,135 @@
+"""Labelled questions: conversations, what is asked about them, and where the answers stand.
+
+A file has one world a line, as JSON; each is searched for itself:
+
+    {"id": "harbour", "conversations": [{"id": "c1", "title": "Plans", "messages": [
+        {"id": "m1", "speaker": "Ann", "text": "We sail on Friday.", "at": "2026-05-01T10:00:00Z"}]}],
+     "questions": [{"question": "When do we sail?", "evidence": ["c1/m1"]}]}
+
+`conversations` of a question, where it is given, names those that answer it; else they are those of the evidence.
+LoCoMo and LongMemEval are read as they are published. Any of them may be packed with gzip.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    id: str
+    speaker: str
+    text: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    id: str
+    title: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    question: str
+    evidence: frozenset[tuple[str, str]]
+    """Conversation and message."""
+    conversations: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    id: str
+    talks: tuple[Talk, ...]
+    asked: tuple[Asked, ...]
+
+
+def worlds(path: Path) -> Iterator[World]:
+    """Whatever of the three the file is."""
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+        start = file.read(1)
+        if start == "[":
+            for number, entry in enumerate(json.loads(start + file.read())):
+                yield _one(entry, number)
+            return
+        for number, line in enumerate([start + file.readline(), *file]):
+            if line.strip():
+                yield _one(json.loads(line), number)
+
+
+def _one(entry: dict[str, Any], number: int) -> World:
+    if "haystack_sessions" in entry:
+        return _longmemeval(entry)
+    if "conversation" in entry and "qa" in entry:
+        return _locomo(entry)
+    return _own(entry, number)
+
+
+def _own(entry: dict[str, Any], number: int) -> World:
+    talks = tuple(
+        Talk(
+            str(talk["id"]),
+            talk.get("title") or "",
+            tuple(
+                Line(str(one.get("id", n)), one.get("speaker", ""), one["text"], _iso(one.get("at")))
+                for n, one in enumerate(talk["messages"])
+            ),
+        )
+        for talk in entry["conversations"]
+    )
+    asked = []
+    for one in entry["questions"]:
+        evidence = frozenset((talk, line) for talk, _, line in (place.partition("/") for place in one["evidence"]))
+        named = one.get("conversations") or [talk for talk, _ in evidence]
+        asked.append(Asked(one["question"], evidence, frozenset(named)))
+    return World(str(entry.get("id", number)), talks, tuple(asked))
+
+
+def _iso(value: str | None) -> datetime | None:
+    return datetime.fromisoformat(value).astimezone(UTC) if value else None
+
+
+def _locomo(entry: dict[str, Any]) -> World:
+    """Two people over months. A shared picture is told by its caption."""
+    talk = entry["conversation"]
+    numbers = sorted(int(found[1]) for key in talk if (found := re.fullmatch(r"session_(\d+)", key)))
+    talks, where = [], {}
+    for number in numbers:
+        at = datetime.strptime(talk[f"session_{number}_date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+        lines = []
+        for turn in talk[f"session_{number}"]:
+            caption = f" [image: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+            lines.append(Line(turn["dia_id"], turn["speaker"], turn["text"] + caption, at))
+            where[turn["dia_id"]] = f"session_{number}"
+        talks.append(Talk(f"session_{number}", "", tuple(lines)))
+    asked = []
+    for one in entry["qa"]:
+        named = re.findall(r"D\d+:\d+", " ".join(one.get("evidence") or []).replace(" ", "") or "")
+        evidence = frozenset((where[id], id) for id in named if id in where)
+        if evidence:
+            asked.append(Asked(one["question"], evidence, frozenset(talk for talk, _ in evidence)))
+    return World(entry["sample_id"], tuple(talks), tuple(asked))
+
+
+def _longmemeval(entry: dict[str, Any]) -> World:
+    """Somebody and an assistant, one question about all of it; one that cannot be answered is left out."""
+    talks, evidence = list[Talk](), set[tuple[str, str]]()
+    sessions = zip(entry["haystack_dates"], entry["haystack_session_ids"], entry["haystack_sessions"], strict=True)
+    for date, id, turns in sorted(sessions, key=lambda session: session[0]):
+        if any(talk.id == id for talk in talks):
+            continue
+        at = datetime.strptime(re.sub(r" \(\w+\)", "", date), "%Y/%m/%d %H:%M").replace(tzinfo=UTC)
+        lines = tuple(Line(str(n), turn["role"], turn["content"], at) for n, turn in enumerate(turns, 1))
+        talks.append(Talk(id, "", lines))
+        evidence |= {(id, str(n)) for n, turn in enumerate(turns, 1) if turn.get("has_answer")}
+    is_answerable = not entry["question_id"].endswith("_abs")
+    asked = Asked(entry["question"], frozenset(evidence), frozenset(entry["answer_session_ids"]))
+    return World(entry["question_id"], tuple(talks), (asked,) if is_answerable else ())

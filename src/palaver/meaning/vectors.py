@@ -1,0 +1,159 @@
+"""How alike two texts are in meaning, without a network: the vectors of their words, looked up and added.
+
+The table (7.6 MB) is mapped into memory when the first question is asked, and numpy is imported then: a program that
+never asks pays for neither.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaver.text.fold import stem
+from palaver.text.questions import STOP_WORDS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+HERE = Path(__file__).parent
+LONGEST_TEXT = 500
+"""Words of a text that are looked at; what comes after them rarely changes what it is about."""
+RELATED = 0.6
+"""So alike two words must be to stand for each other. Below it the names of people stand for each other."""
+MOST_RELATED = 3
+COARSE = 32
+"""Directions that are added up to know how long a sum is."""
+
+_loading = threading.Lock()
+
+
+class Likeness:
+    """One question, held against texts. Texts come as folded words."""
+
+    def __init__(self, question: Sequence[str], terms: Sequence[Sequence[str]]) -> None:
+        self._np = np = _numpy()
+        self._table = _table()
+        self._whole = self._sum(pieces_of(question))
+        rows = [self._sum([piece for word in term for piece in _pieces(word)]) for term in terms]
+        self._terms = np.stack(rows) if rows else np.zeros((0, len(self._whole)), np.float32)
+
+    def _sum(self, pieces: Sequence[int]) -> Array:
+        rows = self._table[list(pieces)]
+        vector = (rows["vector"].astype(self._np.float32) * rows["scale"][:, None]).sum(0)
+        length = float(self._np.linalg.norm(vector))
+        found: Array = vector / length if length else vector
+        return found
+
+    def to(self, texts: Sequence[Sequence[str]]) -> tuple[list[float], list[list[float]]]:
+        """For each text how alike it is as a whole, and for each term of the question its best likeness to a word."""
+        np = self._np
+        pieces = [pieces_of(words) for words in texts]
+        ends = np.cumsum([len(one) for one in pieces])
+        if not len(ends) or not ends[-1]:
+            return [0.0] * len(texts), [[0.0] * len(self._terms) for _ in texts]
+        used, places = np.unique(np.fromiter(chain.from_iterable(pieces), np.int64, ends[-1]), return_inverse=True)
+        rows = self._table[used]
+        bare, scale = rows["vector"].astype(np.float32), rows["scale"]
+        lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", bare, bare)), 1e-9)
+        starts = np.concatenate(([0], ends[:-1]))
+        filled = ends > starts
+
+        def each(values: Array, what: Any) -> Array:
+            found: Array = np.zeros((len(texts), *values.shape[1:]), np.float32)
+            found[filled] = what.reduceat(values[places], starts[filled], axis=0)
+            return found
+
+        best = each((bare @ self._terms.T) / lengths[:, None], np.maximum)
+        # The length of the sum: what its words have in common lies in the first directions; in the others they
+        # point everywhere, so that squares add up.
+        coarse = bare[:, :COARSE] * scale[:, None]
+        rest = (lengths * scale) ** 2 - np.einsum("ij,ij->i", coarse, coarse)
+        sums = each(np.column_stack([(bare @ self._whole) * scale, rest, coarse]), np.add)
+        length = np.sqrt(np.einsum("ij,ij->i", sums[:, 2:], sums[:, 2:]) + np.maximum(sums[:, 1], 0))
+        whole = sums[:, 0] / np.maximum(length, 1e-9)
+        return whole.tolist(), best.tolist()
+
+
+def related(word: str) -> tuple[tuple[str, float], ...]:
+    """Other words that mean nearly the same, the nearest first, each with its likeness."""
+    pieces = _pieces(word)
+    return _related(pieces[0], stem(word)) if len(pieces) == 1 else ()
+
+
+@lru_cache(maxsize=4_096)
+def _related(piece: int, own_stem: str) -> tuple[tuple[str, float], ...]:
+    np, vectors, names = _numpy(), _bare(), _names()
+    like = vectors @ vectors[piece]
+    found: dict[str, tuple[str, float]] = {}
+    for number in np.argsort(-like)[:40].tolist():
+        name = names[number]
+        if like[number] < RELATED:
+            break
+        if name.isalpha() and len(name) > 2 and name not in STOP_WORDS and stem(name) != own_stem:
+            found.setdefault(stem(name), (name, float(like[number])))
+    return tuple(found.values())[:MOST_RELATED]
+
+
+@cache
+def _bare() -> Array:
+    """All vectors at length one: 30 MB, made at the first question."""
+    np = _numpy()
+    table = _table()["vector"].astype(np.float32)
+    found: Array = table / np.maximum(np.sqrt(np.einsum("ij,ij->i", table, table)), 1e-9)[:, None]
+    return found
+
+
+def pieces_of(words: Sequence[str]) -> list[int]:
+    """The numbers of the pieces of a text, each word once, without the words every text has."""
+    return [piece for word in set(words[:LONGEST_TEXT]) - STOP_WORDS for piece in _pieces(word)]
+
+
+@lru_cache(maxsize=65_536)
+def _pieces(word: str) -> tuple[int, ...]:
+    """The word itself if it is known, else the longest pieces it is made of."""
+    known = _vocabulary()
+    if word in known:
+        return (known[word],)
+    found, start = [], 0
+    while start < len(word):
+        for end in range(len(word), start, -1):
+            number = known.get(("##" if start else "") + word[start:end])
+            if number is not None:
+                found.append(number)
+                start = end
+                break
+        else:
+            return ()
+    return tuple(found)
+
+
+@cache
+def _names() -> list[str]:
+    return (HERE / "pieces.txt").read_text("utf-8").splitlines()
+
+
+@cache
+def _vocabulary() -> dict[str, int]:
+    return {piece: number for number, piece in enumerate(_names())}
+
+
+def _numpy() -> Any:
+    # More threads do not make such small sums faster, they only keep the other processors busy.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    import numpy
+
+    return numpy
+
+
+@cache
+def _table() -> Array:
+    with _loading:
+        table: Array = _numpy().load(HERE / "pieces.npy", mmap_mode="r")
+    return table

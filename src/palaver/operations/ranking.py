@@ -1,0 +1,175 @@
+"""Best first: what the index gathered, looked at more closely.
+
+The passages that cover most of the question, with what stands around them, are read and ranked by all that is seen of
+them (text/ranking.py). The others follow in the order of what they cover. Which are looked at does not depend on the
+page that is asked for, so a result has the same score on every page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import exp
+
+from palaver.meaning.vectors import Likeness, related
+from palaver.meaning.weights import weights
+from palaver.sources import SOURCES
+from palaver.store import knowledge
+from palaver.store.database import Reader, Slice
+from palaver.store.knowledge import Candidate, Gathered, Look
+from palaver.text import ranking
+from palaver.text.fold import stem
+from palaver.text.query import Phrase
+from palaver.text.questions import Question
+from palaver.text.ranking import Likening, Passage, Reading, Seen
+
+PLACED = 1_000
+"""So many of the best are placed in their documents."""
+READ = 160
+"""So many of those are read,"""
+WITH_NEIGHBOURS = 60
+"""and so many of those with what was said before and after, the very best with a little more of it;"""
+MOST_READ = 280
+"""all together so many."""
+MOST_WIDENED = 8
+"""So many words of a question are also looked for in other words."""
+SOFTNESS = 3.0
+"""How fast the score falls: a passage that is so many points behind the best one has a score of 1/e."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A passage and how good it is, between 0 and 1; what was seen of it, if it was looked at closely."""
+
+    at: Candidate
+    score: float
+    has_all: bool
+    has_any: bool
+    seen: Seen | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    scored: list[Scored]
+    left: list[int]
+    """Passages that were not placed: they come after all others, with the scores `tail` gives."""
+    gathered: Gathered
+    lowest: float
+
+    def tail(self, read: Reader) -> list[Scored]:
+        return [self._behind(one) for one in knowledge.candidates(read, self.left)]
+
+    def _behind(self, one: Candidate) -> Scored:
+        return _behind(one, self.gathered, self.lowest)
+
+
+def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgement:
+    """Everything that has some of the words, the best of it looked at closely."""
+    gathered = knowledge.gather(read, question.terms, slices, _related(question))
+    ids = gathered.best_first()
+    placed = knowledge.candidates(read, ids[:PLACED])
+    masks = gathered.masks
+    near = ranking.around(((one.document_id, one.position, masks[one.passage_id]) for one in placed), gathered.worth)
+    looks = knowledge.looks(read, _spans(placed, gathered, near, question, slices))
+    scored = _scored(question, gathered, near, looks) if looks else []
+    lowest = min((one.score for one in scored), default=1.0)
+    read_closely = {one.at.passage_id for one in scored}
+    scored += [_behind(one, gathered, lowest) for one in placed if one.passage_id not in read_closely]
+    return Judgement(scored, ids[PLACED:], gathered, lowest)
+
+
+def _behind(one: Candidate, gathered: Gathered, lowest: float) -> Scored:
+    mask = gathered.masks[one.passage_id]
+    score = lowest * 0.99 * max(gathered.worth.of(mask), 1e-6)
+    return Scored(one, score, has_all=gathered.worth.has_all(mask), has_any=True)
+
+
+def _related(question: Question) -> list[list[Phrase]]:
+    """Of a question, the words that may stand where its own do not. Keywords are meant as they are."""
+    if not question.is_asked:
+        return []
+    known = {stem(word) for term in question.terms for word in term.words}
+    found = []
+    for term in question.terms[:MOST_WIDENED]:
+        others = related(term.words[0]) if len(term.words) == 1 else ()
+        found.append([Phrase((word,)) for word, _ in others if stem(word) not in known])
+    return found
+
+
+def _spans(
+    placed: Sequence[Candidate],
+    gathered: Gathered,
+    near: ranking.Around,
+    question: Question,
+    slices: Iterable[Slice],
+) -> list[tuple[int, int, int]]:
+    """What to read: the most promising passages; of a question also what was said just before and after the best."""
+
+    def promise(one: Candidate) -> float:
+        at = one.document_id
+        beside = sum(near.cover.get((at, one.position + step), 0.0) for step in (-1, 1)) if one.position else 0.0
+        return gathered.worth.of(gathered.masks[one.passage_id]) + 0.3 * beside + 0.5 * near.spread[at]
+
+    best = sorted(placed, key=lambda one: (-promise(one), -one.passage_id))[:READ]
+    is_said = any(gathered.worth.has_all(gathered.masks[one.passage_id]) for one in placed)
+    whole = _wholly_searched(slices) if question.is_asked and not is_said else frozenset[str]()
+    wanted = {(one.document_id, one.position): None for one in best}
+    near_to = [one for one in best[:WITH_NEIGHBOURS] if one.position and one.source in whole]
+    for step in (1, -1, 2, -2, 3):
+        for one in near_to[: WITH_NEIGHBOURS // abs(step) ** 2]:
+            if one.position + step > 0 and len(wanted) < MOST_READ:
+                wanted[one.document_id, one.position + step] = None
+    return [(document_id, position, position) for document_id, position in wanted]
+
+
+def _wholly_searched(slices: Iterable[Slice]) -> frozenset[str]:
+    """The conversations in which a neighbour may be found too: nothing says that some of them are not wanted."""
+    return frozenset(
+        source
+        for where in slices
+        if where.bodies and not where.any_of and not where.is_timed
+        for source in where.sources
+        if SOURCES[source].is_said and all(scope.startswith("d") or source == "sessions" for scope in where.scopes)
+    )
+
+
+def _scored(question: Question, gathered: Gathered, near: ranking.Around, looks: Sequence[Look]) -> list[Scored]:
+    speakers: dict[int, set[str]] = {}
+    for one in looks:
+        if one.at.position:
+            speakers.setdefault(one.at.document_id, set()).add(one.author or one.role or "")
+    passages = [_passage(one, speakers.get(one.at.document_id, set())) for one in looks]
+    reading = Reading(question, gathered.worth.rarity, passages)
+    likeness = Likeness(question.words, [term.words for term in reading.terms])
+    seen = reading.seen(near, Likening(*likeness.to(reading.words)))
+    points = [ranking.score(what, _weights(one.kind)) for one, what in zip(passages, seen, strict=True)]
+    best = max(points)
+    return [
+        Scored(
+            look.at,
+            exp((value - best) / SOFTNESS),
+            has_all=not reading.missing(number),
+            has_any=bool(reading.places[number]),
+            seen=what,
+        )
+        for number, (look, value, what) in enumerate(zip(looks, points, seen, strict=True))
+    ]
+
+
+def _passage(one: Look, speakers: Iterable[str]) -> Passage:
+    return Passage(
+        id=one.at.passage_id,
+        document_id=one.at.document_id,
+        position=one.at.position,
+        kind=ranking.kind_of(one.at.source, speakers),
+        speaker=one.author or one.role or "",
+        title=one.title or "",
+        text=one.text,
+        at=one.at.created_at or one.at.modified_at,
+    )
+
+
+@cache
+def _weights(kind: str) -> dict[str, float]:
+    return weights()[kind]

@@ -1,0 +1,344 @@
+"""How well a passage answers a question: what is seen of it and around it, and a weight for each.
+
+Everything here is a number between 0 and 1 made from the passages that are looked at closely, a few hundred of them.
+What each counts was learned from labelled questions (docs/guides/ranking.md); it differs between people who talk with
+each other, somebody who talks with an assistant, and text that was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log, log1p
+from typing import Literal, NamedTuple
+
+from palaver.text.fold import stem, words
+from palaver.text.query import Phrase
+from palaver.text.questions import Question
+
+Kind = Literal["people", "assistant", "text"]
+
+NEAR = 20
+"""Words that stand within so many of each other belong together."""
+RELATED = 0.5
+"""What a related word is worth beside the word itself."""
+_K1, _B = 1.2, 0.75
+
+_ROLES = frozenset(["user", "assistant", "human", "ai", "model", "system", "tool", "bot"])
+_TIME = re.compile(
+    r"\b(\d{4}|\d{1,2}(st|nd|rd|th)|\d{1,2}:\d\d|yesterday|today|tomorrow|tonight|ago|last|next|week|weekend|month|year"
+    r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|may|june|july|august"
+    r"|september|october|november|december|recently|spring|summer|autumn|fall|winter|morning|night|day|since|already"
+    r"|just)\b",
+    re.IGNORECASE,
+)
+
+
+class Seen(NamedTuple):
+    """What is seen of one passage. The names are those of the weights."""
+
+    words: float
+    """bm25 of the words, whatever their endings, as a share of the best."""
+    exact: float
+    """The same of the words as they were typed."""
+    cover: float
+    """How much of the question it covers, rare words counting more."""
+    pairs: float
+    """Words that stand beside each other in the question and here."""
+    near: float
+    """The most it covers within twenty words."""
+    before: float
+    after: float
+    before_that: float
+    """How much the neighbours cover."""
+    document: float
+    """How often the words stand in the whole document, as a share of the best."""
+    document_best: float
+    """The best passage of the document, as a share of the best of all."""
+    document_cover: float
+    """How much the passages of the document cover together."""
+    title: float
+    """How much the document's title covers."""
+    is_title: float
+    speaker: float
+    """The question names who said it."""
+    asks: float
+    """It is itself a question."""
+    answers: float
+    """What was said before it is one."""
+    length: float
+    time: float
+    """A time is asked for, and there is one."""
+    like: float
+    """Likeness in meaning, as a whole."""
+    words_like: float
+    """For each word of the question the word here that is nearest in meaning, rare ones counting more."""
+    words_like_before: float
+    """The same, together with what was said before it."""
+    mine: float
+    """The question is about the one who asks, and it was they who said this."""
+    yours: float
+    """The question is about what the assistant said, and the assistant said this."""
+    newest: float
+    """The latest is asked for: how new it is among the passages that were looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage that is looked at closely."""
+
+    id: int
+    document_id: int
+    position: int
+    kind: Kind
+    speaker: str
+    title: str
+    text: str
+    at: int
+
+
+class Likening(NamedTuple):
+    """For each passage how alike it is to the question as a whole, and to each term of it."""
+
+    whole: Sequence[float]
+    terms: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is known of all passages that have some of the words, also of those that are not looked at closely."""
+
+    cover: Mapping[tuple[int, int], float]
+    """By document and position: how much of the question it covers."""
+    spread: Mapping[int, float]
+    """By document: how often the words stand in it."""
+    together: Mapping[int, float]
+    """By document: how much its passages cover together."""
+
+
+def kind_of(source: str, speakers: Iterable[str]) -> Kind:
+    """Who talks here: people with names, somebody with an assistant, or nobody."""
+    if source in ("bus", "chats", "sessions", "archive"):
+        return "assistant" if all(speaker.lower() in _ROLES for speaker in speakers) else "people"
+    return "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What the words of a question are worth where they are found: rare ones more. A related word is worth half.
+
+    In a mask bit n is the n-th word, and bit n + (number of words) a word related to it.
+    """
+
+    rarity: tuple[float, ...]
+    related: tuple[float, ...]
+
+    def of(self, mask: int) -> float:
+        """How much of the question is covered by these words, between 0 and 1."""
+        count = len(self.rarity)
+        worth = sum(
+            rare if mask >> n & 1 else RELATED * like if mask >> n + count & 1 else 0.0
+            for n, (rare, like) in enumerate(zip(self.rarity, self.related, strict=True))
+        )
+        return worth / (sum(self.rarity) or 1.0)
+
+    def has_all(self, mask: int) -> bool:
+        everything = (1 << len(self.rarity)) - 1
+        return mask & everything == everything
+
+
+def around(found: Iterable[tuple[int, int, int]], worth: Worth) -> Around:
+    """From (document, position, mask) of everything that was found."""
+    values: dict[int, float] = {}
+    cover: dict[tuple[int, int], float] = {}
+    counts: dict[int, Counter[int]] = defaultdict(Counter)
+    for document_id, position, mask in found:
+        if mask not in values:
+            values[mask] = worth.of(mask)
+        cover[document_id, position] = values[mask]
+        counts[document_id][mask] += 1
+    spread, together = {}, {}
+    for document_id, masks in counts.items():
+        spread[document_id] = _often(masks, worth)
+        union = 0
+        for mask in masks:
+            union |= mask
+        together[document_id] = worth.of(union)
+    best = max(spread.values(), default=0.0) or 1.0
+    return Around(cover, {id: value / best for id, value in spread.items()}, together)
+
+
+def _often(masks: Mapping[int, int], worth: Worth) -> float:
+    """How often the words stand in passages with these masks; the tenth time tells less than the first."""
+    count, found = len(worth.rarity), 0.0
+    for n, (rare, like) in enumerate(zip(worth.rarity, worth.related, strict=True)):
+        itself = sum(times for mask, times in masks.items() if mask >> n & 1)
+        instead = sum(times for mask, times in masks.items() if mask >> n + count & 1 and not mask >> n & 1)
+        times = itself + (RELATED * instead * like / rare if rare else 0.0)
+        found += rare * times * (_K1 + 1) / (times + _K1)
+    return found
+
+
+class Reading:
+    """The passages, read with the question in mind. `names` are the words of the question that name a speaker."""
+
+    def __init__(self, question: Question, rarity: Sequence[float], passages: Sequence[Passage]) -> None:
+        self.question, self.passages = question, passages
+        self.speakers = [frozenset(words(one.speaker)) - _ROLES for one in passages]
+        asked = set(question.words)
+        self.names = frozenset[str]().union(*self.speakers) & asked
+        chosen = [n for n, term in enumerate(question.terms) if not self.names.issuperset(term.words)]
+        chosen = chosen or list(range(len(question.terms)))
+        self.terms: list[Phrase] = [question.terms[n] for n in chosen]
+        self.rarity = [rarity[n] for n in chosen]
+        self.words = [words(one.text) for one in passages]
+        self._looked_for: dict[str, list[tuple[int, tuple[str, ...]]]] = defaultdict(list)
+        for number, term in enumerate(self.terms):
+            first, *rest = map(stem, term.words)
+            self._looked_for[first].append((number, tuple(rest)))
+        self.places = [self._places(text) for text in self.words]
+
+    def _places(self, text: Sequence[str]) -> list[tuple[int, int]]:
+        """Where the terms stand: (place, number of the term)."""
+        looked_for = self._looked_for
+        found = []
+        for place, one in enumerate(map(stem, text)):
+            if one in looked_for:
+                for number, rest in looked_for[one]:
+                    if not rest or tuple(map(stem, text[place + 1 : place + 1 + len(rest)])) == rest:
+                        found.append((place, number))
+        return found
+
+    def seen(self, near: Around, like: Likening) -> list[Seen]:
+        """What is seen of each passage."""
+        whole = sum(self.rarity) or 1.0
+        lengths = [len(text) for text in self.words]
+        usual = _averages(self.passages, lengths)
+        at = {(one.document_id, one.position): n for n, one in enumerate(self.passages)}
+        counts = [Counter(number for _, number in places) for places in self.places]
+        bm25 = [self._bm25(count, lengths[n] / usual[self.passages[n].kind]) for n, count in enumerate(counts)]
+        exact = [
+            self._bm25(self._as_typed(n), lengths[n] / usual[self.passages[n].kind]) for n in range(len(self.passages))
+        ]
+        covers = [sum(self.rarity[number] for number in count) / whole for count in counts]
+        best_of: dict[int, float] = defaultdict(float)
+        for n, one in enumerate(self.passages):
+            best_of[one.document_id] = max(best_of[one.document_id], bm25[n])
+        most, most_exact = max(bm25, default=0.0) or 1.0, max(exact, default=0.0) or 1.0
+        titles: dict[str, float] = {}
+        asks = [1.0 if "?" in one.text else 0.0 for one in self.passages]
+        ages = _ranks([one.at for one in self.passages])
+        found = []
+        for n, one in enumerate(self.passages):
+            document, position = one.document_id, one.position
+            previous = at.get((document, position - 1)) if position > 1 else None
+            if one.title not in titles:
+                titles[one.title] = self._cover_of(one.title)
+            is_assistants = one.kind == "assistant" and one.speaker.lower() not in ("user", "human")
+            likes = like.terms[n]
+            earlier = like.terms[previous] if previous is not None else likes
+            found.append(
+                Seen(
+                    words=bm25[n] / most,
+                    exact=exact[n] / most_exact,
+                    cover=covers[n],
+                    pairs=self._pairs(self.places[n]),
+                    near=self._near(self.places[n]) / whole,
+                    before=near.cover.get((document, position - 1), 0.0) if position > 1 else 0.0,
+                    after=near.cover.get((document, position + 1), 0.0) if position else 0.0,
+                    before_that=near.cover.get((document, position - 2), 0.0) if position > 2 else 0.0,
+                    document=near.spread.get(document, 0.0),
+                    document_best=best_of[document] / most,
+                    document_cover=near.together.get(document, 0.0),
+                    title=titles[one.title],
+                    is_title=0.0 if position else 1.0,
+                    speaker=1.0 if self.speakers[n] & self.names else 0.0,
+                    asks=asks[n],
+                    answers=asks[previous] if previous is not None else 0.0,
+                    length=min(1.0, log1p(lengths[n]) / log(1000)),
+                    time=1.0 if self.question.wants_time and _TIME.search(one.text) else 0.0,
+                    like=like.whole[n],
+                    words_like=self._weighed(likes),
+                    words_like_before=self._weighed([max(pair) for pair in zip(likes, earlier, strict=True)]),
+                    mine=1.0 if self.question.is_mine and one.kind == "assistant" and not is_assistants else 0.0,
+                    yours=1.0 if self.question.is_yours and is_assistants else 0.0,
+                    newest=ages[n] if self.question.wants_latest else 0.0,
+                )
+            )
+        return found
+
+    def missing(self, number: int) -> list[Phrase]:
+        """The terms that a passage does not have."""
+        there = {term for _, term in self.places[number]}
+        return [term for n, term in enumerate(self.terms) if n not in there]
+
+    def _bm25(self, counts: Mapping[int, int], length: float) -> float:
+        return sum(
+            self.rarity[number] * count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * length))
+            for number, count in counts.items()
+        )
+
+    def _as_typed(self, n: int) -> Counter[int]:
+        text = self.words[n]
+        return Counter(
+            number
+            for place, number in self.places[n]
+            if tuple(text[place : place + len(self.terms[number].words)]) == self.terms[number].words
+        )
+
+    def _pairs(self, places: Sequence[tuple[int, int]]) -> float:
+        if len(self.terms) < 2:
+            return 0.0
+        close = {
+            frozenset((one, other))
+            for (place, one), (next_place, other) in pairwise(places)
+            if next_place - place <= 3 and one != other
+        }
+        return sum(frozenset((n, n + 1)) in close for n in range(len(self.terms) - 1)) / (len(self.terms) - 1)
+
+    def _near(self, places: Sequence[tuple[int, int]]) -> float:
+        """The rarity of the words in the best stretch."""
+        inside: Counter[int] = Counter()
+        begin, value, best = 0, 0.0, 0.0
+        for place, number in places:
+            if not inside[number]:
+                value += self.rarity[number]
+            inside[number] += 1
+            while places[begin][0] < place - NEAR:
+                gone = places[begin][1]
+                inside[gone] -= 1
+                if not inside[gone]:
+                    value -= self.rarity[gone]
+                begin += 1
+            best = max(best, value)
+        return best
+
+    def _cover_of(self, title: str) -> float:
+        there = {number for _, number in self._places(words(title))} if title else set()
+        return sum(self.rarity[number] for number in there) / (sum(self.rarity) or 1.0)
+
+    def _weighed(self, likes: Sequence[float]) -> float:
+        pairs = zip(likes, self.rarity, strict=True)
+        return sum(like * rare for like, rare in pairs) / (sum(self.rarity) or 1.0)
+
+
+def score(seen: Seen, weights: Mapping[str, float]) -> float:
+    return sum(weights.get(name, 0.0) * value for name, value in zip(Seen._fields, seen, strict=True))
+
+
+def _averages(passages: Sequence[Passage], lengths: Sequence[int]) -> dict[str, float]:
+    sums: dict[str, list[int]] = defaultdict(list)
+    for one, length in zip(passages, lengths, strict=True):
+        sums[one.kind].append(length)
+    return {kind: max(1.0, sum(some) / len(some)) for kind, some in sums.items()}
+
+
+def _ranks(times: Sequence[int]) -> list[float]:
+    """Of each time its place among all, from 0 for the oldest to 1 for the newest."""
+    order = sorted(set(times))
+    last = max(1, len(order) - 1)
+    place = {time: n / last for n, time in enumerate(order)}
+    return [place[time] for time in times]

@@ -1,0 +1,239 @@
+"""Questions over a million passages in eight sources: `python tests/bench/million.py --passages 1000000`.
+
+The passages are made up, the same on every run: their words fall off in frequency as in real speech, the most frequent
+ones are the real English ones, and each document has a few words of its own that come back in it. A question takes some
+words of one passage. With `--home` the workspace is kept and used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from palaver.house import House
+from palaver.settings import load
+from palaver.store import documents
+from palaver.store.database import Change
+from palaver.store.lanes import SOURCES
+
+FREQUENT = [
+    "the",
+    "to",
+    "and",
+    "of",
+    "a",
+    "in",
+    "i",
+    "is",
+    "that",
+    "it",
+    "for",
+    "you",
+    "was",
+    "on",
+    "with",
+    "as",
+    "have",
+    "but",
+    "be",
+    "they",
+    "at",
+    "this",
+    "are",
+    "from",
+    "or",
+    "not",
+    "by",
+    "we",
+    "he",
+    "an",
+    "so",
+    "if",
+    "what",
+    "all",
+    "there",
+    "when",
+    "can",
+    "has",
+    "more",
+    "one",
+    "had",
+    "your",
+    "will",
+    "about",
+    "my",
+    "out",
+    "up",
+    "which",
+    "do",
+    "his",
+    "just",
+    "who",
+    "me",
+    "like",
+    "no",
+    "them",
+    "their",
+    "she",
+    "would",
+    "been",
+    "get",
+    "some",
+    "how",
+    "now",
+    "other",
+    "could",
+    "our",
+    "into",
+    "than",
+    "see",
+    "know",
+    "time",
+    "good",
+    "then",
+    "people",
+    "think",
+    "also",
+    "because",
+    "only",
+    "way",
+    "new",
+    "make",
+    "use",
+    "first",
+    "want",
+    "work",
+    "day",
+    "need",
+    "these",
+    "really",
+    "well",
+    "after",
+    "over",
+    "where",
+    "most",
+    "year",
+    "much",
+    "back",
+    "even",
+    "any",
+    "may",
+    "own",
+    "say",
+    "right",
+    "very",
+    "here",
+    "go",
+    "should",
+    "still",
+    "going",
+    "take",
+    "down",
+    "long",
+    "look",
+    "through",
+    "last",
+    "great",
+    "come",
+    "something",
+    "things",
+    "again",
+    "never",
+    "same",
+]
+_BEGAN = datetime(2023, 1, 1, tzinfo=UTC)
+
+
+class Language:
+    """Sixty thousand words with their frequencies."""
+
+    def __init__(self, size: int = 60_000, seed: int = 7) -> None:
+        self.dice = random.Random(seed)
+        syllables = [a + b for a in "bcdfghjklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "er", "il", "or")]
+        made = dict.fromkeys(FREQUENT)
+        while len(made) < size:
+            made["".join(self.dice.choices(syllables, k=self.dice.choice((2, 2, 3, 3, 3, 4))))] = None
+        self.words = list(made)
+        self.cumulative = list(accumulate(1 / (rank + 2.7) for rank in range(1, size + 1)))
+
+    def speak(self, count: int) -> list[str]:
+        return self.dice.choices(self.words, cum_weights=self.cumulative, k=count)
+
+    def topic(self) -> list[str]:
+        return [self.words[self.dice.randrange(200, 20_000)] for _ in range(30)]
+
+    def document(self, passages: int) -> Iterator[str]:
+        topic = self.topic()
+        for _ in range(passages):
+            long = self.dice.random() < 0.15
+            length = self.dice.randint(80, 250) if long else self.dice.randint(4, 50)
+            said = self.speak(length - length // 5) + self.dice.choices(topic, k=length // 5)
+            self.dice.shuffle(said)
+            yield " ".join(said)
+
+    def question(self, passage: str) -> str:
+        """Three to eight words: some of a passage, in their order, after a word that asks."""
+        said = passage.split()
+        count = min(self.dice.randint(2, 7), len(said))
+        at = sorted(self.dice.sample(range(len(said)), count))
+        return " ".join([self.dice.choice(("what", "when", "who", "where", "how")), *(said[n] for n in at)]) + "?"
+
+
+def fill(change: Change, pile: list[tuple[int, list[str]]]) -> None:
+    for number, texts in pile:
+        source = SOURCES[number % len(SOURCES)]
+        began = _BEGAN + timedelta(minutes=number)
+        document_id = documents.add_document(
+            change,
+            source=source,
+            native_id=f"made-{number}",
+            title=" ".join(texts[0].split()[:5]),
+            created_at=began,
+            data={},
+            is_found_by_title=source != "bus",
+        )
+        for position, text in enumerate(texts, 1):
+            documents.add_passage(
+                change,
+                source=source,
+                document_id=document_id,
+                position=position,
+                native_id=f"made-{number}-{position}",
+                text=text,
+                created_at=began,
+                role="user" if position % 2 else "assistant",
+            )
+
+
+async def build(home: Path, passages: int) -> list[str]:
+    """Fill the workspace, unless it is full already. Returns some of the passages."""
+    language, kept, made, number = Language(), list[str](), 0, 0
+    house = House(load({"home": home}))
+    here = await house.open()
+    is_there = await here.read(lambda read: read.one("conversation", native_id="made-2"))
+    began = time.monotonic()
+    while made < passages:
+        pile = []
+        for _ in range(100):
+            texts = list(language.document(language.dice.randint(5, 60)))
+            kept += texts[:1] if number % 50 == 0 else []
+            pile.append((number, texts))
+            made, number = made + len(texts), number + 1
+        if not is_there:
+            await here.change(partial(fill, pile=pile))
+    print(f"{made:,} passages, {made / (time.monotonic() - began):,.0f} a second", file=sys.stderr)
+    await house.close()
+    return kept
+
+
+if __name__ == "__main__":
+    asyncio.run(build(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,50 @@
+"""Likeness in meaning, from the small model inside the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from palaver.meaning.vectors import HERE, Likeness
+from palaver.text.fold import words
+
+
+def likeness(question: str, *texts: str) -> list[float]:
+    whole, _ = Likeness(words(question), []).to([words(text) for text in texts])
+    return whole
+
+
+def test_a_paraphrase_is_more_like_than_another_matter():
+    close, far = likeness("my dog is ill", "our puppy feels sick", "the train leaves at noon")
+    assert close > far + 0.2
+
+
+def test_a_text_is_like_itself():
+    assert likeness("sailing to the harbour", "sailing to the harbour")[0] > 0.95
+
+
+def test_a_text_without_words_is_like_nothing():
+    assert likeness("my dog", "", "…", "the of and") == [0.0, 0.0, 0.0]
+    assert Likeness([], [["dog"]]).to([]) == ([], [])
+    assert Likeness([], [["dog"]]).to([[]]) == ([0.0], [[0.0]])
+
+
+def test_each_word_finds_the_word_nearest_to_it():
+    _, ((dog, train),) = Likeness([], [["dog"], ["train"]]).to([words("a puppy in a railway carriage")])
+    assert dog > 0.5
+    assert train > 0.5
+
+
+def test_words_nobody_knows_are_read_in_pieces():
+    known, unknown = likeness("quicksilverish", "quicksilverish mercury", "harbour")
+    assert known > unknown
+
+
+def test_the_model_is_small():
+    assert sum((HERE / name).stat().st_size for name in ("pieces.npy", "pieces.txt")) < 10_000_000
+
+
+def test_nothing_heavy_is_imported_before_the_first_question():
+    program = "import sys, palaver.operations, palaver.doors.cli; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,110 @@
+"""Looking words up for a question: the rarest first, and no more than can be looked at."""
+
+from __future__ import annotations
+
+import pytest
+from tests.store.bus import Bus
+
+from palaver.store import knowledge
+from palaver.store.database import Reader, Slice
+from palaver.text.questions import terms
+
+BUS = [Slice(("bus",))]
+
+
+async def gathered(bus: Bus, question: str, slices: list[Slice] = BUS) -> knowledge.Gathered:
+    return await bus.here.read(lambda read: knowledge.gather(read, terms(question), slices))
+
+
+async def test_each_passage_is_marked_with_the_words_it_has(bus: Bus):
+    thread = await bus.thread()
+    for text in ("a blue boat", "two boats", "blue sky", "nothing of it"):
+        await bus.post(thread, text)
+    found = await gathered(bus, "blue boats")
+    assert sorted(found.masks.values()) == [0b01, 0b10, 0b11]
+    assert not found.too_common
+    assert not found.is_capped
+
+
+async def test_what_covers_more_comes_first_and_of_those_the_newest(bus: Bus):
+    thread = await bus.thread()
+    for text in ("a blue boat", "blue sky", "blue sea", "the boat is blue"):
+        await bus.post(thread, text)
+    found = await gathered(bus, "blue boat")
+    first, second, third, fourth = found.best_first()
+    assert found.masks[first] == found.masks[second] == 0b11
+    assert first > second
+    assert third > fourth
+
+
+async def test_a_rare_word_tells_more_than_a_common_one(bus: Bus):
+    thread = await bus.thread()
+    for n in range(20):
+        await bus.post(thread, f"harbour {n}" + (" quicksilver" if n == 3 else ""))
+    common, rare = (await gathered(bus, "harbour quicksilver")).worth.rarity
+    assert rare > common + 1
+
+
+async def test_a_word_nobody_wrote_brings_nothing(bus: Bus):
+    await bus.post(await bus.thread(), "harbour")
+    found = await gathered(bus, "zanzibar")
+    assert found.masks == {}
+    assert found.best_first() == []
+
+
+async def test_only_the_slice_is_looked_at(bus: Bus):
+    one, other = await bus.thread(), await bus.thread()
+    await bus.post(one, "harbour here")
+    await bus.post(other, "harbour there")
+    assert len((await gathered(bus, "harbour")).masks) == 2
+    assert (await gathered(bus, "harbour", [Slice(("notes",))])).masks == {}
+    assert (await gathered(bus, "harbour", [Slice(("bus",), scopes=("d0",))])).masks == {}
+
+
+async def test_a_common_word_brings_passages_only_while_there_is_room(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(knowledge, "MOST_GATHERED", 10)
+    thread = await bus.thread()
+    for n in range(30):
+        await bus.post(thread, "harbour" + (" quicksilver" if n < 3 else ""))
+    found = await gathered(bus, "harbour quicksilver")
+    assert found.too_common == (0,)
+    assert len(found.masks) == 3
+    only = await gathered(bus, "harbour")
+    assert only.is_capped
+    assert len(only.masks) == 10
+
+
+async def test_the_size_of_the_index_is_known(bus: Bus):
+    thread = await bus.thread()
+    for n in range(7):
+        await bus.post(thread, f"harbour {n}")
+
+    def size(read: Reader) -> int:
+        return read.size()
+
+    assert await bus.here.read(size) >= 7
+
+
+async def test_two_common_words_bring_the_passages_that_have_both(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(knowledge, "MOST_GATHERED", 5)
+    thread = await bus.thread()
+    both = await bus.post(thread, "harbour lantern")
+    for _ in range(10):
+        await bus.post(thread, "harbour")
+        await bus.post(thread, "lantern")
+    found = await gathered(bus, "harbour lantern")
+    assert found.is_capped
+    assert list(found.masks.values()).count(0b11) == 1
+    assert found.masks[found.best_first()[0]] == 0b11
+    assert both
+
+
+async def test_a_related_word_is_worth_half(bus: Bus):
+    thread = await bus.thread()
+    await bus.post(thread, "a dog")
+    await bus.post(thread, "a puppy")
+    asked, also = terms("dog"), [terms("puppy")]
+    found = await bus.here.read(lambda read: knowledge.gather(read, asked, BUS, also))
+    assert sorted(found.masks.values()) == [0b01, 0b10]
+    assert found.worth.of(0b01) == found.worth.of(0b11) == 1.0
+    assert 0 < found.worth.of(0b10) <= 0.5

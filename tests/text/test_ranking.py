@@ -1,0 +1,105 @@
+"""What is seen of a passage, and what it counts."""
+
+from __future__ import annotations
+
+from palaver.meaning.weights import weights
+from palaver.text.questions import taken_apart
+from palaver.text.ranking import Around, Likening, Passage, Reading, Seen, Worth, around, kind_of, score
+
+
+def passage(text: str, *, position: int = 1, document: int = 1, speaker: str = "Ann", title: str = "", at: int = 0):
+    return Passage(position + 100 * document, document, position, "people", speaker, title, text, at)
+
+
+def seen(question: str, *passages: Passage) -> list[Seen]:
+    asked = taken_apart(question)
+    reading = Reading(asked, [1.0 + n for n in range(len(asked.terms))], passages)
+    found = [
+        (one.document_id, one.position, sum(1 << number for number in {n for _, n in places}))
+        for one, places in zip(passages, reading.places, strict=True)
+    ]
+    none = Likening([0.0] * len(passages), [[0.0] * len(reading.terms)] * len(passages))
+    return reading.seen(around(found, Worth(tuple(reading.rarity), (0.0,) * len(reading.rarity))), none)
+
+
+def test_more_of_the_question_counts_more():
+    both, one, none = seen(
+        "blue boat", passage("a blue boat"), passage("a blue car", position=5), passage("x", position=9)
+    )
+    assert both.cover == 1.0
+    assert 0 < one.cover < both.cover
+    assert none.cover == none.words == none.near == 0.0
+
+
+def test_another_ending_counts_as_the_word_but_not_as_typed():
+    (plural,) = seen("boat trips", passage("the boats on their trip"))
+    assert plural.cover == 1.0
+    assert plural.exact == 0.0
+
+
+def test_words_side_by_side_are_seen():
+    close, far = seen("blue boat", passage("the blue boat"), passage("blue " + "sky " * 30 + "boat", position=5))
+    assert close.pairs == 1.0
+    assert far.pairs == 0.0
+    assert close.near > far.near
+
+
+def test_neighbours_and_the_whole_document_are_seen():
+    first, second, _, alone = seen(
+        "blue boat",
+        passage("is it a blue boat?"),
+        passage("yes", position=2),
+        passage("indeed", position=3),
+        passage("yes", document=2),
+    )
+    assert second.before == first.cover
+    assert second.answers == 1.0
+    assert second.document == 1.0
+    assert alone.before == alone.answers == alone.document == 0.0
+
+
+def test_the_one_who_is_named_in_the_question_is_the_speaker_and_no_word_to_find():
+    ann, bob = seen(
+        "What did Ann paint?", passage("I did paint a boat"), passage("Ann, will you paint?", speaker="Bob")
+    )
+    assert (ann.speaker, bob.speaker) == (1.0, 0.0)
+    assert ann.cover == bob.cover == 1.0
+
+
+def test_a_time_counts_only_where_one_is_asked_for():
+    asked, not_asked = "When did we sail?", "How did we sail?"
+    assert seen(asked, passage("we sailed yesterday"))[0].time == 1.0
+    assert seen(asked, passage("we sailed well"))[0].time == 0.0
+    assert seen(not_asked, passage("we sailed yesterday"))[0].time == 0.0
+
+
+def test_a_phrase_is_found_where_its_words_follow_each_other():
+    whole, torn = seen("node.js", passage("in node.js today"), passage("js of a node", position=5))
+    assert whole.cover == 1.0
+    assert torn.cover == 0.0
+
+
+def test_the_latest_is_the_newest():
+    old, new = seen("What is my current job?", passage("my job", at=1), passage("my job", position=5, at=9))
+    assert (old.newest, new.newest) == (0.0, 1.0)
+
+
+def test_who_talks():
+    assert kind_of("bus", ["Ann", "Bob"]) == "people"
+    assert kind_of("archive", ["user", "assistant"]) == "assistant"
+    assert kind_of("notes", [""]) == "text"
+
+
+def test_every_weight_is_of_something_that_is_seen():
+    assert set(weights()) == {"people", "assistant", "text"}
+    for kind in weights().values():
+        assert set(kind) <= set(Seen._fields)
+
+
+def test_the_score_is_the_weighed_sum():
+    one = Seen(*[0.5] * len(Seen._fields))
+    assert score(one, {"cover": 2.0, "length": -1.0}) == 0.5
+
+
+def test_nothing_around_is_nothing():
+    assert around([], Worth((), ())) == Around({}, {}, {})
