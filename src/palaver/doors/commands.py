@@ -146,12 +146,12 @@ def _kind(field: FieldInfo) -> tuple[Any, bool]:
 
 
 def _bare(kind: Any) -> Any:
-    """Without `Annotated[…]` and `… | None`."""
+    """Without `Annotated[…]` and `… | None`; where a number or a text will do, what is typed is text."""
     if typing.get_origin(kind) is typing.Annotated:
         return _bare(typing.get_args(kind)[0])
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        (kind, *_) = [choice for choice in typing.get_args(kind) if choice is not types.NoneType]
-        return _bare(kind)
+        choices = [_bare(choice) for choice in typing.get_args(kind) if choice is not types.NoneType]
+        return str if str in choices else choices[0]
     return kind
 
 
