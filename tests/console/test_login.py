@@ -27,7 +27,7 @@ class Closed:
 
     def elsewhere(self, workspace: str) -> str:
         """A token of somebody in charge of a new workspace: made where the data is."""
-        for command in (("workspace", "create", workspace), ("user", "add", "gus", "--scope", "admin")):
+        for command in (("workspace", "create", workspace), ("user", "add", "gus", "--scope", "read,write,admin")):
             where = () if command[0] == "workspace" else ("--workspace", workspace)
             asked = [sys.executable, "-m", "palaver", *command, *where]
             env = environment(self.server.home)
@@ -93,6 +93,28 @@ def test_logging_out_everywhere_ends_every_login_of_the_token(window: Opening, c
     expect(one.get_by_label("Token")).to_be_visible()
     other.reload()
     expect(other.get_by_label("Token")).to_be_visible()
+
+
+def test_who_logs_out_in_one_window_is_out_in_the_other_and_the_next_one_hears_only_their_own(
+    window: Opening, closed: Closed
+):
+    workspace = word("w")
+    elsewhere = closed.elsewhere(workspace)
+    one = window("#/threads", at=closed.server)
+    log_in(one, closed.token("kai"))
+    expect(one.get_by_label("New thread")).to_be_visible()
+    other = window("#/threads", at=closed.server, context=one.context)
+    expect(other.get_by_label("You are kai")).to_be_visible()
+    one.get_by_label("You are kai").click()
+    one.get_by_role("menuitem", name="Log out", exact=True).click()
+    expect(other.get_by_label("Token")).to_be_visible()
+    log_in(other, elsewhere)
+    expect(other.get_by_text("No threads yet")).to_be_visible()
+    closed.boss.post("/api/threads", json={"topic": "theirs"})
+    with closed.server.client() as own:
+        own.headers["authorization"] = f"Bearer {elsewhere}"
+        own.post("/api/threads", json={"topic": "ours"})
+    expect(other.locator(".threads .topic")).to_have_text(["ours"])
 
 
 def cookies(client: httpx.Client, secret: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Error, Page, expect
 from tests.console.conftest import Opening
 from tests.helpers import Server, Thread, word
 
@@ -99,11 +99,31 @@ def test_markdown_is_shown_and_its_links_are_safe(window: Opening, thread: Threa
     expect(prose.locator("a")).to_have_attribute("rel", "noopener noreferrer")
 
 
+def test_a_very_long_message_is_folded_until_somebody_wants_it(window: Opening, thread: Thread):
+    thread.post("\n\n".join(f"line {number}" for number in range(400)))
+    page = window(f"#/threads/{thread.id}")
+    unfold = page.get_by_role("button", name="Show all")
+    assert page.locator(".message").bounding_box()["height"] < 600  # type: ignore[index]
+    unfold.click()
+    expect(unfold).to_have_count(0)
+    expect(page.get_by_text("line 399", exact=True)).to_be_visible()
+
+
+def test_no_text_can_become_a_script_even_by_mistake(browser: Browser, place: Server):
+    page = browser.new_page()
+    page.goto(place.url)
+    expect(page.get_by_label("New thread")).to_be_visible()
+    with pytest.raises(Error, match="TrustedHTML"):
+        page.evaluate("document.createElement('div').innerHTML = '<b>x</b>'")
+    page.close()
+
+
 def test_the_page_allows_no_inline_script_and_no_other_place(place: Server, rest: httpx.Client):
     answer = rest.get("/")
     policy = answer.headers["content-security-policy"]
     assert not [word for word in ("unsafe", "http") if word in policy]
-    assert {"default-src 'self'", "frame-ancestors 'none'"} <= set(policy.split("; "))
+    wanted = {"default-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"}
+    assert wanted <= set(policy.split("; "))
     assert not [word for word in ("<script>", " style=", " onload=") if word in answer.text]
     assert answer.headers["cache-control"] == "no-store"
 

@@ -31,7 +31,8 @@ def test_results_come_as_one_types_and_open_at_the_match_and_back_returns(
     found = page.locator(f"#m-{wanted['id']}")
     expect(found).to_be_in_viewport()
     expect(found).to_have_class(re.compile("found"))
-    assert page.url.endswith(f"#/threads/{thread.id}?message={wanted['id']}")
+    assert f"#/threads/{thread.id}?message={wanted['id']}" in page.url
+    assert page.evaluate("[...CSS.highlights.get('found')].map(String)") == [unique]
     page.go_back()
     expect(page.locator(".hit")).to_have_count(1)
     expect(page.get_by_label("Search everything", exact=True)).to_have_value(unique)

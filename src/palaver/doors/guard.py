@@ -32,7 +32,8 @@ SAFETY = {
     "cross-origin-resource-policy": "same-origin",
     "content-security-policy": (
         "default-src 'self'; img-src 'self' data:; style-src 'self'; script-src 'self'; object-src 'none'; "
-        "base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+        "base-uri 'none'; frame-ancestors 'none'; form-action 'self'; require-trusted-types-for 'script'; "
+        "trusted-types lit-html palaver"
     ),
 }
 

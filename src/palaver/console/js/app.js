@@ -84,7 +84,11 @@ async function begin() {
 }
 
 addEventListener("hashchange", follow);
-addEventListener("palaver:in", begin);
+addEventListener("palaver:in", () => {
+  hangUp(); // whoever was here before listened to something else
+  begin();
+});
+addEventListener("focus", redraw); // what is in view has been read now
 addEventListener("palaver:stranger", () => {
   if (!me.isIn || !me.needsLogin) return;
   me.isIn = false;
@@ -108,10 +112,20 @@ on("state", (isOpen) => {
     blink = setTimeout(() => {
       isAway = true;
       redraw();
-      if (me.needsLogin) findOut().then(redraw, () => {});
+      if (me.needsLogin) lookAgain().catch(() => {});
     }, 400);
   }
 });
+
+// The stream also ends when somebody logs out in another window, or comes in as somebody else.
+async function lookAgain() {
+  const [name, workspace] = [me.name, me.workspace];
+  await findOut();
+  if (!me.isIn) hangUp();
+  else if (me.name !== name || me.workspace !== workspace) location.reload();
+  else listen();
+  redraw();
+}
 
 // Keys
 

@@ -3,7 +3,7 @@
 import { Stream } from "./stream.js";
 
 const listeners = new Map();
-export const live = { isOpen: null };
+export const live = { isOpen: null, last: null };
 
 export function on(type, heard) {
   if (!listeners.has(type)) listeners.set(type, new Set());
@@ -21,6 +21,7 @@ function take(message) {
     live.isOpen = message.isOpen;
     tell("state", message.isOpen);
   } else {
+    live.last = message.id;
     tell(message.type, message.data);
     tell("event", message);
   }
@@ -28,17 +29,23 @@ function take(message) {
 
 let send = null;
 
-export function listen(after) {
+// From that event on; without one, from the last that was heard.
+export function listen(after = live.last) {
   send ??= connected();
+  live.last = after;
   send({ kind: "start", after });
 }
 
 export const tryAgain = () => send?.({ kind: "retry" });
 export const hangUp = () => send?.({ kind: "stop" });
 
+// Where the browser knows trusted types, no text can become a script; this one address may.
+const policy = globalThis.trustedTypes?.createPolicy("palaver", { createScriptURL: (address) => address });
+const ours = (address) => policy?.createScriptURL(address) ?? address;
+
 function connected() {
   if (globalThis.SharedWorker) {
-    const worker = new SharedWorker(new URL("./stream-worker.js", import.meta.url), { type: "module" });
+    const worker = new SharedWorker(ours(new URL("./stream-worker.js", import.meta.url).href), { type: "module" });
     worker.port.onmessage = ({ data }) => take(data);
     addEventListener("pagehide", () => worker.port.postMessage({ kind: "leave" }));
     addEventListener("pageshow", (event) => event.persisted && location.reload());

@@ -1,6 +1,7 @@
 // Coming in where tokens are required. The token is sent once; from then on a cookie no script can read stands for it.
 
 import { post, remove } from "./api.js";
+import { hangUp } from "./live.js";
 import { failed } from "./parts.js";
 import { html, nothing, redraw } from "./view.js";
 
@@ -27,6 +28,7 @@ async function logIn(event) {
 export async function logOut({ everywhere = false } = {}) {
   try {
     await remove(`/api/session${everywhere ? "?everywhere=true" : ""}`);
+    hangUp();
     location.reload();
   } catch (refused) {
     failed(refused);

@@ -8,7 +8,7 @@ import { picker, pills } from "./reactions.js";
 import { toThread } from "./route.js";
 import { may, me } from "./state.js";
 import { isHumanOnly } from "./threads.js";
-import { html, nothing, redraw } from "./view.js";
+import { guard, html, nothing, redraw } from "./view.js";
 
 const TOGETHER = 5 * 60 * 1000;
 
@@ -25,10 +25,12 @@ function prose(message) {
 }
 
 const editing = new Map(); // message id -> text
+let active = null; // id of the message one points to
 
 export const isMine = (message) => message.author_name === me.name && !message.author_id;
 const mayChange = (message) => may("write") && (!me.needsLogin || isMine(message) || may("admin"));
 
+// All of them, each drawn again only if something about it has changed: pointing at one must not cost drawing all.
 export function messages(talk, focus, newFrom = null) {
   let before = null;
   return talk.messages.map((message) => {
@@ -38,17 +40,21 @@ export function messages(talk, focus, newFrom = null) {
       && isHumanOnly(before.metadata) === isHumanOnly(message.metadata)
       && new Date(message.created_at) - new Date(before.created_at) < TOGETHER;
     before = message;
-    return { key: message.id, template: html`
+    const agent = agentNamed(message.author_id ?? message.author_name);
+    const answered = message.reply_to_msg_id ? talk.answered(message.reply_to_msg_id) : null;
+    const isFound = focus === message.id;
+    const about = [message, message.content, message.reactions, message.edit_version, answered, answered?.content, isFirstNew, isNewDay,
+      isGoingOn, isFound, active === message.id, editing.has(message.id), unfolded.has(message.id), agent, agent?.is_online, mentionable().size, me.name];
+    return { key: message.id, template: guard(about, () => html`
       ${isNewDay ? html`<h2 class="day"><span>${dayName(message.created_at)}</span></h2>` : nothing}
       ${isFirstNew ? html`<p class="new"><span>New</span></p>` : nothing}
-      ${one(talk, message, isGoingOn, focus)}` };
+      ${one(talk, message, { agent, answered, isGoingOn, isFound })}`) };
   });
 }
 
-function one(talk, message, isGoingOn, focus) {
-  const agent = agentNamed(message.author_id ?? message.author_name);
+function one(talk, message, { agent, answered, isGoingOn, isFound }) {
   const isForHumans = isHumanOnly(message.metadata);
-  const classes = ["message", isGoingOn && "going-on", isForHumans && "for-humans", focus === message.id && "found",
+  const classes = ["message", isGoingOn && "going-on", isForHumans && "for-humans", isFound && "found",
     isMine(message) && "mine", message.role === "system" && "system", ["high", "urgent"].includes(message.priority) && message.priority];
   return html`<article class=${classes.filter(Boolean).join(" ")} id="m-${message.id}" data-seq=${message.seq} tabindex="-1"
     aria-label="Message ${message.seq} by ${message.author_name}">
@@ -65,8 +71,8 @@ function one(talk, message, isGoingOn, focus) {
       </header>`}
       ${isForHumans ? html`<p class="only">${icon("lock")} Only people see this; agents see that something is hidden.</p>` : nothing}
       ${["high", "urgent"].includes(message.priority) ? html`<p class="priority">${message.priority}</p>` : nothing}
-      ${message.reply_to_msg_id ? quote(talk, message.reply_to_msg_id) : nothing}
-      ${editing.has(message.id) ? editor(message) : prose(message)}
+      ${message.reply_to_msg_id ? quote(talk, message.reply_to_msg_id, answered) : nothing}
+      ${editing.has(message.id) ? editor(message) : body(message, isFound)}
       ${images(message)}
       ${message.edit_version ? html`<button type="button" class="edited" @click=${() => history(message)} title="Edited ${message.edited_at ? wholeTime(message.edited_at) : ""}. Show earlier versions">edited</button>` : nothing}
       ${pills(message)}
@@ -76,8 +82,6 @@ function one(talk, message, isGoingOn, focus) {
 }
 
 // The tools stand only at the message one points to or has in focus: at each they would be most of the page.
-let active = null;
-
 export function pointTo(event) {
   const id = event.target.closest?.(".message")?.id.slice(2) ?? null;
   if (id === active || document.querySelector(".tools details[open]")) return;
@@ -98,8 +102,17 @@ function tools(talk, message) {
     </div>`;
 }
 
-function quote(talk, messageId) {
-  const answered = talk.answered(messageId);
+// A very long message is folded; whoever wants to read it all unfolds it.
+const unfolded = new Set();
+const isLong = ({ content }) => content.length > 6000 || content.split("\n", 81).length > 80;
+
+function body(message, isFound) {
+  if (isFound || unfolded.has(message.id) || !isLong(message)) return prose(message);
+  return html`<div class="folded">${prose(message)}</div>
+    <button type="button" class="unfold" @click=${() => (unfolded.add(message.id), redraw())}>Show all</button>`;
+}
+
+function quote(talk, messageId, answered) {
   return html`<a class="quote" href=${toThread(talk.id, messageId)}>
     ${icon("reply")} <b>${answered?.author_name ?? "An earlier message"}</b> ${answered ? plain(answered.content).slice(0, 160) : ""}</a>`;
 }

@@ -21,7 +21,7 @@ export function link(parts, query = {}) {
   return `#/${path}${search ? `?${search}` : ""}`;
 }
 
-export const toThread = (threadId, messageId) => link(["threads", threadId], { message: messageId });
+export const toThread = (threadId, messageId, q) => link(["threads", threadId], { message: messageId, q });
 
 export const toItem = (source, id, loc, q) =>
   link(["open", source, String(id)], { loc: loc ? JSON.stringify(loc) : undefined, q });

@@ -93,7 +93,7 @@ async function inMessages({ q, thread }, offset, signal) {
     errors: null,
     results: answer.results.map((hit) => ({
       source: "bus",
-      href: toThread(hit.thread_id, hit.message_id),
+      href: toThread(hit.thread_id, hit.message_id, q),
       title: hit.thread_topic,
       who: known(hit.author),
       when: hit.created_at,
@@ -152,7 +152,7 @@ function narrowed({ source, author, role }) {
 const known = (name) => (agentNamed(name) ? shownName(agentNamed(name)) : name);
 
 function hrefOf(item, q) {
-  if (item.source === "bus" && item.conversation_id) return toThread(item.conversation_id, item.message_id);
+  if (item.source === "bus" && item.conversation_id) return toThread(item.conversation_id, item.message_id, item.message_id ? q : undefined);
   return toItem(item.source, item.id, item.loc, q);
 }
 

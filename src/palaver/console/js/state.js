@@ -65,11 +65,19 @@ export const keep = {
 // Theme: light, dark, or as the system likes it. (theme.js reads it before anything is painted, so it is kept bare.)
 export const theme = {
   get choice() {
-    return localStorage.getItem("palaver.theme") ?? "system";
+    try {
+      return localStorage.getItem("palaver.theme") ?? "system";
+    } catch {
+      return "system";
+    }
   },
   set choice(value) {
-    if (value === "system") localStorage.removeItem("palaver.theme");
-    else localStorage.setItem("palaver.theme", value);
+    try {
+      if (value === "system") localStorage.removeItem("palaver.theme");
+      else localStorage.setItem("palaver.theme", value);
+    } catch {
+      // then it follows the system
+    }
     dispatchEvent(new Event("palaver:theme"));
   },
 };

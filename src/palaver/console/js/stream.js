@@ -38,7 +38,7 @@ export class Stream {
     clearTimeout(this.#timer);
     this.#source?.close();
     this.#source = this.#timer = this.#last = null;
-    this.isOpen = false;
+    this.#state(false);
   }
 
   #open() {

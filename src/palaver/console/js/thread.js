@@ -1,6 +1,7 @@
 // A thread, open: its head, its messages, the box to write in.
 
 import { Compose, fit } from "./compose.js";
+import { markIn, unmark } from "./marking.js";
 import { edit, messages, pointTo } from "./message.js";
 import { empty, face, failed, icon, menu, plural, trouble, waiting } from "./parts.js";
 import { agentNamed } from "./people.js";
@@ -16,6 +17,7 @@ const NEAR = 700; // pixels from an end at which more is fetched
 let talk = null;
 let compose = null;
 let focus = null;
+let words = null; // what was looked for, when one comes from a search
 let isAtEnd = true;
 let newFrom = null;
 let box = null;
@@ -27,6 +29,7 @@ export const threadsView = {
 
   async enter({ parts: [id], query }) {
     const wanted = query.get("message");
+    words = query.get("q");
     if (talk?.id === id) return wanted && jumpTo(wanted);
     this.leave();
     if (!id) return;
@@ -52,6 +55,7 @@ export const threadsView = {
   },
 
   leave() {
+    unmark();
     talk?.leave();
     talk = compose = focus = box = null;
   },
@@ -178,6 +182,7 @@ function show(messageId) {
   const element = document.getElementById(`m-${messageId}`);
   if (!element) return;
   isAtEnd = false;
+  markIn(element.querySelector(".prose") ?? element, words);
   element.scrollIntoView({ block: "center" });
   element.focus({ preventScroll: true });
   onScroll();

@@ -2,11 +2,12 @@
 // differs.
 
 import { html, nothing, render, svg } from "../vendor/lit-html/lit-html.js";
+import { guard } from "../vendor/lit-html/directives/guard.js";
 import { live as liveValue } from "../vendor/lit-html/directives/live.js";
 import { ref } from "../vendor/lit-html/directives/ref.js";
 import { repeat } from "../vendor/lit-html/directives/repeat.js";
 
-export { html, liveValue, nothing, ref, render, repeat, svg };
+export { guard, html, liveValue, nothing, ref, render, repeat, svg };
 
 let draw = () => {};
 let isDue = false;

@@ -2,7 +2,8 @@
 
 import { at, get, post, put, remove, withQuery } from "../api.js";
 import { markdown } from "../markdown.js";
-import { askWhether, copy, dayName, dayOf, empty, face, failed, folded, icon, menu, notify, plural, stem, time, timeOf, trouble, waiting } from "../parts.js";
+import { markIn, unmark } from "../marking.js";
+import { askWhether, copy, dayName, dayOf, empty, face, failed, icon, menu, notify, plural, time, timeOf, trouble, waiting } from "../parts.js";
 import { agentNamed, shownName } from "../people.js";
 import { go, link, toItem, toThread } from "../route.js";
 import { SOURCES } from "../search.js";
@@ -34,7 +35,7 @@ export const readerView = {
     find();
   },
   leave() {
-    CSS.highlights?.delete("found");
+    unmark();
     here = null;
   },
   template: () => html`<main class="pane reader">${here ? whole() : nothing}</main>`,
@@ -104,7 +105,7 @@ const KINDS = {
   bus: {
     async open(one) {
       const loc = await located(one);
-      go(toThread(loc.thread_id ?? loc.conversation_id, loc.message_id), { replace: true });
+      go(toThread(loc.thread_id ?? loc.conversation_id, loc.message_id, one.q), { replace: true });
     },
     body: () => waiting(),
   },
@@ -306,12 +307,10 @@ function editor(kind) {
 
 // The words that were looked for are marked without touching the text; the place is where the link says.
 function find() {
-  CSS.highlights?.delete("found");
   const turn = here.found && document.getElementById(`t-${here.found}`);
   const root = turn ?? document.querySelector(".page-body");
   if (!root) return;
-  const ranges = here.q ? matches(root, here.q) : [];
-  if (ranges.length && CSS.highlights) CSS.highlights.set("found", new Highlight(...ranges));
+  const ranges = markIn(root, here.q);
   if (turn) {
     turn.scrollIntoView({ block: "center" });
     turn.focus({ preventScroll: true });
@@ -322,24 +321,4 @@ function find() {
     const rect = nearest.getBoundingClientRect();
     if (box) box.scrollTop += rect.top - box.getBoundingClientRect().top - box.clientHeight / 3;
   }
-}
-
-function matches(root, query) {
-  const words = [...new Set(folded(query).match(/[\p{L}\p{N}]+/gu) ?? [])].filter((word) => word.length > 1).map((word) => stem(word));
-  const ranges = [];
-  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-  let place = 0;
-  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    for (const found of node.data.matchAll(/[\p{L}\p{N}\p{M}]+/gu)) {
-      if (!words.some((word) => folded(found[0]).startsWith(word))) continue;
-      const range = document.createRange();
-      range.setStart(node, found.index);
-      range.setEnd(node, found.index + found[0].length);
-      range.place = place + found.index;
-      ranges.push(range);
-      if (ranges.length > 2000) return ranges;
-    }
-    place += node.data.length;
-  }
-  return ranges;
 }
