@@ -108,6 +108,18 @@ def test_the_same_content_twice_is_one_item_whatever_it_is_called_and_wherever_i
     assert len(listed(desk, "note")) == len(listed(desk, "media")) == 1
 
 
+def test_what_is_removed_at_the_terminal_stays_away_until_its_file_changes(desk: Desk, tmp_path: Path):
+    path = written(tmp_path / "notes" / "Bread.md", b"flour")
+    desk.bring(path)
+    (note,) = listed(desk, "note")
+    desk.ok("note", "rm", note["id"])
+    assert desk.bring(path)["kinds"] == {"notes": counts(unchanged=1)}
+    assert listed(desk, "note") == []
+    path.write_bytes(b"rye")
+    desk.bring(path)
+    assert [note["content"] for note in listed(desk, "note")] == ["rye"]
+
+
 def test_a_damaged_file_that_was_named_is_told_and_the_others_are_imported(desk: Desk, tmp_path: Path):
     bad = written(tmp_path / "bad.pdf", b"%PDF-1.4 nothing")
     good = written(tmp_path / "good.md", b"fine")
