@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from palaver.text.questions import taken_apart, terms
+from palaver.text.questions import MOST_TERMS, taken_apart, terms
 
 
 def said(text: str) -> list[str]:
@@ -21,6 +23,12 @@ def said(text: str) -> list[str]:
         ("what's", ["what s"]),
         ("to be or not to be", ["to", "be", "or", "not"]),
         ("…?!", []),
+        ("node.js and C++", ["node js", "c"]),
+        ("apples,oranges;pears", ["apples", "oranges", "pears"]),
+        ("about 1,000 apples", ["1 000", "apples"]),
+        ("東京", ["東 京"]),
+        ("請問如何安裝", ["請 問", "問 如", "如 何", "何 安", "安 裝"]),
+        ("Pythonで正規表現を", ["python", "で 正", "正 規", "規 表", "表 現", "現 を"]),
     ],
 )
 def test_the_meaningful_words_are_looked_for(asked: str, looked_for: list[str]):
@@ -39,3 +47,12 @@ def test_what_the_other_words_give_away():
 @pytest.mark.parametrize("keywords", ["harbour", "harbour master", "POL-358", ""])
 def test_a_few_keywords_are_no_question(keywords: str):
     assert not taken_apart(keywords).is_asked
+
+
+@given(st.text(max_size=400))
+def test_any_question_gives_different_terms_that_are_not_too_many(asked: str):
+    found = terms(asked)
+    assert len(found) == len(set(found)) <= MOST_TERMS
+    assert all(term.words and not term.prefix for term in found)
+    assert terms(asked + "\x00") == found
+    taken_apart(asked)

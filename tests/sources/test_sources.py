@@ -1,0 +1,111 @@
+"""What is particular about each source: names, places, scopes, and how a piece goes into the store."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.model.knowledge import ALL_SOURCES, Standing
+from palaver.model.library import Character, Media, Note, Prompt, Segment
+from palaver.sources import SOURCES, scopes, shelving
+from palaver.sources.shapes import parse_uri
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+names = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=30)
+
+
+def standing(source: str, document: str, native_id: str, position: int) -> Standing:
+    return Standing(
+        source=source, document_id=1, document=document, title="t", agent_id=None, document_created=NOW,
+        document_modified=NOW, version=1, facts={}, passage_id=2, native_id=native_id, position=position,
+        field="content", role="user", author=None, author_id=None, text="x", created_at=NOW, marks={"at": 5},
+    )  # fmt: skip
+
+
+def test_every_source_is_there_under_its_name():
+    assert set(SOURCES) == set(ALL_SOURCES)
+    assert all(source.name == name for name, source in SOURCES.items())
+
+
+@given(st.sampled_from([name for name in ALL_SOURCES if name not in ("media", "characters")]), names, names)
+def test_a_uri_says_source_and_id_whatever_they_are_called(source: str, document: str, native_id: str):
+    for position in (0, 3):
+        uri = SOURCES[source].uri_of(document, native_id, position)
+        assert uri.isascii()
+        assert not set(' \n"<>') & set(uri)
+        parsed = parse_uri(uri)
+        assert parsed is not None
+        found, id = parsed
+        whole = f"{document}/{native_id}" if SOURCES[source].is_said and position else document
+        assert (found, id) == (source, whole)
+
+
+@pytest.mark.parametrize("source", ALL_SOURCES)
+def test_hits_of_one_document_are_one_result_unless_they_were_said(source: str):
+    keys = {SOURCES[source].key_of(1, passage, position) for passage, position in ((10, 1), (11, 2), (12, 0))}
+    assert len(keys) == (3 if SOURCES[source].is_said else 1)
+
+
+@pytest.mark.parametrize("source", ALL_SOURCES)
+def test_a_loc_names_the_place(source: str):
+    loc = SOURCES[source].loc(standing(source, "7", "m", 3), 4)
+    if SOURCES[source].is_said:
+        index = {"seq": 3} if source == "bus" else {"message_index": 2}
+        own = {"thread_id" if source == "bus" else "conversation_id": "7", "message_id": "m", **index}
+        assert loc.items() >= {**own, "approx_offset": 4}.items()
+    else:
+        assert loc["approx_offset"] == 9
+
+
+@given(names, names)
+def test_equal_names_whatever_their_case_have_the_same_scope(one: str, other: str):
+    assert scopes.keyword(one) == scopes.keyword(f" {one} ")
+    assert scopes.keyword(one.upper()) == scopes.keyword(one.upper().casefold())
+    assert scopes.keyword(one).isalnum()
+    if one.strip().casefold() != other.strip().casefold():
+        from unicodedata import normalize
+
+        if normalize("NFC", one.strip()).casefold() != normalize("NFC", other.strip()).casefold():
+            assert scopes.keyword(one) != scopes.keyword(other)
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=3000)
+
+
+@given(texts, st.lists(names, max_size=3))
+def test_a_note_is_kept_whole_and_its_passages_say_where_they_stand(content: str, keywords: list[str]):
+    shelved = shelving.note(Note(title="t", content=content, keywords=tuple(keywords)))
+    assert shelved.bodies == {"content": content}
+    cut = [draft for draft in shelved.passages if draft.field == "content"]
+    for draft in cut:
+        assert content[draft.data["at"] :].startswith(draft.text)
+    assert shelved.passages[: len(cut)] == tuple(cut)  # chunk_index is a passage's place among all of them
+
+
+@given(texts, st.lists(texts, max_size=4), st.lists(texts, max_size=3))
+def test_a_medium_keeps_the_chunks_that_were_given(content: str, chunks: list[str], said: list[str]):
+    segments = tuple(Segment(n, n + 1, text) for n, text in enumerate(said))
+    piece = Media(title="t", media_type="video", content=content, chunks=tuple(chunks), segments=segments)
+    shelved = shelving.media(piece)
+    cut = [draft for draft in shelved.passages if draft.field == "content"]
+    if chunks:
+        assert [draft.text for draft in cut] == chunks
+    assert shelved.passages[: len(cut)] == tuple(cut)
+    assert len({draft.native_id for draft in cut}) == len(cut)
+    assert shelving.media(piece) == shelved  # the same again: the same names
+
+
+@given(texts, st.lists(texts, max_size=3))
+def test_fields_are_passages_that_say_where_they_stand(text: str, greetings: list[str]):
+    for shelved in (
+        shelving.character(Character(name="n", scenario=text, alternate_greetings=tuple(greetings), tags=("a", "b"))),
+        shelving.prompt(Prompt(name="n", details=text, author="me", keywords=("a", "b"))),
+    ):
+        for draft in shelved.passages:
+            if draft.field in ("tags", "keywords"):
+                assert draft.text == "a, b"
+            else:
+                assert shelved.bodies[draft.field][draft.data["at"] :].startswith(draft.text)
