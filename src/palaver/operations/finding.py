@@ -75,7 +75,7 @@ def _ranked(found: list[Scored], order: Order) -> list[Ranked]:
         Ranked(
             best=one.at,
             uri=SOURCES[one.at.source].uri_of(one.at.document, one.at.native_id, one.at.position),
-            score=round(one.score / top, 6) or 1e-6,
+            score=round(one.score / top, 9) or 1e-9,
             modified_at=_modified_at(one.at),
             why=one,
         )

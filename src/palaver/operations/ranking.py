@@ -61,7 +61,8 @@ class Judgement:
         return [self._behind(one) for one in knowledge.candidates(read, self.left)]
 
     def _behind(self, one: Candidate) -> Scored:
-        return _behind(one, self.gathered, self.lowest)
+        # Lower than any that was placed: pages that were cut without these stay as they are.
+        return _behind(one, self.gathered, self.lowest * 0.99)
 
 
 def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgement:
