@@ -204,3 +204,14 @@ def test_no_bytes_are_too_strange(raw: bytes, has_magic: bool):
         assert not cursor.recognises(file_item(path), path.read_bytes())
         with suppress(Unreadable):
             list(cursor.conversations(file_item(path)))
+
+
+def test_an_id_that_is_no_text_leaves_the_others_as_they_are(tmp_path: Path):
+    headers = [{"bubbleId": "\ud800", "type": 1}, {"bubbleId": "b", "type": 1}]
+    values = {
+        "composerData:c": {"fullConversationHeadersOnly": headers},
+        "bubbleId:c:b": {"type": 1, "text": "ivy"},
+    }
+    database(tmp_path / "state.vscdb", values).close()
+    (kept,), _ = all_of(cursor, file_item(tmp_path / "state.vscdb"))
+    assert [said.text for said in kept.messages] == ["ivy"]

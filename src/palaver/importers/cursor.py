@@ -16,7 +16,7 @@ from typing import Any
 
 import apsw
 
-from palaver.importers import Unreadable, record, result
+from palaver.importers import Unreadable, clean, record, result
 from palaver.importers.item import Draft, Gathered, Item, Skipped, called, gather, moment_of, tell
 from palaver.importers.sqlite_file import MAGIC, columns, plain, reading, why
 from palaver.model.library import Conversation
@@ -64,7 +64,7 @@ def _rows(database: apsw.Connection) -> Iterator[int]:
 
 
 def _value(database: apsw.Connection, key: str, table: str = "cursorDiskKV") -> dict[str, Any] | None:
-    raw = database.execute(f"SELECT CAST(value AS BLOB) FROM {table} WHERE key = ?", (key,)).get
+    raw = database.execute(f"SELECT CAST(value AS BLOB) FROM {table} WHERE key = ?", (clean(key),)).get
     return record(raw) if isinstance(raw, bytes) and raw else None
 
 
