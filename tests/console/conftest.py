@@ -9,8 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, expect, sync_playwright
 from tests.helpers import Server, Thread, start_server
+
+expect.set_options(timeout=15_000)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -67,7 +69,7 @@ def window(browser: Browser, place: Server) -> Iterator[Opening]:
     def opening(path: str = "", *, at: Server = place, context: BrowserContext | None = None, **options: Any) -> Page:
         if context is None:
             context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **options})
-            context.set_default_timeout(10_000)
+            context.set_default_timeout(20_000)
             contexts.append(context)
         page = context.new_page()
 

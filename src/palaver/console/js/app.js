@@ -6,7 +6,7 @@ import { askFor, face, failed, icon, isDialogOpen, openDialog, shownDialog, show
 import { loadAgents } from "./people.js";
 import { parse } from "./route.js";
 import { focusBar, searchBar, searchIn, searchView } from "./search.js";
-import { findOut, me, rename, theme } from "./state.js";
+import { findOut, may, me, rename, theme } from "./state.js";
 import { threadsView } from "./thread.js";
 import { loadThreads, newThread, unreadThreads } from "./threads.js";
 import { drawWith, html, nothing, redraw, ref, render } from "./view.js";
@@ -140,7 +140,7 @@ addEventListener("keydown", (event) => {
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "/") return event.preventDefault(), focusBar();
   if (event.key === "?") return help();
-  if (event.key === "n") return event.preventDefault(), newThread();
+  if (event.key === "n" && may("write")) return event.preventDefault(), newThread();
   if (event.key === "s" && threadsView.threadId()) return event.preventDefault(), searchIn(threadsView.threadId());
   if (event.target.closest?.("button, a, summary") && event.key === "Enter") return;
   if (view?.key?.(event)) event.preventDefault();

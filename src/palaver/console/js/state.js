@@ -14,6 +14,7 @@ export const me = {
 
 export async function findOut() {
   const session = await get("/api/session");
+  marks = null;
   useCsrf(session.csrf);
   Object.assign(me, {
     isKnown: true,
@@ -85,14 +86,20 @@ export const theme = {
 // How far each thread has been read. What was there at the first visit counts as read.
 const place = (name) => `${name}.${me.workspace}`;
 
+let marks = null; // read once: the list asks for every thread at every drawing
+addEventListener("storage", () => (marks = null)); // another window has read something
+
 export const seen = {
-  of: (threadId) => keep.read(place("seen"), {})[threadId] ?? 0,
+  of: (threadId) => (marks ??= keep.read(place("seen"), {}))[threadId] ?? 0,
   meet(threads) {
-    if (keep.read(place("seen")) === null) keep.write(place("seen"), Object.fromEntries(threads.map(({ id, current_seq }) => [id, current_seq])));
+    if (keep.read(place("seen")) === null) this.write(Object.fromEntries(threads.map(({ id, current_seq }) => [id, current_seq])));
   },
   mark(threadId, seq) {
-    const marks = keep.read(place("seen"), {});
-    if ((marks[threadId] ?? -1) < seq) keep.write(place("seen"), { ...marks, [threadId]: seq });
+    if (seq > this.of(threadId)) this.write({ ...keep.read(place("seen"), {}), [threadId]: seq });
+  },
+  write(all) {
+    marks = all;
+    keep.write(place("seen"), all);
   },
 };
 

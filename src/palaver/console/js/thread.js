@@ -1,6 +1,7 @@
 // A thread, open: its head, its messages, the box to write in.
 
 import { Compose, fit } from "./compose.js";
+import { on } from "./live.js";
 import { markIn, unmark } from "./marking.js";
 import { edit, messages, pointTo } from "./message.js";
 import { empty, face, failed, icon, menu, plural, trouble, waiting } from "./parts.js";
@@ -92,6 +93,12 @@ export const threadsView = {
     return false;
   },
 };
+
+on("state", (isOpen) => {
+  if (!isOpen || !compose?.problem) return;
+  compose.problem = "The server is back: press Enter to send it.";
+  redraw();
+});
 
 // The keyboard
 

@@ -3,11 +3,12 @@
 import { at, get, post, put, remove, withQuery } from "./api.js";
 import { on } from "./live.js";
 import { askFor, askWhether, count, empty, face, failed, icon, notify, openDialog, plain, plural, shortTime, trouble, waiting } from "./parts.js";
-import { agentNamed } from "./people.js";
+import { agentNamed, people } from "./people.js";
 import { go, toThread } from "./route.js";
 import { keep, may, me, seen } from "./state.js";
-import { html, nothing, redraw, repeat } from "./view.js";
+import { guard, html, nothing, redraw, repeat } from "./view.js";
 
+const FIRST = 60; // enough to fill a window; the others come while one looks
 const PAGE = 300;
 const MOST = 3000;
 
@@ -27,7 +28,7 @@ export async function loadThreads() {
     const found = [];
     let page;
     do {
-      const query = { limit: PAGE, offset: found.length, include_archived: threads.show === "all" };
+      const query = { limit: found.length ? PAGE : FIRST, offset: found.length, include_archived: threads.show === "all" };
       page = await get(withQuery("/api/threads/glance", query));
       found.push(...page.threads);
       if (found.length === page.threads.length) keepAll(found); // the first page is shown while the others come
@@ -217,13 +218,17 @@ function body(shown, openId) {
     return empty("threads", "No threads yet", "Open one, or connect an agent and let it begin.", may("write") ? html`<button type="button" class="main" @click=${newThread}>New thread</button>` : nothing);
   }
   return html`<ul class="threads">
-    ${repeat(shown, (thread) => thread.id, (thread) => row(thread, thread.id === openId))}
+    ${repeat(shown, (thread) => thread.id, (thread) => {
+      const isOpen = thread.id === openId;
+      const news = isOpen ? 0 : unread(thread);
+      const about = [thread.topic, thread.status, thread.metadata, thread.last, thread.last?.text, thread.participants, isOpen, news, me.name, people.agents];
+      return guard(about, () => row(thread, isOpen, news));
+    })}
     ${threads.hasMore ? html`<li class="end">The latest ${count(threads.byId.size)} threads. Search finds the others.</li>` : nothing}
   </ul>`;
 }
 
-function row(thread, isOpen) {
-  const news = isOpen ? 0 : unread(thread);
+function row(thread, isOpen, news) {
   return html`<li><a href=${toThread(thread.id)} class=${news ? "unread" : ""} aria-current=${isOpen ? "page" : nothing} data-thread=${thread.id}>
     <span class="line">
       <span class="topic">${thread.metadata?.pinned ? html`<span class="pinned" title="Pinned">${icon("pin")}</span>` : nothing}${thread.topic}</span>
