@@ -15,6 +15,7 @@ from palaver.model.knowledge import ALL_SOURCES
 from palaver.model.library import Character, Media, Note, Prompt, Shelved
 from palaver.operations import knowledge as searching
 from palaver.operations import library as operations
+from palaver.operations import narrowing
 from palaver.sources import shelving
 from palaver.store import documents, knowledge, library
 from palaver.store.database import Change, Reader, Slice
@@ -115,7 +116,7 @@ async def test_a_lost_index_is_written_again_without_what_was_deleted(bus: Bus):
     assert await found(bus, "heliotrope") == set()
     await bus.here.change(lambda change: documents.backfill(change, 1000))
     assert await found(bus, "heliotrope") == {kept.id}
-    where = searching.NotesFilters(keywords=["K"]).slice
+    where = narrowing.NotesFilters(keywords=["K"]).slice
     scoped = await bus.here.read(lambda read: documents_with(read, "heliotrope", where(read, HUMAN) or Slice(())))
     assert scoped == {kept.id}
     await assert_whole(bus)
@@ -229,15 +230,15 @@ def fill(change: Change) -> None:
 async def thousand(bus: Bus) -> Bus:
     await bus.here.change(fill)
     thread = await bus.thread()
-    chat = await bus.do(operations.create_chat, title="t")
+    chat = await bus.do(operations.chats.create_chat, title="t")
 
     def talk(change: Change) -> None:
         for n in range(EACH):
             posting(thread, f"heliotrope {n % 7 * 'word '}")(change)
-            ask = operations.AddChatMessage(
+            ask = operations.chats.AddChatMessage(
                 conversation_id=chat.id, sender="x", content=f"heliotrope {n % 5 * 'word '}"
             )
-            operations.add_chat_message.work(change, HUMAN, ask)
+            operations.chats.add_chat_message.work(change, HUMAN, ask)
 
     await bus.here.change(talk)
     return bus

@@ -122,19 +122,19 @@ def _keep(change: Change, story: Story, moment: datetime) -> int:
     kept = 0
     for note in story["notes"]:
         at = iso(before(moment, note["ago"]))
-        ask = library.CreateNote(
+        ask = library.notes.CreateNote(
             title=note["title"], content=note["text"].strip(), keywords=note["keywords"], created_at=at
         )
-        library.create_note.work(change, HUMAN, ask)
+        library.notes.create_note.work(change, HUMAN, ask)
         kept += 1
     for prompt in story["prompts"]:
-        library.create_prompt.work(change, HUMAN, library.CreatePrompt(**prompt))
+        library.prompts.create_prompt.work(change, HUMAN, library.prompts.CreatePrompt(**prompt))
         kept += 1
     for character in story["characters"]:
-        library.create_character.work(change, HUMAN, library.CreateCharacter(**character))
+        library.characters.create_character.work(change, HUMAN, library.characters.CreateCharacter(**character))
         kept += 1
     for media in story["media"]:
-        library.create_media.work(change, HUMAN, _media(media, moment))
+        library.media.create_media.work(change, HUMAN, _media(media, moment))
         kept += 1
     for conversation in story["conversations"]:
         archive.put(change, _conversation(conversation, before(moment, conversation["ago"])))
@@ -142,14 +142,14 @@ def _keep(change: Change, story: Story, moment: datetime) -> int:
     return kept
 
 
-def _media(told: Story, moment: datetime) -> library.CreateMedia:
-    segments = [library.GivenSegment(start=start, end=end, text=text) for start, end, text in told["segments"]]
-    return library.CreateMedia(
+def _media(told: Story, moment: datetime) -> library.media.CreateMedia:
+    segments = [library.media.GivenSegment(start=start, end=end, text=text) for start, end, text in told["segments"]]
+    return library.media.CreateMedia(
         title=told["title"],
         media_type=told["media_type"],
         content="",
         keywords=told["keywords"],
-        transcript=library.GivenTranscript(segments=segments),
+        transcript=library.media.GivenTranscript(segments=segments),
         created_at=iso(before(moment, told["ago"])),
     )
 

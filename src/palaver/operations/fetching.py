@@ -86,7 +86,7 @@ async def fetch_media(here: Workspace, caller: Caller, ask: FetchMedia) -> Fetch
     """Fetch a web page or a document and keep its text (only with PALAVER_FETCH=on). Fetching it again updates it."""
     brought = await fetch(here.settings, ask.url)
     outcome = await here.change(lambda change: library.put_brought(change, brought))
-    source = library.SHELVES[type(brought.piece)][0]
+    source = library.bringing.SHELVES[type(brought.piece)][0]
     id = await here.read(lambda read: library.id_of(read, brought))
     title = brought.piece.title if isinstance(brought.piece, Note | Media) else brought.piece.name
     return FetchedMedia(ask.url, source, id, title, outcome)

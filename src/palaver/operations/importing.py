@@ -165,7 +165,7 @@ async def _bring_pieces(
             else:
                 outcomes = await here.change(partial(_put_pieces, batch=batch))
             for one, outcome in zip(batch, outcomes, strict=True):
-                summary.count([outcome], library.SHELVES[type(one.piece)][0])
+                summary.count([outcome], library.bringing.SHELVES[type(one.piece)][0])
             summary.formats[found.importer] = summary.formats.get(found.importer, 0) + len(batch)
             summary.bytes_read = read_before + min(found.read, found.size)
             progress(summary)

@@ -1,0 +1,74 @@
+"""Pieces of the library that come from files: the same again changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from palaver.model.library import Brought, Character, Media, Note, Prompt, Shelved
+from palaver.sources import shelving
+from palaver.store import library
+from palaver.store.database import Change, Reader
+from palaver.store.library import Outcome
+
+SHELVES: dict[type[Any], tuple[str, Callable[[Any], Shelved]]] = {
+    Note: ("notes", shelving.note),
+    Media: ("media", shelving.media),
+    Character: ("characters", shelving.character),
+    Prompt: ("prompts", shelving.prompt),
+}
+
+
+def judge_brought(read: Reader, brought: Brought) -> Outcome:
+    """What storing it would come to. The same content is the same piece, wherever it comes from."""
+    source, _ = SHELVES[type(brought.piece)]
+    known = library.origin(read, source, brought.origin)
+    if known:
+        return "unchanged" if known.fingerprint == fingerprint_of(brought) else "changed"
+    return "unchanged" if library.id_by_content(read, source, content_digest(brought)) else "new"
+
+
+def id_of(read: Reader, brought: Brought) -> str | int | None:
+    """Under which id it is kept; None if it was deleted since."""
+    source, _ = SHELVES[type(brought.piece)]
+    known = library.origin(read, source, brought.origin)
+    id = known.id if known else library.id_by_content(read, source, content_digest(brought))
+    kept = library.find(read, source, id) if id else None
+    return kept.shown_id if kept else None
+
+
+def put_brought(change: Change, brought: Brought) -> Outcome:
+    """Store a piece as its file has it now. The same again changes nothing."""
+    outcome = judge_brought(change, brought)
+    if outcome == "unchanged":
+        return outcome
+    source, shelve = SHELVES[type(brought.piece)]
+    shelved, known = shelve(brought.piece), library.origin(change, source, brought.origin)
+    kept = library.find(change, source, known.id) if known else None
+    if kept:
+        kept = library.update(change, kept, shelved)
+    else:
+        kept = library.add(change, source, shelved, brought.piece.created_at)
+    library.remember_origin(change, kept, brought.origin, fingerprint_of(brought))
+    return outcome
+
+
+def fingerprint_of(brought: Brought) -> str:
+    """A digest of the content and one of the piece itself: not of where it lies, nor of when it was written."""
+    return content_digest(brought) + _digest(orjson.dumps(replace(brought.piece, created_at=None)))
+
+
+def content_digest(brought: Brought) -> str:
+    """The same for copies: a file under another name is another title, but no other note."""
+    piece = brought.piece
+    if isinstance(piece, Note | Media):
+        return _digest(piece.content.encode())
+    return _digest(orjson.dumps(replace(piece, created_at=None)))
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.blake2b(raw, digest_size=16).hexdigest()
