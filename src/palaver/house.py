@@ -6,8 +6,11 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Literal
 
 from palaver.errors import NotFound, Refused
@@ -17,12 +20,12 @@ from palaver.model.times import now
 from palaver.operations.keys import known_agent
 from palaver.operations.session_index import catch_up_all
 from palaver.settings import Settings
-from palaver.store import agents, audit, documents, events, logins, tokens
+from palaver.store import agents, audit, backup, documents, events, logins, purge, tokens
 from palaver.store.audit import Trail
 from palaver.store.database import Change, Engine
 from palaver.store.keyring import Keyring
 from palaver.store.workspaces import DEFAULT as DEFAULT
-from palaver.store.workspaces import Workspace, checked_name, open_engine
+from palaver.store.workspaces import Workspace, checked_name, engine_name, open_engine
 
 SWEEP_SECONDS = 5.0
 SHOW_OUT_SECONDS = 0.5
@@ -126,6 +129,37 @@ class House:
         found = await asyncio.to_thread(self._own.check)
         return found or await self._own.read(audit.problems, timeout=CHECK_SECONDS)
 
+    async def backup(self, to: Path, version: str, by: str = TERMINAL) -> int:
+        """Copy everything into one file while others go on working; returns how many workspaces that were."""
+        names = await self.workspaces()
+        with backup.writing(to, engine_name(self.settings), version) as copy:
+            databases = {"house": self._own.copy_into}
+            for name in names:
+                here = await self.open(name)
+                databases[f"workspaces/{name}"] = here.copy_into
+            for name, copy_into in databases.items():
+                with tempfile.TemporaryDirectory(prefix=".backup-", dir=to.parent) as folder:
+                    number = await asyncio.to_thread(copy_into, Path(folder))
+                    await asyncio.to_thread(copy.add_database, name, Path(folder), number)
+            for name in backup.FOLDERS:
+                await asyncio.to_thread(copy.add_folder, self.settings.data / name, name)
+        await self.trail.note("upkeep", by, "backup", facts={"workspaces": len(names)})
+        return len(names)
+
+    async def purge(self, name: str, by: str = TERMINAL) -> Purged:
+        """Take away for good what was deleted in a workspace: afterwards no file holds a byte of it."""
+        here = await self.open(name)
+        items = 0
+        while count := await here.change(purge.empty_trash):
+            items += count
+        await here.change(purge.forget_events)
+        in_use = await here.read(purge.images_in_use, timeout=CHECK_SECONDS)
+        images = await asyncio.to_thread(purge.remove_images, self.settings.data / "uploads" / name, in_use)
+        await here.wipe()
+        await asyncio.to_thread(self._own.wipe)
+        await self.trail.note("deletion", by, "purge", name, {"items": items, "images": images})
+        return Purged(name, items, images)
+
     # The console's logins
 
     async def log_in(self, token: Token) -> str:
@@ -203,6 +237,18 @@ class House:
         for here in self._workspaces.values():
             await asyncio.to_thread(here.close)
         await asyncio.to_thread(self._own.close)
+
+
+def restore_from(settings: Settings, file: Path) -> list[str]:
+    """Put a backup back where nothing is yet; returns the names of its workspaces."""
+    return backup.restore(settings, file).workspaces
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    workspace: str
+    items: int
+    images: int
 
 
 def _bearer(token: Token) -> str:

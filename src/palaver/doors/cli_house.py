@@ -25,7 +25,7 @@ LONGEST = timedelta(days=36500)
 SHOWN = ("format", "json", *cli_where.ON_THE_DATA)
 
 
-def _inside(work: Callable[[House], Awaitable[T]]) -> T:
+def inside(work: Callable[[House], Awaitable[T]]) -> T:
     where = cli_where.here(click.get_current_context())
     if where.server:
         raise Refused("Workspaces and tokens are managed where the data is: leave --url and PALAVER_URL out.")
@@ -48,7 +48,7 @@ def _show(answer: Any, *columns: str) -> None:
 @click.pass_obj
 def create_workspace(where: cli_where.Where, name: str) -> None:
     """Make a workspace: a world of its own, which no other can look into."""
-    _inside(lambda house: house.create_workspace(name))
+    inside(lambda house: house.create_workspace(name))
     if where.format == "table":
         printing.note(f"Made the workspace '{name}'. Let somebody in: palaver token create --workspace {name}")
     _show([{"name": name}], "name")
@@ -58,7 +58,7 @@ def create_workspace(where: cli_where.Where, name: str) -> None:
 @click.command("list")
 def list_workspaces() -> None:
     """The workspaces there are."""
-    _show([{"name": name} for name in _inside(lambda house: house.workspaces())], "name")
+    _show([{"name": name} for name in inside(lambda house: house.workspaces())], "name")
 
 
 class Span(click.ParamType[timedelta]):
@@ -106,7 +106,7 @@ def _make(
     expires: timedelta | None,
 ) -> None:
     workspace = where.workspace or DEFAULT
-    token, secret = _inside(lambda house: house.create_token(workspace, kind, name, scopes, expires))
+    token, secret = inside(lambda house: house.create_token(workspace, kind, name, scopes, expires))
     if where.format != "table":
         printing.show({"token": secret} | json.loads(encode(token)), where.format)
         return
@@ -131,7 +131,7 @@ def _scopes(given: tuple[str, ...]) -> list[Scope]:
 @click.pass_obj
 def list_tokens(where: cli_where.Where) -> None:
     """The tokens there are: for whom, how far they reach, when they were used. Never their secrets."""
-    found = _inside(lambda house: house.tokens())
+    found = inside(lambda house: house.tokens())
     columns = ("id", "workspace", "kind", "name", "scopes", "created_at", "expires_at", "last_used_at")
     _show([token for token in found if where.workspace in (None, token.workspace)], *columns)
 
@@ -141,7 +141,7 @@ def list_tokens(where: cli_where.Where) -> None:
 @click.argument("id")
 def revoke_token(id: str) -> None:
     """End a token at once: what carries it is refused, and streams and connections made with it close."""
-    _inside(lambda house: house.revoke_token(id))
+    inside(lambda house: house.revoke_token(id))
     printing.note(f"Revoked the token {id}.")
 
 
@@ -169,7 +169,7 @@ def add_user(where: cli_where.Where, name: str, scope: tuple[str, ...], expires:
 @click.pass_obj
 def list_users(where: cli_where.Where) -> None:
     """Who can come in: people and agents, with their workspace, how far they reach and when they last did."""
-    found = _inside(lambda house: house.tokens())
+    found = inside(lambda house: house.tokens())
     people: dict[tuple[str, str, str], list[Token]] = {}
     for token in found:
         if where.workspace in (None, token.workspace):
@@ -205,7 +205,7 @@ def remove_user(where: cli_where.Where, name: str, agent: bool) -> None:
             await house.revoke_token(token.id)
         return len(theirs)
 
-    count = _inside(work)
+    count = inside(work)
     printing.note(f"Ended {count} token{'s' if count > 1 else ''} of {kind} '{name}' in workspace '{workspace}'.")
 
 
@@ -225,14 +225,14 @@ def audit(where: cli_where.Where, kind: str | None, limit: int, verify: bool) ->
     prints somewhere else, and nobody can rewrite the log unnoticed, not even who can write to the data.
     """
     if not verify:
-        found = _inside(lambda house: house.deeds(where.workspace, kind, limit))
+        found = inside(lambda house: house.deeds(where.workspace, kind, limit))
         _show(found, "id", "at", "workspace", "kind", "who", "what", "facts")
         return 0
 
     async def work(house: House) -> tuple[list[str], list[Any]]:
         return await house.check(), await house.deeds(limit=1)
 
-    problems, newest = _inside(work)
+    problems, newest = inside(work)
     for problem in problems:
         printing.note(f"✗ {problem}")
     if not problems:

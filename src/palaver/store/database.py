@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import orjson
@@ -273,5 +274,11 @@ class Engine(Protocol):
 
     def check(self) -> list[str]:
         """Read everything and say what is wrong with it; nothing is changed."""
+
+    def copy_into(self, folder: Path) -> int:
+        """Write a consistent copy of all tables into a folder; returns the number of the schema."""
+
+    def wipe(self) -> None:
+        """Write everything anew, so that nothing deleted is left in the files."""
 
     def close(self) -> None: ...

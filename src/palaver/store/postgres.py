@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 from zlib import crc32
 
@@ -378,14 +379,32 @@ class PostgresEngine:
             ).fetchall()
         return [f"the index {row['name']} is not valid; REINDEX it" for row in rows]
 
+    def copy_into(self, folder: Path) -> int:
+        """Every table as it is at one moment, in PostgreSQL's own text format."""
+        with said_plainly(), psycopg.connect(self._url, options=f"-c search_path={self._schema}") as raw:
+            raw.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            for table in _tables(raw, self._schema):
+                file, cursor = (folder / f"{table}.copy").open("wb"), raw.cursor()
+                with file, cursor, cursor.copy(f'COPY "{table}" TO STDOUT'.encode()) as data:
+                    for piece in data:
+                        file.write(piece)
+            row = raw.execute("SELECT max(number) FROM migrations").fetchone()
+        return int(row[0]) if row else 0
+
+    def wipe(self) -> None:
+        """Tables and indexes are written anew. The server's own log (WAL) forgets in its own time."""
+        with said_plainly(), psycopg.connect(self._url, autocommit=True) as raw:
+            for table in _tables(raw, self._schema):
+                raw.execute(f'VACUUM FULL "{self._schema}"."{table}"'.encode())
+
     def close(self) -> None:
         self._threads.shutdown(wait=True)
         self._pool.close()
 
 
-def migrate(url: str, schema: str, kind: str) -> None:
-    """Bring the schema to its newest shape; servers starting at once take turns."""
-    steps = queries.migrations("postgres", kind)
+def migrate(url: str, schema: str, kind: str, upto: int | None = None) -> None:
+    """Bring the schema to its newest shape (or to an earlier one); servers starting at once take turns."""
+    steps = [step for step in queries.migrations("postgres", kind) if upto is None or step[0] <= upto]
     with psycopg.connect(url) as raw:
         raw.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"palaver {schema}",))
         raw.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'.encode())
@@ -399,3 +418,59 @@ def migrate(url: str, schema: str, kind: str) -> None:
             if number > have:
                 raw.execute(sql.encode())
                 raw.execute("INSERT INTO migrations VALUES (%s)", (number,))
+
+
+# Copies
+
+
+def _tables(raw: psycopg.Connection[Any], schema: str) -> list[str]:
+    """The tables of a schema, those that others refer to first."""
+    rows = raw.execute(
+        "SELECT c.relname, ARRAY(SELECT confrelid::regclass::oid FROM pg_constraint "
+        "WHERE conrelid = c.oid AND contype = 'f' AND confrelid <> c.oid), c.oid FROM pg_class c "
+        "WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %s) AND c.relkind = 'r' "
+        "AND c.relname <> 'migrations' ORDER BY c.relname",
+        (schema,),
+    ).fetchall()
+    waiting, placed, ordered = list(rows), set[int](), list[str]()
+    while waiting:
+        ready = [row for row in waiting if set(row[1]) <= placed]
+        assert ready, "tables refer to each other in a circle"
+        ordered += [row[0] for row in ready]
+        placed |= {row[2] for row in ready}
+        waiting = [row for row in waiting if row[2] not in placed]
+    return ordered
+
+
+def taken(url: str, schemas: list[str]) -> list[str]:
+    """Which of these schemas are there already."""
+    with said_plainly(), psycopg.connect(url) as raw:
+        rows = raw.execute("SELECT nspname FROM pg_namespace WHERE nspname = ANY(%s)", (schemas,)).fetchall()
+    return [row[0] for row in rows]
+
+
+def load_copy(url: str, schema: str, kind: str, number: int, folder: Path) -> None:
+    """Make a schema as it was, and fill it. What is newer in us is migrated when it is opened."""
+    with said_plainly():
+        migrate(url, schema, kind, number)
+        with psycopg.connect(url, options=f"-c search_path={schema}") as raw:
+            for table in _tables(raw, schema):
+                path = folder / f"{table}.copy"
+                if raw.execute(f'SELECT 1 FROM "{table}" LIMIT 1'.encode()).fetchone():
+                    raw.execute(f'DELETE FROM "{table}"'.encode())
+                with path.open("rb") as file, raw.cursor().copy(f'COPY "{table}" FROM STDIN'.encode()) as data:
+                    while piece := file.read(1 << 20):
+                        data.write(piece)
+            _count_on(raw, schema)
+
+
+def _count_on(raw: psycopg.Connection[Any], schema: str) -> None:
+    """Numbers given out by themselves go on after the last one."""
+    rows = raw.execute(
+        "SELECT table_name, column_name FROM information_schema.columns "
+        "WHERE table_schema = %s AND is_identity = 'YES'",
+        (schema,),
+    ).fetchall()
+    for table, column in rows:
+        last = f'(SELECT coalesce(max("{column}"), 0) + 1 FROM "{table}")'
+        raw.execute(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), {last}, false)".encode())

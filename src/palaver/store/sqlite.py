@@ -58,6 +58,7 @@ SHARED_BY_AT_MOST = 256
 BUSY_SECONDS = 5.0
 GATHER_SECONDS = 0.002
 POLL_SECONDS = 0.02
+WIPE_SECONDS = 30.0
 
 
 class SqliteDialect:
@@ -460,14 +461,36 @@ class SqliteEngine:
     def check(self) -> list[str]:
         """SQLite's own check of every page, table and index; it looks into the search index too."""
         with said_plainly():
+            return problems_of(self.path)
+
+    def copy_into(self, folder: Path) -> int:
+        """One read transaction, however long it takes; the writer goes on meanwhile."""
+        with said_plainly():
             look = SqliteConnection(self.path, self._dialect, read_only=True)
             try:
-                found = [str(row[0]) for row in look.raw.execute("PRAGMA integrity_check(20)")]
-                orphans = look.raw.execute("PRAGMA foreign_key_check")
-                found += [f"a row of {row[0]} belongs to nothing" for row in orphans]
+                look.raw.execute("VACUUM INTO ?", (str(folder / "database.db"),))
+                return int(look.raw.pragma("user_version"))
             finally:
                 look.raw.close()
-        return [problem for problem in found if problem != "ok"]
+
+    def wipe(self) -> None:
+        """The indexes drop what was deleted, the file is written anew, and the log is emptied. Writers wait for it."""
+        with said_plainly():
+            own = SqliteConnection(self.path, self._dialect, read_only=False)
+            try:
+                for (name,) in own.raw.execute(
+                    "SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL TABLE%USING fts5 %'"
+                ).fetchall():
+                    own.raw.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
+                own.raw.execute("VACUUM")
+                until = time.monotonic() + WIPE_SECONDS
+                # Who reads an old state holds the log; so long as somebody does, it cannot be emptied.
+                while own.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]:
+                    if time.monotonic() > until:
+                        raise Unavailable("The data was written anew, but somebody reads an old state. Try again.")
+                    time.sleep(0.05)
+            finally:
+                own.raw.close()
 
     def close(self) -> None:
         self._readers.shutdown(wait=True)
@@ -475,6 +498,18 @@ class SqliteEngine:
             connection.raw.close()
         self._jobs.put(None)  # the writer goes last: it tidies up the write-ahead log when nobody else is there
         self._thread.join()
+
+
+def problems_of(path: Path) -> list[str]:
+    """SQLite's own check of every page, table and index of a file; it looks into the search index too."""
+    look = SqliteConnection(path, SqliteDialect(), read_only=True)
+    try:
+        found = [str(row[0]) for row in look.raw.execute("PRAGMA integrity_check(20)")]
+        orphans = look.raw.execute("PRAGMA foreign_key_check")
+        found += [f"a row of {row[0]} belongs to nothing" for row in orphans]
+    finally:
+        look.raw.close()
+    return [problem for problem in found if problem != "ok"]
 
 
 class _Look:

@@ -36,9 +36,9 @@ class Workspace:
     def is_default(self) -> bool:
         return self.name == DEFAULT
 
-    async def read(self, work: Callable[[Reader], T]) -> T:
+    async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
         """Run work on a consistent snapshot."""
-        return await self._engine.read(work)
+        return await self._engine.read(work, timeout=timeout)
 
     async def change(self, work: Callable[[Change], T]) -> T:
         """Run work in one transaction; when this returns it is on disk and its events are on their way."""
@@ -55,6 +55,14 @@ class Workspace:
     async def check(self) -> list[str]:
         """What is wrong with the data, as far as the engine can tell; an empty list is good news."""
         return await asyncio.to_thread(self._engine.check)
+
+    def copy_into(self, folder: Path) -> int:
+        """A consistent copy of the tables, while others go on writing; returns the number of its schema."""
+        return self._engine.copy_into(folder)
+
+    async def wipe(self) -> None:
+        """Write the files anew, so that what was deleted is in none of them."""
+        await asyncio.to_thread(self._engine.wipe)
 
     def close(self) -> None:
         self._engine.close()
@@ -74,15 +82,23 @@ def open_engine(settings: Settings, name: str, kind: str = "workspace") -> Engin
     if url.startswith(("postgresql://", "postgres://")):
         from palaver.store.postgres import PostgresEngine
 
-        return PostgresEngine(url, f"{kind}_{name}" if kind == "workspace" else "palaver", settings, kind)
+        return PostgresEngine(url, schema_of(name, kind), settings, kind)
     if url and not url.startswith("sqlite:///"):
         raise Refused("PALAVER_DATABASE_URL must begin with sqlite:/// or postgresql://.")
     from palaver.store.sqlite import SqliteEngine
 
-    return SqliteEngine(_file(settings, name, kind), settings, kind)
+    return SqliteEngine(file_of(settings, name, kind), settings, kind)
 
 
-def _file(settings: Settings, name: str, kind: str) -> Path:
+def engine_name(settings: Settings) -> str:
+    return "postgres" if settings.database_url.startswith(("postgresql://", "postgres://")) else "sqlite"
+
+
+def schema_of(name: str, kind: str) -> str:
+    return f"{kind}_{name}" if kind == "workspace" else "palaver"
+
+
+def file_of(settings: Settings, name: str, kind: str) -> Path:
     place = Path(settings.database_url.removeprefix("sqlite:///")) if settings.database_url else settings.data
     if place.suffix == ".db":  # a file: it is the default workspace's, the others stand beside it
         if kind == "house":
