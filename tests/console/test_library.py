@@ -169,6 +169,26 @@ def _chatgpt(title: str) -> dict[str, object]:
     }
 
 
+DROP = """async ([text, name]) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([text], name));
+    const zone = document.querySelector(".drop");
+    zone.dispatchEvent(new DragEvent("dragover", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+    zone.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+}"""
+
+
+def test_a_file_can_be_dropped_and_again_changes_nothing(window: Opening):
+    export = json.dumps([_chatgpt(word("granite"))])
+    page = window("#/import")
+    for outcome in (["1 new", "0 changed", "0 known already"], ["0 new", "0 changed", "1 known already"]):
+        expect(page.locator(".drop")).to_be_visible()
+        page.evaluate(DROP, [export, "conversations.json"])
+        expect(page.locator(".job .numbers li").nth(2)).to_have_text(outcome[2])
+        expect(page.locator(".job h2")).to_have_text("Done")
+        expect(page.locator(".job .numbers li")).to_have_text([*outcome, "2 messages"])
+
+
 def test_something_unknown_is_said_to_be_so(window: Opening):
     page = window("#/import")
     page.locator(".drop input").first.set_input_files(

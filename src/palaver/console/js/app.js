@@ -2,7 +2,19 @@
 
 import { hangUp, listen, on, tryAgain } from "./live.js";
 import { logOut, loginView } from "./login.js";
-import { askFor, face, failed, icon, isDialogOpen, openDialog, shownDialog, shownNotices, trouble, waiting } from "./parts.js";
+import {
+  askFor,
+  face,
+  failed,
+  icon,
+  isDialogOpen,
+  openDialog,
+  shownDialog,
+  shownNotices,
+  tool,
+  trouble,
+  waiting,
+} from "./parts.js";
 import { loadAgents } from "./people.js";
 import { parse } from "./route.js";
 import { focusBar, searchBar, searchIn, searchView } from "./search.js";
@@ -44,7 +56,10 @@ drawWith(() => {
   render(shell(), root);
   view?.afterDraw?.();
   const unread = me.isIn ? unreadThreads() : 0;
-  document.title = `${unread ? `(${unread}) ` : ""}${me.isIn && view ? view.title() : "palaver"} · palaver`.replace("palaver · palaver", "palaver");
+  document.title = `${unread ? `(${unread}) ` : ""}${me.isIn && view ? view.title() : "palaver"} · palaver`.replace(
+    "palaver · palaver",
+    "palaver",
+  );
 });
 
 async function follow() {
@@ -76,7 +91,9 @@ async function begin() {
     loadThreads();
     loadAgents().catch(() => {});
     follow();
-    (globalThis.requestIdleCallback ?? setTimeout)(() => Object.keys(PLACES_FOR_LATER).forEach((name) => viewOf(name).catch(() => {})));
+    (globalThis.requestIdleCallback ?? setTimeout)(() =>
+      Object.keys(PLACES_FOR_LATER).forEach((name) => viewOf(name).catch(() => {})),
+    );
   } catch (problem) {
     broken = problem;
     redraw();
@@ -132,16 +149,17 @@ async function lookAgain() {
 addEventListener("keydown", (event) => {
   if (!me.isIn || isDialogOpen()) return;
   const isTyping = event.target.closest?.("input, textarea, select, [contenteditable]");
-  if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey) return event.preventDefault(), focusBar();
+  if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey)
+    return (event.preventDefault(), focusBar());
   if (event.key === "Escape") {
     const open = document.querySelector("details.menu[open]");
-    if (open) return (open.open = false), open.querySelector("summary").focus();
+    if (open) return ((open.open = false), open.querySelector("summary").focus());
   }
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "/") return event.preventDefault(), focusBar();
+  if (event.key === "/") return (event.preventDefault(), focusBar());
   if (event.key === "?") return help();
-  if (event.key === "n" && may("write")) return event.preventDefault(), newThread();
-  if (event.key === "s" && threadsView.threadId()) return event.preventDefault(), searchIn(threadsView.threadId());
+  if (event.key === "n" && may("write")) return (event.preventDefault(), newThread());
+  if (event.key === "s" && threadsView.threadId()) return (event.preventDefault(), searchIn(threadsView.threadId()));
   if (event.target.closest?.("button, a, summary") && event.key === "Enter") return;
   if (view?.key?.(event)) event.preventDefault();
 });
@@ -162,8 +180,14 @@ const KEYS = [
 ];
 
 function help() {
-  openDialog("Keys", () => html`<table class="keys"><tbody>${KEYS.map(([key, what]) => html`<tr>
-    <td>${key.split(/\s{2,}/).map((one) => (one === "or" ? " or " : html`<kbd>${one}</kbd> `))}</td><td>${what}</td></tr>`)}</tbody></table>`);
+  openDialog(
+    "Keys",
+    () =>
+      html`<table class="keys"><tbody>${KEYS.map(
+        ([key, what]) => html`<tr>
+    <td>${key.split(/\s{2,}/).map((one) => (one === "or" ? " or " : html`<kbd>${one}</kbd> `))}</td><td>${what}</td></tr>`,
+      )}</tbody></table>`,
+  );
 }
 
 // The frame
@@ -180,8 +204,12 @@ function shell() {
     <div class="shell ${inner}" data-view=${route.name}>
       ${rail()}
       <div class="top">${searchBar(route)}</div>
-      ${isAway ? html`<p class="away" role="alert"><i></i> The server cannot be reached. Trying again …
-        <button type="button" @click=${tryAgain}>Now</button></p>` : nothing}
+      ${
+        isAway
+          ? html`<p class="away" role="alert"><i></i> The server cannot be reached. Trying again …
+        <button type="button" @click=${tryAgain}>Now</button></p>`
+          : nothing
+      }
       ${view?.template() ?? nothing}
     </div>
     ${shownDialog(ref)}${shownNotices()}`;
@@ -200,10 +228,12 @@ function rail() {
   const unread = unreadThreads();
   return html`<nav class="rail" aria-label="Places">
     <a class="brand" href="#/threads" aria-label="palaver"><img src=${new URL("../icon.svg", import.meta.url).pathname} alt="" width="32" height="32" /></a>
-    ${PLACES.map(([name, text]) => html`<a href="#/${name}" aria-current=${isAt(name) ? "page" : nothing}>
-      <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label="${unread} threads with news"></b>` : nothing}</span><span>${text}</span></a>`)}
+    ${PLACES.map(
+      ([name, text]) => html`<a href="#/${name}" aria-current=${isAt(name) ? "page" : nothing}>
+      <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label="${unread} threads with news"></b>` : nothing}</span><span>${text}</span></a>`,
+    )}
     <span class="space"></span>
-    <button type="button" class="quiet" aria-label="Theme: ${theme.choice}" title="Theme: ${theme.choice}" @click=${() => ((theme.choice = THEMES[theme.choice]), redraw())}>${icon(SIGN[theme.choice])}</button>
+    ${tool(`Theme: ${theme.choice}`, SIGN[theme.choice], () => ((theme.choice = THEMES[theme.choice]), redraw()))}
     <button type="button" class="quiet keys-help" aria-label="Keys" title="Keys (?)" @click=${help}>${icon("help")}</button>
     ${account()}
   </nav>`;
@@ -215,8 +245,12 @@ function account() {
       <p><b>${me.name}</b><br /><small>workspace ${me.workspace} · palaver ${me.version}</small></p>
       ${me.needsLogin ? nothing : html`<button type="button" role="menuitem" @click=${chooseName}>${icon("edit")} Change name</button>`}
       <a role="menuitem" href="/docs" target="_blank">${icon("note")} API</a>
-      ${me.needsLogin ? html`<button type="button" role="menuitem" @click=${() => logOut()}>${icon("leave")} Log out</button>
-        <button type="button" role="menuitem" @click=${() => logOut({ everywhere: true })}>${icon("leave")} Log out everywhere</button>` : nothing}
+      ${
+        me.needsLogin
+          ? html`<button type="button" role="menuitem" @click=${() => logOut()}>${icon("leave")} Log out</button>
+        <button type="button" role="menuitem" @click=${() => logOut({ everywhere: true })}>${icon("leave")} Log out everywhere</button>`
+          : nothing
+      }
     </div></details>`;
 }
 

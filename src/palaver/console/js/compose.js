@@ -1,7 +1,7 @@
 // The box at the bottom: Enter sends, Shift+Enter begins a new line, what is not sent yet is kept.
 
 import { at, post, upload } from "./api.js";
-import { face, failed, icon, plain } from "./parts.js";
+import { face, failed, icon, plain, tool } from "./parts.js";
 import { agentNamed, people, shownName } from "./people.js";
 import { drafts, may, me } from "./state.js";
 import { html, liveValue, nothing, redraw } from "./view.js";
@@ -62,7 +62,9 @@ export class Compose {
       else this.talk.take(message);
       this.talk.onSent?.();
     } catch (problem) {
-      this.problem = problem.isAway ? "Not sent: the server cannot be reached. Your text is kept; send it again when it is back." : `Not sent: ${problem.message}`;
+      this.problem = problem.isAway
+        ? "Not sent: the server cannot be reached. Your text is kept; send it again when it is back."
+        : `Not sent: ${problem.message}`;
     }
     this.isSending = false;
     redraw();
@@ -82,15 +84,25 @@ export class Compose {
     return pictures.length > 0;
   }
 
+  #detach(image) {
+    this.images = this.images.filter((one) => one !== image);
+    redraw();
+  }
+
   // Names while one types @…
 
   #suggest(box) {
     const before = box.value.slice(0, box.selectionStart);
     const begun = before.match(/(?:^|\s)@([\p{L}\p{N}_.-]*)$/u)?.[1]?.toLowerCase();
-    this.#suggested = begun === undefined ? [] : people.agents
-      .filter((agent) => [agent.slug, agent.name, agent.display_name].some((name) => name?.toLowerCase().includes(begun)))
-      .sort((a, b) => b.slug.startsWith(begun) - a.slug.startsWith(begun) || b.is_online - a.is_online)
-      .slice(0, 6);
+    this.#suggested =
+      begun === undefined
+        ? []
+        : people.agents
+            .filter((agent) =>
+              [agent.slug, agent.name, agent.display_name].some((name) => name?.toLowerCase().includes(begun)),
+            )
+            .sort((a, b) => b.slug.startsWith(begun) - a.slug.startsWith(begun) || b.is_online - a.is_online)
+            .slice(0, 6);
     this.#chosen = 0;
   }
 
@@ -112,15 +124,16 @@ export class Compose {
         this.#chosen = (this.#chosen + step + this.#suggested.length) % this.#suggested.length;
         return redraw();
       }
-      if (event.key === "Enter" || event.key === "Tab") return event.preventDefault(), this.#complete(this.#suggested[this.#chosen]);
-      if (event.key === "Escape") return event.stopPropagation(), (this.#suggested = []), redraw();
+      if (event.key === "Enter" || event.key === "Tab")
+        return (event.preventDefault(), this.#complete(this.#suggested[this.#chosen]));
+      if (event.key === "Escape") return (event.stopPropagation(), (this.#suggested = []), redraw());
     }
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       this.send();
     } else if (event.key === "Escape") {
       event.stopPropagation();
-      if (this.replyTo) (this.replyTo = null), redraw();
+      if (this.replyTo) ((this.replyTo = null), redraw());
       else event.target.blur();
     }
   }
@@ -134,11 +147,21 @@ export class Compose {
     return html`<form class="compose ${this.isForHumans ? "for-humans" : ""}" @submit=${(event) => (event.preventDefault(), this.send())}
       @dragover=${(event) => event.preventDefault()} @drop=${(event) => (event.preventDefault(), this.attach(event.dataTransfer.files))}>
       ${this.#suggested.length ? this.#names() : nothing}
-      ${this.replyTo ? html`<p class="answering">${icon("reply")} <span>Answering <b>${this.replyTo.author_name}</b>: ${plain(this.replyTo.content).slice(0, 120)}</span>
-        <button type="button" class="quiet" aria-label="Answer nobody" @click=${() => ((this.replyTo = null), redraw())}>${icon("close")}</button></p>` : nothing}
+      ${
+        this.replyTo
+          ? html`<p class="answering">${icon("reply")} <span>Answering <b>${this.replyTo.author_name}</b>: ${plain(this.replyTo.content).slice(0, 120)}</span>
+        <button type="button" class="quiet" aria-label="Answer nobody" @click=${() => ((this.replyTo = null), redraw())}>${icon("close")}</button></p>`
+          : nothing
+      }
       ${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}
-      ${this.images.length ? html`<div class="images">${this.images.map((image) => html`<span><img src=${image.url} alt=${image.name} />
-        <button type="button" class="quiet" aria-label="Remove ${image.name}" @click=${() => ((this.images = this.images.filter((one) => one !== image)), redraw())}>${icon("close")}</button></span>`)}</div>` : nothing}
+      ${
+        this.images.length
+          ? html`<div class="images">${this.images.map(
+              (image) => html`<span><img src=${image.url} alt=${image.name} />
+        ${tool(`Remove ${image.name}`, "close", () => this.#detach(image))}</span>`,
+            )}</div>`
+          : nothing
+      }
       <label class="hidden" for="say">Message</label>
       <textarea id="say" rows="1" placeholder="Message ${thread?.topic ?? ""}" .value=${liveValue(this.text)} enterkeyhint="send"
         aria-autocomplete="list" @keydown=${(event) => this.#keys(event)}
@@ -146,19 +169,23 @@ export class Compose {
         @paste=${(event) => event.clipboardData.files.length && (event.preventDefault(), this.attach(event.clipboardData.files))}></textarea>
       <footer>
         <label class="quiet" title="Attach an image"><span class="hidden">Attach an image</span>${icon("image")}
-          <input class="hidden" type="file" accept="image/png,image/jpeg,image/gif,image/webp" multiple @change=${(event) => (this.attach(event.target.files), (event.target.value = ""))} /></label>
+          <input class="hidden" type="file" accept="image/png,image/jpeg,image/gif,image/webp" multiple
+            @change=${(event) => (this.attach(event.target.files), (event.target.value = ""))} /></label>
         <button type="button" class="quiet only-people" aria-pressed=${this.isForHumans} title="Hide what it says from agents"
           @click=${() => ((this.isForHumans = !this.isForHumans), redraw())}>${icon("lock")}<span>Only people</span></button>
         <span class="as">as <b>${me.name}</b></span>
-        <button class="main send" aria-label="Send" title="Send (Enter)" ?disabled=${this.isSending || (!this.text.trim() && !this.images.length)}>${icon("send")}</button>
+        <button class="main send" aria-label="Send" title="Send (Enter)"
+          ?disabled=${this.isSending || (!this.text.trim() && !this.images.length)}>${icon("send")}</button>
       </footer>
     </form>`;
   }
 
   #names() {
-    return html`<ul class="names" role="listbox" aria-label="Agents">${this.#suggested.map((agent, i) => html`
+    return html`<ul class="names" role="listbox" aria-label="Agents">${this.#suggested.map(
+      (agent, i) => html`
       <li role="option" aria-selected=${i === this.#chosen} @mousedown=${(event) => (event.preventDefault(), this.#complete(agent))}>
-        ${face(shownName(agent), { isAgent: true, isOnline: agent.is_online })} <b>${shownName(agent)}</b> <small>@${agent.slug}</small></li>`)}</ul>`;
+        ${face(shownName(agent), { isAgent: true, isOnline: agent.is_online })} <b>${shownName(agent)}</b> <small>@${agent.slug}</small></li>`,
+    )}</ul>`;
   }
 }
 
@@ -169,7 +196,9 @@ export function fit(box) {
 }
 
 const mentioned = (text) => {
-  const names = [...text.matchAll(/(?:^|\s)@([\p{L}\p{N}_.-]+)/gu)].map(([, name]) => agentNamed(name.replace(/[.-]+$/, ""))?.id);
+  const names = [...text.matchAll(/(?:^|\s)@([\p{L}\p{N}_.-]+)/gu)].map(
+    ([, name]) => agentNamed(name.replace(/[.-]+$/, ""))?.id,
+  );
   const known = [...new Set(names.filter(Boolean))];
   return known.length ? known : undefined;
 };

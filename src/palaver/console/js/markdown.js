@@ -63,7 +63,10 @@ function code(token) {
     setTimeout(() => (copy.textContent = "Copy"), 1500);
   });
   const head = element("figcaption", {}, [element("span", {}, [language || "text"]), copy]);
-  return element("figure", { class: "code" }, [head, element("pre", { tabindex: "0" }, [element("code", {}, [token.text])])]);
+  return element("figure", { class: "code" }, [
+    head,
+    element("pre", { tabindex: "0" }, [element("code", {}, [token.text])]),
+  ]);
 }
 
 function list(token, how) {
@@ -83,12 +86,17 @@ function list(token, how) {
 }
 
 function table(token, how) {
-  const cells = (row, name) => row.map((cell, i) => {
-    const align = token.align[i];
-    return element(name, align ? { class: `to-${align}` } : {}, inline(cell.tokens, how));
-  });
+  const cells = (row, name) =>
+    row.map((cell, i) => {
+      const align = token.align[i];
+      return element(name, align ? { class: `to-${align}` } : {}, inline(cell.tokens, how));
+    });
   const head = element("thead", {}, [element("tr", {}, cells(token.header, "th"))]);
-  const body = element("tbody", {}, token.rows.map((row) => element("tr", {}, cells(row, "td"))));
+  const body = element(
+    "tbody",
+    {},
+    token.rows.map((row) => element("tr", {}, cells(row, "td"))),
+  );
   return element("div", { class: "wide", tabindex: "0" }, [element("table", {}, [head, body])]);
 }
 
@@ -127,7 +135,11 @@ function anchor(href, children) {
   const target = safe(href);
   if (!target) return element("span", { class: "no-link", title: href.slice(0, 300) }, children);
   const isOurs = target.startsWith("#") || target.startsWith("/");
-  return element("a", isOurs ? { href: target } : { href: target, target: "_blank", rel: "noopener noreferrer" }, children);
+  return element(
+    "a",
+    isOurs ? { href: target } : { href: target, target: "_blank", rel: "noopener noreferrer" },
+    children,
+  );
 }
 
 const safe = (href) => (/^(https?:|mailto:|#\/)/i.test(href) || /^\/(?!\/)/.test(href) ? href : null);

@@ -12,7 +12,9 @@ export function markIn(root, query) {
 }
 
 function matches(root, query) {
-  const words = [...new Set(folded(query).match(/[\p{L}\p{N}]+/gu) ?? [])].filter((word) => word.length > 1).map((word) => stem(word));
+  const words = [...new Set(folded(query).match(/[\p{L}\p{N}]+/gu) ?? [])]
+    .filter((word) => word.length > 1)
+    .map((word) => stem(word));
   const ranges = [];
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
   let place = 0;

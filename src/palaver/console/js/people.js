@@ -13,7 +13,8 @@ export async function loadAgents() {
   people.isLoaded = true;
   byName.clear();
   for (const agent of people.agents) {
-    for (const name of [agent.id, agent.slug, agent.name, agent.display_name]) if (name) byName.set(name.toLowerCase(), agent);
+    for (const name of [agent.id, agent.slug, agent.name, agent.display_name])
+      if (name) byName.set(name.toLowerCase(), agent);
   }
   redraw();
 }

@@ -45,7 +45,11 @@ export async function toggle(message, label) {
 export function pills(message) {
   if (!message.reactions.length) return nothing;
   return html`<div class="pills" role="group" aria-label="Reactions">
-    ${repeat(grouped(message.reactions), ([label]) => label, ([label, all]) => pill(message, label, all))}
+    ${repeat(
+      grouped(message.reactions),
+      ([label]) => label,
+      ([label, all]) => pill(message, label, all),
+    )}
   </div>`;
 }
 

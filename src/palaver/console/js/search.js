@@ -1,7 +1,21 @@
 // One search for everything, or for one thread. What is looked for stands in the address, so that "back" returns to it.
 
 import { get, post, withQuery } from "./api.js";
-import { count, empty, face, highlighted, icon, marked, openDialog, plural, time, trouble, waiting } from "./parts.js";
+import {
+  choice,
+  count,
+  empty,
+  face,
+  highlighted,
+  icon,
+  marked,
+  openDialog,
+  plural,
+  time,
+  tool,
+  trouble,
+  waiting,
+} from "./parts.js";
 import { agentNamed, people, shownName } from "./people.js";
 import { go, link, parse, toItem, toThread } from "./route.js";
 import { threads } from "./threads.js";
@@ -21,7 +35,21 @@ export const SOURCES = {
   characters: ["Characters", "Character"],
 };
 
-const state = { results: [], hasMore: false, hint: null, problem: null, isAsking: false, asked: null, chosen: 0, took: null, total: null, errors: null };
+const ROLES = ["", "user", "assistant", "tool", "system"];
+const WHERE = [["", "Everything"], ...Object.entries(SOURCES).map(([name, [text]]) => [name, text])];
+
+const state = {
+  results: [],
+  hasMore: false,
+  hint: null,
+  problem: null,
+  isAsking: false,
+  asked: null,
+  chosen: 0,
+  took: null,
+  total: null,
+  errors: null,
+};
 let asking = null;
 let timer = null;
 let isFurther = false; // are the further filters shown?
@@ -50,9 +78,9 @@ export const searchView = {
   template: () => html`<main class="pane search">${results(asked(parse().query))}</main>`,
   key(event) {
     const step = { j: 1, k: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step) return choose(state.chosen + step), true;
-    if (event.key === "Enter" && state.results[state.chosen]) return open(state.results[state.chosen]), true;
-    if (event.key === "Escape") return history.back(), true;
+    if (step) return (choose(state.chosen + step), true);
+    if (event.key === "Enter" && state.results[state.chosen]) return (open(state.results[state.chosen]), true);
+    if (event.key === "Escape") return (history.back(), true);
     return false;
   },
 };
@@ -60,7 +88,15 @@ export const searchView = {
 async function ask(wanted, offset = 0) {
   asking?.abort();
   if (!wanted.q.trim()) {
-    Object.assign(state, { results: [], hasMore: false, hint: null, problem: null, isAsking: false, total: null, errors: null });
+    Object.assign(state, {
+      results: [],
+      hasMore: false,
+      hint: null,
+      problem: null,
+      isAsking: false,
+      total: null,
+      errors: null,
+    });
     return redraw();
   }
   asking = new AbortController();
@@ -81,7 +117,9 @@ async function ask(wanted, offset = 0) {
 }
 
 // In threads the whole query language holds; over everything the words are ranked by how well they fit.
-const isExpression = (wanted) => Boolean(wanted.thread) || (wanted.source === "bus" && !wanted.author && !wanted.since && !wanted.until && !wanted.sort);
+const isExpression = (wanted) =>
+  Boolean(wanted.thread) ||
+  (wanted.source === "bus" && !wanted.author && !wanted.since && !wanted.until && !wanted.sort);
 
 async function inMessages({ q, thread }, offset, signal) {
   const answer = await get(withQuery("/api/search", { q, thread_id: thread, limit: 100 }), { signal });
@@ -103,17 +141,25 @@ async function inMessages({ q, thread }, offset, signal) {
 }
 
 async function inEverything(wanted, offset, signal) {
-  const { sources, filters } = narrowed(wanted);
+  const { sources, filters, person } = narrowed(wanted);
   const body = {
-    query: wanted.q, limit: PAGE, offset, dedupe: false, snippet_length: 240, sources, filters,
+    query: wanted.q,
+    limit: PAGE,
+    offset,
+    dedupe: false,
+    snippet_length: 240,
+    sources,
+    filters,
     order_by: wanted.sort === "recent" ? "recent" : "relevance",
-    date_from: wanted.since || undefined, date_to: wanted.until || undefined,
+    date_from: wanted.since || undefined,
+    date_to: wanted.until || undefined,
   };
-  const answer = await post("/api/knowledge/search", body, { signal });
+  const answer = person ? await byPerson(person, body, signal) : await post("/api/knowledge/search", body, { signal });
   return {
     hasMore: answer.has_more,
     hint: answer.hint,
     total: answer.total_estimated,
+    next: answer.next_offset,
     canPage: true,
     errors: answer.errors,
     results: answer.results.map((item) => ({
@@ -123,36 +169,47 @@ async function inEverything(wanted, offset, signal) {
       who: item.sender && known(item.sender),
       when: item.last_modified ?? item.created_at,
       snippet: item.snippet ?? "",
-      tags: item.tags,
       kind: item.media_type,
     })),
   };
 }
 
+// The index knows agents, not people: what others said is left out here, from as many pages as it takes.
+async function byPerson(person, body, signal) {
+  const results = [];
+  let answer = { next_offset: body.offset };
+  for (let pages = 0; pages < 5 && results.length < PAGE && answer.next_offset !== null; pages += 1) {
+    answer = await post("/api/knowledge/search", { ...body, limit: 100, offset: answer.next_offset }, { signal });
+    results.push(...answer.results.filter((item) => item.sender?.toLowerCase() === person));
+  }
+  return { ...answer, results, total_estimated: answer.has_more ? null : results.length };
+}
+
 // An author is one of the bus, of sessions or of chats; a role is one of sessions or of imported conversations.
 function narrowed({ source, author, role }) {
   const filters = {};
+  const agent = author && agentNamed(author);
   let possible = source ? [source] : Object.keys(SOURCES);
-  if (author) {
-    const agent = agentNamed(author);
-    possible = possible.filter((name) => (agent ? ["bus", "sessions"] : ["chats"]).includes(name));
-    if (agent) Object.assign(filters, { bus: { agent: agent.id }, sessions: { agent: agent.id } });
-    else filters.chats = { sender: author };
-  }
+  if (author) possible = possible.filter((name) => ["bus", agent ? "sessions" : "chats"].includes(name));
+  if (agent) Object.assign(filters, { bus: { agent: agent.id }, sessions: { agent: agent.id } });
   if (role) {
-    possible = possible.filter((name) => ["sessions", "archive"].includes(name));
+    possible = possible.filter((name) => name === "sessions" || (name === "archive" && role !== "system"));
     filters.sessions = { ...filters.sessions, role };
-    if (role !== "system") filters.archive = { roles: [role] };
-    else possible = possible.filter((name) => name !== "archive");
+    filters.archive = { roles: [role] };
   }
   for (const name of Object.keys(filters)) if (!possible.includes(name)) delete filters[name];
-  return { sources: possible.length ? possible : [source || "bus"], filters };
+  return {
+    sources: possible.length ? possible : [source || "bus"],
+    filters,
+    person: author && !agent ? author.toLowerCase() : null,
+  };
 }
 
 const known = (name) => (agentNamed(name) ? shownName(agentNamed(name)) : name);
 
 function hrefOf(item, q) {
-  if (item.source === "bus" && item.conversation_id) return toThread(item.conversation_id, item.message_id, item.message_id ? q : undefined);
+  if (item.source === "bus" && item.conversation_id)
+    return toThread(item.conversation_id, item.message_id, item.message_id ? q : undefined);
   return toItem(item.source, item.id, item.loc, q);
 }
 
@@ -161,9 +218,10 @@ function hrefOf(item, q) {
 export function searchBar(route) {
   const isHere = route.name === "search";
   const wanted = asked(isHere ? route.query : new URLSearchParams());
+  const where = wanted.thread ? "Search in this thread" : "Search everything";
   const type = (event) => look({ ...wanted, q: event.target.value });
   const keys = (event) => {
-    if (event.key === "Escape") return event.stopPropagation(), leave();
+    if (event.key === "Escape") return (event.stopPropagation(), leave());
     if (event.key === "Enter") {
       event.preventDefault();
       if (isHere && !state.isAsking && state.results[state.chosen]) open(state.results[state.chosen]);
@@ -173,9 +231,13 @@ export function searchBar(route) {
   };
   return html`<form class="bar" role="search" @submit=${(event) => event.preventDefault()}>
     ${icon("search")}
-    ${isHere && wanted.thread ? html`<span class="scope"><span>in ${threads.byId.get(wanted.thread)?.topic ?? "this thread"}</span>
-      <button type="button" class="quiet" aria-label="Search everything instead" title="Search everything instead" @click=${() => look({ ...wanted, thread: "" })}>${icon("close")}</button></span>` : nothing}
-    <input id="search" type="search" aria-label=${wanted.thread ? "Search in this thread" : "Search everything"} placeholder=${wanted.thread ? "Search in this thread" : "Search everything"}
+    ${
+      isHere && wanted.thread
+        ? html`<span class="scope"><span>in ${threads.byId.get(wanted.thread)?.topic ?? "this thread"}</span>
+      ${tool("Search everything instead", "close", () => look({ ...wanted, thread: "" }))}</span>`
+        : nothing
+    }
+    <input id="search" type="search" aria-label=${where} placeholder=${where}
       .value=${wanted.q} autocomplete="off" spellcheck="false" @input=${type} @keydown=${keys} maxlength="2000" />
     <kbd aria-hidden="true">/</kbd>
   </form>`;
@@ -211,47 +273,72 @@ const open = (result) => go(result.href);
 // What was found
 
 function results(wanted) {
-  const more = () => ask(wanted, state.results.length);
-  const isNothing = wanted.q.trim() && !state.isAsking && !state.problem && !state.results.length && state.took !== null;
+  const more = () => ask(wanted, state.next ?? state.results.length);
+  const isNothing =
+    wanted.q.trim() && !state.isAsking && !state.problem && !state.results.length && state.took !== null;
   return html`<header class="head"><div class="name"><h1>Search</h1>
       <p role="status">${said(wanted)}</p></div>
-      <button type="button" class="quiet" aria-label="How to search" title="How to search" @click=${help}>${icon("help")}</button></header>
+      ${tool("How to search", "help", help)}</header>
     ${wanted.thread ? nothing : filters(wanted)}
     <div class="scroll"><div class="hits">
     ${state.problem ? trouble(state.problem, () => ask(wanted)) : nothing}
     ${state.hint && wanted.q.trim() ? html`<p class="hint">${state.hint}</p>` : nothing}
     ${Object.values(state.errors ?? {}).map((said) => html`<p class="hint">${said}</p>`)}
     ${wanted.q.trim() ? nothing : empty("search", "What are you looking for?", "Everything that was said or kept here can be found by its words.", howTo())}
-    ${isNothing && !state.hint ? empty("search", "Nothing found", wanted.source || wanted.author || wanted.role || wanted.since || wanted.until ? "Nothing with these words is where you looked. Fewer filters find more." : "Nothing here has these words. Other words, or parts of words, may find more.") : nothing}
+    ${isNothing && !state.hint ? empty("search", "Nothing found", isNarrow(wanted) ? NOT_THERE : NOWHERE) : nothing}
     <ol>${state.results.map((result, i) => hit(result, i, wanted))}</ol>
     ${state.isAsking && !state.results.length ? waiting("Searching") : nothing}
-    ${state.hasMore && state.results.length ? (state.canPage ? html`<p class="more"><button type="button" @click=${more} ?disabled=${state.isAsking}>More</button></p>`
-      : state.hint ? nothing : html`<p class="hint">There are more. Add a word to narrow it down.</p>`) : nothing}
+    ${
+      state.hasMore && state.results.length
+        ? state.canPage
+          ? html`<p class="more"><button type="button" @click=${more} ?disabled=${state.isAsking}>More</button></p>`
+          : state.hint
+            ? nothing
+            : html`<p class="hint">There are more. Add a word to narrow it down.</p>`
+        : nothing
+    }
     </div></div>`;
 }
+
+const NOT_THERE = "Nothing with these words is where you looked. Fewer filters find more.";
+const NOWHERE = "Nothing here has these words. Other words, or parts of words, may find more.";
+const isNarrow = ({ source, author, role, since, until }) => source || author || role || since || until;
 
 function said(wanted) {
   if (!wanted.q.trim()) return "Threads, sessions, imported chats, notes and everything else";
   if (state.isAsking && !state.results.length) return "Searching …";
   const number = state.total ?? state.results.length;
-  return `${state.hasMore && state.total === null ? "More than " : ""}${plural(number, "result")}${state.took === null ? "" : ` · ${count(Math.max(1, Math.round(state.took)))} ms`}`;
+  const took = state.took === null ? "" : ` · ${count(Math.max(1, Math.round(state.took)))} ms`;
+  return `${state.hasMore && state.total === null ? "More than " : ""}${plural(number, "result")}${took}`;
 }
+
+const authors = () =>
+  [
+    ...new Set([
+      ...people.agents.map(shownName),
+      ...[...threads.byId.values()].flatMap((thread) => thread.participants),
+    ]),
+  ].slice(0, 200);
 
 function filters(wanted) {
   const set = (name) => (event) => look({ ...wanted, [name]: event.target.value });
   const isAny = wanted.author || wanted.role || wanted.since || wanted.until || wanted.sort;
   return html`<div class="narrow">
-    <div class="choice" role="group" aria-label="Where">
-      <button type="button" aria-pressed=${!wanted.source} @click=${() => look({ ...wanted, source: "" })}>Everything</button>
-      ${Object.entries(SOURCES).map(([name, [text]]) => html`<button type="button" aria-pressed=${wanted.source === name} @click=${() => look({ ...wanted, source: name })}>${text}</button>`)}
-    </div>
+    ${choice("Where", WHERE, wanted.source, (source) => look({ ...wanted, source }))}
     <details class="further" ?open=${Boolean(isAny) || isFurther} @toggle=${(event) => (isFurther = event.target.open)}><summary>${icon("filter")} Filters</summary><div>
       <label>Author <input list="authors" .value=${wanted.author} placeholder="anyone" @change=${set("author")} /></label>
-      <datalist id="authors">${people.agents.map((agent) => html`<option value=${shownName(agent)}></option>`)}</datalist>
-      <label>Role <select @change=${set("role")}>${["", "user", "assistant", "tool", "system"].map((role) => html`<option value=${role} ?selected=${role === wanted.role}>${role || "any"}</option>`)}</select></label>
+      <datalist id="authors">${authors().map((name) => html`<option value=${name}></option>`)}</datalist>
+      <label>Role <select @change=${set("role")}>${ROLES.map(
+        (role) => html`<option value=${role} ?selected=${role === wanted.role}>${role || "any"}</option>`,
+      )}</select></label>
       <label>From <input type="date" .value=${wanted.since} @change=${set("since")} /></label>
       <label>To <input type="date" .value=${wanted.until} @change=${set("until")} /></label>
-      <label>Sort <select @change=${set("sort")}>${[["", "best first"], ["recent", "newest first"]].map(([value, text]) => html`<option value=${value} ?selected=${value === wanted.sort}>${text}</option>`)}</select></label>
+      <label>Sort <select @change=${set("sort")}>${[
+        ["", "best first"],
+        ["recent", "newest first"],
+      ].map(
+        ([value, text]) => html`<option value=${value} ?selected=${value === wanted.sort}>${text}</option>`,
+      )}</select></label>
       ${isAny ? html`<button type="button" @click=${() => look({ q: wanted.q, source: wanted.source })}>Clear</button>` : nothing}
     </div></details>
   </div>`;
@@ -261,7 +348,9 @@ function hit(result, i, wanted) {
   return html`<li><a class="hit" href=${result.href} aria-current=${i === state.chosen ? "true" : nothing} @focus=${() => (state.chosen = i)}>
     <span class="from"><span title=${SOURCES[result.source][1]}>${icon(result.source)}</span> <b>${result.title || SOURCES[result.source][1]}</b>
       <small>${result.kind ?? (result.source === "bus" ? nothing : SOURCES[result.source][1])}</small></span>
-    <span class="meta">${result.who ? html`${face(result.who, { isAgent: Boolean(agentNamed(result.who)) })} ${result.who} · ` : nothing}${result.when ? time(result.when) : nothing}</span>
+    <span class="meta">${
+      result.who ? html`${face(result.who, { isAgent: Boolean(agentNamed(result.who)) })} ${result.who} · ` : nothing
+    }${result.when ? time(result.when) : nothing}</span>
     <span class="snippet">${typeof result.snippet === "string" ? highlighted(result.snippet, wanted.q) : result.snippet}</span>
   </a></li>`;
 }
@@ -276,11 +365,17 @@ const HOW = [
   ["NEAR(cache retry, 5)", "at most five words apart"],
 ];
 
-const howTo = () => html`<div class="how-to"><p>Over everything: words, or a whole question; what fits best comes first. In threads also:</p>
-  <table class="how"><tbody>${HOW.map(([example, meaning]) => html`<tr>
-  <td><a href=${link("search", { q: example, source: "bus" })}><code>${example}</code></a></td><td>${meaning}</td></tr>`)}</tbody></table></div>`;
+const howTo =
+  () => html`<div class="how-to"><p>Over everything: words, or a whole question; what fits best comes first. In threads also:</p>
+  <table class="how"><tbody>${HOW.map(
+    ([example, meaning]) => html`<tr>
+  <td><a href=${link("search", { q: example, source: "bus" })}><code>${example}</code></a></td><td>${meaning}</td></tr>`,
+  )}</tbody></table></div>`;
 
 export function help() {
-  openDialog("How to search", () => html`${howTo()}<p>Upper and lower case and accents make no difference. Names with points and dashes
-    (<code>node.js</code>, <code>POL-358</code>) are found as they are written.</p>`);
+  openDialog(
+    "How to search",
+    () => html`${howTo()}<p>Upper and lower case and accents make no difference. Names with points and dashes
+    (<code>node.js</code>, <code>POL-358</code>) are found as they are written.</p>`,
+  );
 }

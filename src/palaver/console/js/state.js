@@ -92,7 +92,8 @@ addEventListener("storage", () => (marks = null)); // another window has read so
 export const seen = {
   of: (threadId) => (marks ??= keep.read(place("seen"), {}))[threadId] ?? 0,
   meet(threads) {
-    if (keep.read(place("seen")) === null) this.write(Object.fromEntries(threads.map(({ id, current_seq }) => [id, current_seq])));
+    if (keep.read(place("seen")) === null)
+      this.write(Object.fromEntries(threads.map(({ id, current_seq }) => [id, current_seq])));
   },
   mark(threadId, seq) {
     if (seq > this.of(threadId)) this.write({ ...keep.read(place("seen"), {}), [threadId]: seq });

@@ -16,7 +16,8 @@ const stream = new Stream((message) => {
 function join(port, after) {
   stream.start(after);
   const missed = lately.filter((message) => message.id > after);
-  if (missed.length && missed[0].id > after + 1) port.postMessage({ kind: "event", id: after, type: "reset", data: {} });
+  if (missed.length && missed[0].id > after + 1)
+    port.postMessage({ kind: "event", id: after, type: "reset", data: {} });
   missed.forEach((message) => port.postMessage(message));
   if (stream.isOpen) port.postMessage({ kind: "state", isOpen: true });
   ports.add(port);

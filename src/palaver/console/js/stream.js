@@ -2,8 +2,17 @@
 // shared worker holds one. Where there are no shared workers each window listens for itself.
 
 const TYPES = [
-  "msg.new", "msg.edit", "msg.delete", "msg.react", "msg.unreact", "thread.new", "thread.state", "thread.deleted",
-  "agent.online", "agent.offline", "reset",
+  "msg.new",
+  "msg.edit",
+  "msg.delete",
+  "msg.react",
+  "msg.unreact",
+  "thread.new",
+  "thread.state",
+  "thread.deleted",
+  "agent.online",
+  "agent.offline",
+  "reset",
 ];
 const FIRST_WAIT = 300;
 const LONGEST_WAIT = 5000;

@@ -96,30 +96,32 @@ export class Talk {
   }
 
   // Each returns whether there was something: whoever scrolls keeps what is in view where it is.
-  older = () => this.#more(async () => {
-    if (!this.hasOlder) return false;
-    const found = await this.#page({ before_seq: this.first, limit: PAGE });
-    this.messages = [...found, ...this.messages];
-    this.hasOlder = found.length === PAGE && found[0].seq > 1;
-    if (this.messages.length > MOST) {
-      this.messages = this.messages.slice(0, MOST);
-      this.hasNewer = true;
-    }
-    return found.length > 0;
-  });
+  older = () =>
+    this.#more(async () => {
+      if (!this.hasOlder) return false;
+      const found = await this.#page({ before_seq: this.first, limit: PAGE });
+      this.messages = [...found, ...this.messages];
+      this.hasOlder = found.length === PAGE && found[0].seq > 1;
+      if (this.messages.length > MOST) {
+        this.messages = this.messages.slice(0, MOST);
+        this.hasNewer = true;
+      }
+      return found.length > 0;
+    });
 
-  newer = () => this.#more(async () => {
-    if (!this.hasNewer) return false;
-    const found = await this.#page({ after_seq: this.last, limit: PAGE });
-    this.messages = [...this.messages, ...found];
-    this.hasNewer = found.length === PAGE;
-    if (!this.hasNewer) this.missed = 0;
-    if (this.messages.length > MOST) {
-      this.messages = this.messages.slice(-MOST);
-      this.hasOlder = true;
-    }
-    return found.length > 0;
-  });
+  newer = () =>
+    this.#more(async () => {
+      if (!this.hasNewer) return false;
+      const found = await this.#page({ after_seq: this.last, limit: PAGE });
+      this.messages = [...this.messages, ...found];
+      this.hasNewer = found.length === PAGE;
+      if (!this.hasNewer) this.missed = 0;
+      if (this.messages.length > MOST) {
+        this.messages = this.messages.slice(-MOST);
+        this.hasOlder = true;
+      }
+      return found.length > 0;
+    });
 
   async #more(load) {
     if (this.#isBusy) return false;

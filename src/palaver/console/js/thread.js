@@ -4,12 +4,22 @@ import { Compose, fit } from "./compose.js";
 import { on } from "./live.js";
 import { markIn, unmark } from "./marking.js";
 import { edit, messages, pointTo } from "./message.js";
-import { empty, face, failed, icon, menu, plural, trouble, waiting } from "./parts.js";
+import { empty, face, failed, icon, menu, plural, tool, trouble, waiting } from "./parts.js";
 import { agentNamed } from "./people.js";
 import { go, toThread } from "./route.js";
 import { may, seen } from "./state.js";
 import { Talk } from "./talk.js";
-import { STATUSES, aboutThread, archive, change, pin, removeThread, renameThread, threadList, threads } from "./threads.js";
+import {
+  STATUSES,
+  aboutThread,
+  archive,
+  change,
+  pin,
+  removeThread,
+  renameThread,
+  threadList,
+  threads,
+} from "./threads.js";
 import { drawn, html, nothing, redraw, ref, repeat } from "./view.js";
 import { searchIn } from "./search.js";
 
@@ -81,15 +91,15 @@ export const threadsView = {
   key(event) {
     if (!talk) return listKey(event);
     const here = document.activeElement?.closest?.(".message");
-    if (event.key === "j" || event.key === "k") return step(here, event.key === "j" ? 1 : -1), true;
-    if (event.key === "G") return jumpToEnd(), true;
+    if (event.key === "j" || event.key === "k") return (step(here, event.key === "j" ? 1 : -1), true);
+    if (event.key === "G") return (jumpToEnd(), true);
     const message = here && talk.find(here.id.slice(2));
-    if (event.key === "r" && message) return compose.reply(message), true;
-    if (event.key === "e" && message) return edit(message), true;
-    if (event.key === "Enter" && here === document.activeElement) return compose.focus(), true;
-    if (event.key === "c") return compose.focus(), true;
-    if (event.key === "J" || event.key === "K") return listStep(event.key === "J" ? 1 : -1), true;
-    if (event.key === "Escape") return go("#/threads"), true;
+    if (event.key === "r" && message) return (compose.reply(message), true);
+    if (event.key === "e" && message) return (edit(message), true);
+    if (event.key === "Enter" && here === document.activeElement) return (compose.focus(), true);
+    if (event.key === "c") return (compose.focus(), true);
+    if (event.key === "J" || event.key === "K") return (listStep(event.key === "J" ? 1 : -1), true);
+    if (event.key === "Escape") return (go("#/threads"), true);
     return false;
   },
 };
@@ -109,7 +119,8 @@ function step(here, by) {
   next?.scrollIntoView({ block: "nearest" });
 }
 
-const firstInView = (all) => all.find((one) => one.getBoundingClientRect().bottom > box.getBoundingClientRect().top + 20);
+const firstInView = (all) =>
+  all.find((one) => one.getBoundingClientRect().bottom > box.getBoundingClientRect().top + 20);
 
 function listKey(event) {
   if (event.key !== "j" && event.key !== "k") return false;
@@ -129,7 +140,9 @@ function listStep(by) {
 // Scrolling
 
 async function keepingPlace(load) {
-  const anchor = [...box.querySelectorAll(".message")].find((one) => one.getBoundingClientRect().bottom > box.getBoundingClientRect().top);
+  const anchor = [...box.querySelectorAll(".message")].find(
+    (one) => one.getBoundingClientRect().bottom > box.getBoundingClientRect().top,
+  );
   const before = anchor?.getBoundingClientRect().top;
   if (!(await load())) return false;
   await drawn();
@@ -209,7 +222,9 @@ function taken(element) {
 
 // The picture
 
-const nobody = () => html`<main class="pane nobody">${empty("threads", "Choose a thread", html`Or press <kbd>n</kbd> to open a new one, <kbd>/</kbd> to search, <kbd>?</kbd> for all keys.`)}</main>`;
+const PRESS = html`Or press <kbd>n</kbd> to open a new one, <kbd>/</kbd> to search, <kbd>?</kbd> for all keys.`;
+
+const nobody = () => html`<main class="pane nobody">${empty("threads", "Choose a thread", PRESS)}</main>`;
 
 function main() {
   return html`<main class="pane talk">
@@ -219,39 +234,63 @@ function main() {
   </main>`;
 }
 
+const someOf = (names) => names.slice(0, 4).join(", ") + (names.length > 4 ? ` and ${names.length - 4} more` : "");
+
 function head() {
   const { thread } = talk;
   const known = threads.byId.get(talk.id);
-  const participants = [...new Set([...(known?.participants ?? []), ...talk.messages.map((message) => message.author_name)])];
+  const participants = [
+    ...new Set([...(known?.participants ?? []), ...talk.messages.map((message) => message.author_name)]),
+  ];
   return html`<header class="head">
     <a class="quiet back" href="#/threads" aria-label="Back to the threads">${icon("back")}</a>
     <div class="name">
       <h1 title=${thread?.topic ?? ""}>${thread?.topic ?? "…"}</h1>
       <p>${thread ? html`${plural(thread.message_count, "message")}` : nothing}
-        ${participants.length ? html`<span class="with">· ${participants.slice(0, 4).join(", ")}${participants.length > 4 ? ` and ${participants.length - 4} more` : ""}</span>` : nothing}</p>
+        ${participants.length ? html`<span class="with">· ${someOf(participants)}</span>` : nothing}</p>
     </div>
     <span class="faces">${participants.slice(0, 5).map((name) => {
       const agent = agentNamed(name);
       return html`<span title=${name}>${face(name, { isAgent: Boolean(agent), isOnline: agent ? agent.is_online : null })}</span>`;
     })}</span>
-    ${thread ? html`
+    ${
+      thread
+        ? html`
       <label class="status-choice"><span class="hidden">Status</span>
         <select ?disabled=${!may("write")} data-status=${thread.status} @change=${(event) => setStatus(thread, event.target.value)}>
           ${STATUSES.map((status) => html`<option value=${status} ?selected=${status === thread.status}>${status}</option>`)}
         </select></label>
-      <button type="button" class="quiet" aria-label="Search in this thread" title="Search in this thread (s)" @click=${() => searchIn(talk.id)}>${icon("search")}</button>
+      ${tool("Search in this thread", "search", () => searchIn(talk.id), "Search in this thread (s)")}
       ${menu("Thread menu", [
         { text: "About", icon: "help", go: () => aboutThread(thread, participants) },
-        may("write") && { text: thread.metadata?.pinned ? "Unpin" : "Pin", icon: "pin", go: () => pin(thread).then((changed) => changed && ((talk.thread = changed), redraw())) },
+        may("write") && {
+          text: thread.metadata?.pinned ? "Unpin" : "Pin",
+          icon: "pin",
+          go: () => pin(thread).then((changed) => changed && ((talk.thread = changed), redraw())),
+        },
         may("write") && { text: "Rename", icon: "edit", go: () => renameThread(thread) },
-        { text: "Export Markdown", icon: "download", href: `/api/threads/${encodeURIComponent(talk.id)}/export`, download: `${thread.topic.slice(0, 60)}.md` },
-        may("write") && { text: thread.status === "archived" ? "Bring back" : "Archive", icon: "archive", go: () => archive(thread) },
+        {
+          text: "Export Markdown",
+          icon: "download",
+          href: `/api/threads/${encodeURIComponent(talk.id)}/export`,
+          download: `${thread.topic.slice(0, 60)}.md`,
+        },
+        may("write") && {
+          text: thread.status === "archived" ? "Bring back" : "Archive",
+          icon: "archive",
+          go: () => archive(thread),
+        },
         may("write") && { text: "Delete", icon: "trash", isBad: true, go: () => removeThread(thread) },
-      ])}` : nothing}
+      ])}`
+        : nothing
+    }
   </header>`;
 }
 
-const setStatus = (thread, status) => change(thread, { status }).then((changed) => ((talk.thread = changed), redraw())).catch((problem) => (failed(problem), redraw()));
+const setStatus = (thread, status) =>
+  change(thread, { status })
+    .then((changed) => ((talk.thread = changed), redraw()))
+    .catch((problem) => (failed(problem), redraw()));
 
 function body() {
   if (talk.problem) return trouble(talk.problem, () => talk.open(focus));
@@ -259,9 +298,18 @@ function body() {
   return html`<div class="stage"><div class="scroll" tabindex="0" role="log" aria-label="Messages" @scroll=${onScroll} ${ref(taken)}>
     <div class="messages" @pointerover=${pointTo} @focusin=${pointTo}>
       ${talk.hasOlder ? waiting("Earlier messages") : html`<p class="beginning">${talk.messages.length ? "This is where it began." : "Nothing has been said yet."}</p>`}
-      ${repeat(messages(talk, focus, newFrom), (one) => one.key, (one) => one.template)}
+      ${repeat(
+        messages(talk, focus, newFrom),
+        (one) => one.key,
+        (one) => one.template,
+      )}
       ${talk.hasNewer ? waiting("Later messages") : nothing}
     </div>
   </div>
-  ${isAtEnd ? nothing : html`<button type="button" class="to-end" @click=${jumpToEnd}>${icon("down")} ${talk.missed ? plural(talk.missed, "new message") : "Newest"}</button>`}</div>`;
+  ${
+    isAtEnd
+      ? nothing
+      : html`<button type="button" class="to-end" @click=${jumpToEnd}>${icon("down")}
+    ${talk.missed ? plural(talk.missed, "new message") : "Newest"}</button>`
+  }</div>`;
 }

@@ -2,7 +2,23 @@
 
 import { at, get, post, put, remove, withQuery } from "./api.js";
 import { on } from "./live.js";
-import { askFor, askWhether, count, empty, face, failed, icon, notify, openDialog, plain, plural, shortTime, trouble, waiting } from "./parts.js";
+import {
+  askFor,
+  askWhether,
+  choice,
+  count,
+  empty,
+  face,
+  failed,
+  icon,
+  notify,
+  openDialog,
+  plain,
+  plural,
+  shortTime,
+  trouble,
+  waiting,
+} from "./parts.js";
 import { agentNamed, people } from "./people.js";
 import { go, toThread } from "./route.js";
 import { keep, may, me, seen } from "./state.js";
@@ -28,7 +44,11 @@ export async function loadThreads() {
     const found = [];
     let page;
     do {
-      const query = { limit: found.length ? PAGE : FIRST, offset: found.length, include_archived: threads.show === "all" };
+      const query = {
+        limit: found.length ? PAGE : FIRST,
+        offset: found.length,
+        include_archived: threads.show === "all",
+      };
       page = await get(withQuery("/api/threads/glance", query));
       found.push(...page.threads);
       if (found.length === page.threads.length) keepAll(found); // the first page is shown while the others come
@@ -56,13 +76,24 @@ function item({ thread, last_message: last, participants }) {
 
 export const latest = (thread) => thread.last?.created_at ?? thread.created_at;
 export const unread = (thread) => Math.max(0, thread.current_seq - seen.of(thread.id));
-export const unreadThreads = () => [...threads.byId.values()].filter((thread) => unread(thread) && thread.status !== "archived").length;
+export const unreadThreads = () =>
+  [...threads.byId.values()].filter((thread) => unread(thread) && thread.status !== "archived").length;
 
 export function shownThreads() {
   const wanted = threads.filter.trim().toLowerCase();
   return [...threads.byId.values()]
-    .filter((thread) => threads.show === "all" || (thread.status !== "archived" && (threads.show !== "unread" || unread(thread) || thread.id === current())))
-    .filter((thread) => !wanted || thread.topic.toLowerCase().includes(wanted) || thread.status === wanted || thread.participants.some((name) => name.toLowerCase().includes(wanted)))
+    .filter(
+      (thread) =>
+        threads.show === "all" ||
+        (thread.status !== "archived" && (threads.show !== "unread" || unread(thread) || thread.id === current())),
+    )
+    .filter(
+      (thread) =>
+        !wanted ||
+        thread.topic.toLowerCase().includes(wanted) ||
+        thread.status === wanted ||
+        thread.participants.some((name) => name.toLowerCase().includes(wanted)),
+    )
     .sort((a, b) => Boolean(b.metadata?.pinned) - Boolean(a.metadata?.pinned) || (latest(a) < latest(b) ? 1 : -1));
 }
 
@@ -161,15 +192,22 @@ export async function archive(thread) {
 }
 
 export function removeThread(thread) {
-  askWhether("Delete thread", `“${thread.topic}” and its ${plural(thread.message_count, "message")} will be gone for good. Archiving keeps them.`, "Delete", async () => {
-    await remove(at`/api/threads/${thread.id}`);
-    threads.byId.delete(thread.id);
-    go("#/threads");
-  });
+  askWhether(
+    "Delete thread",
+    `“${thread.topic}” and its ${plural(thread.message_count, "message")} will be gone for good. Archiving keeps them.`,
+    "Delete",
+    async () => {
+      await remove(at`/api/threads/${thread.id}`);
+      threads.byId.delete(thread.id);
+      go("#/threads");
+    },
+  );
 }
 
 export function aboutThread(thread, participants) {
-  openDialog("About this thread", () => html`<dl class="facts">
+  openDialog(
+    "About this thread",
+    () => html`<dl class="facts">
     <dt>Topic</dt><dd>${thread.topic}</dd>
     <dt>Status</dt><dd>${thread.status}</dd>
     <dt>Messages</dt><dd>${count(thread.message_count)}</dd>
@@ -179,7 +217,8 @@ export function aboutThread(thread, participants) {
     ${thread.template_id ? html`<dt>Template</dt><dd>${thread.template_id}</dd>` : nothing}
     <dt>People</dt><dd>${participants.join(", ") || "Nobody yet"}</dd>
     <dt>Id</dt><dd><code>${thread.id}</code></dd>
-  </dl>`);
+  </dl>`,
+  );
 }
 
 // The list
@@ -195,13 +234,17 @@ export function threadList(openId) {
       <label class="find"><span class="hidden">Filter threads</span>
         <input type="search" placeholder="Filter" .value=${threads.filter} autocomplete="off"
           @input=${(event) => ((threads.filter = event.target.value), redraw())} /></label>
-      <div class="choice" role="group" aria-label="Which threads">
-        ${["open", "unread", "all"].map((name) => html`<button type="button" aria-pressed=${threads.show === name} @click=${() => choose(name)}>${name[0].toUpperCase() + name.slice(1)}</button>`)}
-      </div>
+      ${choice("Which threads", SHOWN, threads.show, choose)}
     </div>
     ${body(shown, openId)}
   </aside>`;
 }
+
+const SHOWN = [
+  ["open", "Open"],
+  ["unread", "Unread"],
+  ["all", "All"],
+];
 
 function choose(name) {
   threads.show = name;
@@ -215,15 +258,35 @@ function body(shown, openId) {
   if (!shown.length) {
     if (threads.filter) return empty("search", "No such thread", "No topic, status or name here matches the filter.");
     if (threads.show === "unread") return empty("check", "All read", "Nothing new since you last looked.");
-    return empty("threads", "No threads yet", "Open one, or connect an agent and let it begin.", may("write") ? html`<button type="button" class="main" @click=${newThread}>New thread</button>` : nothing);
+    return empty(
+      "threads",
+      "No threads yet",
+      "Open one, or connect an agent and let it begin.",
+      may("write") ? html`<button type="button" class="main" @click=${newThread}>New thread</button>` : nothing,
+    );
   }
   return html`<ul class="threads">
-    ${repeat(shown, (thread) => thread.id, (thread) => {
-      const isOpen = thread.id === openId;
-      const news = isOpen ? 0 : unread(thread);
-      const about = [thread.topic, thread.status, thread.metadata, thread.last, thread.last?.text, thread.participants, isOpen, news, me.name, people.agents];
-      return guard(about, () => row(thread, isOpen, news));
-    })}
+    ${repeat(
+      shown,
+      (thread) => thread.id,
+      (thread) => {
+        const isOpen = thread.id === openId;
+        const news = isOpen ? 0 : unread(thread);
+        const about = [
+          thread.topic,
+          thread.status,
+          thread.metadata,
+          thread.last,
+          thread.last?.text,
+          thread.participants,
+          isOpen,
+          news,
+          me.name,
+          people.agents,
+        ];
+        return guard(about, () => row(thread, isOpen, news));
+      },
+    )}
     ${threads.hasMore ? html`<li class="end">The latest ${count(threads.byId.size)} threads. Search finds the others.</li>` : nothing}
   </ul>`;
 }
@@ -243,4 +306,5 @@ function row(thread, isOpen, news) {
   </a></li>`;
 }
 
-const said = (last) => html`<b>${last.author_name === me.name ? "You" : last.author_name}:</b> ${last.is_human_only ? icon("lock") : nothing} ${plain(last.text)}`;
+const said = (last) =>
+  html`<b>${last.author_name === me.name ? "You" : last.author_name}:</b> ${last.is_human_only ? icon("lock") : nothing} ${plain(last.text)}`;

@@ -19,7 +19,13 @@ const KNOWN = [
   ["Characters", "character cards, as PNG or JSON"],
 ];
 
-const SHELF = { conversations: "archive", notes: "notes", media: "media", characters: "characters", prompts: "prompts" };
+const SHELF = {
+  conversations: "archive",
+  notes: "notes",
+  media: "media",
+  characters: "characters",
+  prompts: "prompts",
+};
 
 let csrf = null;
 let job = null; // { files, bytes, sent, state, answer, problem }
@@ -88,7 +94,14 @@ async function filesOf(entry) {
 
 function begin(files) {
   if (!files.length) return;
-  job = { files, bytes: files.reduce((sum, file) => sum + file.size, 0), sent: 0, state: "sending", answer: null, problem: null };
+  job = {
+    files,
+    bytes: files.reduce((sum, file) => sum + file.size, 0),
+    sent: 0,
+    state: "sending",
+    answer: null,
+    problem: null,
+  };
   redraw();
   send(job);
 }
@@ -109,7 +122,8 @@ function send(one) {
     } catch {
       // the status says enough
     }
-    if (request.status !== 202) return failed(one, said.detail?.message ?? said.detail ?? `The server answered ${request.status}.`);
+    if (request.status !== 202)
+      return failed(one, said.detail?.message ?? said.detail ?? `The server answered ${request.status}.`);
     one.answer = said;
     one.state = "running";
     follow(one);
@@ -135,7 +149,20 @@ function follow(one) {
   events.onerror = () => {
     // The job goes on without us: ask until it is done.
     events.close();
-    if (one.state === "running") setTimeout(() => get(`/api/import/${one.answer.id}`).then((answer) => ((one.answer = answer), (one.state = answer.status), redraw(), one.state === "running" && follow(one)), () => follow(one)), 1000);
+    if (one.state === "running")
+      setTimeout(
+        () =>
+          get(`/api/import/${one.answer.id}`).then(
+            (answer) => (
+              (one.answer = answer),
+              (one.state = answer.status),
+              redraw(),
+              one.state === "running" && follow(one)
+            ),
+            () => follow(one),
+          ),
+        1000,
+      );
   };
 }
 
@@ -143,7 +170,11 @@ const size = (bytes) => (bytes < 1e6 ? `${Math.max(1, Math.round(bytes / 1e3))} 
 
 function progress() {
   const { files, bytes, sent, state, answer, problem } = job;
-  const named = files.slice(0, 6).map((file) => file.name).join(", ") + (files.length > 6 ? ` and ${count(files.length - 6)} more` : "");
+  const named =
+    files
+      .slice(0, 6)
+      .map((file) => file.name)
+      .join(", ") + (files.length > 6 ? ` and ${count(files.length - 6)} more` : "");
   return html`<section class="job" aria-live="polite">
     <h2>${{ sending: "Sending …", running: "Reading …", done: "Done", failed: "That did not work" }[state]}</h2>
     <p class="files">${named} <small>${size(bytes)}</small></p>
@@ -163,6 +194,14 @@ function summary(answer) {
     ${answer.message ? html`<p class="problem">${answer.message}</p>` : nothing}
     ${answer.skipped_count ? html`<details class="skipped"><summary>${plural(answer.skipped_count, "thing")} skipped</summary><ul>${answer.skipped.map((one) => html`<li><b>${one.name}</b>: ${one.why}</li>`)}</ul></details>` : nothing}
     ${answer.status === "done" && answer.new + answer.changed + answer.unchanged === 0 ? html`<p class="hint">Nothing in there was recognised. See below what is.</p>` : nothing}
-    ${answer.status === "done" ? html`<p class="shelves-of">${Object.entries(answer.kinds ?? {}).filter(([kind, n]) => SHELF[kind] && n.new + n.changed + n.unchanged).map(([kind, n]) => html`
-      <a class="button" href="#/library/${SHELF[kind]}">${icon(SHELF[kind])} ${count(n.new + n.changed + n.unchanged)} in ${SOURCES[SHELF[kind]][0]}</a>`)}</p>` : nothing}`;
+    ${
+      answer.status === "done"
+        ? html`<p class="shelves-of">${Object.entries(answer.kinds ?? {})
+            .filter(([kind, n]) => SHELF[kind] && n.new + n.changed + n.unchanged)
+            .map(
+              ([kind, n]) => html`
+      <a class="button" href="#/library/${SHELF[kind]}">${icon(SHELF[kind])} ${count(n.new + n.changed + n.unchanged)} in ${SOURCES[SHELF[kind]][0]}</a>`,
+            )}</p>`
+        : nothing
+    }`;
 }

@@ -14,40 +14,84 @@ const PAGE = 60;
 const SHELVES = {
   notes: {
     load: (offset) => get(withQuery("/api/notes", { limit: PAGE, offset })),
-    card: (note) => ({ id: note.id, title: note.title, text: note.content, tags: note.keywords, when: note.last_modified }),
+    card: (note) => ({
+      id: note.id,
+      title: note.title,
+      text: note.content,
+      tags: note.keywords,
+      when: note.last_modified,
+    }),
     about: "What you write down for yourself and your agents.",
   },
   media: {
     load: (offset) => get(withQuery("/api/media", { limit: PAGE, offset })),
-    card: (one) => ({ id: one.id, title: one.title, kind: one.media_type, tags: one.keywords, when: one.last_modified, text: one.url ?? "" }),
+    card: (one) => ({
+      id: one.id,
+      title: one.title,
+      kind: one.media_type,
+      tags: one.keywords,
+      when: one.last_modified,
+      text: one.url ?? "",
+    }),
     about: "Videos, podcasts, books and articles, with what is said in them.",
   },
   chats: {
     load: (offset) => get(withQuery("/api/chats", { limit: PAGE, offset })),
-    card: (chat) => ({ id: chat.id, title: chat.title, kind: plural(chat.message_count, "message"), when: chat.last_modified }),
+    card: (chat) => ({
+      id: chat.id,
+      title: chat.title,
+      kind: plural(chat.message_count, "message"),
+      when: chat.last_modified,
+    }),
     about: "Conversations with characters.",
   },
   characters: {
     load: (offset) => get(withQuery("/api/characters", { limit: PAGE, offset })),
-    card: (one) => ({ id: one.id, title: one.name, text: one.description, tags: one.tags, when: one.last_modified, face: one.name }),
+    card: (one) => ({
+      id: one.id,
+      title: one.name,
+      text: one.description,
+      tags: one.tags,
+      when: one.last_modified,
+      face: one.name,
+    }),
     about: "Those one can chat with.",
   },
   prompts: {
     load: (offset) => get(withQuery("/api/prompts", { limit: PAGE, offset })),
-    card: (one) => ({ id: one.id, title: one.name, text: one.details || one.user_prompt || one.system_prompt, tags: one.keywords, when: one.last_modified, kind: one.author }),
+    card: (one) => ({
+      id: one.id,
+      title: one.name,
+      text: one.details || one.user_prompt || one.system_prompt,
+      tags: one.keywords,
+      when: one.last_modified,
+      kind: one.author,
+    }),
     about: "Prompts that people and agents use again. MCP clients see them too.",
   },
   archive: {
     load: async (offset) => (await get(withQuery("/api/archive", { limit: PAGE, offset }))).conversations,
-    card: (one) => ({ id: one.id, title: one.title, kind: `${one.origin} · ${plural(one.messages, "message")}`, when: one.updated_at }),
+    card: (one) => ({
+      id: one.id,
+      title: one.title,
+      kind: `${one.origin} · ${plural(one.messages, "message")}`,
+      when: one.updated_at,
+    }),
     about: "Conversations you have brought from elsewhere.",
   },
   sessions: {
     load: async (offset) => (await get(withQuery("/api/v1/sessions", { limit: PAGE, offset }))).sessions,
     card: (one) => {
       const agent = agentNamed(one.agent_id);
-      return { id: `${one.agent_id}/${one.session_id}`, title: one.title || one.session_id, kind: plural(one.turns, "turn"), when: one.last_turn_at,
-        loc: { agent_id: one.agent_id, session_id: one.session_id }, face: agent ? shownName(agent) : one.agent_id, isAgent: true };
+      return {
+        id: `${one.agent_id}/${one.session_id}`,
+        title: one.title || one.session_id,
+        kind: plural(one.turns, "turn"),
+        when: one.last_turn_at,
+        loc: { agent_id: one.agent_id, session_id: one.session_id },
+        face: agent ? shownName(agent) : one.agent_id,
+        isAgent: true,
+      };
     },
     about: "What agents and their people said, turn by turn.",
   },
@@ -76,8 +120,10 @@ export const libraryView = {
     <header class="head"><div class="name"><h1>Library</h1><p>${SHELVES[source].about}</p></div>
       ${may("write") && ["notes", "prompts"].includes(source) ? html`<button type="button" class="main" @click=${() => create(source)}>${icon("plus")} New ${SOURCES[source][1].toLowerCase()}</button>` : nothing}
       ${source === "archive" ? html`<a class="button" href="#/import">${icon("import")} Bring your history</a>` : nothing}</header>
-    <nav class="shelves" aria-label="Shelves">${ORDER.map((name) => html`<a href=${link(["library", name])} aria-current=${name === source ? "page" : nothing}>
-      ${icon(name)} ${SOURCES[name][0]} ${counts[name] ? html`<small>${count(counts[name])}</small>` : nothing}</a>`)}</nav>
+    <nav class="shelves" aria-label="Shelves">${ORDER.map(
+      (name) => html`<a href=${link(["library", name])} aria-current=${name === source ? "page" : nothing}>
+      ${icon(name)} ${SOURCES[name][0]} ${counts[name] ? html`<small>${count(counts[name])}</small>` : nothing}</a>`,
+    )}</nav>
     <div class="scroll">${shelf()}</div>
   </main>`,
   key(event) {
@@ -101,12 +147,17 @@ async function load(offset = 0) {
   }
   isLoaded = true;
   redraw();
-  get("/api/overview?days=1").then((answer) => ((counts = answer.documents), redraw())).catch(() => {});
+  get("/api/overview?days=1")
+    .then((answer) => ((counts = answer.documents), redraw()))
+    .catch(() => {});
 }
 
 async function create(kind) {
   try {
-    const made = kind === "notes" ? await post("/api/notes", { title: "New note", content: "" }) : await post("/api/prompts", { name: "New prompt" });
+    const made =
+      kind === "notes"
+        ? await post("/api/notes", { title: "New note", content: "" })
+        : await post("/api/prompts", { name: "New prompt" });
     items = [];
     go(link(["open", kind, String(made.id)], { edit: 1 }));
   } catch (wrong) {
@@ -118,16 +169,38 @@ function shelf() {
   if (problem) return trouble(problem, () => load());
   if (!isLoaded) return waiting();
   if (!items.length) return nobody();
-  return html`<ul class="cards">${repeat(items, (item) => SHELVES[source].card(item).id, (item) => card(SHELVES[source].card(item)))}</ul>
+  return html`<ul class="cards">${repeat(
+    items,
+    (item) => SHELVES[source].card(item).id,
+    (item) => card(SHELVES[source].card(item)),
+  )}</ul>
     ${hasMore ? html`<p class="more"><button type="button" @click=${() => load(items.length)}>More</button></p>` : nothing}`;
 }
 
 function nobody() {
   const what = SOURCES[source][0].toLowerCase();
-  if (source === "archive") return empty("archive", "Nothing imported yet", "Bring your chats from ChatGPT, Claude, Cursor and others: they become searchable here.", html`<a class="button" href="#/import">Bring your history</a>`);
-  if (source === "sessions") return empty("sessions", "No sessions yet", html`<code>palaver watch</code> records the sessions of Claude Code and Codex as they are written.`);
+  if (source === "archive")
+    return empty(
+      "archive",
+      "Nothing imported yet",
+      "Bring your chats from ChatGPT, Claude, Cursor and others: they become searchable here.",
+      html`<a class="button" href="#/import">Bring your history</a>`,
+    );
+  if (source === "sessions")
+    return empty(
+      "sessions",
+      "No sessions yet",
+      html`<code>palaver watch</code> records the sessions of Claude Code and Codex as they are written.`,
+    );
   const canMake = may("write") && ["notes", "prompts"].includes(source);
-  return empty(source, `No ${what} yet`, SHELVES[source].about, canMake ? html`<button type="button" class="main" @click=${() => create(source)}>New ${SOURCES[source][1].toLowerCase()}</button>` : nothing);
+  return empty(
+    source,
+    `No ${what} yet`,
+    SHELVES[source].about,
+    canMake
+      ? html`<button type="button" class="main" @click=${() => create(source)}>New ${SOURCES[source][1].toLowerCase()}</button>`
+      : nothing,
+  );
 }
 
 function card({ id, title, text, kind, tags, when, face: name, isAgent, loc }) {

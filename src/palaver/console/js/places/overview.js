@@ -1,7 +1,7 @@
 // The overview: how much is said, by whom, and whether the house is in order.
 
 import { get } from "../api.js";
-import { count, empty, failed, icon, trouble, waiting } from "../parts.js";
+import { choice, count, empty, failed, icon, trouble, waiting } from "../parts.js";
 import { link } from "../route.js";
 import { SOURCES } from "../search.js";
 import { html, nothing, redraw, svg } from "../view.js";
@@ -17,7 +17,12 @@ export const overviewView = {
   enter: () => load(),
   template: () => html`<main class="pane overview">
     <header class="head"><div class="name"><h1>Overview</h1><p>What was said and kept</p></div>
-      <div class="choice" role="group" aria-label="How far back">${[7, 30, 90].map((n) => html`<button type="button" aria-pressed=${days === n} @click=${() => ((days = n), load())}>${n} days</button>`)}</div></header>
+      ${choice(
+        "How far back",
+        [7, 30, 90].map((n) => [n, `${n} days`]),
+        days,
+        (n) => ((days = n), load()),
+      )}</header>
     <div class="scroll"><div class="page-body wide">${problem ? trouble(problem, load) : found ? picture() : waiting()}</div></div>
   </main>`,
 };
@@ -33,7 +38,12 @@ async function load() {
   redraw();
 }
 
-const size = (bytes) => (bytes < 1e6 ? `${Math.max(1, Math.round(bytes / 1e3))} kB` : bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`);
+const size = (bytes) =>
+  bytes < 1e6
+    ? `${Math.max(1, Math.round(bytes / 1e3))} kB`
+    : bytes < 1e9
+      ? `${(bytes / 1e6).toFixed(1)} MB`
+      : `${(bytes / 1e9).toFixed(2)} GB`;
 
 function picture() {
   const { status } = found;
@@ -44,16 +54,28 @@ function picture() {
       ${tile("Threads", count(status.threads), `${count(status.messages)} messages in all`)}
       ${tile("Agents", count(status.agents_online), `online of ${count(status.agents)}`)}
       ${tile("Storage", size(found.storage_bytes), status.engine === "sqlite" ? "SQLite" : "PostgreSQL")}
-      ${tile("Index", found.is_index_complete ? "Complete" : "Catching up", found.is_index_complete ? "everything can be found" : "the newest may not be found yet", found.is_index_complete ? "good" : "warn")}
+      ${
+        found.is_index_complete
+          ? tile("Index", "Complete", "everything can be found", "good")
+          : tile("Index", "Catching up", "the newest may not be found yet", "warn")
+      }
     </ul>
     <section class="chart"><h2>Messages a day</h2>${lately ? perDay() : empty("overview", "Quiet", "Nothing was said in this time.")}</section>
     <div class="two">
       <section class="chart"><h2>Who spoke</h2>${bars(found.speakers.map((one) => [one.name, one.messages, one.agent_id ? "agents" : "person"]))}</section>
-      <section class="chart"><h2>What is kept</h2>${bars(Object.entries(found.documents).map(([source, n]) => [SOURCES[source][0], n, source, source === "bus" ? "#/threads" : link(["library", source])]))}</section>
+      <section class="chart"><h2>What is kept</h2>${bars(Object.entries(found.documents).map(kept))}</section>
     </div>`;
 }
 
-const tile = (name, value, note, mood = "") => html`<li class=${mood}><small>${name}</small><b>${value}</b><span>${note}</span></li>`;
+const kept = ([source, n]) => [
+  SOURCES[source][0],
+  n,
+  source,
+  source === "bus" ? "#/threads" : link(["library", source]),
+];
+
+const tile = (name, value, note, mood = "") =>
+  html`<li class=${mood}><small>${name}</small><b>${value}</b><span>${note}</span></li>`;
 
 function perDay() {
   const width = Math.max(280, Math.min(900, innerWidth - 110)); // letters keep their size on a phone
@@ -61,7 +83,9 @@ function perDay() {
   const start = new Date(`${found.since}T00:00:00Z`);
   const all = Array.from({ length: days }, (_, i) => {
     const day = new Date(start.getTime() + i * 864e5).toISOString().slice(0, 10);
-    const parts = SAID.map((source) => found.days.find((one) => one.day === day && one.source === source)?.messages ?? 0);
+    const parts = SAID.map(
+      (source) => found.days.find((one) => one.day === day && one.source === source)?.messages ?? 0,
+    );
     return { day, parts, sum: parts.reduce((a, b) => a + b, 0) };
   });
   const most = nice(Math.max(...all.map((one) => one.sum)));
@@ -69,8 +93,10 @@ function perDay() {
   const used = SAID.filter((source, i) => all.some((one) => one.parts[i]));
   const label = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
   return html`<svg class="days" viewBox="0 0 ${width + 40} ${height + 30}" role="img" aria-label="Messages a day, at most ${most}">
-      ${[0, 0.5, 1].map((part) => svg`<line x1="40" x2=${width + 40} y1=${10 + height * (1 - part)} y2=${10 + height * (1 - part)} />
-        <text class="y" x="34" y=${14 + height * (1 - part)}>${count(Math.round(most * part))}</text>`)}
+      ${[0, 0.5, 1].map(
+        (part) => svg`<line x1="40" x2=${width + 40} y1=${10 + height * (1 - part)} y2=${10 + height * (1 - part)} />
+        <text class="y" x="34" y=${14 + height * (1 - part)}>${count(Math.round(most * part))}</text>`,
+      )}
       ${all.map((one, i) => {
         let top = height + 10;
         return svg`<g><title>${label.format(new Date(one.day))}: ${count(one.sum)}</title><rect class="ground" x=${40 + i * step} y="10" width=${step} height=${height} />
@@ -88,14 +114,19 @@ function perDay() {
 
 function nice(most) {
   const power = 10 ** Math.floor(Math.log10(Math.max(most, 1)));
-  return Math.max(2, [1, 2, 4, 5, 10].map((n) => n * power).find((n) => n >= most));
+  return Math.max(
+    2,
+    [1, 2, 4, 5, 10].map((n) => n * power).find((n) => n >= most),
+  );
 }
 
 function bars(rows) {
   const shown = rows.filter(([, n]) => n);
   if (!shown.length) return html`<p class="hint">Nothing yet.</p>`;
   const most = Math.max(...shown.map(([, n]) => n));
-  return html`<ul class="bars">${shown.map(([name, n, sign, href]) => html`<li>
+  return html`<ul class="bars">${shown.map(
+    ([name, n, sign, href]) => html`<li>
     ${icon(sign)} ${href ? html`<a href=${href}>${name}</a>` : html`<span>${name}</span>`}
-    <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(1, (n / most) * 100)} height="8" rx="1" /></svg><b>${count(n)}</b></li>`)}</ul>`;
+    <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(1, (n / most) * 100)} height="8" rx="1" /></svg><b>${count(n)}</b></li>`,
+  )}</ul>`;
 }

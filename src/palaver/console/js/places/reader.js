@@ -3,7 +3,23 @@
 import { at, get, post, put, remove, withQuery } from "../api.js";
 import { markdown } from "../markdown.js";
 import { markIn, unmark } from "../marking.js";
-import { askWhether, copy, dayName, dayOf, empty, face, failed, icon, menu, notify, plural, time, timeOf, trouble, waiting } from "../parts.js";
+import {
+  askWhether,
+  copy,
+  dayName,
+  dayOf,
+  empty,
+  face,
+  failed,
+  icon,
+  menu,
+  notify,
+  plural,
+  time,
+  timeOf,
+  trouble,
+  waiting,
+} from "../parts.js";
 import { agentNamed, shownName } from "../people.js";
 import { go, link, toItem, toThread } from "../route.js";
 import { SOURCES } from "../search.js";
@@ -18,7 +34,16 @@ export const readerView = {
   title: () => here?.title || SOURCES[here?.source]?.[1] || "Open",
   isInner: () => true,
   async enter({ parts: [source, id], query }) {
-    here = { source, id, q: query.get("q") ?? "", loc: parsed(query.get("loc")), isEditing: query.has("edit"), item: null, problem: null, title: "" };
+    here = {
+      source,
+      id,
+      q: query.get("q") ?? "",
+      loc: parsed(query.get("loc")),
+      isEditing: query.has("edit"),
+      item: null,
+      problem: null,
+      title: "",
+    };
     redraw();
     if (!SOURCES[source] || !id) {
       here.problem = Object.assign(new Error("There is no such kind of thing here."), { status: 404 });
@@ -40,8 +65,8 @@ export const readerView = {
   },
   template: () => html`<main class="pane reader">${here ? whole() : nothing}</main>`,
   key(event) {
-    if (event.key === "Escape") return history.length > 1 ? history.back() : go(link(["library", here.source])), true;
-    if (event.key === "e" && KINDS[here.source].edit && may("write")) return (here.isEditing = true), redraw(), true;
+    if (event.key === "Escape") return (history.length > 1 ? history.back() : go(link(["library", here.source])), true);
+    if (event.key === "e" && KINDS[here.source].edit && may("write")) return ((here.isEditing = true), redraw(), true);
     const step = { j: 1, k: -1 }[event.key];
     const all = step ? [...document.querySelectorAll(".turn")] : [];
     if (!all.length) return false;
@@ -115,8 +140,13 @@ const KINDS = {
       one.item = await get(at`/api/notes/${one.id}`);
       one.title = one.item.title;
     },
-    body: ({ item }) => html`${tags(item.keywords)}${item.content.trim() ? written(item, item.content) : html`<p class="beginning">Nothing is written here yet.</p>`}`,
-    edit: [["title", "Title"], ["content", "Text (Markdown)", "long"], ["keywords", "Keywords, with commas", "list"]],
+    body: ({ item }) =>
+      html`${tags(item.keywords)}${item.content.trim() ? written(item, item.content) : html`<p class="beginning">Nothing is written here yet.</p>`}`,
+    edit: [
+      ["title", "Title"],
+      ["content", "Text (Markdown)", "long"],
+      ["keywords", "Keywords, with commas", "list"],
+    ],
     path: "/api/notes",
   },
 
@@ -126,8 +156,21 @@ const KINDS = {
       one.id = String(one.item.id);
       one.title = one.item.name;
     },
-    body: ({ item }) => html`${tags(item.keywords)}${fields([["Details", item.details], ["System", item.system_prompt], ["User", item.user_prompt], ["Author", item.author]])}`,
-    edit: [["name", "Name"], ["details", "What it is for", "text"], ["system_prompt", "System prompt", "long"], ["user_prompt", "User prompt; {{name}} becomes an argument", "long"], ["author", "Author"], ["keywords", "Keywords, with commas", "list"]],
+    body: ({ item }) =>
+      html`${tags(item.keywords)}${fields([
+        ["Details", item.details],
+        ["System", item.system_prompt],
+        ["User", item.user_prompt],
+        ["Author", item.author],
+      ])}`,
+    edit: [
+      ["name", "Name"],
+      ["details", "What it is for", "text"],
+      ["system_prompt", "System prompt", "long"],
+      ["user_prompt", "User prompt; {{name}} becomes an argument", "long"],
+      ["author", "Author"],
+      ["keywords", "Keywords, with commas", "list"],
+    ],
     path: "/api/prompts",
   },
 
@@ -136,9 +179,20 @@ const KINDS = {
       one.item = await get(at`/api/characters/${one.id}`);
       one.title = one.item.name;
     },
-    body: ({ item }) => html`<p class="who">${face(item.name)} ${item.creator ? html`<span>by ${item.creator}</span>` : nothing}</p>${tags(item.tags)}
-      ${fields([["Description", item.description], ["Personality", item.personality], ["Scenario", item.scenario], ["First message", item.first_message], ["Examples", item.message_examples],
-        ...item.alternate_greetings.map((greeting) => ["Another greeting", greeting]), ["System prompt", item.system_prompt], ["After the history", item.post_history_instructions], ["Notes of its maker", item.creator_notes]])}`,
+    body: ({
+      item,
+    }) => html`<p class="who">${face(item.name)} ${item.creator ? html`<span>by ${item.creator}</span>` : nothing}</p>${tags(item.tags)}
+      ${fields([
+        ["Description", item.description],
+        ["Personality", item.personality],
+        ["Scenario", item.scenario],
+        ["First message", item.first_message],
+        ["Examples", item.message_examples],
+        ...item.alternate_greetings.map((greeting) => ["Another greeting", greeting]),
+        ["System prompt", item.system_prompt],
+        ["After the history", item.post_history_instructions],
+        ["Notes of its maker", item.creator_notes],
+      ])}`,
     path: "/api/characters",
   },
 
@@ -147,10 +201,15 @@ const KINDS = {
       one.item = await get(at`/api/media/${one.id}`);
       one.title = one.item.title;
     },
-    body: ({ item }) => html`<p class="facts-line"><span>${item.media_type}</span>${item.url ? source(item.url) : nothing}</p>
+    body: ({
+      item,
+    }) => html`<p class="facts-line"><span>${item.media_type}</span>${item.url ? source(item.url) : nothing}</p>
       ${tags(item.keywords)}
-      ${item.transcript?.segments.length ? html`<ol class="transcript">${item.transcript.segments.map((segment) => html`<li><time>${stamp(segment.start)}</time><span>${segment.text}</span></li>`)}</ol>`
-        : html`<div class="pre page">${item.content}</div>`}`,
+      ${
+        item.transcript?.segments.length
+          ? html`<ol class="transcript">${item.transcript.segments.map((segment) => html`<li><time>${stamp(segment.start)}</time><span>${segment.text}</span></li>`)}</ol>`
+          : html`<div class="pre page">${item.content}</div>`
+      }`,
     path: "/api/media",
   },
 
@@ -164,7 +223,13 @@ const KINDS = {
       one.stretch = new Stretch((offset, limit) => get(withQuery(at`/api/chats/${id}/messages`, { offset, limit })));
       await one.stretch.open(loc.message_index ?? 0);
     },
-    body: (one) => said(one, (message) => ({ id: message.id, name: message.sender, text: message.content, when: message.created_at })),
+    body: (one) =>
+      said(one, (message) => ({
+        id: message.id,
+        name: message.sender,
+        text: message.content,
+        when: message.created_at,
+      })),
   },
 
   sessions: {
@@ -175,11 +240,27 @@ const KINDS = {
       one.title = `Session ${session}`;
       one.found = loc.message_id;
       one.item = { session, agent };
-      one.stretch = new Stretch(async (after, limit) => (await get(withQuery(at`/api/v1/agents/${agent}/sessions/${session}/messages`, { after, limit }))).turns);
+      one.stretch = new Stretch(
+        async (after, limit) =>
+          (await get(withQuery(at`/api/v1/agents/${agent}/sessions/${session}/messages`, { after, limit }))).turns,
+      );
       await one.stretch.open(loc.message_index ?? 0);
-      one.title = (one.stretch.start === 0 && one.stretch.items.find((turn) => turn.role === "user")?.content.split("\n")[0].slice(0, 120)) || one.title;
+      one.title =
+        (one.stretch.start === 0 &&
+          one.stretch.items
+            .find((turn) => turn.role === "user")
+            ?.content.split("\n")[0]
+            .slice(0, 120)) ||
+        one.title;
     },
-    body: (one) => said(one, (turn) => ({ id: turn.id, name: turn.role === "assistant" ? nameOf(one.agent) : turn.role, isAgent: turn.role === "assistant", text: turn.content, when: turn.ts })),
+    body: (one) =>
+      said(one, (turn) => ({
+        id: turn.id,
+        name: turn.role === "assistant" ? nameOf(one.agent) : turn.role,
+        isAgent: turn.role === "assistant",
+        text: turn.content,
+        when: turn.ts,
+      })),
     under: (one) => html`${nameOf(one.agent)} · session ${one.item.session}`,
   },
 
@@ -192,15 +273,27 @@ const KINDS = {
       one.stretch = new Stretch(async (offset, limit) => one.item.messages.slice(offset, offset + limit));
       await one.stretch.open(loc.message_index ?? 0);
     },
-    body: (one) => said(one, (message) => ({ id: message.id, name: message.role, isAgent: message.role === "assistant", text: message.text, when: message.ts })),
+    body: (one) =>
+      said(one, (message) => ({
+        id: message.id,
+        name: message.role,
+        isAgent: message.role === "assistant",
+        text: message.text,
+        when: message.ts,
+      })),
     under: ({ item }) => html`${item.origin} · ${plural(item.messages.length, "message")}`,
   },
 };
 
 const nameOf = (agentId) => (agentNamed(agentId) ? shownName(agentNamed(agentId)) : agentId);
-const tags = (all) => (all?.length ? html`<p class="tags">${all.map((tag) => html`<i class="tag">${tag}</i>`)}</p>` : nothing);
-const source = (url) => (/^https?:/i.test(url) ? html`<a href=${url} target="_blank" rel="noopener noreferrer">${url}</a>` : html`<span>${url}</span>`);
-const fields = (all) => html`<dl class="fields">${all.filter(([, text]) => text).map(([name, text]) => html`<dt>${name}</dt><dd class="pre">${text}</dd>`)}</dl>`;
+const tags = (all) =>
+  all?.length ? html`<p class="tags">${all.map((tag) => html`<i class="tag">${tag}</i>`)}</p>` : nothing;
+const source = (url) =>
+  /^https?:/i.test(url)
+    ? html`<a href=${url} target="_blank" rel="noopener noreferrer">${url}</a>`
+    : html`<span>${url}</span>`;
+const fields = (all) =>
+  html`<dl class="fields">${all.filter(([, text]) => text).map(([name, text]) => html`<dt>${name}</dt><dd class="pre">${text}</dd>`)}</dl>`;
 
 function stamp(seconds) {
   const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, Math.floor(seconds) % 60];
@@ -215,10 +308,12 @@ function written(key, text) {
 
 // The picture
 
+const back = () => (history.length > 1 ? history.back() : go(link(["library", here.source])));
+
 function whole() {
   const kind = KINDS[here.source];
   return html`<header class="head">
-      <button type="button" class="quiet back always" aria-label="Back" @click=${() => (history.length > 1 ? history.back() : go(link(["library", here.source])))}>${icon("back")}</button>
+      <button type="button" class="quiet back always" aria-label="Back" @click=${back}>${icon("back")}</button>
       <div class="name"><h1 title=${here.title}>${here.title || "…"}</h1>
         <p>${SOURCES[here.source]?.[1] ?? ""}${here.item && kind.under ? html` · ${kind.under(here)}` : here.item?.last_modified ? html` · changed ${time(here.item.last_modified)}` : nothing}</p></div>
       ${here.item && !here.problem ? actions(kind) : nothing}
@@ -232,9 +327,26 @@ function actions(kind) {
   const one = here;
   return html`${kind.edit && may("write") && !one.isEditing ? html`<button type="button" @click=${() => ((one.isEditing = true), redraw())}>${icon("edit")} Edit</button>` : nothing}
     ${menu("More", [
-      { text: "Copy link", icon: "link", go: () => copy(`${location.origin}/${toItem(one.source, one.id)}`, "Link copied.") },
-      one.source === "sessions" && { text: "Export Markdown", icon: "download", href: at`/api/v1/agents/${one.item.agent}/sessions/${one.item.session}/export`, download: `${one.item.session}.md` },
-      one.item.transcript && { text: "Copy transcript", icon: "copy", go: () => copy(one.item.transcript.segments.map((segment) => `[${stamp(segment.start)}] ${segment.text}`).join("\n"), "Transcript copied.") },
+      {
+        text: "Copy link",
+        icon: "link",
+        go: () => copy(`${location.origin}/${toItem(one.source, one.id)}`, "Link copied."),
+      },
+      one.source === "sessions" && {
+        text: "Export Markdown",
+        icon: "download",
+        href: at`/api/v1/agents/${one.item.agent}/sessions/${one.item.session}/export`,
+        download: `${one.item.session}.md`,
+      },
+      one.item.transcript && {
+        text: "Copy transcript",
+        icon: "copy",
+        go: () =>
+          copy(
+            one.item.transcript.segments.map((segment) => `[${stamp(segment.start)}] ${segment.text}`).join("\n"),
+            "Transcript copied.",
+          ),
+      },
       one.item.transcript && { text: "Download SRT", icon: "download", go: () => download(one).catch(failed) },
       kind.path && may("write") && { text: "Delete", icon: "trash", isBad: true, go: () => askToRemove(one, kind) },
     ])}`;
@@ -250,15 +362,23 @@ async function download(one) {
 }
 
 function askToRemove(one, kind) {
-  askWhether(`Delete ${SOURCES[one.source][1].toLowerCase()}`, `“${one.title}” will no longer be found.`, "Delete", async () => {
-    await remove(`${kind.path}/${encodeURIComponent(one.id)}`);
-    notify("Deleted.");
-    go(link(["library", one.source]));
-  });
+  askWhether(
+    `Delete ${SOURCES[one.source][1].toLowerCase()}`,
+    `“${one.title}” will no longer be found.`,
+    "Delete",
+    async () => {
+      await remove(`${kind.path}/${encodeURIComponent(one.id)}`);
+      notify("Deleted.");
+      go(link(["library", one.source]));
+    },
+  );
 }
 
 function body(kind) {
-  if (here.problem) return trouble(here.problem, () => readerView.enter({ parts: [here.source, here.id], query: new URLSearchParams() }));
+  if (here.problem)
+    return trouble(here.problem, () =>
+      readerView.enter({ parts: [here.source, here.id], query: new URLSearchParams() }),
+    );
   if (!here.item) return waiting();
   return html`<div class="page-body">${here.isEditing && kind.edit ? editor(kind) : kind.body(here)}</div>`;
 }
@@ -268,16 +388,20 @@ function said(one, shown) {
   const { stretch } = one;
   if (!stretch.items.length) return empty("chats", "Nothing was said here");
   return html`${stretch.hasEarlier ? html`<p class="more"><button type="button" @click=${() => stretch.earlier().catch(failed)}>Earlier</button></p>` : nothing}
-    ${repeat(stretch.items, (item) => item.id, (item) => {
-      const turn = shown(item);
-      const isNewDay = turn.when && (!before || dayOf(before) !== dayOf(turn.when));
-      if (turn.when) before = turn.when;
-      return html`${isNewDay ? html`<h2 class="day"><span>${dayName(turn.when)}</span></h2>` : nothing}
+    ${repeat(
+      stretch.items,
+      (item) => item.id,
+      (item) => {
+        const turn = shown(item);
+        const isNewDay = turn.when && (!before || dayOf(before) !== dayOf(turn.when));
+        if (turn.when) before = turn.when;
+        return html`${isNewDay ? html`<h2 class="day"><span>${dayName(turn.when)}</span></h2>` : nothing}
         <article class="turn message ${turn.id === one.found ? "found" : ""}" id="t-${turn.id}" tabindex="-1">
           <div class="side">${face(turn.name, { isAgent: turn.isAgent })}</div>
           <div class="what"><header><b class="author">${turn.name}</b>${turn.when ? time(turn.when, timeOf(turn.when)) : nothing}</header>${written(item, turn.text)}</div>
         </article>`;
-    })}
+      },
+    )}
     ${stretch.hasLater ? html`<p class="more"><button type="button" @click=${() => stretch.later().catch(failed)}>Later</button></p>` : nothing}`;
 }
 
@@ -287,20 +411,40 @@ function editor(kind) {
   const save = async (event) => {
     event.preventDefault();
     const given = new FormData(event.target);
-    const change = Object.fromEntries(kind.edit.map(([name, , how]) => [name, how === "list" ? given.get(name).split(",").map((word) => word.trim()).filter(Boolean) : given.get(name)]));
+    const change = Object.fromEntries(
+      kind.edit.map(([name, , how]) => [
+        name,
+        how === "list"
+          ? given
+              .get(name)
+              .split(",")
+              .map((word) => word.trim())
+              .filter(Boolean)
+          : given.get(name),
+      ]),
+    );
     try {
       one.item = await put(`${kind.path}/${encodeURIComponent(one.id)}`, { ...change, version: one.item.version });
       one.title = one.item.title ?? one.item.name;
       stop();
       notify("Saved.");
     } catch (problem) {
-      failed(problem.status === 409 ? new Error("Somebody changed it meanwhile. Copy your text, then open it again.") : problem);
+      failed(
+        problem.status === 409
+          ? new Error("Somebody changed it meanwhile. Copy your text, then open it again.")
+          : problem,
+      );
     }
   };
   return html`<form class="sheet" @submit=${save} @keydown=${(event) => event.key === "Escape" && (event.stopPropagation(), stop())}>
-    ${kind.edit.map(([name, label, how]) => html`<label>${label}
-      ${how === "long" || how === "text" ? html`<textarea name=${name} class=${how} .value=${one.item[name] ?? ""}></textarea>`
-        : html`<input name=${name} .value=${how === "list" ? (one.item[name] ?? []).join(", ") : (one.item[name] ?? "")} ?required=${name === "title" || name === "name"} autocomplete="off" />`}</label>`)}
+    ${kind.edit.map(
+      ([name, label, how]) => html`<label>${label}
+      ${
+        how === "long" || how === "text"
+          ? html`<textarea name=${name} class=${how} .value=${one.item[name] ?? ""}></textarea>`
+          : html`<input name=${name} .value=${how === "list" ? (one.item[name] ?? []).join(", ") : (one.item[name] ?? "")} ?required=${name === "title" || name === "name"} autocomplete="off" />`
+      }</label>`,
+    )}
     <footer><button type="button" @click=${stop}>Cancel</button><button class="main">Save</button></footer>
   </form>`;
 }
@@ -317,7 +461,9 @@ function find() {
   } else if (ranges.length) {
     const whole = root.textContent.length || 1;
     const wanted = (here.loc?.approx_offset ?? 0) / Math.max(whole, here.item?.content?.length ?? 1);
-    const nearest = ranges.reduce((best, range) => (Math.abs(range.place / whole - wanted) < Math.abs(best.place / whole - wanted) ? range : best));
+    const nearest = ranges.reduce((best, range) =>
+      Math.abs(range.place / whole - wanted) < Math.abs(best.place / whole - wanted) ? range : best,
+    );
     const rect = nearest.getBoundingClientRect();
     if (box) box.scrollTop += rect.top - box.getBoundingClientRect().top - box.clientHeight / 3;
   }
