@@ -56,6 +56,7 @@ TEXTS_AT_ONCE = 500
 TRIES = 6
 # PostgreSQL refuses a tsvector of a megabyte; the words of a longer text are indexed as far as they fit.
 TSVECTOR_BYTES = 900_000
+MOST_NUMBERS = 100_000
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
@@ -155,7 +156,7 @@ class PostgresDialect:
             connection.run_many(self.sql("index_trigrams"), rows)
 
     def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
-        match = "{" + ",".join(map(str, grams(part, min(len(part), 3)))) + "}"
+        match = _array(grams(part, min(len(part), 3)))
         return [row["id"] for row in connection.fetch(self.sql("trigram_hits"), {"match": match, "cap": cap})]
 
 
@@ -185,14 +186,30 @@ def _room(word: str, places: dict[str, list[str]]) -> int:
     return 4 if len(places[word]) < 255 else 0
 
 
-def numbers_of(text: str) -> list[int]:
+def numbers_of(text: str) -> str:
     """What stands in the index for a text: for every character, and every two and three that follow each other."""
-    return [number for length in (1, 2, 3) for number in grams(text, length)]
+    return _array(set(text) | grams(text, 2) | grams(text, 3))
 
 
-def grams(text: str, length: int) -> list[int]:
-    """A number for each so many characters that follow each other. Some may share one: a hit is looked at again."""
-    return [crc32(gram.encode()) - 2**31 for gram in {text[n : n + length] for n in range(len(text) - length + 1)}]
+def grams(text: str, length: int) -> set[str]:
+    return {text[n : n + length] for n in range(len(text) - length + 1)}
+
+
+def _array(grams: set[str]) -> str:
+    return "{" + ",".join(map(_NUMBERS.__getitem__, grams)) + "}"
+
+
+class _Numbers(dict[str, str]):
+    """A number for a few characters, as it is written. Some may share one: a hit is looked at again."""
+
+    def __missing__(self, gram: str) -> str:
+        if len(self) >= MOST_NUMBERS:
+            self.clear()
+        number = self[gram] = str(crc32(gram.encode()) - 2**31)
+        return number
+
+
+_NUMBERS = _Numbers()
 
 
 def match_expression(query: Query, scopes: tuple[str, ...]) -> str:

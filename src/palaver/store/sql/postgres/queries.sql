@@ -86,7 +86,7 @@ WHERE i.passage_id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
 -- name: index_trigrams
-INSERT INTO passage_trigrams (passage_id, trigrams) VALUES (:id, :trigrams);
+INSERT INTO passage_trigrams (passage_id, trigrams) VALUES (:id, CAST(:trigrams AS integer[]));
 
 -- name: unindex_trigrams
 DELETE FROM passage_trigrams WHERE passage_id = :id;
