@@ -27,6 +27,7 @@ from peer import Peer
 
 CLIENTS = 8
 ROUNDS = 40
+WARMING = 5
 
 
 @dataclass
@@ -101,10 +102,14 @@ def searching(messages: int) -> list[Line]:
                 Line(f"search, {name}: p50 / p95 ms", f"{percentile(times, 50):.1f} / {p95:.1f}",
                      f"bare engine {bare:.1f}", f"{p95 / bare:.1f} ×", f"≤ {reach:.1f} ms", p95 <= reach)
             )  # fmt: skip
-        common = percentile(timed(ours.port, f"/api/search?q={COMMON}", ROUNDS), 50)
+        common, our_cpu = with_cpu(ours.pid, ours.port, f"/api/search?q={COMMON}", ROUNDS)
         lines += starting(ours)
     with Peer(preload=corpus(messages)) as peer:
-        theirs = percentile(timed(peer.port, f"/api/search?q={COMMON}", 15), 50)
+        theirs, their_cpu = with_cpu(peer.pid, peer.port, f"/api/search?q={COMMON}", 15)
+    lines.append(
+        Line("search, a word in 30 %: processor ms", f"{our_cpu:.1f}", f"peer {their_cpu:.1f}",
+             f"{their_cpu / our_cpu:.1f} ×", "", True)
+    )  # fmt: skip
     lines.append(
         Line("search, a word in 30 %: p50 ms", f"{common:.1f}", f"peer {theirs:.1f}", f"{theirs / common:.1f} ×",
              "≥ 10 ×", theirs / common >= 10)
@@ -112,17 +117,25 @@ def searching(messages: int) -> list[Line]:
     return lines
 
 
+def with_cpu(pid: int, port: int, path: str, rounds: int) -> tuple[float, float]:
+    """The median of the answers in milliseconds, and the processor time of each on the server's side."""
+    timed(port, path, 1)
+    before = cpu_seconds(pid)
+    times = timed(port, path, rounds)
+    return percentile(times, 50), (cpu_seconds(pid) - before) / (rounds + WARMING) * 1000
+
+
 def timed(port: int, path: str, rounds: int) -> list[float]:
     """Milliseconds of each answer, over one connection, after a few to warm up; the client adds as little as can be."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     times = []
-    for round in range(rounds + 5):
+    for round in range(rounds + WARMING):
         began = time.perf_counter()
         connection.request("GET", path)
         answer = connection.getresponse()
         answer.read()
         assert answer.status == 200
-        if round >= 5:
+        if round >= WARMING:
             times.append((time.perf_counter() - began) * 1000)
     connection.close()
     return times
