@@ -171,7 +171,19 @@ def test_a_resource_is_the_whole_text_however_long(library: Library, api: httpx.
         assert Mcp(api, path).read(media["uri"]) == text
 
 
-@pytest.mark.parametrize("uri", ["notes://absent", "media://999999", "tapes://1", "notes://", "media://types/x", "x"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "notes://absent",
+        "media://999999",
+        "tapes://1",
+        "notes://",
+        "media://types/x",
+        "x",
+        "notes://%00",
+        "prompts://a%00",
+    ],
+)
 def test_a_resource_that_is_not_there_is_an_error(mcp: Mcp, uri: str):
     error = mcp.exchange("resources/read", uri=uri)["error"]
     assert error["code"] < 0

@@ -176,6 +176,42 @@ def test_a_loc_that_makes_no_sense_is_an_error(mcp: Mcp, film: dict[str, Any], l
     )
 
 
+ODD: list[Any] = [
+    -1,
+    10**9,
+    2**31,
+    2**63,
+    10**30,
+    -(10**30),
+    1.5,
+    "1",
+    "",
+    "x",
+    True,
+    [],
+    {},
+    [1],
+    {"a": 1},
+    "é\x01",
+    "\x00",
+    "\ud800",
+]
+PLACES = ["chunk_index", "chunk_uuid", "chunk_offset", "approx_offset", "field", "message_id", "message_index", "seq", "index", "media_id", "else"]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", PLACES)
+def test_whatever_the_loc_it_is_answered_or_refused_with_a_reason(
+    api: httpx.Client, note: dict[str, Any], film: dict[str, Any], chat: dict[str, Any], key: str
+):
+    for source, id in (("notes", note["id"]), ("media", film["id"]), ("chats", chat["id"])):
+        for value in [*ODD, "@"]:
+            body = {"source": source, "id": id, "retrieval": {"mode": "chunk", "loc": {key: value}}}
+            content = json.dumps(body).replace('"@"', "1e999")
+            response = api.post("/api/knowledge/get", content=content, headers={"content-type": "application/json"})
+            assert response.status_code in (200, 400, 404, 422), (source, value, response.text)
+            assert response.status_code == 200 or "loc" in response.text or "not found" in response.text
+
+
 def test_the_loc_of_another_item_is_refused(library: Library, mcp: Mcp, film: dict[str, Any], chat: dict[str, Any]):
     other = library.media("x")
     loc = {"media_id": other["id"], "chunk_index": 0}

@@ -7,9 +7,12 @@ import time
 from typing import Any
 
 import httpx
+import jsonschema  # type: ignore[import-untyped]
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 from tests.helpers import Mcp, Thread, word
-from tests.library import LIBRARY, SAID, SOURCES, Library, search, titles
+from tests.library import GET_ID, LIBRARY, SAID, SOURCES, Library, search, titles
 
 COMMON = {
     "id", "source", "title", "snippet", "uri", "score", "score_type", "created_at", "last_modified", "version", "tags",
@@ -81,6 +84,21 @@ def test_dotted_names_call_the_same_tools(library: Library, mcp: Mcp):
     assert mcp.call("notes.search", query=unique) == mcp.call("notes_search", query=unique)
     both = [mcp.call(name, query=unique, dedupe=False) for name in ("knowledge.search", "knowledge_search")]
     assert both[0] == both[1]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_answer_is_what_its_output_schema_says(library: Library, mine: Mcp, agent: str, source: str):
+    schemas = {tool["name"]: tool["outputSchema"] for tool in mine.ask("tools/list")["tools"] if "outputSchema" in tool}
+    library.put_in(source, f"about {(unique := word())}", agent)
+    for tool, more in ((f"{source}_search", {}), ("knowledge_search", {}), ("knowledge_search", {"shape": "compact"})):
+        answer = mine.call(tool, query=unique, **({"dedupe": False} if tool.startswith("knowledge") else {}), **more)
+        jsonschema.validate(answer, schemas[tool])
+        assert len(answer["results"]) == 1
+    (hit,) = search(mine, source, unique)
+    for mode in ("snippet", "chunk", "chunk_with_siblings", "full"):
+        answer = mine.call("knowledge_get", source=source, id=hit["id"], retrieval={"mode": mode})
+        jsonschema.validate(answer, schemas["knowledge_get"])
+    jsonschema.validate(mine.call(f"{source}_get", {GET_ID[source]: hit["id"]}), schemas[f"{source}_get"])
 
 
 # What a result has
@@ -476,6 +494,17 @@ def test_a_query_of_ten_thousand_characters_is_answered_quickly(mcp: Mcp, typed:
     assert time.monotonic() - began < 5
 
 
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.characters(codec="utf-8"), max_size=80), st.text(st.characters(codec="utf-8"), max_size=80))
+@example("' \\ \" : & | ! <-> * ( ) §d1 ˢx", "a' | b:* & !c \\")
+def test_whatever_is_asked_is_answered_and_what_is_kept_is_found_by_its_words(library: Library, typed: str, kept: str):
+    unique = word()
+    library.note(f"{unique} {kept}".replace("\x00", " "))
+    assert "results" in library.search(typed, limit=1)
+    found = library.search(f"{unique} {typed}", limit=100)["results"]
+    assert any(unique in hit["snippet"] for hit in found)
+
+
 # Snippets
 
 
@@ -751,3 +780,20 @@ def test_an_empty_library_item_does_no_harm(library: Library, mcp: Mcp, source: 
     library.title(source, unique)
     library.put_in(source, "" if source != "chats" else "x")
     assert len(search(mcp, source, unique)) == 1
+
+
+@pytest.mark.parametrize(
+    "date",
+    ["0001-01-01", "9999-12-31", "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00", "1e5", "20240101", ""],
+)
+def test_dates_at_the_edges_are_read_or_refused_by_name(api: httpx.Client, mcp: Mcp, date: str):
+    for name in ("date_from", "date_to"):
+        answer = mcp.answer("media_search", {"query": "x", name: date})
+        assert not answer.is_error or name in answer.value["error"] or "date" in answer.value["error"].lower()
+        answer = mcp.answer("knowledge_search", {"query": "x", name: date})
+        assert "went wrong" not in json.dumps(answer.value)
+    made = api.post("/api/notes", json={"title": "t", "created_at": date})
+    assert made.status_code in (201, 400, 422), made.text
+    if made.status_code == 201:
+        assert api.get(f"/api/notes/{made.json()['id']}").json() == made.json()
+        assert api.get("/api/notes").status_code == 200

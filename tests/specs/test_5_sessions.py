@@ -415,7 +415,19 @@ def test_fetch_gives_the_whole_text_and_says_when_it_cannot(library: Library, ap
 
 
 @pytest.mark.parametrize(
-    "id", ["", "absent", "notes://absent", "tapes://1", "notes://", "media://x", "http://x", "bus://a/b"]
+    "id",
+    [
+        "",
+        "absent",
+        "notes://absent",
+        "tapes://1",
+        "notes://",
+        "media://x",
+        "http://x",
+        "bus://a/b",
+        "bus://a%00b",
+        "prompts://%00",
+    ],
 )
 def test_fetching_what_is_not_there_is_an_error(api: httpx.Client, id: str):
     said = Mcp(api, "/mcp?profile=deep-research").refused("fetch", id=id)

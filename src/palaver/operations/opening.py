@@ -13,10 +13,10 @@ from itertools import accumulate
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from palaver.errors import NotFound, Refused
-from palaver.model.asking import Ask, Query, clamp
+from palaver.model.asking import Ask, Query, clamp, storable
 from palaver.model.knowledge import GetResponse, Loc, Standing
 from palaver.model.people import Caller
 from palaver.model.talk import HIDDEN
@@ -41,6 +41,7 @@ PER_TOKEN = 4.0
 WINDOW = 2
 FARTHEST = 1_000
 """How many passages on each side are looked at when only the budget limits them."""
+FARTHEST_PLACE = 2**40
 FULL_PAGE = 1_000_000
 BETWEEN = "\n\n"
 TITLES = ("title", "name")
@@ -56,6 +57,13 @@ def number(low: float, high: float) -> BeforeValidator:
         return float(min(max(value, low), high))
 
     return BeforeValidator(clamped)
+
+
+def _storable_loc(loc: dict[str, Any]) -> dict[str, Any]:
+    for value in loc.values():
+        if isinstance(value, str):
+            storable(value)
+    return loc
 
 
 class RetrievalOptions(Ask):
@@ -75,7 +83,7 @@ class RetrievalOptions(Ask):
     """How many chunks on each side to consider, 0 to 10; 0 is the anchor alone."""
     prefer_prechunked: bool | None = None
     """Take the chunks that are stored, where there are some. Default: true."""
-    loc: Annotated[dict[str, Any], Field(max_length=20)] | None = None
+    loc: Annotated[dict[str, Any], Field(max_length=20), AfterValidator(_storable_loc)] | None = None
     """Where to open it: the loc of a search result."""
     query: Query | None = None
     """Open it where this is said."""
@@ -203,10 +211,11 @@ def _check_owner(at: Standing, loc: Loc | None) -> None:
 
 
 def _whole_number(loc: Loc, key: str) -> int:
+    """The number at this key; one that is too large for any place is no better than another such."""
     value = loc[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or int(value) != value:
+    if isinstance(value, bool) or not isinstance(value, int | float) or (isinstance(value, float) and value % 1):
         raise Refused(f"retrieval.loc.{key}: must be a whole number.")
-    return int(value)
+    return int(min(max(value, -FARTHEST_PLACE), FARTHEST_PLACE))
 
 
 class _Opener:

@@ -135,4 +135,5 @@ class Fields(Source):
 def parse_uri(uri: str) -> tuple[str, str] | None:
     """The source and the id a URI names."""
     name, separator, rest = uri.partition("://")
-    return (name, unquote(rest)) if separator and rest else None
+    id = unquote(rest)
+    return (name, id) if separator and id and "\x00" not in id else None

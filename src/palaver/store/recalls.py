@@ -8,7 +8,7 @@ from collections import OrderedDict
 from palaver.model.ids import new_id
 from palaver.model.knowledge import Recall
 
-MOST_SESSIONS = 1_000
+MOST_SESSIONS = 5_000  # a client that never names its session begins one with each search
 MOST_SEEN = 500
 
 
