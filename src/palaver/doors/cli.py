@@ -54,6 +54,7 @@ OPERATIONS = {
     "archive list": "Imported conversations, the latest first.",
     "archive show": "One imported conversation, with all its messages.",
     "get": "Open what a search has found, by its uri: the part that matters with what stands around it, or all of it.",
+    "context": "The best evidence for a question, from everything that is kept here, as one text within a budget.",
     "media transcript": "What is said in a recording, as text, SRT, WebVTT or JSON.",
     "note add": "Keep a note: a title, a text, keywords to find it by.",
     "note show": "One note, whole.",
@@ -111,6 +112,7 @@ HOUSE = {
     "purge": ("cli_backup:purge", "Take away for good what was deleted: no file holds a byte of it."),
     "doctor": ("cli_doctor:doctor", "Check the installation and the data, and say what to do."),
     "config": ("cli_config:config", "Every setting: its value, where it comes from, what it is for."),
+    "eval": ("cli_eval:evaluate", "Measure the search with labelled questions."),
     "completion": ("cli_config:completion", "Print the script that lets your shell complete commands."),
 }
 

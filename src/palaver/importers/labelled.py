@@ -16,7 +16,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,8 @@ class Asked:
     evidence: frozenset[tuple[str, str]]
     """Conversation and message."""
     conversations: frozenset[str]
+    places: tuple[tuple[str, str], ...] = ()
+    """The evidence by the place of the message in its conversation, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,16 @@ class World:
 
 def worlds(path: Path) -> Iterator[World]:
     """Whatever of the three the file is."""
+    for world in _worlds(path):
+        at = {(talk.id, line.id): str(n) for talk in world.talks for n, line in enumerate(talk.lines, 1)}
+        asked = [
+            replace(one, places=tuple((place[0], at[place]) for place in sorted(one.evidence) if place in at))
+            for one in world.asked
+        ]
+        yield replace(world, asked=tuple(asked))
+
+
+def _worlds(path: Path) -> Iterator[World]:
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         start = file.read(1)
         if start == "[":

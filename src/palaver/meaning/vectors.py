@@ -1,6 +1,6 @@
 """How alike two texts are in meaning, without a network: the vectors of their words, looked up and added.
 
-The table (7.6 MB) is mapped into memory when the first question is asked, and numpy is imported then: a program that
+The table (6.1 MB) is mapped into memory when the first question is asked, and numpy is imported then: a program that
 never asks pays for neither.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 HERE = Path(__file__).parent
-LONGEST_TEXT = 500
+LONGEST_TEXT = 250
 """Words of a text that are looked at; what comes after them rarely changes what it is about."""
 RELATED = 0.6
 """So alike two words must be to stand for each other. Below it the names of people stand for each other."""
@@ -40,12 +40,12 @@ class Likeness:
     def __init__(self, question: Sequence[str], terms: Sequence[Sequence[str]]) -> None:
         self._np = np = _numpy()
         self._table = _table()
-        self._whole = self._sum(pieces_of(question))
-        rows = [self._sum([piece for word in term for piece in _pieces(word)]) for term in terms]
+        self._whole = self._sum(known(question))
+        rows = [self._sum(known(term)) for term in terms]
         self._terms = np.stack(rows) if rows else np.zeros((0, len(self._whole)), np.float32)
 
-    def _sum(self, pieces: Sequence[int]) -> Array:
-        rows = self._table[list(pieces)]
+    def _sum(self, numbers: Sequence[int]) -> Array:
+        rows = self._table[numbers]
         vector = (rows["vector"].astype(self._np.float32) * rows["scale"][:, None]).sum(0)
         length = float(self._np.linalg.norm(vector))
         found: Array = vector / length if length else vector
@@ -54,11 +54,11 @@ class Likeness:
     def to(self, texts: Sequence[Sequence[str]]) -> tuple[list[float], list[list[float]]]:
         """For each text how alike it is as a whole, and for each term of the question its best likeness to a word."""
         np = self._np
-        pieces = [pieces_of(words) for words in texts]
-        ends = np.cumsum([len(one) for one in pieces])
+        numbers = [known(words[:LONGEST_TEXT]) for words in texts]
+        ends = np.cumsum([len(one) for one in numbers])
         if not len(ends) or not ends[-1]:
             return [0.0] * len(texts), [[0.0] * len(self._terms) for _ in texts]
-        used, places = np.unique(np.fromiter(chain.from_iterable(pieces), np.int64, ends[-1]), return_inverse=True)
+        used, places = np.unique(np.fromiter(chain.from_iterable(numbers), np.int64, ends[-1]), return_inverse=True)
         rows = self._table[used]
         bare, scale = rows["vector"].astype(np.float32), rows["scale"]
         lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", bare, bare)), 1e-9)
@@ -81,67 +81,47 @@ class Likeness:
         return whole.tolist(), best.tolist()
 
 
-def related(word: str) -> tuple[tuple[str, float], ...]:
-    """Other words that mean nearly the same, the nearest first, each with its likeness."""
-    pieces = _pieces(word)
-    return _related(pieces[0], stem(word)) if len(pieces) == 1 else ()
+def known(words: Sequence[str]) -> list[int]:
+    """The numbers of the words that have a vector, each once."""
+    numbers = _numbers()
+    return [numbers[word] for word in set(words) if word in numbers]
 
 
 @lru_cache(maxsize=4_096)
-def _related(piece: int, own_stem: str) -> tuple[tuple[str, float], ...]:
+def related(word: str) -> tuple[str, ...]:
+    """Other words that mean nearly the same, the nearest first."""
     np, vectors, names = _numpy(), _bare(), _names()
-    like = vectors @ vectors[piece]
-    found: dict[str, tuple[str, float]] = {}
-    for number in np.argsort(-like)[:40].tolist():
+    if word not in _numbers():
+        return ()
+    like = vectors @ vectors[_numbers()[word]]
+    near = np.flatnonzero(like >= RELATED)
+    found: dict[str, str] = {}
+    for number in near[np.argsort(-like[near])].tolist():
         name = names[number]
-        if like[number] < RELATED:
-            break
-        if name.isalpha() and len(name) > 2 and name not in STOP_WORDS and stem(name) != own_stem:
-            found.setdefault(stem(name), (name, float(like[number])))
+        if name.isalpha() and len(name) > 2 and name not in STOP_WORDS and stem(name) != stem(word):
+            found.setdefault(stem(name), name)
     return tuple(found.values())[:MOST_RELATED]
 
 
 @cache
 def _bare() -> Array:
-    """All vectors at length one: 30 MB, made at the first question."""
+    """All vectors at length one: 24 MB, made at the first question."""
     np = _numpy()
     table = _table()["vector"].astype(np.float32)
-    found: Array = table / np.maximum(np.sqrt(np.einsum("ij,ij->i", table, table)), 1e-9)[:, None]
+    table /= np.maximum(np.sqrt(np.einsum("ij,ij->i", table, table)), 1e-9)[:, None]
+    found: Array = table
     return found
-
-
-def pieces_of(words: Sequence[str]) -> list[int]:
-    """The numbers of the pieces of a text, each word once, without the words every text has."""
-    return [piece for word in set(words[:LONGEST_TEXT]) - STOP_WORDS for piece in _pieces(word)]
-
-
-@lru_cache(maxsize=65_536)
-def _pieces(word: str) -> tuple[int, ...]:
-    """The word itself if it is known, else the longest pieces it is made of."""
-    known = _vocabulary()
-    if word in known:
-        return (known[word],)
-    found, start = [], 0
-    while start < len(word):
-        for end in range(len(word), start, -1):
-            number = known.get(("##" if start else "") + word[start:end])
-            if number is not None:
-                found.append(number)
-                start = end
-                break
-        else:
-            return ()
-    return tuple(found)
 
 
 @cache
 def _names() -> list[str]:
-    return (HERE / "pieces.txt").read_text("utf-8").splitlines()
+    return (HERE / "words.txt").read_text("utf-8").splitlines()
 
 
 @cache
-def _vocabulary() -> dict[str, int]:
-    return {piece: number for number, piece in enumerate(_names())}
+def _numbers() -> dict[str, int]:
+    """Of every word that says something."""
+    return {name: number for number, name in enumerate(_names()) if name not in STOP_WORDS}
 
 
 def _numpy() -> Any:
@@ -155,5 +135,5 @@ def _numpy() -> Any:
 @cache
 def _table() -> Array:
     with _loading:
-        table: Array = _numpy().load(HERE / "pieces.npy", mmap_mode="r")
+        table: Array = _numpy().load(HERE / "words.npy", mmap_mode="r")
     return table

@@ -90,7 +90,9 @@ class SearchResponse:
     """A page of what was found, best first. `next_offset` gets the next one.
 
     `suppressed` counts what this session has seen already; `session_id`, sent along with the next search, says which
-    session that is; `errors` names the sources that did not answer.
+    session that is; `errors` names the sources that did not answer. `matched` says how the best results match: by an
+    id, by all words, by some of them, or only by what stands beside them; `left_out` are words so common that they were
+    looked for only together with others. `explanations`, by uri, say what was seen of each result.
     """
 
     results: list[ResultItem | CompactItem]
@@ -101,6 +103,9 @@ class SearchResponse:
     session_id: str | None = None
     errors: dict[str, str] | None = None
     hint: str | None = None
+    matched: Literal["id", "all words", "some words", "similar", "nothing"] | None = None
+    left_out: list[str] | None = None
+    explanations: dict[str, dict[str, float]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import log2
+from pathlib import Path
 from statistics import mean
+from urllib.parse import quote
 
-from palaver.importers.labelled import Asked, Talk, World
+from palaver.errors import Refused
+from palaver.importers.labelled import Asked, Talk, World, worlds
 from palaver.model.knowledge import ResultItem
 from palaver.model.people import Caller
 from palaver.model.times import now
 from palaver.operations.knowledge import SearchKnowledge, search_knowledge
+from palaver.operations.packing import AnswerContext, answer_context
 from palaver.store import documents
 from palaver.store.database import Change
 from palaver.store.workspaces import Workspace
@@ -66,6 +70,14 @@ def _percent(values: Iterable[float]) -> float:
     return round(100 * mean(some), 1) if some else 0.0
 
 
+def read(path: Path) -> list[World]:
+    """The worlds of a file of labelled questions."""
+    try:
+        return list(worlds(path))
+    except (ValueError, KeyError, TypeError, OSError) as problem:
+        raise Refused(f"{path.name} cannot be read as labelled questions ({problem}): 'palaver eval --help'.") from None
+
+
 async def settle(here: Workspace, world: World, prefix: str = "") -> None:
     """Put the conversations of a world into a workspace, as chats."""
     for at in range(0, len(world.talks), 50):
@@ -99,6 +111,9 @@ async def ask(here: Workspace, asked: Asked, budget: int, prefix: str = "") -> O
     began = time.process_time()
     answer = await search_knowledge.work(here, _ASKER, SearchKnowledge(query=asked.question, limit=DEEP, dedupe=False))
     spent = (time.process_time() - began) * 1000
+    context = await here.read(
+        lambda read: answer_context.work(read, _ASKER, AnswerContext(query=asked.question, max_tokens=budget))
+    )
     items = [item for item in answer.results if isinstance(item, ResultItem)]
     messages = [item.message_id for item in items if item.message_id]
     talks = list(dict.fromkeys(item.conversation_id for item in items if item.conversation_id))
@@ -112,6 +127,22 @@ async def ask(here: Workspace, asked: Asked, budget: int, prefix: str = "") -> O
         first_message=ranks[0] if ranks else None,
         first_conversation=talk_ranks[0] if talk_ranks else None,
         gain=sum(1 / log2(rank + 1) for rank in talk_ranks if rank <= 10) / ideal if ideal else 0.0,
-        in_budget=None,
+        in_budget=_held(context.text, asked, prefix),
         milliseconds=spent,
     )
+
+
+def _held(text: str, asked: Asked, prefix: str) -> float | None:
+    """The share of the evidence a packed text has: the message is in it, if perhaps only the part that matters."""
+    if not asked.evidence:
+        return None
+    there = set()
+    for block in text.split("\n\n"):
+        heading, *lines = block.split("\n")
+        numbers = {line[1 : line.index("]")] for line in lines if line.startswith("[") and "]" in line}
+        there |= {(heading, number) for number in numbers}
+    found = [
+        any(f"chats://{quote(prefix + talk, safe='/:@')}," in heading and number == place for heading, number in there)
+        for talk, place in asked.places
+    ]
+    return mean(found)

@@ -6,9 +6,10 @@ shares of the best hit's. Text is read, and snippets are cut, for the page that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -18,6 +19,7 @@ from palaver.model.talk import HIDDEN, is_human_only
 from palaver.model.times import micros
 from palaver.operations.ranking import Scored, judged
 from palaver.sources import SOURCES
+from palaver.sources.shapes import parse_uri
 from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
 from palaver.store.documents import agent_scope
@@ -27,8 +29,10 @@ from palaver.text.questions import Question
 from palaver.text.snippet import match_place, passage_snippet
 
 Order = Literal["relevance", "recent"]
+Matched = Literal["id", "all words", "some words", "similar", "nothing"]
 
 SNIPPET = 300
+SHORTEST_ID, LONGEST_ID = 6, 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,13 @@ class Ranked:
     """One result before it is dressed: its best passage, and how good it is."""
 
     best: Candidate
-    uri: str
     score: float
     modified_at: int
     why: Scored
+
+    @property
+    def uri(self) -> str:
+        return SOURCES[self.best.source].uri_of(self.best.document, self.best.native_id, self.best.position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +57,58 @@ class Results:
     more: int = 0
     gathered: Gathered | None = None
 
+    @property
+    def matched(self) -> Matched:
+        """How the best of them match."""
+        if not self.ranked:
+            return "nothing"
+        if self.ranked[0].why.is_named:
+            return "id"
+        if any(one.why.has_all for one in self.ranked):
+            return "all words"
+        return "some words" if any(one.why.has_any for one in self.ranked) else "similar"
+
+    def left_out(self, terms: Sequence[Phrase]) -> list[str] | None:
+        """Words that were looked for only together with others."""
+        common = self.gathered.too_common if self.gathered else ()
+        return [" ".join(terms[number].words) for number in common] or None
+
 
 def everything(read: Reader, question: Question, slices: Sequence[Slice], order: Order, wanted: int) -> Results:
-    """The first `wanted` results at least, best (or newest) first; pages are cut from them."""
+    """The first `wanted` results at least, best (or newest) first; pages are cut from them. Who names a thing by its id
+    or its uri gets it before all others."""
     if not question.terms or not slices:
         return Results([])
+    found = _everything(read, question, slices, order, wanted)
+    named = _named(read, question.text, slices) if order == "relevance" else None
+    if named is None:
+        return found
+    others = [replace(one, score=round(one.score * 0.9, 9)) for one in found.ranked if one.uri != named.uri]
+    return replace(found, ranked=[named, *others])
+
+
+def _named(read: Reader, text: str, slices: Sequence[Slice]) -> Ranked | None:
+    """What has this id or this uri, if it may be found here at all."""
+    name = text.strip()
+    if len(name) < SHORTEST_ID or len(name) > LONGEST_ID or any(map(str.isspace, name)):
+        return None
+    searched = {source for where in slices if where == Slice(where.sources) for source in where.sources}
+    given = parse_uri(name)
+    for source, id in [given] if given else [(source, name) for source in sorted(searched)]:
+        opened = knowledge.resolve(read, source, id) if source in searched else None
+        if opened is None:
+            continue
+        passage_id = opened.passage_id
+        if passage_id is None:
+            first = knowledge.passages(read, opened.document_id, 0, 1)
+            passage_id = first[0]["id"] if first else None
+        if passage_id is not None:
+            at = knowledge.candidates(read, [passage_id])[0]
+            return Ranked(at, 1.0, _modified_at(at), Scored(at, 1.0, has_all=True, has_any=True, is_named=True))
+    return None
+
+
+def _everything(read: Reader, question: Question, slices: Sequence[Slice], order: Order, wanted: int) -> Results:
     judgement = judged(read, question, slices)
     ranked = _ranked(judgement.scored, order)
     if judgement.left and (len(ranked) <= wanted or order == "recent"):
@@ -74,7 +128,6 @@ def _ranked(found: list[Scored], order: Order) -> list[Ranked]:
     ranked = [
         Ranked(
             best=one.at,
-            uri=SOURCES[one.at.source].uri_of(one.at.document, one.at.native_id, one.at.position),
             score=round(one.score / top, 9) or 1e-9,
             modified_at=_modified_at(one.at),
             why=one,
@@ -82,10 +135,17 @@ def _ranked(found: list[Scored], order: Order) -> list[Ranked]:
         for one in best.values()
     ]
     if order == "recent":
-        ranked.sort(key=lambda one: (-one.modified_at, -one.score, one.uri))
-    else:
-        ranked.sort(key=lambda one: (-one.score, -one.modified_at, one.uri))
-    return ranked
+        return _sorted(ranked, lambda one: (-one.modified_at, -one.score))
+    return _sorted(ranked, lambda one: (-one.score, -one.modified_at))
+
+
+def _sorted(ranked: list[Ranked], key: Callable[[Ranked], tuple[float, float]]) -> list[Ranked]:
+    """In order; where nothing else tells two apart their uris do, which are made only then."""
+    found: list[Ranked] = []
+    for _, alike in groupby(sorted(ranked, key=key), key=key):
+        some = list(alike)
+        found += sorted(some, key=lambda one: one.uri) if len(some) > 1 else some
+    return found
 
 
 def _modified_at(one: Candidate) -> int:

@@ -75,6 +75,9 @@ class _Page:
     items: list[ResultItem]
     total: int
     suppressed: int
+    matched: finding.Matched
+    left_out: list[str] | None
+    explanations: dict[str, dict[str, float]]
 
 
 def _hint(question: Question) -> str | None:
@@ -96,7 +99,18 @@ def _search(
     page: list[Ranked] = fresh[ask.offset : ask.offset + ask.limit]
     length = ask.snippet_length or caller.config.get("snippet_length") or finding.SNIPPET
     items = finding.dressed(read, caller, page, question.terms, length)
-    return _Page(items, len(fresh) + found.more, len(found.ranked) - len(fresh))
+    return _Page(
+        items,
+        total=len(fresh) + found.more,
+        suppressed=len(found.ranked) - len(fresh),
+        matched=found.matched,
+        left_out=found.left_out(question.terms),
+        explanations={one.uri: _explained(one) for one in page if one.why.seen},
+    )
+
+
+def _explained(one: Ranked) -> dict[str, float]:
+    return {name: round(value, 3) for name, value in one.why.seen._asdict().items() if value} if one.why.seen else {}
 
 
 def _response(page: _Page, ask: Paged, **more: Any) -> SearchResponse:
@@ -108,6 +122,8 @@ def _response(page: _Page, ask: Paged, **more: Any) -> SearchResponse:
         next_offset=after if has_more else None,
         total_estimated=page.total,
         suppressed=page.suppressed,
+        matched=page.matched,
+        left_out=page.left_out,
         **more,
     )
 
@@ -238,6 +254,8 @@ class SearchKnowledge(SearchText):
     """The session_id of the answer before: what it has shown is not shown again."""
     dedupe: bool = True
     """Leave out what this session has shown already."""
+    explain: bool = False
+    """Say what was seen of each result."""
     shape: Literal["full", "compact"] = "full"
     """compact gives only id, title, text, url and metadata of each result."""
 
@@ -260,7 +278,9 @@ class SearchKnowledge(SearchText):
     @property
     def key(self) -> str:
         """What makes it the same search, whatever page of it is asked for."""
-        same = self.model_dump(exclude={"limit", "offset", "snippet_length", "session_id", "dedupe", "shape"})
+        same = self.model_dump(
+            exclude={"limit", "offset", "snippet_length", "session_id", "dedupe", "explain", "shape"}
+        )
         return json.dumps(same)
 
 
@@ -288,7 +308,8 @@ async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge
         recalls.mark_seen(recall, [item.uri for item in page.items])
         if ask.offset == 0 and ask.query.strip():
             recall.queries.append(ask.query[:1000])
-    answer = _response(page, ask, session_id=session_id, errors=errors or None, hint=_hint(question))
+    why = page.explanations if ask.explain else None
+    answer = _response(page, ask, session_id=session_id, errors=errors or None, hint=_hint(question), explanations=why)
     return _compact(answer) if ask.shape == "compact" else answer
 
 

@@ -24,13 +24,13 @@ from palaver.text.query import Phrase
 from palaver.text.questions import Question
 from palaver.text.ranking import Likening, Passage, Reading, Seen
 
-PLACED = 1_000
+PLACED = 600
 """So many of the best are placed in their documents."""
-READ = 160
+READ = 130
 """So many of those are read,"""
 WITH_NEIGHBOURS = 60
 """and so many of those with what was said before and after, the very best with a little more of it;"""
-MOST_READ = 280
+MOST_READ = 230
 """all together so many."""
 MOST_WIDENED = 8
 """So many words of a question are also looked for in other words."""
@@ -47,6 +47,8 @@ class Scored:
     has_all: bool
     has_any: bool
     seen: Seen | None = None
+    is_named: bool = False
+    """It was asked for by its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def _related(question: Question) -> list[list[Phrase]]:
     found = []
     for term in question.terms[:MOST_WIDENED]:
         others = related(term.words[0]) if len(term.words) == 1 else ()
-        found.append([Phrase((word,)) for word, _ in others if stem(word) not in known])
+        found.append([Phrase((word,)) for word in others if stem(word) not in known])
     return found
 
 

@@ -48,6 +48,7 @@ _LATEST = re.compile(r"\b(latest|newest|current|currently|most recent|now|these 
 class Question:
     """What was typed, taken apart."""
 
+    text: str
     words: tuple[str, ...]
     terms: tuple[Phrase, ...]
     is_asked: bool
@@ -65,6 +66,7 @@ def taken_apart(text: str) -> Question:
     known = set(folded)
     terms_ = terms(text)
     return Question(
+        text=text,
         words=tuple(folded),
         terms=terms_,
         is_asked=len(folded) > 2 and ("?" in text or folded[0] in _ASKING or (len(terms_) > 2 and len(folded) > 6)),

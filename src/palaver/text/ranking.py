@@ -11,8 +11,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, reduce
 from itertools import pairwise
 from math import log, log1p
+from operator import or_
 from typing import Literal, NamedTuple
 
 from palaver.text.fold import stem, words
@@ -28,13 +30,14 @@ RELATED = 0.5
 _K1, _B = 1.2, 0.75
 
 _ROLES = frozenset(["user", "assistant", "human", "ai", "model", "system", "tool", "bot"])
-_TIME = re.compile(
-    r"\b(\d{4}|\d{1,2}(st|nd|rd|th)|\d{1,2}:\d\d|yesterday|today|tomorrow|tonight|ago|last|next|week|weekend|month|year"
-    r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|may|june|july|august"
-    r"|september|october|november|december|recently|spring|summer|autumn|fall|winter|morning|night|day|since|already"
-    r"|just)\b",
-    re.IGNORECASE,
+_TIMES = frozenset(
+    words(
+        "yesterday today tomorrow tonight ago last next week weekend month year monday tuesday wednesday thursday "
+        "friday saturday sunday january february march april may june july august september october november december "
+        "recently spring summer autumn fall winter morning night day since already just"
+    )
 )
+_NUMBERED = re.compile(r"\b(?:\d{4}|\d{1,2}(?:st|nd|rd|th)|\d{1,2}:\d\d)\b")
 
 
 class Seen(NamedTuple):
@@ -138,6 +141,9 @@ class Worth:
 
     def of(self, mask: int) -> float:
         """How much of the question is covered by these words, between 0 and 1."""
+        return _worth(self, mask)
+
+    def summed(self, mask: int) -> float:
         count = len(self.rarity)
         worth = sum(
             rare if mask >> n & 1 else RELATED * like if mask >> n + count & 1 else 0.0
@@ -150,23 +156,25 @@ class Worth:
         return mask & everything == everything
 
 
+@lru_cache(maxsize=4_096)
+def _worth(worth: Worth, mask: int) -> float:
+    return worth.summed(mask)
+
+
 def around(found: Iterable[tuple[int, int, int]], worth: Worth) -> Around:
     """From (document, position, mask) of everything that was found."""
-    values: dict[int, float] = {}
     cover: dict[tuple[int, int], float] = {}
-    counts: dict[int, Counter[int]] = defaultdict(Counter)
+    masks_of: dict[int, list[int]] = defaultdict(list)
     for document_id, position, mask in found:
-        if mask not in values:
-            values[mask] = worth.of(mask)
-        cover[document_id, position] = values[mask]
-        counts[document_id][mask] += 1
+        cover[document_id, position] = worth.of(mask)
+        masks_of[document_id].append(mask)
+    known: dict[tuple[int, ...], tuple[float, float]] = {}
     spread, together = {}, {}
-    for document_id, masks in counts.items():
-        spread[document_id] = _often(masks, worth)
-        union = 0
-        for mask in masks:
-            union |= mask
-        together[document_id] = worth.of(union)
+    for document_id, masks in masks_of.items():
+        key = tuple(sorted(masks))
+        if key not in known:
+            known[key] = _often(Counter(masks), worth), worth.of(reduce(or_, masks))
+        spread[document_id], together[document_id] = known[key]
     best = max(spread.values(), default=0.0) or 1.0
     return Around(cover, {id: value / best for id, value in spread.items()}, together)
 
@@ -199,18 +207,22 @@ class Reading:
         for number, term in enumerate(self.terms):
             first, *rest = map(stem, term.words)
             self._looked_for[first].append((number, tuple(rest)))
+        # Only a word that begins like one that is looked for can have its stem; dying is the one kind that does not.
+        self._beginnings = frozenset(one[:2] for one in self._looked_for)
+        self._beginnings |= {one[0] + "y" for one in self._beginnings if one[1:] == "i"}
         self.places = [self._places(text) for text in self.words]
 
     def _places(self, text: Sequence[str]) -> list[tuple[int, int]]:
         """Where the terms stand: (place, number of the term)."""
-        looked_for = self._looked_for
-        found = []
-        for place, one in enumerate(map(stem, text)):
-            if one in looked_for:
-                for number, rest in looked_for[one]:
-                    if not rest or tuple(map(stem, text[place + 1 : place + 1 + len(rest)])) == rest:
-                        found.append((place, number))
-        return found
+        looked_for, beginnings = self._looked_for, self._beginnings
+        likely = [(place, stem(word)) for place, word in enumerate(text) if word[:2] in beginnings]
+        return [
+            (place, number)
+            for place, one in likely
+            if one in looked_for
+            for number, rest in looked_for[one]
+            if not rest or tuple(map(stem, text[place + 1 : place + 1 + len(rest)])) == rest
+        ]
 
     def seen(self, near: Around, like: Likening) -> list[Seen]:
         """What is seen of each passage."""
@@ -259,7 +271,7 @@ class Reading:
                     asks=asks[n],
                     answers=asks[previous] if previous is not None else 0.0,
                     length=min(1.0, log1p(lengths[n]) / log(1000)),
-                    time=1.0 if self.question.wants_time and _TIME.search(one.text) else 0.0,
+                    time=1.0 if self.question.wants_time and self._has_time(n) else 0.0,
                     like=like.whole[n],
                     words_like=self._weighed(likes),
                     words_like_before=self._weighed([max(pair) for pair in zip(likes, earlier, strict=True)]),
@@ -315,6 +327,9 @@ class Reading:
                 begin += 1
             best = max(best, value)
         return best
+
+    def _has_time(self, n: int) -> bool:
+        return not _TIMES.isdisjoint(self.words[n]) or bool(_NUMBERED.search(self.passages[n].text))
 
     def _cover_of(self, title: str) -> float:
         there = {number for _, number in self._places(words(title))} if title else set()

@@ -1,0 +1,106 @@
+"""Evidence for an answer within a budget: `knowledge.answer_context`, `palaver context`, on both engines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import httpx
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers import Mcp, Server, word
+
+from palaver.model.knowledge import Standing
+from palaver.model.times import now
+from palaver.operations.packing import packed
+from palaver.text.query import Phrase
+
+
+def note(api: httpx.Client, title: str, content: str) -> None:
+    api.post("/api/notes", json={"title": title, "content": content}).raise_for_status()
+
+
+def chat(api: httpx.Client, *said: tuple[str, str], title: str = "") -> str:
+    made = api.post("/api/chats", json={"title": title or "talk"}).json()
+    for sender, content in said:
+        api.post(f"/api/chats/{made['id']}/messages", json={"sender": sender, "content": content}).raise_for_status()
+    return str(made["id"])
+
+
+def test_the_evidence_comes_from_all_sources_with_where_it_stands(api: httpx.Client, mcp: Mcp):
+    unique = word()
+    note(api, "Boats", f"the {unique} is moored in the north")
+    id = chat(api, ("Ann", f"did you paint the {unique}?"), ("Bob", "yes, in green"), title="Painting")
+    answer = mcp.call("knowledge_answer_context", query=f"Which colour did Bob paint the {unique}?")
+    assert "# Boats (notes://" in answer["text"]
+    assert f"# Painting (chats://{id}," in answer["text"]
+    assert f"[1] Ann: did you paint the {unique}?" in answer["text"]
+    assert "[2] Bob: yes, in green" in answer["text"]
+    assert answer["hits"] >= 3
+    assert answer["matched"] == "some words"
+
+
+@pytest.mark.parametrize("budget", [16, 30, 100, 500])
+def test_the_whole_answer_fits_the_budget_and_has_a_hit(api: httpx.Client, mcp: Mcp, budget: int):
+    unique = word()
+    for n in range(8):
+        note(api, f"Number {n}", f"{unique} " + 'and so it went on with quotes " and \\ and more ' * 30)
+    answer = mcp.call("knowledge_answer_context", query=unique, max_tokens=budget)
+    assert len(orjson.dumps(answer).decode()) <= budget * 4
+    assert answer["hits"] >= 1
+    assert answer["more"]
+
+
+def test_nothing_found_is_said(mcp: Mcp):
+    answer = mcp.call("knowledge_answer_context", query=word())
+    assert answer == {"text": "", "hits": 0, "more": False, "matched": "nothing"}
+
+
+def test_what_is_for_humans_only_is_left_out_for_agents(api: httpx.Client, mcp: Mcp):
+    unique = word()
+    thread = api.post("/api/threads", json={"topic": f"topic {unique}"}).json()["id"]
+    hidden = {"author": "Ann", "content": f"secret {unique}", "metadata": {"visibility": "human_only"}}
+    api.post(f"/api/threads/{thread}/messages", json=hidden).raise_for_status()
+    assert "secret" not in mcp.call("knowledge_answer_context", query=unique)["text"]
+    assert "secret" in api.get("/api/knowledge/context", params={"q": unique}).json()["text"]
+
+
+def test_palaver_context_prints_the_text(server: Server, api: httpx.Client):
+    unique = word()
+    note(api, "Boats", f"the {unique} is moored in the north")
+    done = subprocess.run(
+        [sys.executable, "-m", "palaver", "context", "where", "is", unique, "--max-tokens", "200"],
+        env=server.env, cwd=server.home, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert f"the {unique} is moored in the north" in done.stdout
+    as_json = subprocess.run(
+        [sys.executable, "-m", "palaver", "--json", "context", unique],
+        env=server.env, cwd=server.home, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert json.loads(as_json.stdout)["hits"] == 1
+
+
+def standing(text: str, number: int, title: str | None) -> Standing:
+    at = now()
+    return Standing(
+        source="chats", document_id=number // 3, document=f"d{number // 3}", title=title, agent_id=None,
+        document_created=at, document_modified=at, version=1, facts={}, passage_id=number, native_id=f"m{number}",
+        position=1 + number % 3, field="content", role=None, author="Ann", author_id=None, text=text, created_at=at,
+        marks={},
+    )  # fmt: skip
+
+
+@given(
+    st.lists(st.text(max_size=400), min_size=1, max_size=12),
+    st.one_of(st.none(), st.text(max_size=80)),
+    st.integers(64, 4000),
+)
+def test_whatever_is_packed_fits(texts: list[str], title: str | None, budget: int):
+    passages = [standing(text + " boat", n, title) for n, text in enumerate(texts)]
+    context = packed(passages, Phrase(("boat",)), budget, "all words")
+    assert context.length <= budget
+    assert 1 <= context.hits <= len(texts)
+    assert context.more == (context.hits < len(texts))
