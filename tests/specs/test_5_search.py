@@ -86,9 +86,16 @@ def test_dotted_names_call_the_same_tools(library: Library, mcp: Mcp):
     assert both[0] == both[1]
 
 
+@pytest.fixture(scope="module")
+def schemas(api: httpx.Client) -> dict[str, Any]:
+    tools = Mcp(api, "/mcp?tools=knowledge").ask("tools/list")["tools"]
+    return {tool["name"]: tool["outputSchema"] for tool in tools}
+
+
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_answer_is_what_its_output_schema_says(library: Library, mine: Mcp, agent: str, source: str):
-    schemas = {tool["name"]: tool["outputSchema"] for tool in mine.ask("tools/list")["tools"] if "outputSchema" in tool}
+def test_every_answer_is_what_its_output_schema_says(
+    library: Library, mine: Mcp, agent: str, schemas: dict[str, Any], source: str
+):
     library.put_in(source, f"about {(unique := word())}", agent)
     for tool, more in ((f"{source}_search", {}), ("knowledge_search", {}), ("knowledge_search", {"shape": "compact"})):
         answer = mine.call(tool, query=unique, **({"dedupe": False} if tool.startswith("knowledge") else {}), **more)
@@ -494,7 +501,7 @@ def test_a_query_of_ten_thousand_characters_is_answered_quickly(mcp: Mcp, typed:
     assert time.monotonic() - began < 5
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(codec="utf-8"), max_size=80), st.text(st.characters(codec="utf-8"), max_size=80))
 @example("' \\ \" : & | ! <-> * ( ) §d1 ˢx", "a' | b:* & !c \\")
 def test_whatever_is_asked_is_answered_and_what_is_kept_is_found_by_its_words(library: Library, typed: str, kept: str):
@@ -508,7 +515,7 @@ def test_whatever_is_asked_is_answered_and_what_is_kept_is_found_by_its_words(li
 # Snippets
 
 
-@pytest.mark.parametrize("length, most", [(None, 300), (50, 50), (1, 50), (1000, 1000), (99_999, 1000)])
+@pytest.mark.parametrize("length, most", [(None, 300), (1, 50), (99_999, 1000)])
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_snippet_shows_the_match_and_is_never_longer_than_asked(
     library: Library, mine: Mcp, agent: str, source: str, length: int | None, most: int
