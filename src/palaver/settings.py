@@ -90,7 +90,10 @@ class Settings:
     max_body: int = knob(16 * 1024 * 1024, "Largest request body, e.g. 16MB.", _size)
     heartbeat_timeout: float = knob(60.0, "Seconds without a sign of life until an agent counts as offline.", float)
     keep_events: int = knob(100_000, "How many events stay replayable with Last-Event-ID.", int)
-    log_level: str = knob("warning", "debug, info, warning or error.")
+    log_level: str = knob(
+        "warning", "debug, info, warning or error. At info every request is a line, without its text."
+    )
+    log_format: str = knob("text", "text, or json: one object a line.", _one_of("text", "json"))
 
     @property
     def base_url(self) -> str:

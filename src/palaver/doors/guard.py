@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import logging
+import time
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -20,6 +22,8 @@ from palaver.doors.visit import Visit, admit, bearer
 from palaver.errors import Forbidden, PalaverError, Unauthorized
 from palaver.house import House, ShownOut
 from palaver.settings import LOOPBACK, Settings
+
+log = logging.getLogger("palaver.requests")
 
 PUBLIC = ("/healthz", "/readyz", "/docs", "/openapi.json", "/console/", "/favicon")
 SESSION = "/api/session"
@@ -58,14 +62,17 @@ class Guard:
             return
         visit: Visit | None = scope.get("palaver.visit")
         answer = _Answer(_with_safety(send, scope["path"]))
-        if visit is None or visit.token_id is None:
-            await self._app(scope, receive, answer.send)
-            return
+        began = time.perf_counter()
         try:
+            if visit is None or visit.token_id is None:
+                await self._app(scope, receive, answer.send)
+                return
             with self._house.present.stay(visit.token_id):
                 await self._app(scope, receive, answer.send)
         except ShownOut:
             await answer.end(scope, receive)
+        finally:
+            _count(scope, visit, answer.status, time.perf_counter() - began)
 
     async def _note(self, problem: PalaverError, scope: Scope) -> None:
         """Whoever is turned away is written down: from where and at which door, not what they carried."""
@@ -113,15 +120,31 @@ class Guard:
         return parts.scheme in ("http", "https") and self._knows(parts.netloc)
 
 
+def _count(scope: Scope, visit: Visit | None, status: int, seconds: float) -> None:
+    method = scope.get("method", "WEBSOCKET")
+    if visit:
+        visit.here.done["request", method, str(status)] += 1
+    if log.isEnabledFor(logging.INFO):
+        # The door, not the address: an address may hold what somebody searched for.
+        door = getattr(scope.get("route"), "path", None) or "/".join(scope["path"].split("/")[:3])
+        facts = {"method": method, "door": door, "status": status, "ms": round(seconds * 1000, 1)}
+        if visit:
+            facts |= {"workspace": visit.here.name, "token": visit.token_id}
+        log.info("%s %s %s", method, door, status, extra={"facts": facts})
+
+
 class _Answer:
     """What has been sent so far, so that it can be brought to an end."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self.status = 0
         self._began = self._is_complete = False
 
     async def send(self, message: Message) -> None:
         self._began = True
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
         if message["type"] == "http.response.body" and not message.get("more_body"):
             self._is_complete = True
         await self._send(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -14,7 +15,7 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as WebRoute
 
 from palaver.doors.visit import Visit
-from palaver.errors import Invalid, PalaverError, Refused, TooLarge
+from palaver.errors import Invalid, PalaverError, Refused, Timeout, TooLarge
 from palaver.model import asking
 from palaver.model.events import encode
 from palaver.operations import OPERATIONS
@@ -35,6 +36,8 @@ class Anything(Convertor[str]):
 
 register_url_convertor("any", Anything())
 
+HANDLER_SECONDS = 30.0
+
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -54,7 +57,10 @@ def _endpoint(operation: Operation, face: Route, max_body: int) -> Endpoint:
         try:
             await operation.must_be_allowed(visit.here, visit.caller)
             ask = await _ask(request, operation, face, max_body)
-            answer = await operation.perform(visit.here, visit.caller, ask)
+            async with asyncio.timeout(None if operation.kind == "wait" else HANDLER_SECONDS):
+                answer = await operation.perform(visit.here, visit.caller, ask)
+        except TimeoutError:
+            return error(Timeout(), face)
         except PalaverError as problem:
             return error(problem, face)
         return _response(face, answer)

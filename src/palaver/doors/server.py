@@ -10,6 +10,8 @@ from types import FrameType
 
 import uvicorn
 
+from palaver.doors import logs
+from palaver.doors.patience import PatientHttp
 from palaver.doors.web import application
 from palaver.errors import Refused, Unavailable
 from palaver.house import House
@@ -38,9 +40,10 @@ def serve(settings: Settings, banner: str = "") -> None:
     config = uvicorn.Config(
         application(house),
         loop="uvloop" if sys.platform != "win32" else "asyncio",
-        http="httptools",
+        http=PatientHttp,
         ws="websockets-sansio",
         log_level=settings.log_level,
+        log_config=logs.config(settings),
         access_log=False,
         proxy_headers=False,
         server_header=False,

@@ -9,20 +9,17 @@ from collections.abc import AsyncIterator
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from palaver import __version__
-from palaver.doors import imports, login, openapi, pages, rest, sse, uploads
+from palaver.doors import imports, login, metrics, openapi, pages, rest, sse, uploads
 from palaver.doors.guard import Guard
 from palaver.doors.late import LateMcp
-from palaver.doors.visit import Visit
 from palaver.errors import PalaverError
 from palaver.house import House
 from palaver.model.events import encode
-from palaver.operations.agents import Nobody
-from palaver.operations.connect import get_status
 
 
 def application(house: House) -> ASGIApp:
@@ -58,7 +55,7 @@ def _pages() -> list[BaseRoute]:
         Route("/openapi.json", _openapi),
         Route("/healthz", _healthy),
         Route("/readyz", _ready),
-        Route("/metrics", _metrics),
+        Route("/metrics", metrics.metrics),
         Route("/events", sse.all_events),
         Route("/api/threads/{thread_id}/events", sse.thread_events),
         Route("/api/import", coming.begin, methods=["POST"]),
@@ -87,39 +84,14 @@ async def _healthy(request: Request) -> Response:
 
 
 async def _ready(request: Request) -> Response:
-    """The database answers too."""
+    """The database answers too, to who reads and to who writes."""
     try:
         here = await request.app.state.house.open()
         await here.read(lambda read: read.must("last_event_id"))
+        await here.change(lambda change: change.must("last_event_id"))  # the writer answers as well
     except PalaverError as problem:
         return _json({"status": "unavailable", "detail": problem.message}, 503)
     return _json({"status": "ready"})
-
-
-async def _metrics(request: Request) -> Response:
-    """A few numbers in the format Prometheus reads."""
-    visit: Visit = request.scope["palaver.visit"]
-    try:
-        status = await get_status.perform(visit.here, visit.caller, Nobody())
-    except PalaverError as problem:
-        return rest.error(problem)
-    uptime = time.monotonic() - request.app.state.started
-    lines = [
-        "# TYPE palaver_info gauge",
-        f'palaver_info{{version="{__version__}",engine="{status.engine}"}} 1',
-        "# TYPE palaver_uptime_seconds gauge",
-        f"palaver_uptime_seconds {uptime:.0f}",
-        "# TYPE palaver_messages gauge",
-        f"palaver_messages {status.messages}",
-        "# TYPE palaver_threads gauge",
-        f"palaver_threads {status.threads}",
-        "# TYPE palaver_agents_online gauge",
-        f"palaver_agents_online {status.agents_online}",
-        "# TYPE palaver_events_total counter",
-        f"palaver_events_total {status.last_event_id}",
-        "",
-    ]
-    return PlainTextResponse("\n".join(lines), media_type="text/plain; version=0.0.4")
 
 
 async def _http_problem(request: Request, problem: Exception) -> Response:

@@ -135,12 +135,16 @@ class Operation:
     async def perform(self, here: Workspace, caller: Caller, ask: Ask) -> Any:
         """Do it, in the place its kind asks for. What somebody may have to answer for is written down."""
         await self.must_be_allowed(here, caller)
+        outcome = "failed"
         try:
             answer = await self._perform(here, caller, ask)
+            outcome = "done"
         except Forbidden:
             if here.keyring:
                 await here.keyring.denied(signature(caller), self.name)
             raise
+        finally:
+            here.done["operation", self.name, outcome] += 1
         if self.audited and here.keyring:
             await here.keyring.note(self.audited, signature(caller), self.name, ids_in(ask))
         return answer

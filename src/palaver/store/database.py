@@ -260,6 +260,15 @@ def _row(event: Event) -> Row:
     }
 
 
+@dataclass
+class Numbers:
+    """How busy an engine is and was."""
+
+    waiting: int = 0
+    commits: int = 0
+    commit_seconds: float = 0.0
+
+
 class Engine(Protocol):
     """One workspace's tables, with a life: threads, connections, files."""
 
@@ -280,5 +289,7 @@ class Engine(Protocol):
 
     def wipe(self) -> None:
         """Write everything anew, so that nothing deleted is left in the files."""
+
+    def numbers(self) -> Numbers: ...
 
     def close(self) -> None: ...

@@ -106,6 +106,10 @@ class Feed:
         self.is_closed = False
         engine.on_commit(self._committed)
 
+    @property
+    def listening(self) -> int:
+        return sum(len(listeners) for listeners in self._listeners.values())
+
     def listener(self, after: int | None = None, thread_id: str | None = None) -> Listener:
         return Listener(self, after, thread_id)
 

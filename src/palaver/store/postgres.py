@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +37,7 @@ from palaver.store.database import (
     Found,
     IndexRow,
     Narrow,
+    Numbers,
     Reader,
     Row,
     Slice,
@@ -303,6 +306,7 @@ class PostgresEngine:
         self._dialect: Dialect = PostgresDialect()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._channel = f"palaver_{schema}"
+        self._numbers = Numbers()
         with said_plainly():
             migrate(url, schema, kind)
             self._pool: ConnectionPool[RawConnection] = ConnectionPool(
@@ -340,8 +344,12 @@ class PostgresEngine:
         return result
 
     def _commit(self, work: Callable[[Change], T]) -> tuple[T, list[Event]]:
+        began = time.perf_counter()
         with said_plainly():
-            return self._again_when_dropped(lambda raw: self._commit_once(raw, work))
+            result = self._again_when_dropped(lambda raw: self._commit_once(raw, work))
+        self._numbers.commits += 1
+        self._numbers.commit_seconds += time.perf_counter() - began
+        return result
 
     def _commit_once(self, raw: RawConnection, work: Callable[[Change], T]) -> tuple[T, list[Event]]:
         raw.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # after waiting for a lock, see what the other did
@@ -395,6 +403,9 @@ class PostgresEngine:
                 "WHERE NOT i.indisvalid AND c.relnamespace = current_schema()::regnamespace"
             ).fetchall()
         return [f"the index {row['name']} is not valid; REINDEX it" for row in rows]
+
+    def numbers(self) -> Numbers:
+        return replace(self._numbers, waiting=self._threads._work_queue.qsize())
 
     def copy_into(self, folder: Path) -> int:
         """Every table as it is at one moment, in PostgreSQL's own text format."""

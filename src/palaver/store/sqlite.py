@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +36,7 @@ from palaver.store.database import (
     Found,
     IndexRow,
     Narrow,
+    Numbers,
     Pending,
     Reader,
     Row,
@@ -315,6 +316,7 @@ class SqliteEngine:
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
         self._idle: list[SqliteConnection] = []
+        self._numbers = Numbers()
         self._thread = threading.Thread(target=self._write_for_ever, name=f"write-{path.stem}", daemon=True)
         self._thread.start()
 
@@ -387,9 +389,12 @@ class SqliteEngine:
                 return
 
     def _commit_together(self, jobs: list[_Job]) -> None:
+        began = time.perf_counter()
         try:
             with said_plainly():
                 events = self._transaction(jobs)
+            self._numbers.commits += 1
+            self._numbers.commit_seconds += time.perf_counter() - began
         except Exception as problem:
             if len(jobs) > 1 and not isinstance(problem, PalaverError):
                 for job in jobs:  # one of them spoils it for all: find out which
@@ -457,6 +462,9 @@ class SqliteEngine:
             look.raw.close()
 
     # Looking after it
+
+    def numbers(self) -> Numbers:
+        return replace(self._numbers, waiting=self._jobs.qsize())
 
     def check(self) -> list[str]:
         """SQLite's own check of every page, table and index; it looks into the search index too."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from palaver.errors import Refused
 from palaver.settings import Settings
-from palaver.store.database import Change, Engine, Reader
+from palaver.store.database import Change, Engine, Numbers, Reader
 from palaver.store.feed import Feed, Listener
 from palaver.store.keyring import Keyring
 from palaver.store.recalls import Recalls
@@ -29,6 +30,8 @@ class Workspace:
         self.keyring = keyring  # a workspace alone, without a house around it, has none
         self._engine = engine
         self._feed = Feed(engine)
+        self.done: Counter[tuple[str, str, str]] = Counter()
+        """What was asked here since the start: ('request', 'GET', '200'), ('operation', 'post_message', 'done')."""
         self.recalls = Recalls(settings.session_ttl)
         self.transcripts = Transcripts(settings.data / "sessions" / name)
 
@@ -47,6 +50,13 @@ class Workspace:
     def feed(self, after: int | None = None, thread_id: str | None = None) -> Listener:
         """Listen to events as they are committed, from `after` or from now: `async with here.feed() as listener`."""
         return self._feed.listener(after, thread_id)
+
+    @property
+    def listeners(self) -> int:
+        return self._feed.listening
+
+    def engine_numbers(self) -> Numbers:
+        return self._engine.numbers()
 
     def dismiss_listeners(self) -> None:
         """Everybody who listens is let go: the house is about to close."""

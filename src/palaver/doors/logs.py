@@ -1,0 +1,34 @@
+"""What the server writes about itself: a line for each thing, as text or as JSON. Never a word of what was said."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from palaver.settings import Settings
+
+
+class Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line: dict[str, Any] = {"at": at, "level": record.levelname.lower(), "from": record.name}
+        line["says"] = record.getMessage()
+        line |= getattr(record, "facts", {})
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def config(settings: Settings) -> dict[str, Any]:
+    """For logging.config: everything goes to standard error."""
+    level = settings.log_level.upper()
+    plain = {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"own": {"()": "palaver.doors.logs.Json"} if settings.log_format == "json" else plain},
+        "handlers": {"own": {"class": "logging.StreamHandler", "formatter": "own"}},
+        "loggers": {name: {"handlers": ["own"], "level": level, "propagate": False} for name in ("palaver", "uvicorn")},
+    }

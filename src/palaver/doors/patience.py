@@ -1,0 +1,94 @@
+"""How long we wait for a client: for its headers, for its body, and for it to take what we send.
+
+A slow or silent client is cut off; it must not hold a place for ever. How much time a body has depends on how much of
+it has come: a large upload over a slow line is welcome, a byte every now and then is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEADER_SECONDS = 15.0
+BODY_GRACE_SECONDS = 15.0
+BODY_BYTES_A_SECOND = 2_000
+STUCK_SECONDS = 30.0
+LOOK_SECONDS = 2.0
+
+
+class PatientHttp(HttpToolsProtocol):
+    """HTTP with an end to our patience."""
+
+    _hurry: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
+    _waited = 0.0
+    _received = 0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._cut_off_in(HEADER_SECONDS)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._cut_off_in(HEADER_SECONDS)
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self._waited, self._received = 0.0, 0
+        self._be_calm()
+        self._hurry = self.loop.call_later(LOOK_SECONDS, self._look_at_body)
+
+    def _look_at_body(self) -> None:
+        if not self.flow.read_paused:  # it is we who do not take it now
+            self._waited += LOOK_SECONDS
+        if self._received < (self._waited - BODY_GRACE_SECONDS) * BODY_BYTES_A_SECOND:
+            self._cut_off()
+        else:
+            self._hurry = self.loop.call_later(LOOK_SECONDS, self._look_at_body)
+
+    def on_body(self, body: bytes) -> None:
+        self._received += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._be_calm()
+        super().on_message_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        self._be_calm()
+        super().handle_websocket_upgrade()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._stuck is None:
+            self._stuck = self.loop.call_later(STUCK_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._forget_stuck()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._be_calm()
+        self._forget_stuck()
+        super().connection_lost(exc)
+
+    def _cut_off_in(self, seconds: float) -> None:
+        self._be_calm()
+        self._hurry = self.loop.call_later(seconds, self._cut_off)
+
+    def _cut_off(self) -> None:
+        self._hurry = None
+        if not self.transport.is_closing():
+            self.transport.close()
+
+    def _be_calm(self) -> None:
+        if self._hurry is not None:
+            self._hurry.cancel()
+            self._hurry = None
+
+    def _forget_stuck(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None

@@ -1,0 +1,234 @@
+"""Clients that are slow, silent or curious; what is written about requests, and what is not."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.helpers import PATIENCE, Server, Thread, eventually, listen, start_server, word
+from tests.trust.people import Key
+from tests.trust.policy import ROUTES
+
+HASTY = """
+from palaver.doors import patience
+patience.HEADER_SECONDS = patience.BODY_GRACE_SECONDS = patience.STUCK_SECONDS = 1.0
+patience.LOOK_SECONDS = 0.2
+"""
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with little patience."""
+    with start_server(tmp_path_factory.mktemp("hasty"), before=HASTY) as server:
+        yield server
+
+
+def connected(server: Server) -> socket.socket:
+    sock = socket.create_connection(("127.0.0.1", server.port))
+    sock.settimeout(PATIENCE)
+    return sock
+
+
+def is_cut_off(sock: socket.socket, drip: bytes = b"") -> bool:
+    """Does the server hang up while we send a byte now and then?"""
+    until = time.monotonic() + PATIENCE
+    sock.settimeout(0.2)
+    while time.monotonic() < until:
+        try:
+            if drip:
+                sock.sendall(drip)
+            if not sock.recv(4096):
+                return True
+        except TimeoutError:
+            continue
+        except OSError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "begins, drip",
+    [
+        (b"", b""),
+        (b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"X: y\r\n"),
+        (b"POST /api/threads HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100000\r\n\r\n{", b" "),
+        (b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100000\r\n\r\n{", b" "),
+        (b"POST /api/threads HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    ],
+)
+def test_who_takes_for_ever_to_say_something_is_cut_off(hasty: Server, begins: bytes, drip: bytes):
+    with connected(hasty) as sock:
+        sock.sendall(begins)
+        assert is_cut_off(sock, drip)
+    assert "Traceback" not in hasty.said()
+
+
+def test_a_large_body_over_a_slow_line_is_welcome(hasty: Server):
+    body = json.dumps({"topic": word(), "system_prompt": "x" * 60_000}).encode()
+    head = f"POST /api/threads HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    with connected(hasty) as sock:
+        sock.sendall(head.encode())
+        began = time.monotonic()
+        for at in range(0, len(body), 4_000):
+            sock.sendall(body[at : at + 4_000])
+            time.sleep(0.12)
+        assert time.monotonic() - began > 1.5, "longer than the grace, or it would prove nothing"
+        assert sock.recv(100).startswith(b"HTTP/1.1 201")
+
+
+def test_who_does_not_take_the_answer_is_cut_off(hasty: Server):
+    with hasty.client() as api:
+        thread = Thread(api)
+        for _ in range(12):
+            thread.post("x" * 900_000)
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    with sock:
+        sock.connect(("127.0.0.1", hasty.port))
+        sock.sendall(f"GET {thread.path}/messages HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        time.sleep(3)  # the thing itself: not reading for longer than the server waits
+        sock.settimeout(PATIENCE)
+        got = 0
+        try:
+            while piece := sock.recv(1 << 20):
+                got += len(piece)
+        except ConnectionError:
+            pass
+    assert got < 10_000_000
+    assert "Traceback" not in hasty.said()
+
+
+def test_a_listener_is_not_cut_off_for_being_quiet(hasty: Server):
+    with hasty.client() as api, listen(api) as listener:
+        time.sleep(2.5)  # the thing itself: longer than any deadline of this server
+        thread = Thread(api)
+        assert listener.next().data["thread_id"] == thread.id
+
+
+# Headers
+
+
+def test_private_answers_are_kept_nowhere_and_shared_with_nobody(human: Key):
+    thread = Thread(human.api)
+    for path in ("/api/threads", thread.path, "/api/search?q=x", "/api/config", "/metrics", "/api/nothing"):
+        for origin in ({}, {"origin": human.server.url}):
+            answer = human.api.get(path, headers=origin)
+            assert answer.headers["cache-control"] == "no-store"
+            assert "access-control-allow-origin" not in answer.headers
+            assert "script-src 'self'" in answer.headers["content-security-policy"]
+
+
+def test_no_door_answers_a_foreign_preflight(guarded: Server):
+    asked = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+    with guarded.client() as client:
+        for door in {re.sub(r"{[^}]*}", "x", door.partition(" ")[2]) for door in ROUTES}:
+            answer = client.options(door, headers=asked)
+            assert (door, answer.status_code) == (door, 403)
+            assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_refusal_carries_the_safety_headers_too(guarded: Server):
+    with guarded.client() as client:
+        answer = client.get("/api/threads")
+        assert answer.status_code == 401
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "data, status",
+    [
+        (b"\x89PNG\r\n\x1a\n", 200),
+        (b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>", 400),
+        (b"<html><script>alert(1)</script>", 400),
+        (b"MZ\x90\x00", 400),
+        (b"", 400),
+        (b"\x89PNG\r\n\x1a\n" + b"x" * 6_000_000, 413),
+    ],
+)
+def test_only_images_of_a_fair_size_are_taken_and_shown_as_such(human: Key, data: bytes, status: int):
+    answer = human.api.post("/api/upload/image", files={"file": ("a.html", data, "text/html")})
+    assert answer.status_code == status
+    if status == 200:
+        shown = human.api.get(answer.json()["url"])
+        assert shown.headers["content-type"] == "image/png"
+        assert shown.headers["x-content-type-options"] == "nosniff"
+
+
+# Numbers
+
+
+def numbers(api: httpx.Client) -> dict[str, float]:
+    lines = api.get("/metrics").text.splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
+
+
+def test_metrics_count_what_happens(guarded: Server, admin: Key, stranger: Key):
+    thread = Thread(admin.api)
+    before, elsewhere = numbers(admin.api), numbers(stranger.api)
+    for n in range(5):
+        thread.post(f"hello {n}", author=None)
+    admin.api.get("/api/search", params={"q": "hello"})
+    admin.api.get("/api/threads/none")
+    with listen(admin.api):
+        after = numbers(admin.api)
+        assert after["palaver_listeners"] == before["palaver_listeners"] + 1
+    assert after["palaver_posts_total"] == before["palaver_posts_total"] + 5
+    assert after["palaver_searches_total"] == before["palaver_searches_total"] + 1
+    assert after["palaver_commit_seconds_count"] > before["palaver_commit_seconds_count"]
+    assert after["palaver_commit_seconds_sum"] > before["palaver_commit_seconds_sum"]
+    assert after['palaver_requests_total{method="POST",status="201"}'] >= 6
+    missed = 'palaver_requests_total{method="GET",status="404"}'
+    assert after[missed] == before.get(missed, 0) + 1
+    assert after["palaver_writer_queue"] >= 0
+    # Another workspace's numbers do not move, but for its own asking.
+    now = numbers(stranger.api)
+    moved = {name for name in now if now[name] != elsewhere.get(name)}
+    own = {name for name in moved if "uptime" in name or 'method="GET",status="200"' in name or "get_status" in name}
+    assert moved == own
+
+
+# The log
+
+
+def test_the_log_tells_of_requests_and_not_of_what_was_said(tmp_path: Path):
+    secret, sought = word("secret"), word("sought")
+    starting = start_server(tmp_path, PALAVER_LOG_LEVEL="info", PALAVER_LOG_FORMAT="json")
+    with starting as server, server.client() as api:
+        thread = Thread(api, f"topic {secret}")
+        thread.post(f"hello {secret}")
+        api.get("/api/search", params={"q": sought})
+        api.delete(f"/api/messages/x/reactions/{sought}")
+        api.get("/api/threads", headers={"authorization": f"Bearer plv_{secret}"})
+        eventually(lambda: '"/api/search"' in server.said())
+        said = server.said()
+    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    posts = [line for line in lines if line.get("door") == "/api/threads/{thread_id}/messages"]
+    assert [(line["method"], line["status"], line["workspace"]) for line in posts] == [("POST", 201, "default")]
+    assert secret not in said
+    assert sought not in said
+    assert "plv_" not in said
+
+
+# Readiness
+
+
+def test_readiness_tells_the_truth(tmp_path: Path):
+    with start_server(tmp_path) as server, server.client() as api:
+        assert api.get("/readyz").json() == {"status": "ready"}
+        import apsw
+
+        database = apsw.Connection(str(tmp_path / "workspaces" / "default.db"))
+        database.execute("BEGIN IMMEDIATE")
+        answer = api.get("/readyz")
+        assert (answer.status_code, answer.json()["status"]) == (503, "unavailable")
+        assert api.get("/healthz").status_code == 200
+        database.execute("ROLLBACK")
+        database.close()
+        assert eventually(server.is_ready)
