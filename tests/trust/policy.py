@@ -106,6 +106,7 @@ ROUTES: dict[str, Need] = {
     "GET /api/workspaces": "admin",
     "GET /api/audit": "admin",
     "GET /api/overview": "read",
+    "GET /api/knowledge/context": "read",
     "POST /api/media/fetch": "write",
     # Beside the operations.
     "GET /": "public",
@@ -187,6 +188,7 @@ TOOLS: dict[str, Need] = {
     "prompts.restore": "write",
     "knowledge.search": "read",
     "knowledge.get": "read",
+    "knowledge.answer_context": "read",
     "notes.search": "read",
     "notes.get": "read",
     "media.search": "read",
