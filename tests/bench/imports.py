@@ -48,7 +48,7 @@ def run(export: Path, home: Path, messages: int, url: str | None) -> None:
 
 
 class Peak(threading.Thread):
-    """The most memory a process and its children had, looked at ten times a second; shared pages count once."""
+    """The most memory a process and its children had, looked at twice a second; shared pages count once."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -61,7 +61,7 @@ class Peak(threading.Thread):
                 family = [self._process, *self._process.children(recursive=True)]
                 used = sum(one.memory_full_info().pss for one in family) / 2**20
                 self.megabytes = max(self.megabytes, used)
-                time.sleep(0.1)
+                time.sleep(0.5)
         except psutil.Error:
             pass
 
