@@ -5,9 +5,9 @@
 
 Every question is put to the search as it is, and what it saw of each passage is kept. Then, for each kind of talk,
 weights are sought under which the passages that answer stand out (softmax over the passages of a question), held near
-the ones there are now: there are few questions and many weights. Before anything is written it learns from one half of
-the conversations and tests on the other, both ways, and prints what came of it. Nothing is learned about titles, about
-what is newest, or about written text: no labelled questions tell of them, so those are set by hand.
+the ones in ranking_prior.toml: there are few questions and many weights. Before anything is written it learns from one
+half of the conversations and tests on the other, both ways, and prints what came of it. Nothing is learned about
+titles, about what is newest, or about written text: no labelled questions tell of them, so those are set by hand.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
+import tomllib
 from collections import defaultdict
 from dataclasses import dataclass
 from math import log2
@@ -24,7 +25,7 @@ import numpy as np
 
 from palaver.house import House
 from palaver.importers.labelled import Asked, worlds
-from palaver.meaning.weights import FILE, weights
+from palaver.meaning.weights import FILE
 from palaver.operations import evaluating
 from palaver.operations.ranking import judged
 from palaver.settings import load
@@ -36,6 +37,7 @@ HELD = {"people": 0.002, "assistant": 0.01}
 """How strongly the weights are held where they are: the fewer questions, the more."""
 BY_HAND = ("title", "is_title", "newest")
 STEPS = 600
+PRIOR = Path(__file__).parent / "ranking_prior.toml"
 
 
 @dataclass
@@ -123,13 +125,15 @@ def main() -> None:
     for path in asked.files:
         kind, found = asyncio.run(examples(path))
         by_kind[kind] += found
-    result = {kind: dict(values) for kind, values in weights().items()}
+    result = tomllib.loads(PRIOR.read_text("utf-8"))
     for kind, found in by_kind.items():
         start = np.array([result[kind].get(name, 0.0) for name in Seen._fields])
         print(f"{kind}: {len(found)} questions (recall@10, hit@1, hit@5, nDCG@10)")
-        print("  as it is:       ", quality(found, start).round(1))
+        print("  where it begins: ", quality(found, start).round(1))
         tested = [(quality(test, learned(train, start, HELD[kind])), len(test)) for train, test in halves(found)]
-        print("  other half:     ", np.average([q for q, _ in tested], axis=0, weights=[n for _, n in tested]).round(1))
+        print(
+            "  other half:      ", np.average([q for q, _ in tested], axis=0, weights=[n for _, n in tested]).round(1)
+        )
         final = learned(found, start, HELD[kind])
         print("  learned from all:", quality(found, final).round(1))
         result[kind] = {name: round(float(value), 2) for name, value in zip(Seen._fields, final, strict=True) if value}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from palaver.house import House
 from palaver.importers.labelled import worlds
+from palaver.model.people import Caller
 from palaver.operations import evaluating
+from palaver.operations.knowledge import SearchKnowledge, search_knowledge
 from palaver.settings import Settings
 
 QUESTIONS = Path(__file__).parent / "questions.jsonl"
@@ -33,3 +36,23 @@ async def test_the_answers_are_found(settings: Settings):
     assert lines["message MRR"] >= 65
     assert lines["conversation hit@1"] >= 93
     assert lines["conversation nDCG@10"] >= 95
+
+
+async def first_ten(settings: Settings) -> list[list[str]]:
+    """The uris of the best ten results of every question."""
+    found, house = [], House(settings)
+    for world in worlds(QUESTIONS):
+        here = await house.create_workspace(world.id)
+        await evaluating.settle(here, world)
+        for asked in world.asked:
+            ask = SearchKnowledge(query=asked.question, limit=10, dedupe=False)
+            answer = await search_knowledge.work(here, Caller("human"), ask)
+            found.append([getattr(item, "uri", "") for item in answer.results])
+    await house.close()
+    return found
+
+
+async def test_both_engines_give_the_same_ten_results(postgres: Callable[[], str], tmp_path: Path):
+    one = await first_ten(Settings(home=tmp_path / "a", database_url=f"sqlite:///{tmp_path / 'a'}"))
+    other = await first_ten(Settings(home=tmp_path / "b", database_url=postgres()))
+    assert one == other

@@ -24,7 +24,7 @@ from palaver.text.query import Phrase
 from palaver.text.questions import Question
 from palaver.text.ranking import Likening, Passage, Reading, Seen
 
-PLACED = 600
+PLACED = 400
 """So many of the best are placed in their documents."""
 READ = 130
 """So many of those are read,"""

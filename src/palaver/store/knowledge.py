@@ -69,17 +69,17 @@ def gather(
     for number in sorted(range(len(terms)), key=lambda number: (expected[number], number)):
         if not expected[number]:
             continue
-        found = list[int]()
+        found = None
         if expected[number] <= room or not (masks or common):
             found = [id for one in where for id in read.having([[terms[number]]], one, room + 1)]
-        if 0 < len(found) <= room:
+        if found is not None and len(found) <= room:
             room -= len(found)
             counts[number] = len(found)
             _mark(masks, found, 1 << number)
-        elif found or expected[number] > room:
-            newest = newest or found
+        else:
+            newest = newest or found or []
             common.append(number)
-            counts[number] = max(counts[number], len(found))
+            counts[number] = max(counts[number], len(found or ()))
     is_capped = bool(common) and not masks
     if is_capped:
         _mark(masks, newest[:MOST_GATHERED], 1 << common[0])
