@@ -99,7 +99,8 @@ def _show_in_blocks(results: list[dict[str, Any]]) -> None:
 
 async def _everything(where: cli_where.Where, given: dict[str, Any]) -> Any:
     async with reach(where) as there:
-        return await there.ask(search_knowledge, given)
+        answer = await there.ask(search_knowledge, given)
+    return {**answer, "total": len(answer["results"])}
 
 
 async def _messages(where: cli_where.Where, words: str, thread: str | None, limit: int | None) -> Any:
