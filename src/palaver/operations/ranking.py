@@ -24,13 +24,13 @@ from palaver.text.query import Phrase
 from palaver.text.questions import Question
 from palaver.text.ranking import Likening, Passage, Reading, Seen
 
-PLACED = 400
+PLACED = 300
 """So many of the best are placed in their documents."""
-READ = 130
+READ = 100
 """So many of those are read,"""
 WITH_NEIGHBOURS = 60
 """and so many of those with what was said before and after, the very best with a little more of it;"""
-MOST_READ = 230
+MOST_READ = 190
 """all together so many."""
 MOST_WIDENED = 8
 """So many words of a question are also looked for in other words."""
