@@ -9,10 +9,10 @@ HAVE_DEV := .venv/.have-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-dev serve test lint format screenshots reference bench eval faults lock clean
+.PHONY: help setup setup-dev serve test lint format screenshots reference bench eval faults schemathesis lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(HAVE_RUNTIME) ## install what running needs, into .venv
 
@@ -48,8 +48,12 @@ bench: setup-dev ## measure: make bench ARGS="--seconds 5"
 eval: setup-dev ## ask labelled questions: tests/quality, and the dev splits in ../shared/bench if they are there
 	@$(BIN)/palaver eval tests/quality/questions.jsonl $(wildcard ../shared/bench/*_dev.json*.gz) $(ARGS)
 
-faults: setup-dev ## run only the tests that kill, fill and break things
-	@$(BIN)/python -m pytest -m faults $(ARGS)
+faults: setup-dev ## the long run of what kills, fills and breaks things, and of who may see what
+	@PALAVER_FAULTS=long $(BIN)/python -m pytest -s -m faults --timeout 1200 $(ARGS)
+	@PALAVER_FAULTS=long $(BIN)/python -m pytest -s tests/trust $(ARGS)
+
+schemathesis: setup-dev ## ask every operation with what schemathesis makes up: make schemathesis ARGS=100
+	@tools/schemathesis $(ARGS)
 
 lock: ## pin the newest allowed versions in requirements/
 	@tools/lock $(ARGS)

@@ -23,8 +23,12 @@ IS_LONG = os.environ.get("PALAVER_FAULTS") == "long"
 
 
 def tell(text: str) -> None:
-    """A measurement, for whoever runs the tests with -s or looks at the report."""
+    """A measurement, for whoever runs the tests with -s, and for the file PALAVER_REPORT names (tools/reliability)."""
     print(f"\n    {text}", end="", flush=True)
+    if report := os.environ.get("PALAVER_REPORT"):
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]
+        with Path(report).open("a", encoding="utf-8") as file:
+            file.write(f"{test}\t{text}\n")
 
 
 class Client:

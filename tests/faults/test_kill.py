@@ -14,7 +14,7 @@ from tests.faults.press import IS_LONG, Client, Promised, kill, must_be_whole, m
 from tests.faults.streams import Stream
 from tests.helpers import PATIENCE, Mcp, environment
 
-KILLS = {"sqlite": 25 if IS_LONG else 3, "postgres": 10 if IS_LONG else 2}
+KILLS = {"sqlite": 140 if IS_LONG else 3, "postgres": 60 if IS_LONG else 2}
 
 
 def test_what_was_acknowledged_survives_a_kill(start: Start, engine: Engine):

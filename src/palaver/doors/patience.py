@@ -60,6 +60,13 @@ class PatientHttp(HttpToolsProtocol):
         self._be_calm()
         super().handle_websocket_upgrade()
 
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP, or far too long, is refused in the same form as everything else."""
+        body = b'{"detail":"This is not a proper HTTP request, or its address is too long."}'
+        head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+        self.transport.write(head.encode() + b"\r\nconnection: close\r\n\r\n" + body)
+        self.transport.close()
+
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._stuck is None:

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp
 
 from palaver import __version__
@@ -96,9 +96,15 @@ async def _ready(request: Request) -> Response:
 
 async def _http_problem(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
-    return Response(
-        encode({"detail": problem.detail}), problem.status_code, problem.headers, media_type="application/json"
-    )
+    headers = {"Allow": _allowed(request)} if problem.status_code == 405 else problem.headers
+    return Response(encode({"detail": problem.detail}), problem.status_code, headers, media_type="application/json")
+
+
+def _allowed(request: Request) -> str:
+    """Every method this address takes: each has a route of its own, under the same path."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    path = next((route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE), "")
+    return ", ".join(sorted({method for route in routes if route.path == path for method in route.methods or ()}))
 
 
 async def _unexpected(request: Request, problem: Exception) -> Response:
