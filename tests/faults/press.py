@@ -22,11 +22,11 @@ from tests.helpers import Server, word
 IS_LONG = os.environ.get("PALAVER_FAULTS") == "long"
 
 
-def tell(text: str) -> None:
+def tell(text: str, test: str = "") -> None:
     """A measurement, for whoever runs the tests with -s, and for the file PALAVER_REPORT names (tools/reliability)."""
     print(f"\n    {text}", end="", flush=True)
     if report := os.environ.get("PALAVER_REPORT"):
-        test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]
+        test = test or os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
         with Path(report).open("a", encoding="utf-8") as file:
             file.write(f"{test}\t{text}\n")
 

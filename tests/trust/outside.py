@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.faults.press import tell
 from tests.helpers import start_server
 from tests.trust.people import Key
 
@@ -41,7 +42,9 @@ def main(st: str, examples: str) -> int:
         if "Traceback" in server.said():
             print(server.said())
             worst = 1
-    print(f"{cases} cases, {'no failure' if not worst else 'with failures'}")
+    how = "no failure" if not worst else "with failures"
+    tell(f"{cases} cases with two users, {how}", "tests/trust/outside.py::[sqlite]")
+    print()
     return worst
 
 

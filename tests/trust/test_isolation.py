@@ -49,11 +49,12 @@ def scene(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture(scope="module")
-def checks() -> Iterator[list[int]]:
-    """How many answers were looked at."""
-    count = [0]
+def checks(engine: Engine, request: pytest.FixtureRequest) -> Iterator[list[int]]:
+    """How many answers were looked at, of all these tests together."""
+    count, failed = [0], request.session.testsfailed
     yield count
-    tell(f"{count[0]} answers looked at")
+    broken = request.session.testsfailed - failed
+    tell(f"{count[0]} answers looked at, {broken} tests failed", f"tests/trust/test_isolation.py::[{engine.name}]")
 
 
 ON_BOTH = {"nobody", "admin of 1", "agent of 2"}
