@@ -22,9 +22,9 @@ def restored(home: Path, url: str, backup: Path) -> Any:
     return started(home, "restore", str(backup), PALAVER_DATABASE_URL=url)
 
 
-@pytest.mark.parametrize("ending", ["tar", "tar.gz"])
-def test_what_was_acknowledged_before_a_backup_comes_back_with_it(engine: Engine, tmp_path: Path, ending: str):
-    backup = tmp_path / f"copy.{ending}"
+def test_what_was_acknowledged_before_a_backup_comes_back_with_it(engine: Engine, tmp_path: Path):
+    # One of each: how it is packed does not depend on where it comes from.
+    backup = tmp_path / {"sqlite": "copy.tar.gz", "postgres": "copy.tar"}[engine.name]
     with start_server(tmp_path / "old", PALAVER_DATABASE_URL=engine.fresh(), PALAVER_CONTENT_FILTER="off") as server:
         rooms = [Client(server).thread() for _ in range(2)]
         with server.client() as api:
