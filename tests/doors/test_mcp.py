@@ -193,7 +193,7 @@ def test_a_websocket_answers_several_questions_at_once(server: Server, thread: T
     """Whoever waits in a thread can go on asking on the same connection."""
     with connect(f"ws://127.0.0.1:{server.port}/mcp/ws") as socket:
         client = Websocket(socket)
-        waiting = {"name": "msg_wait", "arguments": {"thread_id": thread.id, "timeout_ms": 30_000}}
+        waiting = {"name": "msg_wait", "arguments": {"thread_id": thread.id, "after_seq": 0, "timeout_ms": 30_000}}
         client.say({"id": 1000, "method": "tools/call", "params": waiting})
         assert client.call("msg_search", query=word())["total"] == 0
         message = client.call("msg_post", thread_id=thread.id, content="wake up")

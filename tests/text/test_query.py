@@ -227,11 +227,14 @@ def test_fifty_parentheses_are_fine():
     ],
 )
 def test_ten_thousand_characters_are_read_quickly(typed):
-    began = time.process_time()
-    with suppress(Malformed):
-        expression(typed)
-    plain(typed)
-    assert time.process_time() - began < 0.1  # takes a few milliseconds; the rest is for busy machines
+    def taken() -> float:
+        began = time.process_time()
+        with suppress(Malformed):
+            expression(typed)
+        plain(typed)
+        return time.process_time() - began
+
+    assert min(taken() for _ in range(3)) < 0.1  # takes a few milliseconds; the rest is for busy machines
 
 
 def test_plain_words_are_all_wanted_and_nothing_in_them_is_special():
