@@ -9,7 +9,7 @@ HAVE_DEV := .venv/.have-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-dev serve test lint format screenshots reference bench eval faults schemathesis lock clean
+.PHONY: help setup setup-dev serve test lint format screenshots reference bench eval faults schemathesis conformance lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ faults: setup-dev ## the long run of what kills, fills and breaks things, and of
 
 schemathesis: setup-dev ## ask every operation with what schemathesis makes up: make schemathesis ARGS=100
 	@tools/schemathesis $(ARGS)
+
+conformance: setup-dev ## what the official MCP suite requires of a server, in both protocol eras (from npm)
+	@tools/conformance
 
 lock: ## pin the newest allowed versions in requirements/
 	@tools/lock $(ARGS)

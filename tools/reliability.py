@@ -15,8 +15,8 @@ HEAD = """<!-- Made by tools/reliability.py from a run of the tests: do not edit
 
 Each line is what one test measured the last time this page was written. Run it again with
 `make test ARGS="-s -k NAME"` (short) or `make faults ARGS="-k NAME"` (long: 200 kills, everybody at every door on both
-engines); `tests/trust/outside.py` with `make schemathesis`. The tests fail when a promise is broken; the figures say by
-how much it is kept.
+engines); `tests/trust/outside.py` with `make schemathesis`, `tests/conformance/run.py` with `make conformance`. The
+tests fail when a promise is broken; the figures say by how much it is kept.
 
 {about}
 
@@ -25,6 +25,7 @@ how much it is kept.
 """
 
 TAIL = """
+The MCP suite judges palaver's own door; the tools it asks for (`tests/conformance/fixtures.py`) are in no real server.
 `tests/trust/outside.py` says which of schemathesis' checks are left out, and why. `tests/store/test_bus_machine.py`
 compares the bus with a model; the other files of `tests/trust/` hold revocation, the audit log, backup, purge,
 deadlines and logs to their promises.
