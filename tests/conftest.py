@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,9 +14,10 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import psutil
 import pytest
 from hypothesis import settings
-from tests.helpers import Mcp, Server, Thread, start_server, word
+from tests.helpers import PATIENCE, Mcp, Server, Thread, start_server, word
 from tests.library import Library
 
 # In CI the same examples at every run: what is found by chance is found while working, not while landing.
@@ -59,8 +61,16 @@ def postgres() -> Iterator[Callable[[], str]]:
     try:
         yield fresh
     finally:
+        stop_at_once(server)
         server.cleanup()
         shutil.rmtree(place, ignore_errors=True)
+
+
+def stop_at_once(server: Any) -> None:
+    """As if the power went: nothing of it is needed any more, and a checkpoint of all those databases takes long."""
+    process = psutil.Process(server.get_pid())
+    process.send_signal(signal.SIGQUIT)
+    process.wait(PATIENCE)
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])

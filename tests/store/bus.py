@@ -101,7 +101,7 @@ def deleting(message_id: str) -> Callable[[Change], Any]:
 
 @contextmanager
 def all_at_once(here: Workspace) -> Any:
-    """What is handed over inside the block waits, and is then done together: on SQLite in one transaction."""
+    """What is handed over inside the block waits, and is then done together: in one transaction."""
     gate = threading.Event()
     held = asyncio.ensure_future(here.change(lambda change: gate.wait(10)))
     try:
@@ -111,7 +111,7 @@ def all_at_once(here: Workspace) -> Any:
 
 
 async def together(here: Workspace, *jobs: Callable[[Change], Any]) -> list[Any]:
-    """Do all of it in a shared transaction (where the engine shares them); what each gave or raised, in order."""
+    """Do all of it in a shared transaction; what each gave or raised, in order."""
     with all_at_once(here) as held:
         await asyncio.sleep(0)  # the one who holds the door goes first
         tasks = [asyncio.ensure_future(here.change(job)) for job in jobs]

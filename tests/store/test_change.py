@@ -6,9 +6,11 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.conftest import Engine
 from tests.store.bus import Bus, deleting, editing, opened, posting, rows, together
 
 from palaver.errors import NotFound, PalaverError
@@ -333,3 +335,55 @@ async def test_searching_while_messages_go_away_never_fails(bus: Bus):
     await busy
     assert searches > 20
     assert await bus.found("heliotrope") == set()
+
+
+async def test_who_waits_at_the_same_moment_shares_a_commit(bus: Bus):
+    thread = await bus.thread()
+    before = bus.here.engine_numbers().commits
+    answers = await together(bus.here, *(posting(thread, f"word{n}") for n in range(40)))
+    assert [m.seq for m in answers] == list(range(1, 41))
+    assert bus.here.engine_numbers().commits - before < 10
+    assert [m.id for m in await bus.messages(thread)] == [m.id for m in answers]
+
+
+async def test_who_is_refused_before_anything_was_written_does_not_cost_the_others_their_commit(bus: Bus):
+    thread = await bus.thread()
+    missing = replace(thread, id="nowhere")
+    before = bus.here.engine_numbers().commits
+    done = await together(bus.here, *(posting(missing if n == 2 else thread, f"word{n}") for n in range(5)))
+    assert [n for n, answer in enumerate(done) if isinstance(answer, NotFound)] == [2]
+    assert bus.here.engine_numbers().commits - before <= 3
+    assert len(await bus.messages(thread)) == 4
+
+
+async def test_a_long_change_does_not_hold_up_the_others_on_postgres(bus: Bus, engine: Engine):
+    if engine.name == "sqlite":
+        pytest.skip("one file, one writer")
+    thread = await bus.thread()
+    begun, enough = threading.Event(), threading.Event()
+
+    def take_long(change: Change) -> None:
+        begun.set()
+        assert enough.wait(10)
+
+    long = asyncio.create_task(bus.here.change(take_long))
+    await asyncio.to_thread(begun.wait, 10)
+    async with asyncio.timeout(8):
+        answers = await asyncio.gather(*(bus.post(thread, f"word{n}") for n in range(6)))
+    assert sorted(m.seq for m in answers) == [1, 2, 3, 4, 5, 6]
+    enough.set()
+    await long
+
+
+async def test_two_processes_that_share_commits_do_not_wait_for_each_other(bus: Bus, settings: Settings):
+    """Each group locks several threads, in whatever order its jobs came."""
+    rooms = [await bus.thread() for _ in range(4)]
+    async with opened(settings) as other:
+        for _ in range(3):
+            here = [posting(room, "here") for room in rooms * 3]
+            there = [posting(room, "there") for room in rooms[::-1] * 3]
+            async with asyncio.timeout(5):
+                done = await asyncio.gather(together(bus.here, *here), together(other.here, *there))
+            assert [answer for answers in done for answer in answers if isinstance(answer, BaseException)] == []
+    for room in rooms:
+        assert [m.seq for m in await bus.messages(room)] == list(range(1, 19))

@@ -1,6 +1,8 @@
-"""PostgreSQL: one schema a workspace, a pool of connections, each piece of work in a thread of its own.
+"""PostgreSQL: one schema a workspace, a pool of connections, each read in a thread of its own.
 
-The connections of a workspace see its schema and nothing else.
+Callers that change something at the same moment share one transaction, as with SQLite. One that fails after it has
+written something spoils it for the others: they are done again without it. The connections of a workspace see its
+schema and nothing else.
 """
 
 from __future__ import annotations
@@ -8,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,7 +27,7 @@ import psycopg
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from palaver.errors import Conflict, Timeout, Unavailable
+from palaver.errors import Conflict, PalaverError, Timeout, Unavailable
 from palaver.model.events import Event
 from palaver.settings import Settings
 from palaver.store import queries
@@ -38,12 +42,14 @@ from palaver.store.database import (
     IndexRow,
     Narrow,
     Numbers,
+    Pending,
     Reader,
     Row,
     Slice,
     write_events,
     write_index,
 )
+from palaver.store.jobs import Job, answer, tell
 from palaver.store.lanes import SOURCES
 from palaver.text.fold import stems as stems_of
 from palaver.text.fold import words
@@ -53,7 +59,11 @@ from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, 
 T = TypeVar("T")
 RawConnection = psycopg.Connection[Row]
 
-CONNECTIONS = 10
+READERS, HELPERS = 7, 2
+CONNECTIONS = READERS + 1 + HELPERS
+SHARED_BY_AT_MOST = 256
+SLOW_SECONDS = 0.05
+LOST_A_RACE = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 RANKED_AT_MOST = 2_000
 TEXTS_AT_ONCE = 500
 TRIES = 6
@@ -62,6 +72,7 @@ TSVECTOR_BYTES = 900_000
 MOST_NUMBERS = 100_000
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_ABOUT_THE_LOG = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN) events\b")
 
 
 @cache
@@ -75,6 +86,9 @@ class PostgresDialect:
 
     def __init__(self) -> None:
         self._statements = {name: translated(sql) for name, sql in queries.load("postgres").items()}
+        self.about_the_log = frozenset(
+            sql for name, sql in self._statements.items() if _ABOUT_THE_LOG.search(sql) and name != "insert_event"
+        )
 
     def sql(self, name: str) -> str:
         return self._statements[name]
@@ -267,17 +281,30 @@ def _print(query: Query) -> str:
 
 
 class PostgresConnection:
-    def __init__(self, raw: RawConnection, dialect: Dialect) -> None:
+    dialect: Dialect
+
+    def __init__(
+        self, raw: RawConnection, dialect: PostgresDialect, before_the_log: Callable[[], None] = lambda: None
+    ) -> None:
         self.raw, self.dialect = raw, dialect
+        self._about_the_log, self._before_the_log = dialect.about_the_log, before_the_log
+        self.has_written = False
 
     def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        if sql in self._about_the_log:
+            self._before_the_log()
+        self.has_written = self.has_written or not sql.startswith("SELECT")
         cursor = self.raw.execute(sql.encode(), params)
         return cursor.fetchall() if cursor.description else []
 
     def run(self, sql: str, params: Mapping[str, Any]) -> int:
+        if sql in self._about_the_log:
+            self._before_the_log()
+        self.has_written = True
         return self.raw.execute(sql.encode(), params).rowcount
 
     def run_many(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        self.has_written = True
         with self.raw.cursor() as cursor:
             cursor.executemany(sql.encode(), rows)
 
@@ -298,12 +325,28 @@ def said_plainly() -> Iterator[None]:
         raise Unavailable(f"PostgreSQL is not reachable ({type(problem).__name__}). Try again in a moment.") from None
 
 
+class _Spoiled(Exception):
+    """One of several jobs cannot be done: `number` tells which, where it is known. Nothing of them was."""
+
+    def __init__(self, number: int | None) -> None:
+        super().__init__(number)
+        self._number = number
+
+    def parts(self, jobs: list[Job]) -> list[list[Job]]:
+        """How to do them instead: the others together, the bad one alone."""
+        if self._number is None:
+            half = len(jobs) // 2
+            return [jobs[:half], jobs[half:]]
+        before, bad, after = jobs[: self._number], jobs[self._number : self._number + 1], jobs[self._number + 1 :]
+        return [part for part in (before, bad, after) if part]
+
+
 class PostgresEngine:
     """One workspace's schema."""
 
     def __init__(self, url: str, schema: str, settings: Settings, kind: str = "workspace") -> None:
         self._url, self._schema, self._settings = url, schema, settings
-        self._dialect: Dialect = PostgresDialect()
+        self._dialect = PostgresDialect()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._channel = f"palaver_{schema}"
         self._numbers = Numbers()
@@ -318,7 +361,11 @@ class PostgresEngine:
                 timeout=settings.search_timeout,
                 open=True,
             )
-        self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix=f"pg-{schema}")
+        self._threads = ThreadPoolExecutor(READERS, thread_name_prefix=f"pg-{schema}")
+        self._writing = ThreadPoolExecutor(1 + HELPERS, thread_name_prefix=f"pg-write-{schema}")
+        self._waiting: deque[Job] = deque()
+        self._calling = threading.Lock()
+        self._has_leader, self._helpers, self._progress = False, 0, 0.0
 
     def on_commit(self, told: Callable[[list[Event]], None]) -> None:
         self._told = told
@@ -336,31 +383,106 @@ class PostgresEngine:
         raw.execute("SELECT set_config('statement_timeout', %s, true)", (str(int(timeout * 1000)),))
         return work(Reader(PostgresConnection(raw, self._dialect), self._settings))
 
+    # Changing
+
     async def change(self, work: Callable[[Change], T]) -> T:
         loop = asyncio.get_running_loop()
-        result, events = await asyncio.shield(loop.run_in_executor(self._threads, self._commit, work))
-        if events:
-            self._told(events)
+        job = Job(work, loop, loop.create_future())
+        job.done.add_done_callback(asyncio.Future.exception)  # it may be that nobody is there to hear it
+        self._waiting.append(job)
+        self._call_a_writer()
+        # Once handed over it may be committed: a caller who goes away does not change that.
+        while not (await asyncio.wait((job.done,), timeout=SLOW_SECONDS))[0]:
+            self._call_a_writer()
+        result: T = job.done.result()
         return result
 
-    def _commit(self, work: Callable[[Change], T]) -> tuple[T, list[Event]]:
+    def _call_a_writer(self) -> None:
+        """One leads: it takes all who wait at the same moment. While it is held up, others help, one job at a time."""
+        with self._calling:
+            if not self._waiting:
+                return
+            if not self._has_leader:
+                self._has_leader, self._progress = True, time.monotonic()
+                self._writing.submit(self._lead)
+            elif self._helpers < HELPERS and time.monotonic() - self._progress > SLOW_SECONDS:
+                self._helpers += 1
+                self._writing.submit(self._help)
+
+    def _lead(self) -> None:
+        while True:
+            with self._calling:
+                jobs = [self._waiting.popleft() for _ in range(min(len(self._waiting), SHARED_BY_AT_MOST))]
+                if not jobs:
+                    self._has_leader = False
+                    return
+            self._progress = time.monotonic()
+            self._commit_together(jobs)
+            answer(jobs)
+
+    def _help(self) -> None:
+        with self._calling:
+            jobs = [self._waiting.popleft()] if self._waiting else []
+        if jobs:
+            self._commit_together(jobs)
+            answer(jobs)
+        with self._calling:
+            self._helpers -= 1
+
+    def _commit_together(self, jobs: list[Job]) -> None:
         began = time.perf_counter()
-        with said_plainly():
-            result = self._again_when_dropped(lambda raw: self._commit_once(raw, work))
-        self._numbers.commits += 1
-        self._numbers.commit_seconds += time.perf_counter() - began
-        return result
+        try:
+            with said_plainly():
+                events = self._again_when_dropped(lambda raw: self._transaction(raw, jobs))
+            self._numbers.commits += 1
+            self._numbers.commit_seconds += time.perf_counter() - began
+        except _Spoiled as spoiled:
+            for part in spoiled.parts(jobs):
+                self._commit_together(part)
+        except BaseException as problem:
+            for job in jobs:
+                job.problem = job.problem or problem
+        else:
+            tell(jobs, self._told, events)
 
-    def _commit_once(self, raw: RawConnection, work: Callable[[Change], T]) -> tuple[T, list[Event]]:
+    def _transaction(self, raw: RawConnection, jobs: list[Job]) -> list[Event]:
         raw.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # after waiting for a lock, see what the other did
-        connection = PostgresConnection(raw, self._dialect)
-        change = Change(connection, self._settings)
-        result = work(change)
-        write_index(connection, change.pending)
-        events = write_events(connection, change.pending)
-        if events:
-            raw.execute("SELECT pg_notify(%s, %s)", (self._channel, str(events[-1].id)))
-        return result, events
+        if len(jobs) > 1:
+            # Several lock more than one thread, in any order: two groups must not wait for each other.
+            raw.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"{self._channel} together",))
+        pending, events = Pending(), list[Event]()
+
+        def write_log() -> None:
+            """Last of all; or earlier, if somebody looks into the log: they see what was told before them."""
+            events.extend(write_events(connection, pending))
+            pending.events.clear()
+
+        connection = PostgresConnection(raw, self._dialect, write_log)
+        for number, job in enumerate(jobs):
+            if len(jobs) > 1:
+                self._progress = time.monotonic()
+            job.result = job.problem = None
+            change, connection.has_written = Change(connection, self._settings), False
+            try:
+                job.result = job.work(change)
+            except Exception as problem:
+                if len(jobs) == 1 or raw.broken or isinstance(problem, LOST_A_RACE):
+                    raise
+                if connection.has_written or not isinstance(problem, PalaverError):
+                    raise _Spoiled(number) from None
+                job.problem = problem  # it was refused before it did anything
+            else:
+                pending.add(change.pending)
+        try:
+            write_index(connection, pending)
+            write_log()
+            if events:
+                raw.execute("SELECT pg_notify(%s, %s)", (self._channel, str(events[-1].id)))
+        except Exception as problem:
+            if len(jobs) == 1 or raw.broken or isinstance(problem, LOST_A_RACE):
+                raise
+            raise _Spoiled(None) from None
+        return events
 
     def _again_when_dropped(self, once: Callable[[RawConnection], T]) -> T:
         """Work is done anew when it lost a race or its connection. A commit that was not answered is never repeated."""
@@ -369,7 +491,7 @@ class PostgresEngine:
             with self._pool.connection() as raw:
                 try:
                     result = once(raw)
-                except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected):
+                except LOST_A_RACE:
                     raw.rollback()
                     if is_last:
                         raise Timeout() from None
@@ -405,7 +527,7 @@ class PostgresEngine:
         return [f"the index {row['name']} is not valid; REINDEX it" for row in rows]
 
     def numbers(self) -> Numbers:
-        return replace(self._numbers, waiting=self._threads._work_queue.qsize())
+        return replace(self._numbers, waiting=len(self._waiting))
 
     def copy_into(self, folder: Path) -> int:
         """Every table as it is at one moment, in PostgreSQL's own text format."""
@@ -426,6 +548,7 @@ class PostgresEngine:
                 raw.execute(f'VACUUM FULL "{self._schema}"."{table}"'.encode())
 
     def close(self) -> None:
+        self._writing.shutdown(wait=True)
         self._threads.shutdown(wait=True)
         self._pool.close()
 

@@ -14,8 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,6 +45,7 @@ from palaver.store.database import (
     write_events,
     write_index,
 )
+from palaver.store.jobs import Job, answer, tell
 from palaver.store.lanes import WIDTH, is_substring_lane, lane_numbers, lane_of, lane_ranges
 from palaver.text import fold
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
@@ -279,28 +280,6 @@ def said_plainly() -> Iterator[None]:
         raise Unavailable("The disk did not answer properly: nothing was stored. Run 'palaver doctor'.") from None
 
 
-@dataclass(slots=True)
-class _Job:
-    work: Callable[[Change], Any]
-    loop: asyncio.AbstractEventLoop
-    done: asyncio.Future[Any]
-    result: Any = None
-    problem: BaseException | None = None
-
-    def finish(self) -> None:
-        if self.done.cancelled():
-            return
-        if self.problem:
-            self.done.set_exception(self.problem)
-        else:
-            self.done.set_result(self.result)
-
-
-def _finish(jobs: list[_Job]) -> None:
-    for job in jobs:
-        job.finish()
-
-
 class SqliteEngine:
     """One workspace's file."""
 
@@ -312,7 +291,7 @@ class SqliteEngine:
             _create_private(path)
             self._writer = SqliteConnection(path, self._dialect, read_only=False)
             migrate(self._writer, schema)
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
         self._idle: list[SqliteConnection] = []
@@ -355,7 +334,7 @@ class SqliteEngine:
 
     async def change(self, work: Callable[[Change], T]) -> T:
         loop = asyncio.get_running_loop()
-        job = _Job(work, loop, loop.create_future())
+        job = Job(work, loop, loop.create_future())
         self._jobs.put(job)
         # Once handed over it may be committed: a caller who goes away does not change that.
         return await asyncio.shield(job.done)
@@ -367,13 +346,13 @@ class SqliteEngine:
             is_last = jobs[-1] is None
             shared = [job for job in jobs if job is not None]
             self._commit_together(shared)
-            self._answer(shared)
+            answer(shared)
             company = len(shared)
             if is_last:
                 break
         self._writer.raw.close()
 
-    def _others(self, company: int) -> Iterator[_Job | None]:
+    def _others(self, company: int) -> Iterator[Job | None]:
         """Who else is waiting to write. Where several wrote last time they are given a moment to come again."""
         until = time.monotonic() + GATHER_SECONDS
         for present in range(1, SHARED_BY_AT_MOST):
@@ -388,7 +367,7 @@ class SqliteEngine:
             if job is None:
                 return
 
-    def _commit_together(self, jobs: list[_Job]) -> None:
+    def _commit_together(self, jobs: list[Job]) -> None:
         began = time.perf_counter()
         try:
             with said_plainly():
@@ -403,12 +382,9 @@ class SqliteEngine:
             for job in jobs:
                 job.problem = job.problem or problem
         else:
-            for loop in {job.loop for job in jobs} if events else ():
-                with suppress(RuntimeError):  # the loop is gone, and with it whoever listened
-                    loop.call_soon_threadsafe(self._told, events)
-                    break
+            tell(jobs, self._told, events)
 
-    def _transaction(self, jobs: list[_Job]) -> list[Event]:
+    def _transaction(self, jobs: list[Job]) -> list[Event]:
         raw, pending, events = self._writer.raw, Pending(), list[Event]()
         raw.execute("BEGIN IMMEDIATE")
         try:
@@ -436,15 +412,6 @@ class SqliteEngine:
                 raw.execute("ROLLBACK")
             raise
         return events
-
-    def _answer(self, jobs: list[_Job]) -> None:
-        """Tell everybody who waits, each on the loop they wait on. One that has ended has nobody waiting."""
-        waiting: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
-        for job in jobs:
-            waiting.setdefault(job.loop, []).append(job)
-        for loop, theirs in waiting.items():
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(_finish, theirs)
 
     # Watching for other processes
 
