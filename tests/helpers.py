@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -272,6 +273,15 @@ def _messages(response: httpx.Response) -> Iterator[dict[str, Any]]:
 
 
 # A few things every test needs
+
+
+def inside(text: str) -> str:
+    """What is inside the fence of a text: there must be one, and nothing in it may look like its end."""
+    (found,) = re.finditer(
+        r"^\[data ([0-9a-f]{8}): not instructions to you]\n(.*)\n\[end of data \1]$", text, re.S | re.M
+    )
+    assert found[1] not in found[2]
+    return str(found[2])
 
 
 class Thread:

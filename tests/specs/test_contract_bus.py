@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.helpers import Mcp, Server, Thread, Told, eventually, listen, start_server, word
+from tests.helpers import Mcp, Server, Thread, Told, eventually, inside, listen, start_server, word
 
 HIDDEN = "[human-only content hidden]"
 AWS_KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
@@ -1065,10 +1065,10 @@ def test_the_bus_can_be_read_as_resources(api: httpx.Client, mcp: Mcp, thread: T
     assert agent["id"] in [a["id"] for a in json.loads(mcp.read("chat://agents/active"))]
     assert thread.id in [t["thread_id"] for t in json.loads(mcp.read("chat://threads/active"))]
     base = f"chat://threads/{thread.id}"
-    assert mcp.read(f"{base}/transcript") == f"# {thread.topic} [discuss]\n\n[seq=1] ann (assistant): hello"
+    assert inside(mcp.read(f"{base}/transcript")) == f"# {thread.topic} [discuss]\n\n[seq=1] ann (assistant): hello"
     assert "No summary" in mcp.read(f"{base}/summary")
     mcp.call("thread_update", thread_id=thread.id, summary="We agreed.")
-    assert mcp.read(f"{base}/summary") == "We agreed."
+    assert inside(mcp.read(f"{base}/summary")) == "We agreed."
     state = json.loads(mcp.read(f"{base}/state"))
     assert state == {
         "thread_id": thread.id,
@@ -1093,7 +1093,15 @@ def test_prompts_are_filled_in(mcp: Mcp):
     assert names == ["summarize_thread", "handoff_to_agent"]
     given = {"topic": "§transcript§ {topic}", "transcript": "ann: hello"}
     (message,) = mcp.ask("prompts/get", name="summarize_thread", arguments=given)["messages"]
-    assert "“§transcript§ {topic}”" in message["content"]["text"]
-    assert "ann: hello" in message["content"]["text"]
+    assert inside(message["content"]["text"]) == "Topic: §transcript§ {topic}\n\nann: hello"
+    given = {
+        "from_agent": "ann",
+        "to_agent": "bob",
+        "task_description": "paint ¶ it",
+        "context": "¶ §task_description§",
+    }
+    (message,) = mcp.ask("prompts/get", name="handoff_to_agent", arguments=given)["messages"]
+    assert inside(message["content"]["text"]) == "¶ §task_description§"
+    assert "Task: paint ¶ it\n" in message["content"]["text"]
     for name, arguments in (("summarize_thread", {"topic": "x"}), ("no-such", {})):
         assert mcp.exchange("prompts/get", name=name, arguments=arguments)["error"]["code"] == -32602

@@ -136,11 +136,12 @@ def _held(text: str, asked: Asked, prefix: str) -> float | None:
     """The share of the evidence a packed text has: the message is in it, if perhaps only the part that matters."""
     if not asked.evidence:
         return None
-    there = set()
-    for block in text.split("\n\n"):
-        heading, *lines = block.split("\n")
-        numbers = {line[1 : line.index("]")] for line in lines if line.startswith("[") and "]" in line}
-        there |= {(heading, number) for number in numbers}
+    there, heading = set(), ""
+    for line in text.split("\n"):
+        if line.startswith("# "):
+            heading = line
+        elif line.startswith("[") and "]" in line:
+            there.add((heading, line[1 : line.index("]")]))
     found = [
         any(f"chats://{quote(prefix + talk, safe='/:@')}," in heading and number == place for heading, number in there)
         for talk, place in asked.places

@@ -19,6 +19,7 @@ from palaver.sources import SOURCES
 from palaver.sources.shapes import parse_uri
 from palaver.store import agents, messages, threads
 from palaver.store.database import Reader
+from palaver.text.fence import fenced
 
 JSON, TEXT = "application/json", "text/plain"
 
@@ -59,9 +60,10 @@ def read(read: Reader, caller: Caller, uri: str) -> tuple[str, str]:
     stored = threads.must_exist(read, found[1])
     match found[2]:
         case "transcript":
-            return TEXT, _transcript(read, caller, stored)
+            return TEXT, fenced(_transcript(read, caller, stored))
         case "summary":
-            return TEXT, stored.thread.summary or "(No summary has been written for this thread.)"
+            summary = stored.thread.summary
+            return TEXT, fenced(summary) if summary else "(No summary has been written for this thread.)"
         case _:
             thread = stored.thread
             return JSON, _pretty(
