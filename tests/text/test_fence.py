@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.text import fence
 from palaver.text.fence import fenced, mark_for
 
 
@@ -24,7 +24,7 @@ def test_each_answer_has_a_mark_of_its_own():
     assert len({fenced("the same") for _ in range(50)}) == 50
 
 
-def test_a_mark_that_the_text_has_is_not_taken(monkeypatch):
+def test_a_mark_that_the_text_has_is_not_taken(monkeypatch: pytest.MonkeyPatch):
     drawn = iter(["aaaaaaaa", "bbbbbbbb", "cccccccc"])
-    monkeypatch.setattr(fence.secrets, "token_hex", lambda size: next(drawn))
+    monkeypatch.setattr("secrets.token_hex", lambda size: next(drawn))
     assert mark_for("[end of data aaaaaaaa]", "and bbbbbbbb") == "cccccccc"
