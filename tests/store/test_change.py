@@ -33,7 +33,7 @@ def raise_after(work):
 
 
 def index_nonsense(change: Change) -> None:
-    change.index(10**9, IndexRow(("bus",), [None]), is_new=True)  # type: ignore[list-item]
+    change.index(10**9, IndexRow(("bus",), b"x", ""), is_new=True)  # type: ignore[arg-type]
 
 
 def tell_nonsense(change: Change) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from palaver.store.workspaces import Workspace
 MESSAGES_AT_ONCE = 2_000
 CHARACTERS_AT_ONCE = 4_000_000
 TURN_SECONDS = 0.0005
+OBJECTS_LET_BE = 200_000
 CHARACTERS_OF_PIECES_AT_ONCE = 1_000_000
 PIECES_AT_ONCE = 100
 SHOWN_AT_MOST = 200
@@ -138,12 +140,17 @@ def _batch(conversations: Iterator[Conversation | Skipped], summary: Summary) ->
 
 @contextmanager
 def _taking_turns() -> Iterator[None]:
-    """The thread that writes needs Python often and shortly: let it not wait 5 ms each time for the one that reads."""
-    before = sys.getswitchinterval()
+    """The thread that writes needs Python often and shortly: let it not wait 5 ms each time for the one that reads.
+
+    And what was read is let go of by itself: looking for circles after every few hundred objects would find none.
+    """
+    before, usual = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(TURN_SECONDS)
+    gc.set_threshold(max(usual[0], OBJECTS_LET_BE), *usual[1:])
     try:
         yield
     finally:
+        gc.set_threshold(*usual)
         sys.setswitchinterval(before)
 
 

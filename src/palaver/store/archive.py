@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal
 
 import orjson
@@ -14,7 +14,7 @@ import orjson
 from palaver.model.library import Conversation, Said
 from palaver.model.times import instant, maybe_instant, micros
 from palaver.store import documents
-from palaver.store.database import Change, Reader, Row, in_pieces
+from palaver.store.database import Change, Reader, Row
 from palaver.store.documents import Folded, NewPassage, substring_form
 from palaver.store.lanes import lane_of
 
@@ -47,8 +47,8 @@ def prepare(conversation: Conversation) -> Prepared:
     return Prepared(
         conversation,
         _fingerprint(conversation),
-        tuple(documents.folded(said.text) for said in conversation.messages),
-        documents.folded(conversation.title) if conversation.title else None,
+        tuple(documents.folded("archive", said.text) for said in conversation.messages),
+        documents.folded("archive", conversation.title) if conversation.title else None,
     )
 
 
@@ -126,9 +126,7 @@ def _add_documents(change: Change, new: list[Prepared]) -> Iterator[tuple[int, P
     if not new:
         return iter(())
     ids = orjson.loads(change.must("take_document_ids", count=len(new))["ids"])
-    rows = (_document(id, one) for id, one in zip(ids, new, strict=True))
-    for some in in_pieces(rows):
-        change.run("insert_conversations", rows=some)
+    change.run_rows("insert_conversations", (_document(id, one) for id, one in zip(ids, new, strict=True)))
     return zip(ids, new, strict=True)
 
 
@@ -149,20 +147,18 @@ def _document(id: int, one: Prepared) -> tuple[Any, ...]:
 
 def _write(change: Change, conversations: list[tuple[int, Prepared]]) -> None:
     """The passages of these documents: their titles and what was said."""
-    titles = [
-        NewPassage(
-            id, 0, f"{one.conversation.id}#title", None, one.conversation.title, _first_at(one.conversation), title
+    documents.add_passages(change, "archive", chain.from_iterable(_passages(id, one) for id, one in conversations))
+
+
+def _passages(document_id: int, one: Prepared) -> Iterator[NewPassage]:
+    conversation = one.conversation
+    if one.title:
+        title_id, at = f"{conversation.id}#title", _first_at(conversation)
+        yield NewPassage(document_id, 0, title_id, conversation.title, at, "title", folded=one.title)
+    for position, (said, folded) in enumerate(zip(conversation.messages, one.folded, strict=True), 1):
+        yield NewPassage(
+            document_id, position, said.id, said.text, said.ts, role=said.role, author=said.role, folded=folded
         )
-        for id, one in conversations
-        if (title := one.title)
-    ]
-    documents.add_passages(change, "archive", "title", titles)
-    said = [
-        NewPassage(id, position, said.id, said.role, said.text, said.ts, folded)
-        for id, one in conversations
-        for position, (said, folded) in enumerate(zip(one.conversation.messages, one.folded, strict=True), 1)
-    ]
-    documents.add_passages(change, "archive", "content", said)
 
 
 def _data(one: Prepared) -> dict[str, str]:

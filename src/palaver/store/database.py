@@ -15,7 +15,6 @@ import orjson
 
 from palaver.model.events import Event
 from palaver.settings import Settings
-from palaver.text import fold
 from palaver.text.query import Phrase, Query
 
 Row = dict[str, Any]
@@ -28,7 +27,7 @@ SCOPE = "§"  # before a scope token: a source, a document, an agent
 PIECE = 4_000_000
 
 
-def in_pieces(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+def in_pieces(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
     """Rows as JSON for one statement, or a few where they are long.
 
     One statement for many rows spares more than their round trips: while the engine is at it, Python can do other work.
@@ -39,10 +38,10 @@ def in_pieces(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
         piece.append(orjson.dumps(row))
         size += len(piece[-1])
         if size > PIECE:
-            yield f"[{b','.join(piece).decode()}]"
+            yield b"[%b]" % b",".join(piece)
             piece, size = [], 0
     if piece:
-        yield f"[{b','.join(piece).decode()}]"
+        yield b"[%b]" % b",".join(piece)
 
 
 class Connection(Protocol):
@@ -55,6 +54,9 @@ class Connection(Protocol):
     def run(self, sql: str, params: Mapping[str, Any]) -> int: ...
 
     def run_many(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None: ...
+
+    def run_rows(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """One statement that takes many rows, as an array of arrays in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +141,14 @@ class Dialect(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexRow:
-    """What the index knows of a passage: its words as they are, their stems, and the scopes it stands in."""
+    """What the index knows of a passage: its words as they are, their stems (each with its mark), and the scopes it
+    stands in. Spaces part words and stems."""
 
     scopes: tuple[str, ...]
-    words: list[str]
+    words: str
+    stems: str
     substring: str | None = None
     """The text any part of which can be searched for, where that is wanted: in lower case."""
-    known_stems: list[str] | None = None
-    """Where somebody had the time to work them out before."""
-
-    @property
-    def stems(self) -> list[str]:
-        return fold.stems(self.words) if self.known_stems is None else self.known_stems
 
 
 class Reader:
@@ -219,6 +217,10 @@ class Change(Reader):
     def run(self, name: str, /, **params: Any) -> int:
         """Change rows; returns how many."""
         return self.connection.run(self.connection.dialect.sql(name), params)
+
+    def run_rows(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Many rows by one statement."""
+        self.connection.run_rows(self.connection.dialect.sql(name), rows)
 
     def tell(self, event: Event) -> None:
         self.pending.events.append(event)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from unicodedata import normalize
 import orjson
 
 from palaver.model.times import micros
-from palaver.store.database import Change, IndexRow, Reader, Row, in_pieces
+from palaver.store.database import STEM, Change, IndexRow, Reader, Row
 from palaver.store.lanes import SUBSTRING_SOURCES, lane_of
 from palaver.text import fold
 
@@ -104,45 +104,55 @@ def add_passage(
 class Folded(NamedTuple):
     """A text as the index knows it."""
 
-    words: list[str]
-    stems: list[str]
-    substring: str
+    words: str
+    stems: str
+    substring: str | None
 
 
-def folded(text: str) -> Folded:
+def folded(source: str, text: str) -> Folded:
     words = fold.words(text)
-    return Folded(words, fold.stems(words), substring_form(text))
+    stems = STEM + f" {STEM}".join(fold.stems(words)) if words else ""
+    return Folded(" ".join(words), stems, substring_form(text) if source in SUBSTRING_SOURCES else None)
 
 
 class NewPassage(NamedTuple):
     document_id: int
     position: int
     native_id: str
-    role: str | None
     text: str
     created_at: datetime | None
-    folded: Folded
+    field: str = "content"
+    role: str | None = None
+    author: str | None = None
+    author_id: str | None = None
+    data: dict[str, Any] | None = None
+    folded: Folded | None = None
+    """Where somebody had the time to work it out before."""
 
 
-def add_passages(change: Change, source: str, field: str, passages: Sequence[NewPassage]) -> None:
-    """Store many passages of one kind, said by whoever has the role, and hand them to the index."""
-    if not passages:
-        return
-    lane, lane_end = lane_of(source, titles=field == "title")
+def add_passages(change: Change, source: str, passages: Iterable[NewPassage]) -> None:
+    """Store many passages and hand them to the index, in few statements."""
+    titles: list[NewPassage] = []
+    others: list[NewPassage] = []
+    for one in passages:
+        (titles if one.field == "title" else others).append(one)
+    for some in (titles, others):
+        if some:
+            _add_alike(change, source, some, *lane_of(source, titles=some is titles))
+
+
+def _add_alike(change: Change, source: str, passages: list[NewPassage], lane: int, lane_end: int) -> None:
     ids = orjson.loads(change.must("take_passage_ids", lane=lane, lane_end=lane_end, count=len(passages))["ids"])
     rows = (
-        (id, new.document_id, new.position, new.native_id, field, new.role, new.text,
-         micros(new.created_at) if new.created_at else None)
+        (id, new.document_id, new.position, new.native_id, new.field, new.role, new.author, new.author_id, new.text,
+         micros(new.created_at) if new.created_at else None, encode_data(new.data) if new.data else "{}")
         for id, new in zip(ids, passages, strict=True)
     )  # fmt: skip
-    for some in in_pieces(rows):
-        change.run("insert_passages", rows=some)
-    kinds = (source, f"{source}{'title' if field == 'title' else 'body'}")
+    change.run_rows("insert_passages", rows)
     for id, new in zip(ids, passages, strict=True):
-        scopes = (*kinds, document_scope(new.document_id), *((role_scope(new.role),) if new.role else ()))
-        words, stems, substring = new.folded
-        row = IndexRow(scopes, words, substring if source in SUBSTRING_SOURCES else None, stems)
-        change.index(id, row, is_new=True)
+        more = new.data.get(SCOPES, ()) if new.data else ()
+        scopes = scopes_of(source, new.document_id, new.field, new.author_id, new.role, more)
+        change.index(id, IndexRow(scopes, *(new.folded or folded(source, new.text))), is_new=True)
 
 
 def index_row(
@@ -154,17 +164,22 @@ def index_row(
     role: str | None = None,
     more: Iterable[str] = (),
 ) -> IndexRow:
+    """What the index is to know of a passage."""
+    return IndexRow(scopes_of(source, document_id, field, author_id, role, more), *folded(source, text))
+
+
+def scopes_of(
+    source: str, document_id: int, field: str, author_id: str | None, role: str | None, more: Iterable[str]
+) -> tuple[str, ...]:
     """The scopes a passage stands in: its source and kind, its document, the agent it belongs to, its role, and
     whatever else its source narrows by."""
-    kind = "title" if field == "title" else "body"
-    scopes = [source, f"{source}{kind}", document_scope(document_id)]
+    scopes = [source, f"{source}{'title' if field == 'title' else 'body'}", document_scope(document_id)]
     if author_id:
         scopes.append(agent_scope(author_id))
     if role:
         scopes.append(role_scope(role))
     scopes += more
-    substring = substring_form(text) if source in SUBSTRING_SOURCES else None
-    return IndexRow(tuple(scopes), fold.words(text), substring)
+    return tuple(scopes)
 
 
 def substring_form(text: str) -> str:

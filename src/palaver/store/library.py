@@ -17,6 +17,7 @@ from palaver.model.library import Shelved
 from palaver.model.times import instant, micros, now
 from palaver.store import documents
 from palaver.store.database import Change, Reader, Row
+from palaver.store.documents import NewPassage
 
 Outcome = Literal["new", "changed", "unchanged"]
 
@@ -204,19 +205,20 @@ def _write(change: Change, kept: Kept, shelved: Shelved) -> None:
     for name, text in shelved.bodies.items():
         change.run("put_body", document_id=kept.document_id, field=name, text=text)
     _add_title(change, kept, shelved.title, shelved.title_scopes)
-    for position, draft in enumerate(shelved.passages, 1):
-        documents.add_passage(
-            change,
-            source=kept.source,
-            document_id=kept.document_id,
-            position=position,
-            native_id=draft.native_id or f"{kept.id}#{position - 1}",
-            field=draft.field,
+    passages = (
+        NewPassage(
+            kept.document_id,
+            position,
+            draft.native_id or f"{kept.id}#{position - 1}",
+            draft.text,
+            kept.created_at,
+            draft.field,
             author=draft.author,
-            text=draft.text,
-            created_at=kept.created_at,
             data={**draft.data, documents.SCOPES: list(draft.scopes)} if draft.scopes else dict(draft.data),
         )
+        for position, draft in enumerate(shelved.passages, 1)
+    )
+    documents.add_passages(change, kept.source, passages)
 
 
 def _add_title(change: Change, kept: Kept, title: str, scopes: tuple[str, ...]) -> None:

@@ -46,6 +46,7 @@ from palaver.store.database import (
     Reader,
     Row,
     Slice,
+    in_pieces,
     write_events,
     write_index,
 )
@@ -160,17 +161,13 @@ class PostgresDialect:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
         if stale:
             connection.run_many(self.sql("unindex_passage"), stale)
-        new = [{"id": passage_id, "words": tsvector(row)} for passage_id, row in rows.items() if row]
-        if new:
-            connection.run_many(self.sql("index_passage"), new)
+        connection.run_rows(self.sql("index_passages"), ((id, tsvector(row)) for id, row in rows.items() if row))
         if stale:
             connection.run_many(self.sql("unindex_trigrams"), stale)
         self.write_parts(connection, {id: row.substring for id, row in rows.items() if row and row.substring})
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
-        rows = [{"id": id, "trigrams": numbers_of(text)} for id, text in texts.items()]
-        if rows:
-            connection.run_many(self.sql("index_trigrams"), rows)
+        connection.run_rows(self.sql("index_trigrams"), ((id, numbers_of(text)) for id, text in texts.items()))
 
     def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
         match = _array(grams(part, min(len(part), 3)))
@@ -181,13 +178,12 @@ def tsvector(row: IndexRow) -> str:
     """The index row as a literal: exact words weigh A, stems B, scopes D, each with its positions."""
     places: dict[str, list[str]] = {}
     room = TSVECTOR_BYTES
-    for position, word in enumerate(row.words, 1):
+    for position, word in enumerate(row.words.split(), 1):
         room -= _room(word, places)
         if room < 0:
             break
         places.setdefault(word, []).append(f"{min(position, 16383)}A")
-    for position, stem in enumerate(row.stems, 1):
-        word = STEM + stem
+    for position, word in enumerate(row.stems.split(), 1):
         room -= _room(word, places)
         if room < 0:
             break
@@ -307,6 +303,10 @@ class PostgresConnection:
         self.has_written = True
         with self.raw.cursor() as cursor:
             cursor.executemany(sql.encode(), rows)
+
+    def run_rows(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        for piece in in_pieces(rows):
+            self.raw.execute(sql.encode(), {"rows": piece.decode()})
 
 
 @contextmanager

@@ -122,19 +122,17 @@ class SqliteDialect:
         new = (
             (
                 passage_id,
-                " ".join(SCOPE + scope for scope in row.scopes),
-                " ".join(row.words),
-                STEM + f" {STEM}".join(row.stems) if row.words else "",
+                SCOPE + f" {SCOPE}".join(row.scopes),
+                row.words,
+                row.stems,
             )
             for passage_id, row in rows.items()
             if row
         )
-        for some in in_pieces(new):
-            connection.run(self.sql("index_passages"), {"rows": some})
+        connection.run_rows(self.sql("index_passages"), new)
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
-        for some in in_pieces((id, text + PAST_THE_END) for id, text in texts.items()):
-            connection.run(self.sql("index_trigrams"), {"rows": some})
+        connection.run_rows(self.sql("index_trigrams"), ((id, text + PAST_THE_END) for id, text in texts.items()))
 
     def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
         """Three characters and more are looked up; fewer are how some of the threes begin."""
@@ -242,6 +240,10 @@ class SqliteConnection:
 
     def run_many(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None:
         self.raw.executemany(sql, rows)
+
+    def run_rows(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        for piece in in_pieces(rows):
+            self.raw.execute(sql, {"rows": piece})
 
     def script(self, sql: str) -> None:
         self.raw.execute(sql)

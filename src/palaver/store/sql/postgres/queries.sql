@@ -4,10 +4,10 @@ VALUES (:document_id, :position, :native_id, :field, :role, :author, :author_id,
 RETURNING id;
 
 -- name: insert_passages  many at once, under ids that were taken before
-INSERT INTO passages (id, document_id, position, native_id, field, role, author, text, created_at)
+INSERT INTO passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data)
 SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 2 AS bigint), value ->> 3, value ->> 4,
-       value ->> 5, value ->> 5, value ->> 6, CAST(value ->> 7 AS bigint)
-FROM jsonb_array_elements(CAST(:rows AS jsonb));
+       value ->> 5, value ->> 6, value ->> 7, value ->> 8, CAST(value ->> 9 AS bigint), value ->> 10
+FROM json_array_elements(CAST(:rows AS json));
 
 -- name: take_passage_ids  for that many to come; sources have no ranges of their own here
 SELECT CAST(json_agg(nextval(pg_get_serial_sequence('passages', 'id'))) AS text) AS ids
@@ -21,14 +21,15 @@ FROM generate_series(1, CAST(:count AS bigint));
 INSERT INTO documents (id, source, native_id, title, created_at, modified_at, data)
 SELECT CAST(value ->> 0 AS bigint), 'archive', value ->> 1, value ->> 2, CAST(value ->> 3 AS bigint),
        CAST(value ->> 4 AS bigint), value ->> 5
-FROM jsonb_array_elements(CAST(:rows AS jsonb));
+FROM json_array_elements(CAST(:rows AS json));
 
 -- name: known_conversations
 SELECT id, native_id, modified_at, data FROM documents
 WHERE source = 'archive' AND native_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
--- name: index_passage
-INSERT INTO passage_index (passage_id, words) VALUES (:id, CAST(:words AS tsvector));
+-- name: index_passages
+INSERT INTO passage_index (passage_id, words)
+SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS tsvector) FROM json_array_elements(CAST(:rows AS json));
 
 -- name: unindex_passage
 DELETE FROM passage_index WHERE passage_id = :id;
@@ -86,7 +87,8 @@ WHERE i.passage_id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
 -- name: index_trigrams
-INSERT INTO passage_trigrams (passage_id, trigrams) VALUES (:id, CAST(:trigrams AS integer[]));
+INSERT INTO passage_trigrams (passage_id, trigrams)
+SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS integer[]) FROM json_array_elements(CAST(:rows AS json));
 
 -- name: unindex_trigrams
 DELETE FROM passage_trigrams WHERE passage_id = :id;

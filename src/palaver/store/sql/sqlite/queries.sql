@@ -7,10 +7,10 @@ VALUES (
 RETURNING id;
 
 -- name: insert_passages  many at once, under ids that were taken before
-INSERT INTO passages (id, document_id, position, native_id, field, role, author, text, created_at)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 5, value ->> 6,
-       value ->> 7
-FROM json_each(:rows);
+INSERT INTO passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+       value ->> 8, value ->> 9, value ->> 10
+FROM json_each(CAST(:rows AS TEXT));
 
 -- name: take_passage_ids  for that many to come
 WITH RECURSIVE taken (id, n) AS (
@@ -30,7 +30,7 @@ SELECT json_group_array(id) AS ids FROM taken;
 
 -- name: insert_conversations
 INSERT INTO documents (id, source, native_id, title, created_at, modified_at, data)
-SELECT value ->> 0, 'archive', value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(:rows);
+SELECT value ->> 0, 'archive', value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(CAST(:rows AS TEXT));
 
 -- name: known_conversations
 SELECT id, native_id, modified_at, data FROM documents
@@ -38,7 +38,7 @@ WHERE source = 'archive' AND native_id IN (SELECT value FROM json_each(:ids));
 
 -- name: index_passages
 INSERT INTO passage_index (rowid, scope, exact, stem)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(:rows);
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(CAST(:rows AS TEXT));
 
 -- name: unindex_passage
 DELETE FROM passage_index WHERE rowid = :id;
@@ -92,7 +92,7 @@ WHERE i.id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
 -- name: index_trigrams
-INSERT INTO passage_trigrams (rowid, text) SELECT value ->> 0, value ->> 1 FROM json_each(:rows);
+INSERT INTO passage_trigrams (rowid, text) SELECT value ->> 0, value ->> 1 FROM json_each(CAST(:rows AS TEXT));
 
 -- name: unindex_trigrams
 DELETE FROM passage_trigrams WHERE rowid = :id;
