@@ -38,6 +38,16 @@ def test_a_note_is_written_read_changed_and_deleted(window: Opening, rest: httpx
     expect(page.locator(".cards a", has_text=title)).to_have_count(0)
 
 
+def test_who_begins_a_note_and_thinks_again_leaves_none(window: Opening, rest: httpx.Client):
+    before = len(rest.get("/api/notes?limit=100").json())
+    page = window("#/library/notes")
+    page.get_by_role("button", name="New note").first.click()
+    page.get_by_label("Title").fill("never mind")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator(".shelves")).to_be_visible()
+    assert len(rest.get("/api/notes?limit=100").json()) == before
+
+
 def test_an_edit_over_somebody_else_s_is_refused_and_keeps_the_text(window: Opening, rest: httpx.Client):
     id = made(rest, "/api/notes", title="Shared", content="first")
     page = window(f"#/open/notes/{id}")

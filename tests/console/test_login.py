@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import unescape
 
 import httpx
 import pytest
@@ -115,6 +116,54 @@ def test_who_logs_out_in_one_window_is_out_in_the_other_and_the_next_one_hears_o
         own.headers["authorization"] = f"Bearer {elsewhere}"
         own.post("/api/threads", json={"topic": "ours"})
     expect(other.locator(".threads .topic")).to_have_text(["ours"])
+
+
+def test_who_comes_next_in_the_same_browser_sees_nothing_of_who_was_here(window: Opening, closed: Closed):
+    thread = Thread(closed.boss)
+    thread.post("for both", author=None)
+    first, second = closed.token("lea"), closed.token("max")
+    page = window(f"#/threads/{thread.id}", at=closed.server)
+    log_in(page, first)
+    expect(page.locator(".message")).to_have_count(1)
+    page.get_by_label("Message", exact=True).fill("what lea has not sent")
+    thread.post("news", author=None)
+    expect(page.locator(".message")).to_have_count(2)
+    page.reload()
+    expect(page.get_by_label("Message", exact=True)).to_have_value("what lea has not sent")
+    page.get_by_label("You are lea").click()
+    page.get_by_role("menuitem", name="Log out", exact=True).click()
+    log_in(page, second)
+    expect(page.locator(".message")).to_have_count(2)
+    expect(page.get_by_label("Message", exact=True)).to_have_value("")
+    page.get_by_label("You are max").click()
+    page.get_by_role("menuitem", name="Log out", exact=True).click()
+    log_in(page, first)
+    expect(page.get_by_label("Message", exact=True)).to_have_value("what lea has not sent")
+
+
+def test_when_a_token_ends_the_next_person_finds_a_fresh_window(window: Opening, closed: Closed):
+    closed.boss.post("/api/threads", json={"topic": word("theirs ")})
+    ending = closed.token("nia")
+    page = window("#/search?q=theirs", at=closed.server)
+    log_in(page, ending)
+    expect(page.locator(".hit").first).to_be_visible()
+    [id] = [one["id"] for one in closed.boss.get("/api/tokens").json() if one["name"] == "nia"]
+    closed.boss.delete(f"/api/tokens/{id}")
+    expect(page.get_by_label("Token")).to_be_visible()
+    log_in(page, closed.elsewhere(word("w")))
+    expect(page.get_by_text("Nothing found")).to_be_visible()
+
+
+def test_the_page_says_who_is_in_and_nobody_else_s_word(closed: Closed):
+    with closed.server.client() as client:
+        stranger = client.get("/")
+        assert '"is_in":false' in unescape(stranger.text)
+        assert stranger.headers["cache-control"] == "no-store"
+        csrf = cookies(client, closed.token("ola"))
+        assert csrf in client.get("/").text
+        client.cookies.clear()
+        client.headers["cookie"] = "palaver_1=nonsense"
+        assert client.get("/").status_code == 200
 
 
 def cookies(client: httpx.Client, secret: str) -> str:

@@ -63,6 +63,24 @@ def test_it_is_painted_at_once_and_little_is_transferred(window: Opening, long: 
     assert max(sizes) < 300_000
 
 
+def test_little_is_asked_for_and_nothing_twice_before_it_is_painted(window: Opening, long: tuple[Server, str]):
+    server, thread_id = long
+    page = window("healthz", at=server)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.removeprefix(server.url).partition("?")[0]))
+    page.goto(f"{server.url}/#/threads/{thread_id}")
+    expect(page.locator(".message").last).to_be_in_viewport()
+    before = page.evaluate(
+        """() => performance.getEntriesByType("resource")
+            .filter((one) => one.startTime < performance.getEntriesByName("palaver:thread")[0].startTime).length"""
+    )
+    assert before <= 9
+    own = [path for path in asked if path.startswith(f"/api/threads/{thread_id}")]
+    assert sorted(own)[:2] == [f"/api/threads/{thread_id}", f"/api/threads/{thread_id}/messages"]
+    assert asked.count(f"/api/threads/{thread_id}") == 1
+    assert "/api/session" not in asked
+
+
 def test_it_scrolls_to_its_beginning_and_holds_only_what_is_near(window: Opening, long: tuple[Server, str]):
     server, thread_id = long
     page = window(f"#/threads/{thread_id}", at=server)

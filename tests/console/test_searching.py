@@ -116,3 +116,45 @@ def test_nothing_found_and_nothing_asked_say_so_and_help(window: Opening):
     expect(page.get_by_text("Nothing found")).to_be_visible()
     page.get_by_label("How to search").click()
     expect(page.locator("dialog")).to_contain_text("words that begin so")
+
+
+def test_back_returns_to_where_one_was_among_the_results(window: Opening, thread: Thread):
+    unique = word("elk")
+    for number in range(30):
+        thread.post(f"{unique} stands here, {number}", author=f"a{number}")
+    page = window(f"#/search?q={unique}")
+    expect(page.locator(".hit")).to_have_count(30)
+    page.locator(".hit").nth(25).scroll_into_view_if_needed()
+    down = page.locator(".scroll").evaluate("box => box.scrollTop")
+    assert down > 300
+    page.locator(".hit").nth(25).click()
+    expect(page.locator(".message.found")).to_be_in_viewport()
+    page.go_back()
+    expect(page.locator(".hit").nth(25)).to_be_in_viewport()
+    assert page.locator(".scroll").evaluate("box => box.scrollTop") == down
+    page.get_by_role("link", name="Library").click()
+    page.get_by_label("Search everything", exact=True).fill(unique)
+    expect(page.locator(".hit").first).to_be_in_viewport()
+
+
+def test_a_word_that_stands_nowhere_so_is_offered_as_a_beginning(window: Opening, thread: Thread):
+    unique = word("deploys")
+    thread.post(f"{unique}ment")
+    page = window(f"#/search?thread={thread.id}&q={unique}s")
+    expect(page.get_by_text("Nothing found")).to_be_visible()
+    page.get_by_role("link", name=re.compile("^Try ")).click()
+    expect(page.locator(".hit")).to_have_count(1)
+
+
+def test_links_that_lead_nowhere_say_so(window: Opening, thread: Thread):
+    thread.post("still here")
+    page = window("#/nonsense/place")
+    expect(page.get_by_text("This link leads nowhere")).to_be_visible()
+    page.get_by_role("link", name="To the threads").click()
+    expect(page.locator(".threads a").first).to_be_visible()
+    for path in ("#/threads/no-such-thread", "#/open/constructor/1", "#/open/notes/none", "#/open/archive/none"):
+        page.goto(page.url.partition("#")[0] + path)
+        expect(page.get_by_text("It is not here")).to_be_visible()
+    page.goto(page.url.partition("#")[0] + f"#/threads/{thread.id}?message=gone")
+    expect(page.locator(".message")).to_have_text(re.compile("still here"))
+    expect(page.locator(".notices")).to_contain_text("not here any more")

@@ -93,12 +93,15 @@ class Guard:
         if origin is not None and not self._knows_origin(origin):
             raise Forbidden("Requests from this origin are not allowed.")
         path = scope["path"]
-        if path == "/" or path.startswith(PUBLIC):
+        if path.startswith(PUBLIC):
             return
         try:
             scope["palaver.visit"] = await self._visit(scope, headers)
         except Unauthorized:
-            if path != SESSION:  # whoever asks whether they are logged in need not be
+            if path not in ("/", SESSION):  # whoever asks whether they are logged in need not be
+                raise
+        except PalaverError:
+            if path != "/":  # the page comes even when nothing else does: it says what is wrong
                 raise
 
     async def _visit(self, scope: Scope, headers: Headers) -> Visit:

@@ -25,8 +25,6 @@ from palaver.doors.visit import Visit, of_token
 from palaver.errors import Forbidden, PalaverError, Refused, Unauthorized
 from palaver.house import House
 from palaver.model.events import encode
-from palaver.operations.agents import Nobody
-from palaver.operations.connect import get_status
 from palaver.settings import Settings
 
 CSRF_HEADER = "x-palaver-csrf"
@@ -74,16 +72,20 @@ def _json(value: dict[str, Any]) -> Response:
 
 @_answering
 async def show(request: Request, house: House) -> Response:
+    return _json(await said(request))
+
+
+async def said(request: Request) -> dict[str, Any]:
     """Who is looking, what they may do, and the event from which on they need to listen."""
     visit: Visit | None = request.scope.get("palaver.visit")
     if visit is None:
-        return _json({"is_in": False, "needs_login": True, "version": __version__})
-    return _json(await _shown(visit, cookie_of(request.headers, house.settings)))
+        return {"is_in": False, "needs_login": True, "version": __version__}
+    return await _shown(visit, cookie_of(request.headers, visit.here.settings))
 
 
 async def _shown(visit: Visit, cookie: str | None) -> dict[str, Any]:
     settings, caller = visit.here.settings, visit.caller
-    status = await get_status.perform(visit.here, caller, Nobody())
+    last = await visit.here.read(lambda read: read.must("last_event_id"))
     return {
         "is_in": True,
         "needs_login": settings.needs_token,
@@ -93,7 +95,7 @@ async def _shown(visit: Visit, cookie: str | None) -> dict[str, Any]:
         "is_owner": is_owner(visit),
         "version": __version__,
         "base_url": settings.base_url,
-        "last_event_id": status.last_event_id,
+        "last_event_id": last["value"],
         "csrf": csrf_of(cookie) if cookie and caller.is_authenticated else None,
     }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from contextlib import suppress
+from html import escape
 from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
 
@@ -12,13 +14,21 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from palaver.doors import login
+from palaver.doors.modules import joined, rewired
+from palaver.errors import PalaverError
+from palaver.model.events import encode
+
 TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
     ".png": "image/png",
 }
-LATER = ("js/theme.js", "js/stream-worker.js", "js/places/")
+FIRST, TOGETHER = "js/app.js", "js/start.js"
+"""The module the console begins with, and the file in which it stands with all it needs."""
+SHEETS = ("css/look.css", "css/views.css")
+APART = "js/places/"
 FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -30,21 +40,32 @@ class Console:
     def _read(self, folder: Path) -> None:
         found = sorted(path for path in folder.rglob("*") if path.suffix in TYPES)
         self._files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+        self._join()
         self._packed = {name: gzip.compress(data, mtime=0) for name, data in self._files.items()}
         whole = hashlib.sha256()
         for name, data in self._files.items():
             whole.update(name.encode() + b"\0" + data)
         self._stamp = whole.hexdigest()[:12]
-        self._home = self._made(folder.joinpath("index.html").read_text("utf-8"))
+        self._home = folder.joinpath("index.html").read_text("utf-8").replace("{stamp}", self._stamp)
 
-    def _made(self, page: str) -> str:
-        """The page names the modules it begins with, so that the browser need not find them one after the other."""
-        modules = [name for name in self._files if name.endswith(".js") and not name.startswith(LATER)]
-        preloads = "\n".join(f'<link rel="modulepreload" href="/console/{{stamp}}/{name}">' for name in modules)
-        return page.replace("{preloads}", preloads).replace("{stamp}", self._stamp)
+    def _join(self) -> None:
+        """What is needed to read a thread comes in one file of code and one of looks: each file asked for costs more
+        time than what is in it. The other places come when somebody goes there."""
+        code = {name: data.decode() for name, data in self._files.items() if name.endswith(".js")}
+        made = {
+            name: rewired(name, text, code, FIRST, TOGETHER) for name, text in code.items() if name.startswith(APART)
+        }
+        made[TOGETHER] = joined(code, FIRST)
+        self._files |= {name: text.encode() for name, text in made.items()}
+        self._files["css/all.css"] = b"".join(self._files[name] for name in SHEETS)
 
     async def home(self, request: Request) -> Response:
-        return HTMLResponse(self._home)
+        """The page, with what GET /api/session would say: that need not be asked for then, and it was read before any
+        list is, so that no event falls between them."""
+        said = {}
+        with suppress(PalaverError):
+            said = await login.said(request)
+        return HTMLResponse(self._home.replace("{session}", escape(encode(said).decode())))
 
     async def file(self, request: Request) -> Response:
         path = request.path_params["path"]

@@ -31,7 +31,7 @@ async function ask(method, path, { body, form, signal, headers } = {}) {
   }
   let response;
   try {
-    response = await fetch(path, options);
+    response = await (early(method, path) ?? fetch(path, options));
   } catch (problem) {
     if (problem.name === "AbortError") throw problem;
     throw new Problem(AWAY);
@@ -39,6 +39,14 @@ async function ask(method, path, { body, form, signal, headers } = {}) {
   if (response.ok) return response;
   if (response.status === 401) dispatchEvent(new CustomEvent("palaver:stranger"));
   throw await problemOf(response);
+}
+
+// What early.js has asked for before there was anything else.
+function early(method, path) {
+  const answer = method === "GET" && globalThis.askedEarly?.get(path);
+  if (!answer) return null;
+  globalThis.askedEarly.delete(path);
+  return answer;
 }
 
 async function problemOf(response) {

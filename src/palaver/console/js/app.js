@@ -4,6 +4,7 @@ import { hangUp, listen, on, tryAgain } from "./live.js";
 import { logOut, loginView } from "./login.js";
 import {
   askFor,
+  empty,
   face,
   failed,
   icon,
@@ -18,10 +19,10 @@ import {
 import { loadAgents } from "./people.js";
 import { parse } from "./route.js";
 import { focusBar, searchBar, searchIn, searchView } from "./search.js";
-import { findOut, may, me, rename, theme } from "./state.js";
+import { findOut, know, may, me, rename, theme, told } from "./state.js";
 import { threadsView } from "./thread.js";
 import { loadThreads, newThread, unreadThreads } from "./threads.js";
-import { drawWith, html, nothing, redraw, ref, render } from "./view.js";
+import { drawWith, drawn, html, nothing, redraw, ref, render } from "./view.js";
 
 const VIEWS = { threads: threadsView, search: searchView };
 
@@ -34,7 +35,18 @@ const PLACES_FOR_LATER = {
   import: async () => (await import("./places/bring.js")).bringView,
 };
 
-const viewOf = async (name) => (VIEWS[name] ??= (await PLACES_FOR_LATER[name]?.()) ?? threadsView);
+const nowhere = {
+  title: () => "No such place",
+  isInner: () => true,
+  enter: () => {},
+  template: () => html`<main class="pane"><header class="head"><div class="name"><h1>No such place</h1></div></header>
+    ${empty("help", "It is not here", "This link leads nowhere. It may be old, or not whole.", html`<a class="button" href="#/threads">To the threads</a>`)}</main>`,
+};
+
+async function viewOf(name) {
+  if (!Object.hasOwn(PLACES_FOR_LATER, name)) return nowhere;
+  return (VIEWS[name] ??= await PLACES_FOR_LATER[name]());
+}
 
 const PLACES = [
   ["threads", "Threads"],
@@ -48,6 +60,9 @@ let route = parse();
 let view = null;
 let broken = null;
 let isAway = false;
+let wasIn = false;
+
+const LONG = 1500; // milliseconds a place may take before the stream is opened all the same
 
 const root = document.getElementById("app");
 
@@ -62,18 +77,35 @@ drawWith(() => {
   );
 });
 
+// Who goes back finds a page as far down as it was. Every entry of the history has a number by which it is known.
+const wasDown = new Map();
+let entry = null;
+const scroller = () => document.querySelector(".pane:not(.talk) > .scroll");
+
+function arrive() {
+  if (entry !== null) wasDown.set(entry, scroller()?.scrollTop ?? 0);
+  if (!history.state?.entry) history.replaceState({ entry: `${Date.now()}.${wasDown.size}` }, "");
+  entry = history.state.entry;
+  return wasDown.get(entry) ?? 0;
+}
+
 async function follow() {
   route = parse();
   if (!me.isIn) return redraw();
+  const down = arrive();
   try {
     const asked = route;
-    const next = VIEWS[route.name] ?? (await viewOf(route.name));
+    const next = Object.hasOwn(VIEWS, route.name) ? VIEWS[route.name] : await viewOf(route.name);
     if (asked !== route) return;
     if (view && view !== next) view.leave?.();
     view = next;
     const entering = view.enter(route);
     redraw();
     await entering;
+    if (down && asked === route) {
+      await drawn();
+      if (scroller()) scroller().scrollTop = down;
+    }
   } catch (problem) {
     failed(problem);
   }
@@ -86,23 +118,30 @@ async function begin() {
   redraw();
   try {
     const session = await findOut();
-    if (!me.isIn) return redraw();
-    listen(session.last_event_id);
-    loadThreads();
-    loadAgents().catch(() => {});
-    follow();
-    (globalThis.requestIdleCallback ?? setTimeout)(() =>
-      Object.keys(PLACES_FOR_LATER).forEach((name) => viewOf(name).catch(() => {})),
-    );
+    if (me.isIn) comeIn(session);
+    else redraw();
   } catch (problem) {
     broken = problem;
     redraw();
   }
 }
 
+// What somebody came to see comes first; what happens meanwhile is not missed: one listens from the event told with it.
+async function comeIn(session) {
+  wasIn = true;
+  loadThreads();
+  loadAgents().catch(() => {});
+  await Promise.race([follow(), new Promise((done) => setTimeout(done, LONG))]);
+  await new Promise((done) => setTimeout(done)); // painted
+  listen(session.last_event_id);
+  (globalThis.requestIdleCallback ?? setTimeout)(() =>
+    Object.keys(PLACES_FOR_LATER).forEach((name) => viewOf(name).catch(() => {})),
+  );
+}
+
 addEventListener("hashchange", follow);
 addEventListener("palaver:in", () => {
-  hangUp(); // whoever was here before listened to something else
+  if (wasIn) return location.reload(); // nothing that somebody else looked at stays in this window
   begin();
 });
 addEventListener("focus", redraw); // what is in view has been read now
@@ -261,5 +300,8 @@ function chooseName() {
   });
 }
 
-redraw();
-begin();
+if (told.is_in) comeIn(know(told));
+else {
+  redraw();
+  begin();
+}

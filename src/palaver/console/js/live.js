@@ -44,13 +44,20 @@ const policy = globalThis.trustedTypes?.createPolicy("palaver", { createScriptUR
 const ours = (address) => policy?.createScriptURL(address) ?? address;
 
 function connected() {
-  if (globalThis.SharedWorker) {
-    const worker = new SharedWorker(ours(new URL("./stream-worker.js", import.meta.url).href), { type: "module" });
-    worker.port.onmessage = ({ data }) => take(data);
-    addEventListener("pagehide", () => worker.port.postMessage({ kind: "leave" }));
-    addEventListener("pageshow", (event) => event.persisted && location.reload());
-    return (message) => worker.port.postMessage(message);
-  }
+  if (!globalThis.SharedWorker) return alone();
+  const worker = new SharedWorker(ours(new URL("./stream-worker.js", import.meta.url).href), { type: "module" });
+  worker.port.onmessage = ({ data }) => take(data);
+  worker.onerror = () => {
+    // The server went away before the worker came: then this window listens for itself.
+    send = alone();
+    send({ kind: "start", after: live.last });
+  };
+  addEventListener("pagehide", () => worker.port.postMessage({ kind: "leave" }));
+  addEventListener("pageshow", (event) => event.persisted && location.reload());
+  return (message) => worker.port.postMessage(message);
+}
+
+function alone() {
   const stream = new Stream(take);
   return ({ kind, after }) => stream[kind](after);
 }

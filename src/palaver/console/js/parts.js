@@ -76,12 +76,18 @@ function tint(name) {
 
 // Times
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
-const dayOnly = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
-const dayAndYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long", year: "numeric" });
-const shortDay = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
-const shortDayAndYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
-const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
+// Each is made when it is first needed: together they would cost more than a thread takes to be drawn.
+function format(options) {
+  let made = null;
+  return (date) => (made ??= new Intl.DateTimeFormat(undefined, options)).format(date);
+}
+
+const clock = format({ hour: "2-digit", minute: "2-digit" });
+const dayOnly = format({ weekday: "long", day: "numeric", month: "long" });
+const dayAndYear = format({ day: "numeric", month: "long", year: "numeric" });
+const shortDay = format({ day: "numeric", month: "short" });
+const shortDayAndYear = format({ day: "numeric", month: "short", year: "numeric" });
+const whole = format({ dateStyle: "full", timeStyle: "medium" });
 
 const isSameDay = (a, b) => a.toDateString() === b.toDateString();
 const daysAgo = (date) => Math.round((new Date().setHours(0, 0, 0, 0) - new Date(date).setHours(0, 0, 0, 0)) / 864e5);
@@ -91,17 +97,17 @@ export function dayName(iso) {
   const ago = daysAgo(date);
   if (ago === 0) return "Today";
   if (ago === 1) return "Yesterday";
-  return ago < 300 && ago > 0 ? dayOnly.format(date) : dayAndYear.format(date);
+  return ago < 300 && ago > 0 ? dayOnly(date) : dayAndYear(date);
 }
 
 export const dayOf = (iso) => new Date(iso).toDateString();
-export const timeOf = (iso) => clock.format(new Date(iso));
-export const wholeTime = (iso) => whole.format(new Date(iso));
+export const timeOf = (iso) => clock(new Date(iso));
+export const wholeTime = (iso) => whole(new Date(iso));
 
 export function shortTime(iso) {
   const date = new Date(iso);
-  if (isSameDay(date, new Date())) return clock.format(date);
-  return (daysAgo(date) < 300 ? shortDay : shortDayAndYear).format(date);
+  if (isSameDay(date, new Date())) return clock(date);
+  return (daysAgo(date) < 300 ? shortDay : shortDayAndYear)(date);
 }
 
 export function sinceWhen(iso) {
@@ -123,8 +129,15 @@ export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one
 const ENTITIES = { "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&#x27;": "'", "&#39;": "'" };
 const unescaped = (text) => text.replace(/&(?:lt|gt|amp|quot|#x27|#39);/g, (entity) => ENTITIES[entity]);
 
+// A snippet is read as a line of words: the signs of Markdown only stand in the way.
+const withoutSigns = (text) =>
+  text
+    .replace(/```\w*\s?|`/g, "")
+    .replace(/\*\*(?=\S)(.+?)\*\*/g, "$1")
+    .replace(/(^|\s)\*(?=\S)([^*]+?)\*(?=[\s.,;:!?)]|$)/g, "$1$2");
+
 export function marked(snippet) {
-  return snippet
+  return withoutSigns(snippet)
     .split(/<mark>(.*?)<\/mark>/s)
     .map((part, i) => (i % 2 ? html`<mark>${unescaped(part)}</mark>` : unescaped(part)));
 }
@@ -139,8 +152,8 @@ export function highlighted(text, query) {
   const words = [...new Set(folded(query).match(/[\p{L}\p{N}]+/gu) ?? [])]
     .filter((word) => !["and", "or", "not", "near"].includes(word) || folded(query) === word)
     .map((word) => stem(word));
-  if (!words.length) return text;
-  return text.split(/([\p{L}\p{N}\p{M}]+)/u).map((part, i) => {
+  if (!words.length) return withoutSigns(text);
+  return withoutSigns(text).split(/([\p{L}\p{N}\p{M}]+)/u).map((part, i) => {
     if (i % 2 === 0) return part;
     const plain = folded(part);
     const isHit = words.some((word) =>

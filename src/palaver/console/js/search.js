@@ -11,6 +11,7 @@ import {
   marked,
   openDialog,
   plural,
+  stem,
   time,
   tool,
   trouble,
@@ -285,7 +286,7 @@ function results(wanted) {
     ${state.hint && wanted.q.trim() ? html`<p class="hint">${state.hint}</p>` : nothing}
     ${Object.values(state.errors ?? {}).map((said) => html`<p class="hint">${said}</p>`)}
     ${wanted.q.trim() ? nothing : empty("search", "What are you looking for?", "Everything that was said or kept here can be found by its words.", howTo())}
-    ${isNothing && !state.hint ? empty("search", "Nothing found", isNarrow(wanted) ? NOT_THERE : NOWHERE) : nothing}
+    ${isNothing && !state.hint ? empty("search", "Nothing found", isNarrow(wanted) ? NOT_THERE : NOWHERE, wider(wanted)) : nothing}
     <ol>${state.results.map((result, i) => hit(result, i, wanted))}</ol>
     ${state.isAsking && !state.results.length ? waiting("Searching") : nothing}
     ${
@@ -303,6 +304,15 @@ function results(wanted) {
 const NOT_THERE = "Nothing with these words is where you looked. Fewer filters find more.";
 const NOWHERE = "Nothing here has these words. Other words, or parts of words, may find more.";
 const isNarrow = ({ source, author, role, since, until }) => source || author || role || since || until;
+
+// In threads a word is found as it is written; what begins like it may be what was meant.
+function wider(wanted) {
+  const words = isExpression(wanted) && /^[\p{L}\p{N}\s]+$/u.test(wanted.q) ? wanted.q.trim().split(/\s+/) : [];
+  const others = words.map((word) => (word.length > 3 ? `${stem(word)}*` : word)).join(" ");
+  return html`<p class="ways">
+    ${words.some((word) => word.length > 3) ? html`<a class="button" href=${link("search", { ...wanted, q: others })}>Try ${others}</a>` : nothing}
+    ${wanted.thread || isNarrow(wanted) ? html`<a class="button" href=${link("search", { q: wanted.q })}>Search everything</a>` : nothing}</p>`;
+}
 
 function said(wanted) {
   if (!wanted.q.trim()) return "Threads, sessions, imported chats, notes and everything else";

@@ -12,8 +12,12 @@ export const me = {
   version: "",
 };
 
-export async function findOut() {
-  const session = await get("/api/session");
+// The page itself says who is in; only who is not (or comes from a link elsewhere, without the cookie) has to ask.
+export const told = JSON.parse(document.querySelector("meta[name=session]")?.content || "{}");
+
+export const findOut = async () => know(await get("/api/session"));
+
+export function know(session) {
   marks = null;
   useCsrf(session.csrf);
   Object.assign(me, {
@@ -63,7 +67,7 @@ export const keep = {
   },
 };
 
-// Theme: light, dark, or as the system likes it. (theme.js reads it before anything is painted, so it is kept bare.)
+// Theme: light, dark, or as the system likes it. (early.js reads it before anything is painted, so it is kept bare.)
 export const theme = {
   get choice() {
     try {
@@ -83,8 +87,10 @@ export const theme = {
   },
 };
 
+// Where people log in, each has their own marks and drafts, also in one browser.
+const place = (name) => `${name}.${me.workspace}${me.needsLogin ? `/${me.name}` : ""}`;
+
 // How far each thread has been read. What was there at the first visit counts as read.
-const place = (name) => `${name}.${me.workspace}`;
 
 let marks = null; // read once: the list asks for every thread at every drawing
 addEventListener("storage", () => (marks = null)); // another window has read something
@@ -105,6 +111,6 @@ export const seen = {
 };
 
 export const drafts = {
-  of: (threadId) => keep.read(`draft.${threadId}`, ""),
-  keep: (threadId, text) => keep.write(`draft.${threadId}`, text),
+  of: (threadId) => keep.read(`${place("draft")}/${threadId}`, ""),
+  keep: (threadId, text) => keep.write(`${place("draft")}/${threadId}`, text),
 };

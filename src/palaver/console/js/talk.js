@@ -3,9 +3,11 @@
 
 import { at, get, withQuery } from "./api.js";
 import { on } from "./live.js";
+import { notify } from "./parts.js";
 import { seen } from "./state.js";
 import { redraw } from "./view.js";
 
+const FIRST = 24; // fills a window; more comes as soon as that stands there (early.js asks for as many)
 const PAGE = 60;
 const MOST = 240;
 
@@ -52,10 +54,11 @@ export class Talk {
   }
 
   async open(messageId) {
+    this.problem = null;
     try {
       await Promise.all([this.#loadThread(), messageId ? this.around(messageId) : this.newest()]);
     } catch (problem) {
-      this.problem = problem;
+      this.problem ??= problem;
     }
     this.isLoaded = true;
     redraw();
@@ -65,7 +68,7 @@ export class Talk {
     try {
       this.thread = await get(at`/api/threads/${this.id}`);
     } catch (problem) {
-      if (!this.thread) this.problem = problem;
+      if (!this.thread) this.problem = problem.status === 404 ? notHere(LOST) : problem;
     }
     redraw();
   }
@@ -73,17 +76,20 @@ export class Talk {
   #page = (query) => get(withQuery(at`/api/threads/${this.id}/messages`, query));
 
   async newest() {
-    const found = await this.#page({ newest: true, limit: PAGE });
+    const found = await this.#page({ newest: true, limit: FIRST });
     this.messages = found;
-    this.hasOlder = found.length === PAGE && found[0].seq > 1;
+    this.hasOlder = found.length === FIRST && found[0].seq > 1;
     this.hasNewer = false;
     this.missed = 0;
     redraw();
   }
 
   async around(messageId) {
-    const message = await get(at`/api/messages/${messageId}`);
-    if (message.thread_id !== this.id) return this.newest();
+    const message = await get(at`/api/messages/${messageId}`).catch(gone);
+    if (message?.thread_id !== this.id) {
+      notify("The message this link means is not here any more.");
+      return this.newest();
+    }
     const half = PAGE / 2;
     const [before, after] = await Promise.all([
       this.#page({ before_seq: message.seq, limit: half }),
@@ -175,7 +181,7 @@ export class Talk {
   }
 
   #gone() {
-    this.problem = Object.assign(new Error("The thread has been deleted."), { status: 404 });
+    this.problem = notHere("The thread has been deleted.");
     redraw();
   }
 
@@ -193,6 +199,14 @@ export class Talk {
   markRead() {
     if (!this.hasNewer && this.messages.length) seen.mark(this.id, this.last);
   }
+}
+
+const LOST = "There is no thread at this address. It may have been deleted, or the link is not whole.";
+const notHere = (text) => Object.assign(new Error(text), { status: 404 });
+
+function gone(problem) {
+  if (problem.status !== 404) throw problem;
+  return null;
 }
 
 const pick = ({ content, edited_at, edit_version, metadata }) => ({ content, edited_at, edit_version, metadata });

@@ -33,6 +33,7 @@ let isAtEnd = true;
 let newFrom = null;
 let box = null;
 let atBottomWhenDrawn = null;
+let lastTop = 0;
 
 export const threadsView = {
   title: () => talk?.thread?.topic ?? "Threads",
@@ -56,7 +57,7 @@ export const threadsView = {
     await opening.open(wanted);
     if (talk !== opening) return;
     await drawn();
-    if (wanted) show(wanted);
+    if (wanted && talk.find(wanted)) show(wanted);
     else toEnd();
     performance.mark("palaver:thread");
     fill();
@@ -155,7 +156,11 @@ async function onScroll() {
   if (!box || !talk?.isLoaded) return;
   const toBottom = box.scrollHeight - box.scrollTop - box.clientHeight;
   const wasAtEnd = isAtEnd;
-  isAtEnd = toBottom < 80 && !talk.hasNewer;
+  const wentUp = box.scrollTop < lastTop;
+  lastTop = box.scrollTop;
+  // A picture that has just come pushes the end away; only who scrolls up leaves it.
+  isAtEnd = !talk.hasNewer && (toBottom < 80 || (wasAtEnd && !wentUp));
+  if (isAtEnd && toBottom >= 80) box.scrollTop = box.scrollHeight;
   if (isAtEnd) {
     talk.missed = 0;
     talk.markRead();
@@ -165,10 +170,13 @@ async function onScroll() {
   else if (toBottom < NEAR && talk.hasNewer) await keepingPlace(() => talk.newer());
 }
 
-// A high window may show more than the first page.
+// A high window may show more than the first page; and who scrolls up at once should not have to wait.
+const ENOUGH = 60;
+
 async function fill() {
   const mine = talk;
-  while (talk === mine && box && box.scrollHeight < box.clientHeight + NEAR && mine.hasOlder) {
+  const isThin = () => box.scrollHeight < box.clientHeight + NEAR || mine.messages.length < ENOUGH;
+  while (talk === mine && box && mine.hasOlder && isThin()) {
     if (!(await keepingPlace(() => mine.older()))) return;
   }
 }
@@ -195,7 +203,8 @@ async function jumpTo(messageId) {
     await talk.around(messageId).catch(failed);
   }
   await drawn();
-  show(messageId);
+  if (talk.find(messageId)) show(messageId);
+  else toEnd();
 }
 
 function show(messageId) {
@@ -215,6 +224,7 @@ const watching = new ResizeObserver(() => {
 function taken(element) {
   if (element === undefined) return;
   box = element;
+  lastTop = 0;
   watching.disconnect();
   watching.observe(element);
   if (element.firstElementChild) watching.observe(element.firstElementChild);
@@ -245,8 +255,8 @@ function head() {
   return html`<header class="head">
     <a class="quiet back" href="#/threads" aria-label="Back to the threads">${icon("back")}</a>
     <div class="name">
-      <h1 title=${thread?.topic ?? ""}>${thread?.topic ?? "…"}</h1>
-      <p>${thread ? html`${plural(thread.message_count, "message")}` : nothing}
+      <h1 title=${thread?.topic ?? ""}>${thread?.topic ?? (talk.problem ? "No such thread" : "…")}</h1>
+      <p>${thread ? plural(thread.message_count, "message") : nothing}
         ${participants.length ? html`<span class="with">· ${someOf(participants)}</span>` : nothing}</p>
     </div>
     <span class="faces">${participants.slice(0, 5).map((name) => {

@@ -295,11 +295,11 @@ function row(thread, isOpen, news) {
   return html`<li><a href=${toThread(thread.id)} class=${news ? "unread" : ""} aria-current=${isOpen ? "page" : nothing} data-thread=${thread.id}>
     <span class="line">
       <span class="topic">${thread.metadata?.pinned ? html`<span class="pinned" title="Pinned">${icon("pin")}</span>` : nothing}${thread.topic}</span>
-      ${thread.status === "discuss" ? nothing : html`<i class="status" data-status=${thread.status}>${thread.status}</i>`}
       <time datetime=${latest(thread)}>${shortTime(latest(thread))}</time>
     </span>
     <span class="line">
       <span class="last">${thread.last ? said(thread.last) : "No messages yet"}</span>
+      ${thread.status === "discuss" ? nothing : html`<i class="status" data-status=${thread.status}>${thread.status}</i>`}
       ${news ? html`<b class="news" aria-label="${news} unread">${news > 99 ? "99+" : news}</b>` : nothing}
       <span class="faces">${thread.participants.slice(0, 3).map((name) => face(name, { isAgent: Boolean(agentNamed(name)) }))}</span>
     </span>

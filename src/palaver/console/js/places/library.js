@@ -159,7 +159,7 @@ async function create(kind) {
         ? await post("/api/notes", { title: "New note", content: "" })
         : await post("/api/prompts", { name: "New prompt" });
     items = [];
-    go(link(["open", kind, String(made.id)], { edit: 1 }));
+    go(link(["open", kind, String(made.id)], { edit: "new" }));
   } catch (wrong) {
     failed(wrong);
   }

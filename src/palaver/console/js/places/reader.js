@@ -31,29 +31,32 @@ const PAGE = 80;
 let here = null; // { source, id, loc, q, item, problem, … }
 
 export const readerView = {
-  title: () => here?.title || SOURCES[here?.source]?.[1] || "Open",
+  title: () => here?.title || (Object.hasOwn(SOURCES, here?.source ?? "") ? SOURCES[here.source][1] : "Open"),
   isInner: () => true,
-  async enter({ parts: [source, id], query }) {
+  async enter({ parts: [source, ...rest], query }) {
+    const id = rest.join("/"); // a link that somebody decoded on the way still opens
     here = {
       source,
       id,
       q: query.get("q") ?? "",
       loc: parsed(query.get("loc")),
       isEditing: query.has("edit"),
+      isAddressed: query.has("edit"),
+      isNew: query.get("edit") === "new",
       item: null,
       problem: null,
       title: "",
     };
     redraw();
-    if (!SOURCES[source] || !id) {
-      here.problem = Object.assign(new Error("There is no such kind of thing here."), { status: 404 });
+    if (!Object.hasOwn(SOURCES, source) || !id) {
+      here.problem = notHere("There is no such kind of thing here.");
       return redraw();
     }
     const opened = here;
     try {
       await KINDS[source].open(opened);
     } catch (problem) {
-      opened.problem = problem;
+      opened.problem = problem.status === 404 ? notHere("It may have been deleted, or the link is not whole.") : problem;
     }
     if (here !== opened) return;
     await drawn();
@@ -66,7 +69,7 @@ export const readerView = {
   template: () => html`<main class="pane reader">${here ? whole() : nothing}</main>`,
   key(event) {
     if (event.key === "Escape") return (history.length > 1 ? history.back() : go(link(["library", here.source])), true);
-    if (event.key === "e" && KINDS[here.source].edit && may("write")) return ((here.isEditing = true), redraw(), true);
+    if (event.key === "e" && here.item && KINDS[here.source].edit && may("write")) return ((here.isEditing = true), redraw(), true);
     const step = { j: 1, k: -1 }[event.key];
     const all = step ? [...document.querySelectorAll(".turn")] : [];
     if (!all.length) return false;
@@ -77,6 +80,8 @@ export const readerView = {
     return true;
   },
 };
+
+const notHere = (text) => Object.assign(new Error(text), { status: 404 });
 
 function parsed(text) {
   try {
@@ -314,8 +319,8 @@ function whole() {
   const kind = KINDS[here.source];
   return html`<header class="head">
       <button type="button" class="quiet back always" aria-label="Back" @click=${back}>${icon("back")}</button>
-      <div class="name"><h1 title=${here.title}>${here.title || "…"}</h1>
-        <p>${SOURCES[here.source]?.[1] ?? ""}${here.item && kind.under ? html` · ${kind.under(here)}` : here.item?.last_modified ? html` · changed ${time(here.item.last_modified)}` : nothing}</p></div>
+      <div class="name"><h1 title=${here.title}>${here.title || (here.problem ? "Not found" : "…")}</h1>
+        <p>${Object.hasOwn(SOURCES, here.source) ? SOURCES[here.source][1] : ""}${here.item && kind.under ? html` · ${kind.under(here)}` : here.item?.last_modified ? html` · changed ${time(here.item.last_modified)}` : nothing}</p></div>
       ${here.item && !here.problem ? actions(kind) : nothing}
     </header>
     <div class="scroll" ${ref((element) => (box = element))}>${body(kind)}</div>`;
@@ -405,9 +410,31 @@ function said(one, shown) {
     ${stretch.hasLater ? html`<p class="more"><button type="button" @click=${() => stretch.later().catch(failed)}>Later</button></p>` : nothing}`;
 }
 
+// Begun a moment ago, and nothing is written in it yet: who thinks again leaves nothing behind.
+const isBlank = (one) => one.isNew && one.item.version === 1;
+
+async function drop(one, kind) {
+  await remove(`${kind.path}/${encodeURIComponent(one.id)}`).catch(failed);
+  go(link(["library", one.source]), { replace: true });
+}
+
+const isTouched = (form) =>
+  [...form.querySelectorAll("input, textarea")].some((field) => field.value !== field.dataset.was);
+
 function editor(kind) {
   const one = here;
-  const stop = () => ((one.isEditing = false), redraw());
+  const stop = () => {
+    if (isBlank(one)) return drop(one, kind);
+    one.isEditing = false;
+    if (one.isAddressed) history.replaceState(history.state, "", toItem(one.source, one.id));
+    redraw();
+  };
+  const escape = (event) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    if (isTouched(event.currentTarget)) notify("Not saved yet. Save it, or cancel to drop what you changed.");
+    else stop();
+  };
   const save = async (event) => {
     event.preventDefault();
     const given = new FormData(event.target);
@@ -436,13 +463,14 @@ function editor(kind) {
       );
     }
   };
-  return html`<form class="sheet" @submit=${save} @keydown=${(event) => event.key === "Escape" && (event.stopPropagation(), stop())}>
+  const shown = (name, how) => (how === "list" ? (one.item[name] ?? []).join(", ") : (one.item[name] ?? ""));
+  return html`<form class="sheet" @submit=${save} @keydown=${escape}>
     ${kind.edit.map(
       ([name, label, how]) => html`<label>${label}
       ${
         how === "long" || how === "text"
-          ? html`<textarea name=${name} class=${how} .value=${one.item[name] ?? ""}></textarea>`
-          : html`<input name=${name} .value=${how === "list" ? (one.item[name] ?? []).join(", ") : (one.item[name] ?? "")} ?required=${name === "title" || name === "name"} autocomplete="off" />`
+          ? html`<textarea name=${name} class=${how} .value=${shown(name, how)} data-was=${shown(name, how)}></textarea>`
+          : html`<input name=${name} .value=${shown(name, how)} data-was=${shown(name, how)} ?required=${name === "title" || name === "name"} autocomplete="off" />`
       }</label>`,
     )}
     <footer><button type="button" @click=${stop}>Cancel</button><button class="main">Save</button></footer>
