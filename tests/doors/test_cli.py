@@ -128,6 +128,13 @@ def test_fields_become_arguments_and_options(terminal: Terminal):
     assert made["metadata"] == {"a": [1, "ü"]}
 
 
+def test_what_has_its_place_may_be_said_by_name(terminal: Terminal):
+    thread = terminal.json("thread", "create", "--topic", "plans")
+    for line in (["--thread", "plans", "some", "words"], ["--thread-id", thread["id"], "some words"]):
+        assert terminal.json("post", *line)["content"] == "some words"
+    assert terminal.json("thread", "show", "--thread", "plans")["current_seq"] == 2
+
+
 def test_lists_are_given_one_by_one(terminal: Terminal):
     terminal.ok("thread", "create", "plans")
     posted = terminal.json("post", "plans", "hi", "--mentions", "ann", "--mentions", "bob", "--images", '{"url": "u"}')

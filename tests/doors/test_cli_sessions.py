@@ -38,7 +38,9 @@ class Way(Terminal):
         return super().run(*args, input=input, **self.env | env)
 
     def append(self, agent: str, session: str, *args: str, input: str | bytes | None = None) -> list[dict[str, Any]]:
-        return list(self.json("session", "append", "--agent", agent, "--session", session, *args, input=input))
+        said = self.json("session", "append", "--agent", agent, "--session", session, *args, input=input)
+        assert isinstance(said, list) == ("--role" not in args), "one turn is one thing, JSON lines are a list"
+        return list(said) if isinstance(said, list) else [said]
 
 
 @pytest.fixture(params=["here", "there"])
@@ -290,6 +292,21 @@ def test_sessions_are_listed_shown_exported_and_deleted(way: Way, agent: str):
     assert way.json("session", "delete", agent, "s-1")["deleted"] is True
     assert way.run("session", "show", agent, "s-1").exit_code == 3
     assert [one["session_id"] for one in way.json("session", "list", "--agent", agent)["sessions"]] == ["s-2"]
+
+
+def test_agent_and_session_are_named_like_append_names_them_or_stand_in_their_place(way: Way, agent: str):
+    for session in ("s-1", "s-2", "s-3"):
+        way.append(agent, session, "--role", "user", "hello")
+    shown = way.json("session", "show", agent, "s-1")
+    assert way.json("session", "show", "--agent", agent, "--session", "s-1") == shown
+    assert way.json("session", "show", "--session", "s-1", agent) == shown
+    assert way.json("session", "delete", "--agent", agent, "--session", "s-1")["deleted"] is True
+    assert way.json("session", "delete", agent, "--session", "s-2")["deleted"] is True
+    assert way.json("session", "delete", "--agent", agent, "s-3")["deleted"] is True
+    assert way.json("session", "list", "--agent", agent)["sessions"] == []
+    for wrong in ((), (agent,), ("--agent", agent), ("--agent", agent, "--session", "s-1", "s-1")):
+        result = way.run("session", "show", *wrong)
+        assert (result.exit_code, result.stdout) == (2, "")
 
 
 def test_what_is_exported_can_be_recorded_again(terminal: Terminal):

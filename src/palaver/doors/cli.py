@@ -161,7 +161,8 @@ ALIASES = {"conv": "conversation"}
 HELP = """A bus and a memory shared by agents and people.
 
 Commands work on the data of this machine, or through a running server when --url or PALAVER_URL names one.
-Wherever a thread is asked for, its id or its exact topic will do."""
+Wherever a thread is asked for, its id or its exact topic will do. What has its place on the line may also be said by
+name: 'session show A S' is 'session show --agent A --session S'."""
 
 EPILOG = """\b
 Exit codes:

@@ -49,7 +49,9 @@ def append(
     else:
         turns = iter([{"role": role, "content": said if said is not None else _stdin(), "id": turn_id, "ts": ts}])
     recorded = asyncio.run(_record(where, agent, session, turns))
-    printing.show(recorded, where.format, columns=("id", "role", "ts", "content"), rows="turns")
+    printing.show(
+        recorded if role is None else recorded[0], where.format, columns=("id", "role", "ts", "content"), rows="turns"
+    )
 
 
 def _stdin() -> str:

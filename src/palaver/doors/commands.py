@@ -20,6 +20,7 @@ from palaver.operations import OPERATIONS
 from palaver.operations.faces import Command, Operation
 
 FROM_STDIN = "content"  # the field that is read from stdin where nothing is given
+BY_NAME = "by_name_"  # what has its place on the line, said by name instead
 
 
 @cache
@@ -33,7 +34,7 @@ def command(name: str) -> click.Command:
 
     def run(**values: Any) -> None:
         where = cli_where.here(click.get_current_context())
-        answer = asyncio.run(_answer(where, operation, face, values))
+        answer = asyncio.run(_answer(where, operation, face, _placed(operation, face, values)))
         printing.show(answer, where.format, columns=face.columns, rows=face.rows, text=face.text)
 
     return click.Command(
@@ -44,6 +45,24 @@ def command(name: str) -> click.Command:
         short_help=operation.summary,
         no_args_is_help=any(operation.ask.model_fields[field].is_required() for field in face.takes),
     )
+
+
+def _placed(operation: Operation, face: Command, values: dict[str, Any]) -> dict[str, Any]:
+    """What was said by name leaves its place to the next: 'show --agent A S' is 'show A S'."""
+    named = {name: values.pop(BY_NAME + name) for name in face.takes}
+    words = [word for name in face.takes if (word := values.pop(name)) is not None]
+    words += values.pop(face.rest) if face.rest else ()
+    for name in face.takes:
+        values[name] = words.pop(0) if named[name] is None and words else named[name]
+        if values[name] is None and operation.ask.model_fields[name].is_required():
+            raise click.MissingParameter(param_type="argument", param_hint=f"'{_metavar(name)}'")
+    if face.rest:
+        values[face.rest] = words
+        if not words and _needed(operation, face):
+            raise click.MissingParameter(param_type="argument", param_hint=f"'{face.rest.upper()}…'")
+    elif words:
+        raise click.UsageError(f"Got unexpected extra argument ({words[0]})")
+    return values
 
 
 async def _answer(where: cli_where.Where, operation: Operation, face: Command, values: dict[str, Any]) -> Any:
@@ -87,19 +106,23 @@ def parameters(operation: Operation, face: Command) -> list[click.Parameter]:
     fields = operation.ask.model_fields
     found: list[click.Parameter] = []
     for name in face.takes:
-        found.append(
-            click.Argument(
-                [name], required=fields[name].is_required(), metavar=_metavar(name), type=_type(fields[name])
-            )
-        )
+        found.append(click.Argument([name], required=False, metavar=_metavar(name), type=_type(fields[name])))
     if face.rest:
-        needed = fields[face.rest].is_required() and face.rest != FROM_STDIN
-        found.append(click.Argument([face.rest], nargs=-1, required=needed, metavar=face.rest.upper() + "…"))
+        found.append(click.Argument([face.rest], nargs=-1, metavar=face.rest.upper() + "…"))
     named = [name for name in fields if name not in face.takes and name != face.rest]
     found += [_option(name, fields[name], taken=set(fields)) for name in named]
+    found += [
+        click.Option([*_flags(name, set(fields)), BY_NAME + name], type=_type(fields[name]), hidden=True)
+        for name in face.takes
+    ]
     # A field of the same name goes first; the general option can still stand before the command.
     general = [name for name in cli_where.EVERYWHERE if name not in named]
     return found + cli_where.options(*general)
+
+
+def _needed(operation: Operation, face: Command) -> bool:
+    """Whether there must be a rest of the line."""
+    return face.rest is not None and operation.ask.model_fields[face.rest].is_required() and face.rest != FROM_STDIN
 
 
 def _metavar(name: str) -> str:
@@ -108,10 +131,7 @@ def _metavar(name: str) -> str:
 
 def _option(name: str, field: FieldInfo, taken: set[str]) -> click.Option:
     kind, many = _kind(field)
-    flags = ["--" + name.replace("_", "-")]
-    short = name.removesuffix("_id")
-    if short != name and short not in taken and short not in cli_where.EVERYWHERE:
-        flags.append("--" + short.replace("_", "-"))
+    flags = _flags(name, taken)
     help = (field.description or "").strip()
     if many:
         help += " May be given several times."
@@ -122,6 +142,14 @@ def _option(name: str, field: FieldInfo, taken: set[str]) -> click.Option:
     return click.Option(
         [*flags, name], type=_type(field), multiple=many, required=field.is_required(), help=help, metavar=_shown(kind)
     )
+
+
+def _flags(name: str, taken: set[str]) -> list[str]:
+    flags = ["--" + name.replace("_", "-")]
+    short = name.removesuffix("_id")
+    if short != name and short not in taken and short not in cli_where.EVERYWHERE:
+        flags.append("--" + short.replace("_", "-"))
+    return flags
 
 
 def _shown(kind: Any) -> str | None:
