@@ -156,7 +156,11 @@ def test_text_is_cut_where_it_reads_best(text: str, room: int, lines: list[str])
     [
         (("status",), 0, ""),
         (("thread", "show", "nope"), 3, "Thread 'nope' not found. List threads to see which exist."),
-        (("message", "show", "nope"), 3, "Message 'nope' not found."),
+        (
+            ("message", "show", "nope"),
+            3,
+            "Message 'nope' not found. List the messages of its thread, or search for it.",
+        ),
         (
             ("search", "x", "--workspace", "nope"),
             3,

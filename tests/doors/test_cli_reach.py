@@ -78,7 +78,8 @@ def test_templates_and_agents_work_either_way(way: Way):
     }
     assert id in way.ok("template", "list")
     assert way.json("template", "delete", id) == {"ok": True}
-    assert way.json("agent", "create", slug, "--capabilities", "code", "--capabilities", "review")["slug"] == slug
+    made = way.json("agent", "create", slug, "--capabilities", "code", "--capabilities", "review")
+    assert (made["slug"], made["name"]) == (slug, slug)
     assert way.json("agent", "show", slug)["capabilities"] == ["code", "review"]
     assert slug in way.ok("agents")
 

@@ -210,6 +210,12 @@ def test_all_three_arguments_are_required_as_a_tool(mcp: Mcp, message: dict[str,
     assert sorted(listed["inputSchema"]["required"]) == ["agent_id", "message_id", "reaction"]
 
 
+def test_an_empty_agent_id_is_as_good_as_none_as_a_tool(mcp: Mcp, message: dict[str, Any]):
+    for tool in ("msg_react", "msg_unreact"):
+        refused = mcp.refused(tool, message_id=message["id"], reaction="agree", agent_id="")
+        assert refused == {"error": "agent_id: is required."}
+
+
 def test_a_connected_agent_need_not_name_itself(mcp: Mcp, message: dict[str, Any]):
     agent = mcp.call("bus_connect", thread_name=f"topic {word()}")["agent"]
     answer = mcp.call("msg_react", message_id=message["id"], reaction="agree")

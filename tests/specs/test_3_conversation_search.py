@@ -157,6 +157,13 @@ def test_an_agent_comes_to_be_by_its_first_turn(talk: Talk):
     assert (agent["id"], agent["slug"], agent["is_online"]) == (said["agent_id"], talk.agent, False)
 
 
+def test_a_name_that_can_be_a_slug_is_the_slug(api: httpx.Client):
+    name = word("agent_")
+    said = Talk(api, name).say("I am")
+    agent = api.get(f"/api/agents/{name}").json()
+    assert (agent["id"], agent["slug"], agent["name"]) == (said["agent_id"], name, name)
+
+
 def test_many_first_turns_at_once_are_one_agent(talk: Talk):
     with ThreadPoolExecutor(16) as pool:
         said = list(pool.map(lambda n: talk.say(f"first {n}", f"s-{n % 4}"), range(32)))
@@ -1025,6 +1032,16 @@ def test_a_deleted_session_is_gone_and_leaves_a_tombstone(server: Server, talk: 
     assert unique not in (folder / "deleted.jsonl").read_text()
 
 
+def test_a_session_whose_transcript_somebody_took_away_can_be_deleted(server: Server, talk: Talk):
+    unique = word()
+    talk.say(unique)
+    (transcripts(server) / talk.agent / "s-1.jsonl").unlink()
+    assert talk.found(unique) != []
+    assert talk.api.delete(talk.path("s-1", "")).json()["deleted"] is True
+    assert talk.found(unique) == []
+    assert talk.api.delete(talk.path("s-1", "")).status_code == 404
+
+
 def test_recording_again_after_a_delete_is_a_new_session(server: Server, talk: Talk):
     unique = word()
     talk.say(f"{unique} before", id="t-1")
@@ -1075,7 +1092,7 @@ class Alone:
     def say(self, content: str, session: str = "s-1", *args: str, **env: str) -> str:
         """Record a turn of the agent 'bot'; returns its id."""
         append = ("session", "append", "--agent", "bot", "--session", session, "--role", "user", *args)
-        return str(json.loads(self.run(*append, "--json", "--", content, **env).stdout)[0]["id"])
+        return str(json.loads(self.run(*append, "--json", "--", content, **env).stdout)["id"])
 
     def hits(self, query: str) -> list[dict[str, Any]]:
         done = self.run("conversation", "search", "bot", query, "--json", "--limit", "100")

@@ -98,6 +98,8 @@ def test_an_agent_id_without_its_token_is_an_error(mcp: Mcp, api: httpx.Client):
         answer = Mcp(api).refused("bus_connect", thread_name=other, agent_id=agent["agent_id"], **wrong)
         assert answer["error"] == "UNAUTHORIZED"
         assert "token" in answer["message"]
+    mine = mcp.refused("bus_connect", thread_name=other, agent_id=agent["agent_id"])  # even from who just got it
+    assert mine["error"] == "UNAUTHORIZED"
     unknown = Mcp(api).refused("bus_connect", thread_name=other, agent_id="nobody", token="wrong")
     known = Mcp(api).refused("bus_connect", thread_name=other, agent_id=agent["agent_id"], token="wrong")
     assert unknown == known
@@ -178,6 +180,19 @@ def test_many_who_open_a_topic_at_once_get_one_thread(api: httpx.Client):
 def test_a_topic_must_be_a_topic(api: httpx.Client, mcp: Mcp, topic: str):
     assert api.post("/api/threads", json={"topic": topic}).status_code in (400, 422)
     assert "topic" in mcp.refused("thread_create", topic=topic)["error"]
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_thread_without_a_name_cannot_be_joined(mcp: Mcp, name: str):
+    before = len(mcp.call("agent_list")["agents"])
+    assert mcp.refused("bus_connect", thread_name=name)["error"] == "thread_name must not be empty."
+    assert len(mcp.call("agent_list")["agents"]) == before  # nobody came to be by it
+
+
+def test_a_text_that_is_too_long_says_how_long_it_may_be(api: httpx.Client, mcp: Mcp):
+    said = "topic: must have at most 500 characters."
+    assert api.post("/api/threads", json={"topic": "x" * 501}).json() == {"detail": said}
+    assert mcp.refused("thread_create", topic="x" * 501) == {"error": said}
 
 
 def test_threads_are_listed_newest_first_a_page_at_a_time(api: httpx.Client, mcp: Mcp):
@@ -365,6 +380,14 @@ def test_a_wrong_value_is_refused_by_name(api: httpx.Client, mcp: Mcp, thread: T
     assert response.status_code == 422
     assert field in response.json()["detail"]
     assert field in mcp.refused("msg_post", {"thread_id": thread.id, "content": "x", **wrong})["error"]
+
+
+@pytest.mark.parametrize("author", ["", " ", "\t\n"])
+def test_an_author_has_a_name(api: httpx.Client, mcp: Mcp, thread: Thread, author: str):
+    response = api.post(f"{thread.path}/messages", json={"author": author, "content": "x"})
+    assert (response.status_code, response.json()) == (422, {"detail": "author: must not be empty."})
+    assert mcp.refused("msg_post", thread_id=thread.id, content="x", author=author)["error"].startswith("author: ")
+    assert thread.messages() == []
 
 
 def test_the_new_message_is_told_whole(api: httpx.Client, thread: Thread):
@@ -962,6 +985,7 @@ SECRETS = [
     "-----BEGIN RSA PRIVATE KEY-----",
     "sk-ant-" + "api03-" + "x" * 40,
     "xoxb-" + "123456789012-abcdefghijkl",
+    "aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYEXAMPLEKEY",
 ]
 
 
@@ -984,7 +1008,15 @@ def test_secrets_are_refused_in_posts_and_edits(api: httpx.Client, mcp: Mcp, thr
 
 
 @pytest.mark.parametrize(
-    "text", ["the key to success", "AKIA is a prefix", "sk-short", "-----BEGIN CERTIFICATE-----", "commit 3f2a9c1b7d"]
+    "text",
+    [
+        "the key to success",
+        "AKIA is a prefix",
+        "sk-short",
+        "-----BEGIN CERTIFICATE-----",
+        "commit 3f2a9c1b7d",
+        "export AWS_SECRET_ACCESS_KEY=…",
+    ],
 )
 def test_ordinary_words_are_not_taken_for_secrets(thread: Thread, text: str):
     assert thread.post(text)["content"] == text

@@ -228,6 +228,7 @@ def test_a_passage_snippet_contains_the_match(text, length):
     st.integers(2, 12),
 )
 @example(["a-b", "a-b"], "a-b", 3)
+@example(["beta", "beta", "beta"], '"beta be"*', 3)
 def test_the_short_way_to_an_excerpt_leads_where_the_long_one_does(said, typed, length):
     text, query = " ".join(said), expression(typed)
     phrases = wanted_phrases(query)

@@ -162,7 +162,8 @@ def _known(name: str) -> tuple[Operation, Tool]:
 def read_arguments(operation: Operation, tool: Tool, caller: Caller, arguments: dict[str, Any]) -> asking.Ask:
     given = {tool.also.get(name, name): value for name, value in arguments.items() if value is not None}
     for name in tool.required:
-        if name not in given and not (name == "agent_id" and caller.acting_agent):
+        is_known = name == "agent_id" and caller.acting_agent
+        if not is_known and (name not in given or given[name] == ""):
             raise Invalid(f"{name}: is required.")
     return asking.read(operation.ask, given, refuse_unknown=True)
 

@@ -79,6 +79,13 @@ def _time(text: str) -> str:
     return text
 
 
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return text
+
+
+NotBlank = AfterValidator(_not_blank)
 Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(storable)]
 Line = Annotated[str, Field(max_length=1000), AfterValidator(storable)]
 Id = Annotated[str, Field(max_length=256), AfterValidator(storable)]
@@ -129,6 +136,10 @@ def _explain(problem: ValidationError, kind: type[BaseModel]) -> str:
                 what = "is required"
             case "string_unicode":
                 what = UNSTORABLE
+            case "string_too_long" | "too_long" if error["ctx"].get("field_type", "Value") == "Value":
+                what = f"must have at most {error['ctx']['max_length']:,} characters"
+            case "string_too_short" | "too_short" if error["ctx"].get("field_type", "Value") == "Value":
+                what = "must not be empty"
             case "extra_forbidden":
                 *outer, name = error["loc"]
                 where = ".".join(map(str, outer)) or "arguments"

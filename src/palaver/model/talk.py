@@ -74,11 +74,8 @@ class Message:
 def is_human_only(metadata: dict[str, Any] | None) -> bool:
     if not metadata:
         return False
-    return (
-        metadata.get("visibility") == "human_only"
-        or metadata.get("audience") == "human"
-        or metadata.get("human_only") is True
-    )
+    visibility, audience = (str(metadata.get(name)).casefold() for name in ("visibility", "audience"))
+    return visibility == "human_only" or audience == "human" or metadata.get("human_only") is True
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,11 +68,12 @@ def registered(agent: Agent, token: str) -> Registered:
 
 
 def arrive(change: Change, about: About, slug: str | None = None) -> tuple[Agent, str]:
-    """A new agent: it is named after its program and model, 'Cursor (GPT-4)'."""
+    """A new agent: it is named after its program and model, 'Cursor (GPT-4)', or by its slug where neither is known."""
+    called = slug if not about.ide and not about.model else None
     ide, model = about.ide or "Unknown IDE", about.model or "Unknown Model"
     agent, token = agents.register(
         change,
-        name=f"{ide} ({model})",
+        name=called or f"{ide} ({model})",
         slug=slug,
         ide=ide,
         model=model,

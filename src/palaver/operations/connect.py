@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from palaver import __version__
+from palaver.errors import Refused
 from palaver.model.asking import Id, Seq, Text, clamp
 from palaver.model.events import agent_online
 from palaver.model.people import Agent, Caller
@@ -72,6 +73,8 @@ class Connected:
 def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
     """Register (or come back) and join a thread in one call. Returns who you are, the thread, its newest messages,
     current_seq for msg_wait, and a reply_token for your first msg_post."""
+    if not ask.thread_name.strip():
+        raise Refused("thread_name must not be empty.")
     agent, token = _who(change, caller, ask)
     opening = CreateThread(topic=ask.thread_name, system_prompt=ask.system_prompt, template=ask.template)
     stored, is_new = open_thread(change, opening)
@@ -92,6 +95,8 @@ def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
 
 def _who(change: Change, caller: Caller, ask: Connect) -> tuple[Agent, str | None]:
     """A returning agent proves itself; a token's agent is itself; anyone else is new."""
+    if ask.agent_id and not ask.token and not caller.is_authenticated:
+        raise identity.unproven()  # also from who connected before: a session is no proof to come back with
     if ask.agent_id or ask.token:
         agent, token = identity.must_be(change, caller, ask.agent_id, ask.token), ask.token
     elif caller.agent_id:

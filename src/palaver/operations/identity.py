@@ -101,5 +101,9 @@ def must_be(read: Reader, caller: Caller, agent_id: str | None, token: str | Non
     if caller.is_authenticated and caller.is_agent and agent_id and agent_id != caller.agent_id:
         raise Forbidden(f"You are '{caller.name}' and cannot act as another agent.")
     if not agent_id or not token:
-        raise Unauthorized("agent_id needs its token: pass both, as agent_register or bus_connect returned them.")
+        raise unproven()
     return agents.must_prove(read, agent_id, token)
+
+
+def unproven() -> Unauthorized:
+    return Unauthorized("agent_id needs its token: pass both, as agent_register or bus_connect returned them.")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
+
+from pydantic import ConfigDict
 
 from palaver.errors import Refused
 from palaver.model.asking import Ask, Id, Query, clamp
@@ -14,11 +16,12 @@ from palaver.model.talk import HIDDEN, is_human_only
 from palaver.model.times import instant
 from palaver.operations.faces import Route, Tool, operation
 from palaver.store import search, threads
-from palaver.store.database import Finding, Reader
+from palaver.store.database import Reader
 from palaver.text import query as queries
 from palaver.text.snippet import as_html, as_text, excerpts
 
 SNIPPET_TOKENS = 20
+CAPPED = "Very many messages match; the newest of them were ranked. Add a word to narrow it down."
 
 
 class SearchMessages(Ask):
@@ -41,15 +44,26 @@ class Hit:
     snippet: str
 
 
+def _may_hint(schema: dict[str, Any]) -> None:
+    schema["properties"]["hint"] = {"title": "Hint", "type": "string"}
+
+
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """`total` counts the results returned; `has_more` says whether there are others."""
+    """`total` counts the results returned; `has_more` says whether there are others. Where something is to be said
+    about the query there is a `hint`."""
 
     results: list[Hit]
     total: int
     query: str
     has_more: bool
-    hint: str | None = None
+
+    __pydantic_config__ = ConfigDict(json_schema_extra=_may_hint)
+
+
+@dataclass(frozen=True, slots=True)
+class HintedHits(Hits):
+    hint: str
 
 
 def _plain(answer: Hits) -> Hits:
@@ -73,15 +87,19 @@ def _marked(answer: Hits, dress: Callable[[str], str]) -> Hits:
         )
         for hit in answer.results
     ]
-    return Hits(results, answer.total, answer.query, answer.has_more, answer.hint)
+    return replace(answer, results=results)
 
 
-def _nothing(ask: SearchMessages) -> Hits:
-    return Hits([], 0, ask.query, False, "The search took too long. Add a word to narrow it down.")
+def _late(ask: SearchMessages) -> Hits:
+    return _nothing(ask, "The search took too long. Add a word to narrow it down.")
+
+
+def _nothing(ask: SearchMessages, hint: str) -> Hits:
+    return HintedHits([], 0, ask.query, False, hint)
 
 
 @operation(
-    Tool("msg_search", show=_plain, if_late=_nothing),
+    Tool("msg_search", show=_plain, if_late=_late),
     Route(
         "GET",
         "/api/search",
@@ -98,22 +116,18 @@ def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
     try:
         wanted = queries.expression(ask.query)
     except queries.Malformed as problem:
-        return Hits([], 0, ask.query, False, problem.hint)
+        return _nothing(ask, problem.hint)
     if isinstance(wanted, queries.Nothing):
-        return Hits([], 0, ask.query, False, "There is no word to look for in this query.")
+        return _nothing(ask, "There is no word to look for in this query.")
     thread = threads.find(read, ask.thread_id) if ask.thread_id else None
     if ask.thread_id and thread is None:
-        return Hits([], 0, ask.query, False, "There is no such thread.")
+        return _nothing(ask, "There is no such thread.")
     found, finding = search.messages(read, wanted, thread.document_id if thread else None, ask.limit)
     cut = excerpts(wanted, length=SNIPPET_TOKENS)
     hits = [_hit(caller, message, cut) for message in found]
-    return Hits(hits, len(hits), ask.query, finding.has_more, _hint(finding))
-
-
-def _hint(finding: Finding) -> str | None:
     if finding.capped:
-        return "Very many messages match; the newest of them were ranked. Add a word to narrow it down."
-    return None
+        return HintedHits(hits, len(hits), ask.query, finding.has_more, CAPPED)
+    return Hits(hits, len(hits), ask.query, finding.has_more)
 
 
 def _hit(caller: Caller, found: search.FoundMessage, cut: Callable[[str], str]) -> Hit:

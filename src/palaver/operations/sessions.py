@@ -11,10 +11,10 @@ from datetime import datetime
 from functools import partial
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, Unavailable
-from palaver.model.asking import Ask, Id, Line, Query, Text, Time, clamp
+from palaver.model.asking import Ask, Id, Line, NotBlank, Query, Text, Time, clamp
 from palaver.model.ids import new_id
 from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
@@ -33,15 +33,6 @@ log = logging.getLogger("palaver")
 
 # Here a missing or misshapen field is a 400, and errors are said under `error`.
 _v1 = partial(Route, invalid=400, complaint=("error", "detail"))
-
-NotBlank = AfterValidator(lambda text: _not_blank(text))
-
-
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be empty")
-    return text
-
 
 # Whose sessions
 
@@ -444,7 +435,7 @@ async def delete_session(here: Workspace, caller: Caller, ask: OneSession) -> Se
     """Delete a session for good: its transcript and its place in the index. A rebuild does not bring it back."""
     owner = await here.read(lambda read: owner_of(read, caller, ask.agent))
     transcript = here.transcripts.of(owner, ask.session)
-    if not await asyncio.to_thread(transcript.path.exists):
+    if not await asyncio.to_thread(transcript.path.exists) and not await _is_indexed(here, owner, ask.session):
         raise NotFound("session", ask.session, "List sessions to see which exist.")
     try:
         await asyncio.to_thread(here.transcripts.delete, owner, ask.session)
@@ -453,6 +444,11 @@ async def delete_session(here: Workspace, caller: Caller, ask: OneSession) -> Se
     if here.settings.sessions_index:
         await forget(here, transcript, ask.session)
     return SessionDeleted(True, ask.session, owner.id)
+
+
+async def _is_indexed(here: Workspace, owner: Owner, session_id: str) -> bool:
+    """Somebody may have taken the transcript away; what is still found can still be deleted."""
+    return here.settings.sessions_index and await here.read(lambda read: sessions.is_known(read, owner, session_id))
 
 
 class ExportSession(OneSession):

@@ -41,7 +41,7 @@ def _agent(row: Row) -> Agent:
 
 
 def slug_of(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "agent"
+    return re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-_")[:60] or "agent"
 
 
 def register(

@@ -86,7 +86,7 @@ def find(read: Reader, message_id: str) -> Stored | None:
 def must_exist(read: Reader, message_id: str) -> Stored:
     stored = find(read, message_id)
     if stored is None:
-        raise NotFound("message", message_id)
+        raise NotFound("message", message_id, "List the messages of its thread, or search for it.")
     return stored
 
 

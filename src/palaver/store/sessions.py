@@ -174,6 +174,10 @@ def _rows(read: Reader, document_id: int) -> list[Row]:
     return read.all("passages_of_document", document_id=document_id, after=0, limit=2**31)
 
 
+def is_known(read: Reader, owner: Owner, session_id: str) -> bool:
+    return read.one("session_document", native_id=native_id(owner.id, session_id)) is not None
+
+
 def indexed(read: Reader, owner: Owner, session_id: str) -> dict[str, tuple[str, str]]:
     """What the index says of a session: role and text by turn."""
     found = read.one("session_document", native_id=native_id(owner.id, session_id))

@@ -6,6 +6,7 @@ import re
 
 _PATTERNS = {
     "an AWS access key": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    "an AWS secret key": r"(?i:secret_access_key)[\"']?\s*[=:]\s*[\"']?[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])",
     "a GitHub token": r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,})",
     "a GitLab token": r"\bglpat-[A-Za-z0-9_-]{20,}",
     "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----",
@@ -24,6 +25,8 @@ _NAMES = list(_PATTERNS)
 _SIGNS = [
     "AKIA",
     "ASIA",
+    "secret_access_key",
+    "SECRET_ACCESS_KEY",
     "gh",
     "github_pat_",
     "glpat-",

@@ -126,7 +126,8 @@ def _pattern(phrase: Phrase) -> re.Pattern[bytes]:
 
 def _may_overlap_itself(phrase: Phrase) -> bool:
     """Could the phrase begin again before it ends? Then its matches must be put together, which is done elsewhere."""
-    return phrase.words[0] in phrase.words[1:]
+    first, *others = phrase.words
+    return first in others or (phrase.prefix and bool(others) and first.startswith(others[-1]))
 
 
 def passage_snippet(text: str, query: Query, *, length: int = 300, stemmed: bool = False) -> str:
