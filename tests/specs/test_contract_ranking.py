@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import httpx
-from tests.helpers import Mcp, word
+import pytest
+from tests.helpers import Mcp, Thread, word
 
 
 def note(api: httpx.Client, title: str, content: str) -> str:
@@ -33,12 +34,39 @@ def test_an_id_or_a_uri_comes_first(api: httpx.Client, mcp: Mcp):
         assert answer["results"][1]["score"] < 1.0
 
 
-def test_an_exact_title_comes_before_texts_that_have_its_words(api: httpx.Client, mcp: Mcp):
+@pytest.mark.parametrize("source", ["notes", "media", "chats", "characters", "prompts", "bus"])
+def test_an_exact_title_comes_before_texts_that_have_its_words(api: httpx.Client, mcp: Mcp, source: str):
     one, other = word(), word()
     for n in range(3):
-        note(api, f"Number {n}", f"{one} {other}. " * 5)
-    wanted = note(api, f"{one} {other}", "something else entirely")
-    assert ask(mcp, f"{one} {other}")["results"][0]["id"] == wanted
+        note(api, f"About the {one} {other} {n}", f"Of the {one} {other}. " * 5)
+    title, wanted = f"Of the {one} Élan-{other}", ""
+    things = {
+        "notes": {"title": title, "content": "something else entirely"},
+        "media": {"title": title, "media_type": "article", "content": "something else entirely"},
+        "chats": {"title": title},
+        "characters": {"name": title, "description": "somebody"},
+        "prompts": {"name": title, "user_prompt": "something else entirely"},
+        "threads": {"topic": title},
+    }
+    path = "threads" if source == "bus" else source
+    made = api.post(f"/api/{path}", json=things[path])
+    assert made.status_code == 201, made.text
+    wanted = str(made.json()["id"])
+    for query in (title, title.upper(), f" of the {one} elan {other}"):
+        answer = ask(mcp, query)
+        first = answer["results"][0]
+        assert (answer["matched"], first["source"], str(first["id"])) == ("title", source, wanted)
+        assert first["score"] == 1.0 > answer["results"][1]["score"]
+        own = mcp.call(f"{source}_search", query=query)["results"][0]
+        assert str(own["id"]) == wanted
+    assert ask(mcp, f"of the {one} elan")["matched"] != "title"
+
+
+def test_a_title_of_words_that_stand_everywhere_comes_first_too(api: httpx.Client, mcp: Mcp):
+    note(api, "It", "was what it was, and it is what it is")
+    wanted = note(api, f"What is it {(unique := word())}", "nothing")
+    assert ask(mcp, f"WHAT IS IT {unique}")["results"][0]["id"] == wanted
+    assert ask(mcp, "it")["matched"] == "title"
 
 
 def test_explanations_say_what_was_seen(api: httpx.Client, mcp: Mcp):
@@ -57,3 +85,70 @@ def test_a_question_finds_the_message_that_answers_it_though_it_has_none_of_the_
     found = ask(mcp, f"Which paint was chosen for the {unique}?")["results"]
     assert "It is green." in [hit["snippet"] for hit in found]
     assert [hit["sender"] for hit in ask(mcp, unique)["results"]] == ["Ann"]
+
+
+def chat(api: httpx.Client, *said: tuple[str, str]) -> str:
+    id = str(api.post("/api/chats", json={"title": "talk"}).json()["id"])
+    for sender, content in said:
+        api.post(f"/api/chats/{id}/messages", json={"sender": sender, "content": content}).raise_for_status()
+    return id
+
+
+def test_a_question_that_was_found_brings_its_answer(api: httpx.Client, mcp: Mcp):
+    unique = word()
+    id = chat(api, ("Ann", f"what colour has the {unique}?"), ("Bob", "Which of them?"), ("Bob", "It is green."))
+    (hit,) = mcp.call("chats_search", query=unique)["results"]
+    answer = hit["answer"]
+    assert (answer["snippet"], answer["sender"], answer["loc"]["message_index"]) == ("It is green.", "Bob", 2)
+    assert answer["created_at"]
+    assert answer["uri"] == f"chats://{id}/{answer['id']}"
+    opened = mcp.call("knowledge_get", source="chats", id=answer["id"], retrieval={"mode": "snippet"})
+    assert "It is green." in str(opened["content"])
+    compact = ask(mcp, unique, shape="compact")["results"][0]
+    assert compact["metadata"]["answer"] == "It is green."
+
+
+def test_what_is_no_question_brings_no_answer(api: httpx.Client, mcp: Mcp):
+    unique = word()
+    chat(api, ("Ann", f"The {unique} is blue."), ("Bob", "I see."))
+    (hit,) = mcp.call("chats_search", query=unique)["results"]
+    assert "answer" not in hit
+    assert "later" not in hit
+
+
+def test_what_took_it_back_later_is_shown_with_it(api: httpx.Client, mcp: Mcp):
+    unique, other = word(), word()
+    chat(
+        api,
+        ("Ann", f"The {unique} of the {other} is on Friday."),
+        ("Bob", "Fine."),
+        ("Ann", f"Actually, the {unique} was moved to Monday."),
+        ("Bob", f"I am looking forward to the {unique}."),
+    )
+    found = ask(mcp, f"When is the {unique} of the {other}?")["results"]
+    first = next(hit for hit in found if "Friday" in hit["snippet"])
+    assert first["later"]["snippet"] == f"Actually, the {unique} was moved to Monday."
+    assert first["later"]["sender"] == "Ann"
+    text = mcp.call("knowledge_answer_context", query=f"When is the {unique} of the {other}?")["text"]
+    assert "moved to Monday" in text
+
+
+def test_a_reply_on_the_bus_answers_whom_it_replies_to(api: httpx.Client, mcp: Mcp, thread: Thread):
+    unique = word()
+    asked = thread.post(f"who knows the {unique}?", author="Ann")
+    thread.post("I had lunch.", author="Bob")
+    thread.post("I do.", author="Cid", reply_to_msg_id=asked["id"])
+    (hit,) = mcp.call("bus_search", query=unique)["results"]
+    assert hit["answer"]["snippet"] == "I do."
+    assert hit["sender"] == "Ann"
+    assert hit["title"]
+
+
+def test_an_answer_for_humans_only_is_not_shown_to_agents(api: httpx.Client, mcp: Mcp, thread: Thread):
+    unique = word()
+    thread.post(f"where is the {unique}?", author="Ann")
+    thread.post("In the safe.", author="Bob", metadata={"visibility": "human_only"})
+    (hit,) = mcp.call("bus_search", query=unique)["results"]
+    assert "answer" not in hit
+    (shown,) = api.get("/api/knowledge/search", params={"q": unique, "dedupe": False}).json()["results"]
+    assert shown["answer"]["snippet"] == "In the safe."

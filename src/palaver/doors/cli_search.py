@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 import shutil
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -59,7 +60,7 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
         printing.show(answer, where.format, columns=COLUMNS, rows="results")
         return
     for item in answer["results"]:
-        item["snippet"] = _marked(item["snippet"] or "", words)
+        item["snippet"] = "\n".join([_marked(item["snippet"] or "", words), *_beside(item, words)])
     if printing.is_terminal():
         _show_in_blocks(answer["results"])
     else:
@@ -81,6 +82,15 @@ def _marked(snippet: str, query: str) -> str:
             )
             done = token.end
     return "".join(parts) + html.escape(snippet[done:])
+
+
+def _beside(item: dict[str, Any], query: str) -> Iterator[str]:
+    """What was answered, and what took it back: each on a line of its own, with who said it and when."""
+    for name, sign in (("answer", "↳ answered"), ("later", "↳ later")):
+        if other := item.get(name):
+            day = (other["created_at"] or "")[:10]
+            who = ", ".join(part for part in (sign, other["sender"], day) if part)
+            yield f"{html.escape(who)}: {_marked(other['snippet'], query)}"
 
 
 def _show_in_blocks(results: list[dict[str, Any]]) -> None:

@@ -51,6 +51,18 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """Another message of the same conversation that belongs to a result."""
+
+    id: str | int
+    uri: str
+    loc: Loc
+    sender: str | None
+    created_at: datetime | None
+    snippet: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResultItem:
     """Something that was found. `source` and `id` open it; `loc` says where in it the match is."""
 
@@ -75,6 +87,14 @@ class ResultItem:
 
 
 @dataclass(frozen=True, slots=True)
+class SaidItem(ResultItem):
+    """A message with what belongs to it: `answer` is what was answered, if it asks; `later` is what took it back."""
+
+    answer: Beside | None = None
+    later: Beside | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CompactItem:
     """The same for clients that want little: an id to fetch, a title, the snippet, a link."""
 
@@ -86,16 +106,27 @@ class CompactItem:
 
 
 @dataclass(frozen=True, slots=True)
+class Capped:
+    """There was more than a search looks at. `looked_at` passages were chosen from; of the `words` only the newest
+    passages were among them, or those that have others of the words too. `total_estimated` is then the least there is.
+    """
+
+    looked_at: int
+    words: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResponse:
     """A page of what was found, best first. `next_offset` gets the next one.
 
     `suppressed` counts what this session has seen already; `session_id`, sent along with the next search, says which
     session that is; `errors` names the sources that did not answer. `matched` says how the best results match: by an
-    id, by all words, by some of them, or only by what stands beside them; `left_out` are words so common that they were
-    looked for only together with others. `explanations`, by uri, say what was seen of each result.
+    id, by their title, by all words, by some of them, or only by what stands beside them; `left_out` are words so
+    common that they were looked for only together with others; `capped` is there when not everything was looked at.
+    `explanations`, by uri, say what was seen of each result.
     """
 
-    results: list[ResultItem | CompactItem]
+    results: list[ResultItem | SaidItem | CompactItem]
     has_more: bool
     next_offset: int | None
     total_estimated: int | None
@@ -103,8 +134,9 @@ class SearchResponse:
     session_id: str | None = None
     errors: dict[str, str] | None = None
     hint: str | None = None
-    matched: Literal["id", "all words", "some words", "similar", "nothing"] | None = None
+    matched: Literal["id", "title", "all words", "some words", "similar", "nothing"] | None = None
     left_out: list[str] | None = None
+    capped: Capped | None = None
     explanations: dict[str, dict[str, float]] | None = None
 
 

@@ -7,16 +7,17 @@ shares of the best hit's. Text is read, and snippets are cut, for the page that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any, Literal
 from urllib.parse import quote
 
-from palaver.model.knowledge import ResultItem, Standing
+from palaver.model.knowledge import Beside, Capped, ResultItem, SaidItem, Standing
 from palaver.model.people import Caller
 from palaver.model.talk import HIDDEN, is_human_only
 from palaver.model.times import micros
+from palaver.operations.following import Following, following
 from palaver.operations.ranking import Scored, judged
 from palaver.sources import SOURCES
 from palaver.sources.shapes import parse_uri
@@ -24,15 +25,20 @@ from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
 from palaver.store.documents import agent_scope
 from palaver.store.knowledge import Candidate, Gathered
+from palaver.text.fold import words
 from palaver.text.query import AnyOf, Phrase, Query
 from palaver.text.questions import Question
-from palaver.text.snippet import match_place, passage_snippet
+from palaver.text.snippet import beginning, match_place, passage_snippet
 
 Order = Literal["relevance", "recent"]
-Matched = Literal["id", "all words", "some words", "similar", "nothing"]
+Matched = Literal["id", "title", "all words", "some words", "similar", "nothing"]
 
 SNIPPET = 300
 SHORTEST_ID, LONGEST_ID = 6, 400
+LONGEST_TITLE = 40
+"""Words of a query that may be a title."""
+MOST_TITLES = 1_000
+"""Titles of one slice that are held against the query: the newest that have all its words in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +68,8 @@ class Results:
         """How the best of them match."""
         if not self.ranked:
             return "nothing"
-        if self.ranked[0].why.is_named:
-            return "id"
+        if named := self.ranked[0].why.named_by:
+            return named
         if any(one.why.has_all for one in self.ranked):
             return "all words"
         return "some words" if any(one.why.has_any for one in self.ranked) else "similar"
@@ -73,24 +79,53 @@ class Results:
         common = self.gathered.too_common if self.gathered else ()
         return [" ".join(terms[number].words) for number in common] or None
 
+    def capped(self, terms: Sequence[Phrase]) -> Capped | None:
+        """What was not looked at, if anything."""
+        if self.gathered is None or not self.gathered.is_capped:
+            return None
+        numbers = sorted((*self.gathered.too_common, *self.gathered.cut_short))
+        looked_at = min(len(self.gathered.masks), knowledge.MOST_CANDIDATES)
+        return Capped(looked_at, [" ".join(terms[number].words) for number in numbers])
+
 
 def everything(read: Reader, question: Question, slices: Sequence[Slice], order: Order, wanted: int) -> Results:
-    """The first `wanted` results at least, best (or newest) first; pages are cut from them. Who names a thing by its id
-    or its uri gets it before all others."""
+    """The first `wanted` results at least, best (or newest) first; pages are cut from them. Who names a thing by its
+    id, its uri or its title gets it before all others."""
     if not question.terms or not slices:
         return Results([])
     found = _everything(read, question, slices, order, wanted)
-    named = _named(read, question.text, slices) if order == "relevance" else None
-    if named is None:
+    if order != "relevance":
         return found
-    others = [replace(one, score=round(one.score * 0.9, 9)) for one in found.ranked if one.uri != named.uri]
-    return replace(found, ranked=[named, *others])
+    by_id = _named(read, question.text, slices)
+    first = [by_id] if by_id else _titled(read, question, slices, found.gathered)
+    if not first:
+        return found
+    known = {one.uri for one in first}
+    others = [replace(one, score=round(one.score * 0.9, 9)) for one in found.ranked if one.uri not in known]
+    return replace(found, ranked=[*first, *others])
+
+
+def _titled(read: Reader, question: Question, slices: Sequence[Slice], gathered: Gathered | None) -> list[Ranked]:
+    """What has just this title, whatever its case and accents: the newest first."""
+    if gathered is None or len(question.words) > LONGEST_TITLE:
+        return []
+    ids = gathered.having_all()
+    if ids is None or len(ids) > MOST_TITLES:
+        among = [replace(where, bodies=False) for where in slices if where.titles]
+        ids = [id for where in among for id in read.having([[Phrase(question.words)]], where, MOST_TITLES)]
+    titles = knowledge.titles_of(read, ids) if ids else {}
+    same = [id for id, title in titles.items() if tuple(words(title)) == question.words]
+    found = [
+        Ranked(at, 1.0, _modified_at(at), Scored(at, 1.0, has_all=True, has_any=True, named_by="title"))
+        for at in knowledge.candidates(read, same)
+    ]
+    return _sorted(found, lambda one: (0.0, -one.modified_at))
 
 
 def _named(read: Reader, text: str, slices: Sequence[Slice]) -> Ranked | None:
     """What has this id or this uri, if it may be found here at all."""
     name = text.strip()
-    if len(name) < SHORTEST_ID or len(name) > LONGEST_ID or any(map(str.isspace, name)):
+    if not SHORTEST_ID <= len(name) <= LONGEST_ID or " " in name or not name.isprintable():
         return None
     searched = {source for where in slices if where == Slice(where.sources) for source in where.sources}
     given = parse_uri(name)
@@ -104,7 +139,7 @@ def _named(read: Reader, text: str, slices: Sequence[Slice]) -> Ranked | None:
             passage_id = first[0]["id"] if first else None
         if passage_id is not None:
             at = knowledge.candidates(read, [passage_id])[0]
-            return Ranked(at, 1.0, _modified_at(at), Scored(at, 1.0, has_all=True, has_any=True, is_named=True))
+            return Ranked(at, 1.0, _modified_at(at), Scored(at, 1.0, has_all=True, has_any=True, named_by="id"))
     return None
 
 
@@ -191,10 +226,16 @@ def query_of(terms: Sequence[Phrase]) -> Query:
 
 
 def dressed(
-    read: Reader, caller: Caller, page: Sequence[Ranked], terms: Sequence[Phrase], length: int
+    read: Reader,
+    caller: Caller,
+    page: Sequence[Ranked],
+    terms: Sequence[Phrase],
+    length: int,
+    gathered: Gathered | None = None,
 ) -> list[ResultItem]:
-    """Results as they are shown: with a snippet, the place of the match, and a link."""
+    """Results as they are shown: with a snippet, the place of the match, a link, and what belongs to them."""
     standings = knowledge.standings(read, [one.best.passage_id for one in page])
+    beside = following(read, standings.values(), terms, gathered, lambda at: is_hidden(caller, at))
     titles = [one.best.document_id for one in page if one.best.position == 0]
     beginnings = knowledge.beginnings(read, titles) if titles else {}
     query = query_of(terms)
@@ -208,13 +249,38 @@ def dressed(
             snippet, place = HIDDEN, None
         else:
             place = match_place(at.text, query)
-            beginning = beginnings.get(at.document_id) if at.position == 0 else None
-            hidden = beginning is not None and at.source == "bus" and hides(caller, beginning["data"])
-            snippet = snippet_of(at, query, length, None if beginning is None or hidden else beginning["text"])
+            first = beginnings.get(at.document_id) if at.position == 0 else None
+            hidden = first is not None and at.source == "bus" and hides(caller, first["data"])
+            snippet = snippet_of(at, query, length, None if first is None or hidden else first["text"])
         loc = source.loc(at, place[0] if place else 0)
         link = link_to(read.settings.base_url, at.source, source.id_of(at.document, at.native_id, at.position))
-        items.append(source.result(at, score=one.score, snippet=snippet, loc=loc, link=link))
+        item = source.result(at, score=one.score, snippet=snippet, loc=loc, link=link)
+        if company := beside.get(at.passage_id):
+            item = _in_company(item, company, query, length)
+        items.append(item)
     return items
+
+
+def _in_company(item: ResultItem, company: Following, query: Query, length: int) -> SaidItem:
+    """An answer is shown from its beginning, what took it back around what it speaks of."""
+    answer, later = company
+    return SaidItem(
+        **{field.name: getattr(item, field.name) for field in fields(item)},
+        answer=_beside(answer, beginning(answer.text, length=length)) if answer else None,
+        later=_beside(later, passage_snippet(later.text, query, length=length, stemmed=True)) if later else None,
+    )
+
+
+def _beside(at: Standing, snippet: str) -> Beside:
+    source = SOURCES[at.source]
+    return Beside(
+        id=source.id_of(at.document, at.native_id, at.position),
+        uri=source.uri_of(at.document, at.native_id, at.position),
+        loc=source.loc(at, 0),
+        sender=at.author or at.role,
+        created_at=at.created_at,
+        snippet=snippet,
+    )
 
 
 def hides(caller: Caller, data: Mapping[str, Any]) -> bool:
@@ -222,14 +288,14 @@ def hides(caller: Caller, data: Mapping[str, Any]) -> bool:
     return caller.is_agent and is_human_only(data.get("metadata"))
 
 
-def snippet_of(at: Standing, query: Query, length: int, beginning: str | None = None) -> str:
+def snippet_of(at: Standing, query: Query, length: int, first: str | None = None) -> str:
     """The part around the match. Where only the title matches: how it begins, after the title if it was said."""
     if at.position:
         return passage_snippet(at.text, query, length=length, stemmed=True)
     if SOURCES[at.source].is_said:
-        text = f"{at.title or ''}: {beginning}" if beginning else at.title or ""
+        text = f"{at.title or ''}: {first}" if first else at.title or ""
         return passage_snippet(text, query, length=length, stemmed=True)
-    return passage_snippet(beginning or at.title or "", query, length=length, stemmed=True)
+    return passage_snippet(first or at.title or "", query, length=length, stemmed=True)
 
 
 def link_to(base_url: str, source: str, id: str | int) -> str:

@@ -13,9 +13,11 @@ from palaver.errors import Unavailable
 from palaver.model.asking import Ask, Id, Line, Query, Time, clamp
 from palaver.model.knowledge import (
     ALL_SOURCES,
+    Capped,
     CompactItem,
     Recall,
     ResultItem,
+    SaidItem,
     SearchResponse,
     SourceName,
 )
@@ -77,6 +79,7 @@ class _Page:
     suppressed: int
     matched: finding.Matched
     left_out: list[str] | None
+    capped: Capped | None
     explanations: dict[str, dict[str, float]]
 
 
@@ -98,13 +101,14 @@ def _search(
     fresh = [one for one in found.ranked if one.uri not in seen] if seen else found.ranked
     page: list[Ranked] = fresh[ask.offset : ask.offset + ask.limit]
     length = ask.snippet_length or caller.config.get("snippet_length") or finding.SNIPPET
-    items = finding.dressed(read, caller, page, question.terms, length)
+    items = finding.dressed(read, caller, page, question.terms, length, found.gathered)
     return _Page(
         items,
         total=len(fresh) + found.more,
         suppressed=len(found.ranked) - len(fresh),
         matched=found.matched,
         left_out=found.left_out(question.terms),
+        capped=found.capped(question.terms),
         explanations={one.uri: _explained(one) for one in page if one.why.seen},
     )
 
@@ -124,6 +128,7 @@ def _response(page: _Page, ask: Paged, **more: Any) -> SearchResponse:
         suppressed=page.suppressed,
         matched=page.matched,
         left_out=page.left_out,
+        capped=page.capped,
         **more,
     )
 
@@ -345,5 +350,12 @@ def compact_item(item: ResultItem) -> CompactItem:
 
 def metadata_of(item: ResultItem) -> dict[str, Any]:
     at = item.created_at
-    found = {"source": item.source, "score": item.score, "created_at": iso(at) if at else None, "sender": item.sender}
+    found = {
+        "source": item.source,
+        "score": item.score,
+        "created_at": iso(at) if at else None,
+        "sender": item.sender,
+        "answer": item.answer.snippet if isinstance(item, SaidItem) and item.answer else None,
+        "later": item.later.snippet if isinstance(item, SaidItem) and item.later else None,
+    }
     return {name: value for name, value in found.items() if value is not None}

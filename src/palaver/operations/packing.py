@@ -7,9 +7,9 @@ answer as it is sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import orjson
 
@@ -19,6 +19,7 @@ from palaver.model.people import Caller
 from palaver.model.times import iso
 from palaver.operations import finding
 from palaver.operations.faces import Command, Route, Tool, operation
+from palaver.operations.following import Following, following
 from palaver.sources import SOURCES
 from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
@@ -29,6 +30,9 @@ from palaver.text.siblings import cut_around
 from palaver.text.snippet import match_place
 
 LOOKED_AT = 80
+WITH_LATER = 10
+"""So many of the best are shown with what took them back; only the very best with what answered it. More answers would
+take the room of other evidence."""
 LONGEST_PART = 900
 """Characters of one passage; of a longer one the part around the match."""
 PER_TOKEN = 4
@@ -53,7 +57,7 @@ class Context:
     text: str
     hits: int
     more: bool
-    matched: Literal["all words", "some words", "nothing"]
+    matched: finding.Matched
 
     @property
     def length(self) -> int:
@@ -75,22 +79,36 @@ def answer_context(read: Reader, caller: Caller, ask: AnswerContext) -> Context:
     if not read.settings.sessions_index:
         wanted = tuple(name for name in wanted if name != "sessions")
     slices = finding.own_slices(caller, [Slice(wanted)]) if wanted else []
-    found = finding.everything(read, question, slices, "relevance", LOOKED_AT).ranked[:LOOKED_AT]
+    results = finding.everything(read, question, slices, "relevance", LOOKED_AT)
+    found = results.ranked[:LOOKED_AT]
     places = knowledge.standings(read, [one.best.passage_id for one in found])
     shown = [at for one in found if (at := places.get(one.best.passage_id)) and not finding.is_hidden(caller, at)]
-    matched: Literal["all words", "some words", "nothing"] = "nothing"
-    if found:
-        matched = "all words" if any(one.why.has_all for one in found) else "some words"
+    beside = following(
+        read, shown[:WITH_LATER], question.terms, results.gathered, lambda at: finding.is_hidden(caller, at)
+    )
+    shown = _with_company(shown, beside)
     per_token = caller.config.get("chars_per_token") or PER_TOKEN
     query = finding.query_of(question.terms) if question.terms else None
-    return packed(shown, query, int(ask.max_tokens * per_token), matched)
+    return packed(shown, query, int(ask.max_tokens * per_token), replace(results, ranked=found).matched)
+
+
+def _with_company(shown: list[Standing], beside: Mapping[int, Following]) -> list[Standing]:
+    """Each passage once: the best right before what answers it, and those that were taken back before what did so."""
+    found: dict[int, Standing] = {}
+    for number, at in enumerate(shown):
+        found.setdefault(at.passage_id, at)
+        answer, later = beside.get(at.passage_id, Following())
+        for other in (answer if number == 0 else None, later):
+            if other:
+                found.setdefault(other.passage_id, other)
+    return list(found.values())
 
 
 def packed(
     passages: list[Standing],
     query: Wanted | None,
     budget: int,
-    matched: Literal["all words", "some words", "nothing"],
+    matched: finding.Matched,
 ) -> Context:
     """As many of the passages, best first, as fit in so many characters of JSON: one at least, if there is any."""
     chosen: list[tuple[Standing, str]] = []
@@ -112,10 +130,11 @@ def packed(
     return final if final.length <= budget or not chosen else best
 
 
-def _squeezed(at: Standing, query: Wanted | None, budget: int, more: bool, matched: str, mark: str) -> Context:
+def _squeezed(
+    at: Standing, query: Wanted | None, budget: int, more: bool, matched: finding.Matched, mark: str
+) -> Context:
     """One passage in very little room: with its name if that leaves most of the room for what it says. Where there is
     no room even for a fence, a few characters of it are shown and no more."""
-    verdict: Literal["all words", "some words"] = "all words" if matched == "all words" else "some words"
     size = len(" ".join(at.text.split()))
     for has_name, has_fence in ((True, True), (False, True), (False, False)):
         room = budget if has_fence else min(budget, UNFENCED)
@@ -126,11 +145,11 @@ def _squeezed(at: Standing, query: Wanted | None, budget: int, more: bool, match
                 least = min(len(text), size) // 2
             else:
                 least = min(UNFENCED, size) if has_fence else 0
-            context = Context(fenced(text, mark) if has_fence else text, 1, more, verdict)
+            context = Context(fenced(text, mark) if has_fence else text, 1, more, matched)
             if context.length <= budget and len(part) >= least:
                 return context
             room -= max(1, min(context.length - budget, room // 2)) if context.length > budget else room
-    return Context("", 1, more, verdict)
+    return Context("", 1, more, matched)
 
 
 def _part(at: Standing, query: Wanted | None, most: int) -> str:

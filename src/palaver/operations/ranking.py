@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import exp
+from typing import Literal
 
 from palaver.meaning.vectors import Likeness, related
 from palaver.meaning.weights import weights
@@ -47,8 +48,8 @@ class Scored:
     has_all: bool
     has_any: bool
     seen: Seen | None = None
-    is_named: bool = False
-    """It was asked for by its id."""
+    named_by: Literal["id", "title"] | None = None
+    """It was asked for by its name."""
 
 
 @dataclass(frozen=True, slots=True)

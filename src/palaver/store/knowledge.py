@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from math import log
 from typing import Any
@@ -24,7 +25,7 @@ MOST_TOGETHER = 2_000
 MOST_RELATED = 3_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Gathered:
     """Which of the words stand in which passages, as far as that was looked up."""
 
@@ -33,17 +34,37 @@ class Gathered:
     worth: Worth
     too_common: tuple[int, ...] = ()
     """Words that were looked for only where others are: alone they stand nearly everywhere."""
-    is_capped: bool = False
-    """There were more passages; the newest were taken."""
+    cut_short: tuple[int, ...] = ()
+    """Words of which only the newest passages were taken."""
+
+    @property
+    def is_capped(self) -> bool:
+        """Are there passages with some of the words that nobody looked at?"""
+        return bool(self.too_common or self.cut_short) or len(self.masks) > MOST_CANDIDATES
+
+    @cached_property
+    def alike(self) -> dict[int, list[int]]:
+        """The passages by the words they have."""
+        found: dict[int, list[int]] = {}
+        for passage_id, mask in self.masks.items():
+            if mask in found:
+                found[mask].append(passage_id)
+            else:
+                found[mask] = [passage_id]
+        return found
+
+    def having_all(self) -> list[int] | None:
+        """The passages that have all of the words, or all but those that stand nearly everywhere. None where it is not
+        known: every word does."""
+        known = set(range(len(self.worth.rarity))) - {*self.too_common, *self.cut_short}
+        wanted = sum(1 << number for number in known)
+        if not wanted:
+            return None
+        return [id for mask, ids in self.alike.items() if mask & wanted == wanted for id in ids]
 
     def best_first(self) -> list[int]:
         """The passages, those that cover most of the question first, and of those the newest."""
-        alike: dict[int, list[int]] = {}
-        for passage_id, mask in self.masks.items():
-            if mask in alike:
-                alike[mask].append(passage_id)
-            else:
-                alike[mask] = [passage_id]
+        alike = self.alike
         found: list[int] = []
         for mask in sorted(alike, key=lambda mask: (-self.worth.of(mask), mask)):
             if len(found) >= MOST_CANDIDATES:
@@ -80,14 +101,14 @@ def gather(
             newest = newest or found or []
             common.append(number)
             counts[number] = max(counts[number], len(found or ()))
-    is_capped = bool(common) and not masks
-    if is_capped:
+    cut_short = common[:1] if not masks else []
+    if cut_short:
         _mark(masks, newest[:MOST_GATHERED], 1 << common[0])
     for pair in combinations(common[:3], 2):
         together = [[terms[number]] for number in pair]
         found = [id for one in where for id in read.having(together, one, MOST_TOGETHER)]
         _mark(masks, found, 1 << pair[0] | 1 << pair[1])
-    left = common[1:] if is_capped else common
+    left = common[len(cut_short) :]
     size = max(size, len(masks), *counts, 1)
     rarity = [log(1 + (size - count + 0.5) / (count + 0.5)) for count in counts]
     others = [0.0] * len(terms)
@@ -98,7 +119,7 @@ def gather(
         found = [id for one in where for id in read.having([known], one, MOST_RELATED)]
         others[number] = min(rarity[number], log(1 + (size - len(found) + 0.5) / (len(found) + 0.5)))
         _mark(masks, found, 1 << number + len(terms))
-    return Gathered(masks, Worth(tuple(rarity), tuple(others)), tuple(left), is_capped)
+    return Gathered(masks, Worth(tuple(rarity), tuple(others)), tuple(left), tuple(cut_short))
 
 
 def _counts(read: Reader, terms: Sequence[Phrase]) -> list[int]:
@@ -168,6 +189,19 @@ def looks(read: Reader, spans: Iterable[tuple[int, int, int]]) -> list[Look]:
     """The passages of documents between two positions: (document, first, last)."""
     rows = read.all("looks", spans=orjson.dumps(list(spans)).decode())
     return [Look(_candidate(row), row["title"], row["role"], row["author"], row["text"]) for row in rows]
+
+
+def ids_within(read: Reader, spans: Iterable[tuple[int, int, int]]) -> dict[int, dict[int, int]]:
+    """By document and position: the passages between two positions; no text is read. (document, first, last)"""
+    found: dict[int, dict[int, int]] = {}
+    for row in read.all("ids_within", spans=orjson.dumps(list(spans)).decode()):
+        found.setdefault(row["document_id"], {})[row["position"]] = row["id"]
+    return found
+
+
+def titles_of(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:
+    """The texts of passages, for those that are titles."""
+    return {row["id"]: row["text"] for row in read.all("titles_of", ids=orjson.dumps(list(passage_ids)).decode())}
 
 
 def best_in(read: Reader, source: str, document_id: int, terms: Sequence[Phrase]) -> int | None:

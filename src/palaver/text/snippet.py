@@ -156,6 +156,14 @@ def passage_snippet(text: str, query: Query, *, length: int = 300, stemmed: bool
     return snippet[:length]
 
 
+def beginning(text: str, *, length: int = 300) -> str:
+    """At most `length` characters of how a text begins, on one line."""
+    line = _on_one_line(text[: 4 * length]).strip()
+    if len(line) <= length and len(text) <= 4 * length:
+        return line
+    return line[: _word_end(line, length - len(CUT), 0)].rstrip() + CUT
+
+
 class _Match(NamedTuple):
     """A phrase, by its number, and the words it matches: from `first` up to and without `last`."""
 

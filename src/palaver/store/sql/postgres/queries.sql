@@ -211,6 +211,16 @@ JOIN passages p ON p.document_id = CAST(span.value ->> 0 AS bigint)
     AND p.position BETWEEN CAST(span.value ->> 1 AS bigint) AND CAST(span.value ->> 2 AS bigint)
 JOIN documents d ON d.id = p.document_id;
 
+-- name: ids_within  passages between two positions of their documents, without their texts
+SELECT p.id, p.document_id, p.position
+FROM jsonb_array_elements(CAST(:spans AS jsonb)) AS span (value)
+JOIN passages p ON p.document_id = CAST(span.value ->> 0 AS bigint)
+    AND p.position BETWEEN CAST(span.value ->> 1 AS bigint) AND CAST(span.value ->> 2 AS bigint)
+ORDER BY p.document_id, p.position;
+
+-- name: titles_of  of passages those that are titles
+SELECT p.id, p.text FROM passages p WHERE p.position = 0 AND p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
 -- name: standings  passages with the documents they stand in
 SELECT p.id, p.document_id, p.position, p.native_id, p.field, p.role, p.author, p.author_id, p.text, p.created_at,
        p.data, d.source, d.native_id AS document, d.title, d.agent_id, d.created_at AS document_created,

@@ -198,6 +198,16 @@ CROSS JOIN passages p ON p.document_id = json_extract(span.value, '$[0]')
     AND p.position BETWEEN json_extract(span.value, '$[1]') AND json_extract(span.value, '$[2]')
 CROSS JOIN documents d ON d.id = p.document_id;
 
+-- name: ids_within  passages between two positions of their documents, without their texts
+SELECT p.id, p.document_id, p.position
+FROM json_each(:spans) AS span
+CROSS JOIN passages p ON p.document_id = json_extract(span.value, '$[0]')
+    AND p.position BETWEEN json_extract(span.value, '$[1]') AND json_extract(span.value, '$[2]')
+ORDER BY p.document_id, p.position;
+
+-- name: titles_of  of passages those that are titles
+SELECT p.id, p.text FROM passages p WHERE p.position = 0 AND p.id IN (SELECT value FROM json_each(:ids));
+
 -- name: standings  passages with the documents they stand in
 SELECT p.id, p.document_id, p.position, p.native_id, p.field, p.role, p.author, p.author_id, p.text, p.created_at,
        p.data, d.source, d.native_id AS document, d.title, d.agent_id, d.created_at AS document_created,
