@@ -174,7 +174,13 @@ class House:
     async def logged_in(self, cookie: str) -> Token | None:
         return await self._own.read(lambda read: logins.find(read, cookie))
 
+    def login_of(self, cookie: str) -> str:
+        """The name under which whoever came with this cookie stays here."""
+        return logins.key_of(cookie)
+
     async def log_out(self, cookie: str) -> None:
+        """End a login. What stands open with it closes; what its token has opened elsewhere does not."""
+
         def work(change: Change) -> None:
             token = logins.find(change, cookie)
             if token:
@@ -182,15 +188,17 @@ class House:
             logins.end(change, cookie)
 
         await self._own.change(work)
+        self.present.show_out(logins.key_of(cookie))
 
     async def log_out_everywhere(self, token_id: str) -> None:
-        def work(change: Change) -> None:
+        def work(change: Change) -> list[str]:
             token = next((token for token in tokens.everyone(change) if token.id == token_id), None)
             if token:
                 audit.append(change, "logout", _bearer(token), "log_out_everywhere", token.workspace)
-            logins.end_all(change, token_id)
+            return logins.end_all(change, token_id)
 
-        await self._own.change(work)
+        for login in await self._own.change(work):
+            self.present.show_out(login)
 
     # Housekeeping
 
@@ -198,18 +206,18 @@ class House:
         self._chores = [asyncio.create_task(self._sweep_for_ever()), asyncio.create_task(self._show_out_for_ever())]
 
     async def _show_out_for_ever(self) -> None:
-        """Whose token was revoked by another process, or has run out while they are here, has to go."""
+        """Whose token or login was ended by another process, or has run out while they are here, has to go."""
         while True:
             await asyncio.sleep(SHOW_OUT_SECONDS)
-            if not self.present.tokens:
+            if not self.present.keys:
                 continue
             try:
-                alive = await self._own.read(tokens.alive)
+                alive = await self._own.read(lambda read: tokens.alive(read) | logins.alive(read))
             except Exception as problem:  # the next round may go better
                 log.warning("tokens could not be checked: %s", problem)
             else:
-                for token_id in self.present.tokens - alive:
-                    self.present.show_out(token_id)
+                for key in self.present.keys - alive:
+                    self.present.show_out(key)
 
     async def _sweep_for_ever(self) -> None:
         for number in itertools.count(1):
@@ -256,22 +264,23 @@ def _bearer(token: Token) -> str:
 
 
 class Present:
-    """Who is in with a token: requests that are being answered, streams, connections."""
+    """Who is in with a token, or with a login: requests that are being answered, streams, connections."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, set[asyncio.Task[object]]] = {}
         self._shown_out: set[asyncio.Task[object]] = set()
 
     @property
-    def tokens(self) -> set[str]:
+    def keys(self) -> set[str]:
         return set(self._tasks)
 
     @contextlib.contextmanager
-    def stay(self, token_id: str) -> Iterator[None]:
-        """While the block lasts, the token's end raises ShownOut in it."""
+    def stay(self, *keys: str) -> Iterator[None]:
+        """While the block lasts, the end of any of these tokens and logins raises ShownOut in it."""
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.setdefault(token_id, set()).add(task)
+        for key in keys:
+            self._tasks.setdefault(key, set()).add(task)
         try:
             yield
         except asyncio.CancelledError:
@@ -281,19 +290,20 @@ class Present:
             raise ShownOut from None
         finally:
             self._shown_out.discard(task)
-            self._tasks[token_id].discard(task)
-            if not self._tasks[token_id]:
-                del self._tasks[token_id]
+            for key in keys:
+                self._tasks[key].discard(task)
+                if not self._tasks[key]:
+                    del self._tasks[key]
 
-    def show_out(self, token_id: str) -> None:
-        """The token has ended: so does everything done with it. The one who ended its own token may finish that."""
-        for task in self._tasks.get(token_id, set()) - {asyncio.current_task()} - self._shown_out:
+    def show_out(self, key: str) -> None:
+        """It has ended: so does everything done with it. The one who ended their own may finish that."""
+        for task in self._tasks.get(key, set()) - {asyncio.current_task()} - self._shown_out:
             self._shown_out.add(task)
             task.cancel()
 
 
 class ShownOut(Exception):
-    """The token one came in with is no longer valid."""
+    """The token or login one came in with is no longer valid."""
 
 
 async def _catch_up(here: Workspace) -> None:

@@ -67,7 +67,7 @@ class Guard:
             if visit is None or visit.token_id is None:
                 await self._app(scope, receive, answer.send)
                 return
-            with self._house.present.stay(visit.token_id):
+            with self._house.present.stay(*visit.keys):
                 await self._app(scope, receive, answer.send)
         except ShownOut:
             await answer.end(scope, receive)
@@ -153,8 +153,8 @@ class _Answer:
         await self._send(message)
 
     async def end(self, scope: Scope, receive: Receive) -> None:
-        """The token ended meanwhile: say so where nothing was said yet, and break off where something was."""
-        problem = Unauthorized("This token is not valid any more: it was revoked or has run out.")
+        """The token or login ended meanwhile: say so where nothing was said yet, and break off where something was."""
+        problem = Unauthorized("This is not valid any more: the token was revoked or has run out, or was logged out.")
         if scope["type"] == "websocket":
             await self._send({"type": "websocket.close", "code": 4000 + problem.status, "reason": problem.code})
         elif not self._began:

@@ -53,7 +53,7 @@ async def admitted(house: House, headers: Headers, method: str) -> Visit | None:
         return None
     if method not in SAFE and not hmac.compare_digest(headers.get(CSRF_HEADER, ""), csrf_of(cookie)):
         raise Forbidden(f"This request did not come from the console: it lacks the {CSRF_HEADER} header.")
-    return await of_token(house, token)
+    return await of_token(house, token, house.login_of(cookie))
 
 
 def _answering(work: Callable[[Request, House], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:

@@ -16,6 +16,13 @@ class Visit:
     here: Workspace
     caller: Caller
     token_id: str | None = None
+    login: str | None = None
+    """Which login it is, of those who came with a cookie."""
+
+    @property
+    def keys(self) -> list[str]:
+        """Whatever ends this visit when it ends."""
+        return [key for key in (self.token_id, self.login) if key]
 
 
 async def admit(house: House, secret: str | None, default: Literal["human", "agent"]) -> Visit:
@@ -30,7 +37,7 @@ async def admit(house: House, secret: str | None, default: Literal["human", "age
     return await of_token(house, token)
 
 
-async def of_token(house: House, token: Token) -> Visit:
+async def of_token(house: House, token: Token, login: str | None = None) -> Visit:
     caller = Caller(
         kind=token.kind,
         name=token.name,
@@ -40,7 +47,7 @@ async def of_token(house: House, token: Token) -> Visit:
         token_id=token.id,
         session=Session(agent_id=token.agent_id),
     )
-    return Visit(await house.open(token.workspace), caller, token.id)
+    return Visit(await house.open(token.workspace), caller, token.id, login)
 
 
 def bearer(header: str | None) -> str | None:

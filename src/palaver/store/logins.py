@@ -15,7 +15,8 @@ LASTS = timedelta(days=30)
 PREFIX = "pls_"
 
 
-def _hash(cookie: str) -> str:
+def key_of(cookie: str) -> str:
+    """What is kept of a cookie: enough to know it again."""
     return hashlib.sha256(cookie.encode()).hexdigest()
 
 
@@ -24,7 +25,7 @@ def begin(change: Change, token: Token) -> str:
     cookie, at = PREFIX + secrets.token_urlsafe(32), now()
     change.run("delete_old_logins", now=micros(at))
     change.run(
-        "insert_login", hash=_hash(cookie), token_id=token.id, created_at=micros(at), expires_at=micros(at + LASTS)
+        "insert_login", hash=key_of(cookie), token_id=token.id, created_at=micros(at), expires_at=micros(at + LASTS)
     )
     return cookie
 
@@ -33,13 +34,21 @@ def find(read: Reader, cookie: str) -> Token | None:
     """The token behind a cookie, while both are valid."""
     if not cookie.startswith(PREFIX):
         return None
-    row = read.one("token_by_login", hash=_hash(cookie), now=micros(now()))
+    row = read.one("token_by_login", hash=key_of(cookie), now=micros(now()))
     return tokens.valid(row) if row else None
 
 
 def end(change: Change, cookie: str) -> None:
-    change.run("delete_login", hash=_hash(cookie))
+    change.run("delete_login", hash=key_of(cookie))
 
 
-def end_all(change: Change, token_id: str) -> None:
+def end_all(change: Change, token_id: str) -> list[str]:
+    """End every login of a token; returns their keys."""
+    ended = [str(row["hash"]) for row in change.all("logins_of_token", token_id=token_id)]
     change.run("delete_logins", token_id=token_id)
+    return ended
+
+
+def alive(read: Reader) -> set[str]:
+    """The keys of all logins that have not ended."""
+    return {row["hash"] for row in read.all("live_logins", now=micros(now()))}

@@ -1,0 +1,51 @@
+"""Logging out closes what stands open with that login, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from tests.helpers import Listener, Server, Thread, listen, word
+from tests.trust.people import Key, in_house
+
+
+@contextmanager
+def browser(server: Server, key: Key) -> Iterator[httpx.Client]:
+    """Somebody who has logged in with this token."""
+    with server.client() as client:
+        client.headers["x-palaver-csrf"] = client.post("/api/session", json={"token": key.secret}).json()["csrf"]
+        yield client
+
+
+def ended(listener: Listener) -> bool:
+    try:
+        raise AssertionError(f"this was told: {listener.next()}")
+    except httpx.RemoteProtocolError:
+        return True  # broken off is ended too
+    except AssertionError as problem:
+        return "ended" in str(problem)
+
+
+@pytest.mark.parametrize("how", ["here", "everywhere", "everywhere, at the terminal"])
+def test_logging_out_closes_the_streams_of_that_login(guarded: Server, human: Key, how: str):
+    key = Key(guarded, name=word("ann"))
+    with browser(guarded, key) as one, browser(guarded, key) as other, guarded.client() as again:
+        again.cookies, again.headers = one.cookies, one.headers
+        with listen(one) as mine, listen(other) as others, listen(key.api) as bearers:
+            if how == "here":
+                assert again.delete("/api/session").json()["is_in"] is False
+            elif how == "everywhere":
+                assert again.delete("/api/session", params={"everywhere": "true"}).json()["is_in"] is False
+            else:
+                in_house(guarded, lambda house: house.log_out_everywhere(key.token.id))
+            leaving, staying = ([mine], [others, bearers]) if how == "here" else ([mine, others], [bearers])
+            assert all(ended(listener) for listener in leaving)
+            thread = Thread(human.api)
+            for listener in staying:
+                assert listener.next().data["thread_id"] == thread.id
+        assert one.get("/api/threads").status_code == 401
+        assert other.get("/api/threads").status_code == (200 if how == "here" else 401)
+        assert key.api.get("/api/threads").status_code == 200
+    assert "Traceback" not in guarded.said()
