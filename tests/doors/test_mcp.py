@@ -253,6 +253,23 @@ def test_stdio_writes_nothing_but_json_rpc_to_standard_output(server: Server):
     assert rest == ""
 
 
+def test_stdio_answers_everything_that_was_asked_before_the_input_ended(server: Server):
+    lines = [
+        body("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "t", "version": "1"}),
+        body("notifications/initialized", id=None),
+        *(body("tools/call", id=n, name="knowledge_search", arguments={"query": word()}) for n in range(2, 6)),
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-m", "palaver", "mcp"],
+        env=environment(server.home, **{k: v for k, v in server.env.items() if k.startswith("PALAVER_")}),
+        cwd=server.home, input="".join(json.dumps(line) + "\n" for line in lines), capture_output=True, text=True,
+        timeout=PATIENCE,
+    )  # fmt: skip
+    said = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert sorted(answer["id"] for answer in said) == [1, 2, 3, 4, 5]
+    assert all("result" in answer for answer in said)
+
+
 def test_stdio_is_the_agent_the_environment_names(server: Server, api: httpx.Client, thread: Thread):
     from dataclasses import replace
 

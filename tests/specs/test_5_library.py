@@ -251,6 +251,19 @@ def test_deleted_is_404_everywhere_and_not_found_any_more(api: httpx.Client, mcp
 
 
 @pytest.mark.parametrize("source", LIBRARY)
+def test_deleting_with_a_stale_version_is_409_and_deletes_nothing(api: httpx.Client, mcp: Mcp, source: str):
+    made = create(api, source)
+    path = f"/api/{source}/{made['id']}"
+    api.put(path, json={NAME_OF[source]: "changed meanwhile"})
+    refused = api.delete(path, params={"version": 1})
+    assert (refused.status_code, refused.json()["detail"]["current_version"]) == (409, 2)
+    key = KEY_OF[source]
+    assert mcp.refused(f"{source}_delete", {key: made["id"], "version": 1})["error"] == "CONFLICT"
+    assert api.get(path).status_code == 200
+    assert api.delete(path, params={"version": 2}).status_code == 200
+
+
+@pytest.mark.parametrize("source", LIBRARY)
 def test_restored_is_back_with_its_text_and_found_again(api: httpx.Client, mcp: Mcp, source: str):
     unique = word()
     made = create(api, source, **{NAME_OF[source]: f"called {unique}"})
@@ -414,6 +427,16 @@ def test_a_prompt_is_opened_by_its_id_or_its_name(library: Library, api: httpx.C
     )
     newer = library.prompt(name, user_prompt="y")
     assert mcp.call("prompts_get", prompt_id_or_name=name)["meta"]["id"] == newer["id"]
+
+
+def test_a_prompt_is_restored_by_its_id_or_its_name(library: Library, api: httpx.Client, mcp: Mcp):
+    name = f"Bring back {word()}"
+    older, newer = library.prompt(name, user_prompt="x"), library.prompt(name, user_prompt="y")
+    for prompt in (newer, older):
+        mcp.call("prompts_delete", prompt_id=prompt["id"])
+    assert mcp.call("prompts_restore", prompt_id=name)["id"] == older["id"]  # the one that was deleted last
+    assert api.post(f"/api/prompts/{name}/restore").json()["id"] == newer["id"]
+    assert api.post(f"/api/prompts/{name}x/restore").status_code == 404
 
 
 # Chunks

@@ -781,6 +781,47 @@ def test_a_compact_shape_has_only_id_title_text_url_and_metadata(library: Librar
     assert item["metadata"]["source"] == "notes"
 
 
+def test_what_the_title_says_too_is_shown_where_the_text_says_it(library: Library, mcp: Mcp):
+    """Prefer fragment centered on first match; media.search maps the match to a precise loc.chunk_index."""
+    unique = word()
+    media = library.media(title=f"A film on {unique}", chunks=[{"text": text} for text in ("One.", f"Two {unique}.")])
+    note = library.note("Nothing here. " * 200 + f"But {unique} is here.", title=f"On {unique}")
+    prompt = library.prompt(f"Ask {unique}", details="how", user_prompt=f"Tell me of {unique}")
+    found = {hit["source"]: hit for hit in mcp.call("knowledge_search", query=unique)["results"]}
+    assert found["media"]["loc"]["chunk_index"] == 1
+    assert found["prompts"]["loc"]["field"] == "user_prompt"
+    for source, made in (("media", media), ("notes", note), ("prompts", prompt)):
+        assert unique in found[source]["snippet"]
+        loc = found[source]["loc"]
+        opened = mcp.call("knowledge_get", source=source, id=made["id"], retrieval={"mode": "chunk", "loc": loc})
+        assert unique in opened["content"]
+
+
+def test_a_uri_opens_what_source_and_id_open(library: Library, api: httpx.Client, mcp: Mcp):
+    note = library.note(f"says {word()}")
+    named = {"source": "notes", "id": note["id"]}
+    opened = mcp.call("knowledge_get", **named)
+    assert mcp.call("knowledge_get", uri=note["uri"]) == mcp.call("knowledge_get", source="notes", id=note["uri"])
+    assert mcp.call("knowledge_get", uri=note["uri"]) == opened
+    assert api.get("/api/knowledge/open", params=named).json()["content"] == note["content"]
+    assert api.get("/api/knowledge/open", params={"uri": note["uri"]}).json()["content"] == note["content"]
+    assert mcp.refused("knowledge_get", source="notes")["error"] == "id: is required. Give source and id, or a uri."
+
+
+def test_the_total_counts_items_however_many_of_their_passages_match(library: Library, mcp: Mcp):
+    """`has_more`, `next_offset` and `total_estimated` agree, on the first page of many as on the last."""
+    unique = word()
+    for n in range(170):  # more passages than are looked at closely, two for each note
+        library.note(f"{unique} in the text of {n}", title=f"{unique} {n}")
+    seen, offset = [], 0
+    while offset is not None:
+        page = mcp.call("notes_search", query=unique, limit=60, offset=offset)
+        assert page["total_estimated"] == 170
+        seen += [hit["uri"] for hit in page["results"]]
+        offset = page["next_offset"]
+    assert len(seen) == len(set(seen)) == 170
+
+
 @pytest.mark.parametrize("source", LIBRARY)
 def test_an_empty_library_item_does_no_harm(library: Library, mcp: Mcp, source: str):
     unique = word()

@@ -311,9 +311,34 @@ def test_a_malformed_config_is_400_without_an_echo(api: httpx.Client, mcp: Mcp, 
     assert "base64" in response.text
     assert "secretword" not in response.text
     assert len(bad) < 3 or bad not in response.text
+    for path in ("/sse", "/api/knowledge/search?query=x"):  # every door over HTTP reads it alike
+        assert api.get(httpx.URL(path).copy_merge_params({"config": bad})).text == response.text
 
 
-@pytest.mark.parametrize("door", ["http-2026", "websocket"])
+def test_config_holds_for_a_rest_request_too(library: Library, api: httpx.Client, long_note: dict[str, Any]):
+    wanted = {"config": config(snippet_length=60, max_tokens=50, chars_per_token=2)}
+    (hit,) = api.get("/api/knowledge/search", params={"query": long_note["title"], **wanted}).json()["results"]
+    assert len(hit["snippet"]) <= 60
+    ask = {"source": "notes", "id": long_note["id"], "retrieval": {"mode": "auto"}}
+    assert len(api.post("/api/knowledge/get", params=wanted, json=ask).json()["content"]) <= 100
+    ask["retrieval"] = {"mode": "auto", "max_tokens": 200}  # what is asked for goes before what is preferred
+    assert len(api.post("/api/knowledge/get", params=wanted, json=ask).json()["content"]) > 100
+
+
+@pytest.mark.parametrize("where", ["headers", "params"])
+def test_a_session_may_be_named_in_a_rest_request_by_header_or_query(
+    api: httpx.Client, five: tuple[str, str], where: str
+):
+    first = api.get("/api/knowledge/search", params={"query": five[1]})
+    assert first.headers["mcp-session-id"] == first.json()["session_id"]
+    again = api.get("/api/knowledge/search", params={"query": five[1]}, headers={})
+    assert again.json()["suppressed"] == 0
+    named: dict[str, Any] = {"headers": {}, "params": {"query": five[0]}}
+    named[where] = named[where] | {"mcp-session-id": first.json()["session_id"]}
+    assert api.get("/api/knowledge/search", **named).json()["suppressed"] == 2
+
+
+@pytest.mark.parametrize("door", ["http-2026", "websocket", "sse"])
 def test_config_works_by_the_other_doors(server: Server, api: httpx.Client, long_note: dict[str, Any], door: str):
     with through(door, server, api, f"?config={config(snippet_length=60)}") as client:
         assert len(content(client, long_note)) <= 60

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import difflib
 import logging
+import re
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -32,10 +33,11 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from palaver import __version__
+from palaver.doors.asked import Asked, Noted
 from palaver.doors.mending import MendedLines, mended, mending
 from palaver.doors.visit import Visit
 from palaver.errors import Invalid, NotFound, PalaverError, Timeout
@@ -53,8 +55,9 @@ log = logging.getLogger("palaver")
 Context = ServerRequestContext[Any, Any]
 
 PROGRESS_SECONDS = 5.0
+_SSE_SESSION = re.compile(rb"session_id=([0-9a-f]{32})")
 RESEARCH = "deep-research"
-RESEARCHERS = frozenset({"openai-mcp"})
+RESEARCHER = "openai-mcp"
 INSTRUCTIONS = (
     "palaver is a bus and a memory shared by agents and people. Call bus_connect with a thread name to join a "
     "conversation, msg_wait to hear what comes next, msg_post to answer. Call knowledge_search with a question to find "
@@ -98,6 +101,8 @@ def input_schema(operation: Operation, tool: Tool) -> dict[str, Any]:
     schema = operation.ask.model_json_schema()
     schema.pop("title", None)
     schema.pop("description", None)
+    if tool.instead:
+        del schema["properties"][tool.instead]
     for field in schema.get("properties", {}).values():
         field.pop("title", None)
         if field.get("default", ...) is None:
@@ -161,7 +166,7 @@ def _known(name: str) -> tuple[Operation, Tool]:
 
 def read_arguments(operation: Operation, tool: Tool, caller: Caller, arguments: dict[str, Any]) -> asking.Ask:
     given = {tool.also.get(name, name): value for name, value in arguments.items() if value is not None}
-    for name in tool.required:
+    for name in () if tool.instead else tool.required:  # with a choice, the operation says what is missing
         is_known = name == "agent_id" and caller.acting_agent
         if not is_known and (name not in given or given[name] == ""):
             raise Invalid(f"{name}: is required.")
@@ -209,6 +214,7 @@ class McpDoor:
             self.server, max_request_body_size=house.settings.max_body, session_idle_timeout=3600
         )
         self._sse = SseServerTransport("/messages/", max_request_body_size=house.settings.max_body)
+        self._sse_asked: dict[str, bytes] = {}
 
     # Who is there
 
@@ -235,7 +241,7 @@ class McpDoor:
         dotted = asked.get("names", self._house.settings.tool_names) == "dotted"
         profile = asked.get("profile", self._house.settings.profile)
         client = ctx.session.client_params
-        research = profile == RESEARCH or (client is not None and client.client_info.name in RESEARCHERS)
+        research = profile == RESEARCH or (client is not None and client.client_info.name.startswith(RESEARCHER))
         return types.ListToolsResult(tools=listed(self._house.settings, toolsets, dotted, research))
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -332,13 +338,8 @@ class McpDoor:
     async def _streamable(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
         asked = QueryParams(scope["query_string"])
-        try:
-            if "config" in asked:
-                preferring.from_text(asked["config"])
-        except PalaverError as problem:
-            await Response(encode({"detail": problem.message}), 400, media_type="application/json")(
-                scope, receive, send
-            )
+        if refusal := _refused(asked):
+            await refusal(scope, receive, send)
             return
         if "mcp-session-id" in asked and not any(name == b"mcp-session-id" for name, _ in scope["headers"]):
             scope = {**scope, "headers": [*scope["headers"], (b"mcp-session-id", asked["mcp-session-id"].encode())]}
@@ -346,11 +347,30 @@ class McpDoor:
 
     async def _legacy_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
-        async with self._sse.connect_sse(scope, receive, send) as (read, write):
-            await self.server.run(read, write, self.server.create_initialization_options())
+        if refusal := _refused(QueryParams(scope["query_string"])):
+            await refusal(scope, receive, send)
+            return
+        own = set[str]()
+
+        async def noting(message: Message) -> None:
+            """The address to post to goes out with the session's name: what this address says holds for that one."""
+            if not own and (found := _SSE_SESSION.search(message.get("body", b""))):
+                own.add(found[1].decode())
+                self._sse_asked[found[1].decode()] = scope["query_string"]
+            await send(message)
+
+        try:
+            async with self._sse.connect_sse(scope, receive, noting) as (read, write):
+                await self.server.run(read, write, self.server.create_initialization_options())
+        finally:
+            for name in own:
+                self._sse_asked.pop(name, None)
 
     async def _legacy_post(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
+        name = QueryParams(scope["query_string"]).get("session_id", "")
+        if asked := self._sse_asked.get(name.replace("-", "")):
+            scope = {**scope, "query_string": asked + b"&" + scope["query_string"]}
         await self._sse.handle_post_message(scope, mending(receive, self._house.settings.max_body), send)
 
     async def _websocket(self, websocket: WebSocket) -> None:
@@ -363,8 +383,10 @@ class McpDoor:
         from mcp.server.stdio import stdio_server
 
         lines = anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
-        async with stdio_server(stdin=cast(Any, MendedLines(lines))) as (read, write):
-            await self.server.run(read, write, self.server.create_initialization_options())
+        asked = Asked()
+        given = asked.held_back(MendedLines(lines))
+        async with stdio_server(stdin=cast(Any, given)) as (read, write):
+            await self.server.run(read, cast(Any, Noted(write, asked)), self.server.create_initialization_options())
 
 
 class _App:
@@ -375,6 +397,16 @@ class _App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
+
+
+def _refused(asked: QueryParams) -> Response | None:
+    """What to answer where the preferences in an address cannot be read."""
+    try:
+        if "config" in asked:
+            preferring.from_text(asked["config"])
+    except PalaverError as problem:
+        return Response(encode({"detail": problem.message}), 400, media_type="application/json")
+    return None
 
 
 def _own_session(scope: Scope) -> None:

@@ -74,7 +74,7 @@ def show(
         answer = answer[text] if format == "table" else answer
     elif text and format != "table":
         answer = {text: answer}
-    listed = (answer.get(rows) if isinstance(answer, Mapping) else answer) if rows else None
+    listed = answer if isinstance(answer, list) else answer.get(rows) if rows and isinstance(answer, Mapping) else None
     match format:
         case "json":
             say(json.dumps(answer, indent=2, ensure_ascii=False))

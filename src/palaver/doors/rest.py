@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -18,7 +19,8 @@ from palaver.doors.visit import Visit
 from palaver.errors import Invalid, PalaverError, Refused, Timeout, TooLarge
 from palaver.model import asking
 from palaver.model.events import encode
-from palaver.operations import OPERATIONS
+from palaver.model.people import Caller
+from palaver.operations import OPERATIONS, preferring
 from palaver.operations.faces import Operation, Route
 
 
@@ -56,9 +58,10 @@ def _endpoint(operation: Operation, face: Route, max_body: int) -> Endpoint:
         visit: Visit = request.scope["palaver.visit"]
         try:
             await operation.must_be_allowed(visit.here, visit.caller)
+            caller = _preferring(visit.caller, request)
             ask = await _ask(request, operation, face, max_body)
             async with asyncio.timeout(None if operation.kind == "wait" else HANDLER_SECONDS):
-                answer = await operation.perform(visit.here, visit.caller, ask)
+                answer = await operation.perform(visit.here, caller, ask)
         except TimeoutError:
             return error(Timeout(), face)
         except PalaverError as problem:
@@ -66,6 +69,12 @@ def _endpoint(operation: Operation, face: Route, max_body: int) -> Endpoint:
         return _response(face, answer)
 
     return endpoint
+
+
+def _preferring(caller: Caller, request: Request) -> Caller:
+    """The caller, with what the address says it prefers."""
+    text = request.query_params.get("config")
+    return caller if text is None else replace(caller, config={**caller.config, **preferring.from_text(text)})
 
 
 async def _ask(request: Request, operation: Operation, face: Route, max_body: int) -> asking.Ask:

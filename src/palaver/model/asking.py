@@ -134,6 +134,8 @@ def _explain(problem: ValidationError, kind: type[BaseModel]) -> str:
         match error["type"]:
             case "missing":
                 what = "is required"
+            case "too_short" | "string_too_short":
+                what = "must not be empty"
             case "string_unicode":
                 what = UNSTORABLE
             case "string_too_long" | "too_long" if error["ctx"].get("field_type", "Value") == "Value":

@@ -29,6 +29,9 @@ Show = Callable[[Any], Any]
 class Tool:
     """The face towards agents. A dotted name is listed with underscores unless asked otherwise.
 
+    `instead` is a field that may come in place of all required ones. Schemas do not list it: those that many clients
+    take cannot say so.
+
     `if_late` makes the answer (from the ask) when the database took too long, where that is no error; `is_text` says
     that the answer, and any error, is text to be read and nothing else.
     """
@@ -38,6 +41,7 @@ class Tool:
     show: Show | None = None
     also: Mapping[str, str] = field(default_factory=dict)
     required: tuple[str, ...] = ()
+    instead: str = ""
     is_destructive: bool = False
     if_late: Show | None = None
     listed: str = ""

@@ -25,6 +25,7 @@ from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
 from palaver.store.documents import agent_scope
 from palaver.store.knowledge import Candidate, Gathered
+from palaver.store.lanes import is_text_lane
 from palaver.text.fold import words
 from palaver.text.query import AnyOf, Phrase, Query
 from palaver.text.questions import Question
@@ -148,30 +149,46 @@ def _everything(read: Reader, question: Question, slices: Sequence[Slice], order
     ranked = _ranked(judgement.scored, order)
     if judgement.left and (len(ranked) <= wanted or order == "recent"):
         return Results(_ranked(judgement.scored + judgement.tail(read), order), 0, judgement.gathered)
-    return Results(ranked, len(judgement.left), judgement.gathered)
+    return Results(ranked, _others(read, judgement.left, ranked), judgement.gathered)
+
+
+def _others(read: Reader, left: Sequence[int], ranked: Iterable[Ranked]) -> int:
+    """How many results there are behind these: each message is one, and each document with some of these passages."""
+    in_texts = [passage_id for passage_id in left if is_text_lane(passage_id)]
+    if not in_texts:
+        return len(left)
+    shown = {one.best.document_id for one in ranked}
+    return len(left) - len(in_texts) + len(knowledge.documents_of(read, in_texts) - shown)
 
 
 def _ranked(found: list[Scored], order: Order) -> list[Ranked]:
     best: dict[tuple[str, int], Scored] = {}
+    inside: dict[tuple[str, int], Scored] = {}
     for scored in found:
         one = scored.at
         key = one.source, SOURCES[one.source].key_of(one.document_id, one.passage_id, one.position)
-        held = best.get(key)
-        if held is None or scored.score > held.score:
-            best[key] = scored
+        _keep_better(best, key, scored)
+        if one.position and scored.has_any:
+            _keep_better(inside, key, scored)
     top = max((one.score for one in best.values()), default=1.0)
     ranked = [
         Ranked(
-            best=one.at,
+            # What the title says stands in the text too, as a rule: there one can show it, and open it.
+            best=one.at if one.at.position else inside.get(key, one).at,
             score=round(one.score / top, 9) or 1e-9,
             modified_at=_modified_at(one.at),
             why=one,
         )
-        for one in best.values()
+        for key, one in best.items()
     ]
     if order == "recent":
         return _sorted(ranked, lambda one: (-one.modified_at, -one.score))
     return _sorted(ranked, lambda one: (-one.score, -one.modified_at))
+
+
+def _keep_better(held: dict[tuple[str, int], Scored], key: tuple[str, int], one: Scored) -> None:
+    if (before := held.get(key)) is None or one.score > before.score:
+        held[key] = one
 
 
 def _sorted(ranked: list[Ranked], key: Callable[[Ranked], tuple[float, float]]) -> list[Ranked]:

@@ -289,10 +289,29 @@ class SearchKnowledge(SearchText):
         return json.dumps(same)
 
 
+SESSION = "mcp-session-id"
+
+
+def _session_header(answer: SearchResponse) -> dict[str, str]:
+    return {SESSION: answer.session_id} if answer.session_id else {}
+
+
 @operation(
     Tool("knowledge.search", toolset=KNOWLEDGE),
-    Route("GET", "/api/knowledge/search", also={"q": "query", "source": "sources"}),
-    Route("POST", "/api/knowledge/search", also={"q": "query"}),
+    Route(
+        "GET",
+        "/api/knowledge/search",
+        also={"q": "query", "source": "sources", SESSION: "session_id"},
+        from_headers={SESSION: "session_id"},
+        headers=_session_header,
+    ),
+    Route(
+        "POST",
+        "/api/knowledge/search",
+        also={"q": "query"},
+        from_headers={SESSION: "session_id"},
+        headers=_session_header,
+    ),
 )
 async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge) -> SearchResponse:
     """Find anything that was said or kept here: notes, media, chats, characters, prompts, threads of the bus, agents'

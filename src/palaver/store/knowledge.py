@@ -161,6 +161,11 @@ def candidates(read: Reader, passage_ids: Sequence[int]) -> list[Candidate]:
     return [_candidate(rows[id]) for id in passage_ids if id in rows]
 
 
+def documents_of(read: Reader, passage_ids: Sequence[int]) -> set[int]:
+    """The documents these passages stand in."""
+    return {row["document_id"] for row in read.all("documents_of", ids=orjson.dumps(passage_ids).decode())}
+
+
 def _candidate(row: Row) -> Candidate:
     return Candidate(
         passage_id=row["id"],

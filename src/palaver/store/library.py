@@ -64,6 +64,12 @@ def by_title(read: Reader, source: str, title: str) -> Kept | None:
     return _kept(source, row) if row else None
 
 
+def id_once_named(read: Reader, source: str, name: str) -> str:
+    """The id of what has this id or this name, be it deleted: of several, the one that was deleted last."""
+    row = read.one("kept", source=source, native_id=name) or read.one("once_named", source=source, title=name)
+    return row["native_id"] if row else name
+
+
 def page(read: Reader, source: str, limit: int, offset: int) -> list[Kept]:
     return [_kept(source, row) for row in read.all("kept_page", source=source, limit=limit, offset=offset)]
 

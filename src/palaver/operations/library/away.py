@@ -13,6 +13,7 @@ from palaver.operations.library.characters import KeptCharacter, OneCharacter, s
 from palaver.operations.library.chats import KeptChat, OneChat, shown_chat
 from palaver.operations.library.kept import (
     WRITING,
+    Edited,
     current,
 )
 from palaver.operations.library.media import KeptMedia, OneMedia, shown_media
@@ -23,25 +24,50 @@ from palaver.store.database import Change, Reader
 from palaver.store.library import Kept
 
 
+class DeleteNote(OneNote, Edited):
+    pass
+
+
+class DeleteMedia(OneMedia, Edited):
+    pass
+
+
+class DeleteChat(OneChat, Edited):
+    pass
+
+
+class DeleteCharacter(OneCharacter, Edited):
+    pass
+
+
+class DeletePrompt(OnePrompt, Edited):
+    pass
+
+
 def _away_and_back(
-    source: str, one: type[Ask], key: str, what: str, show: Callable[[Reader, Kept], Any]
+    source: str, one: type[Ask], gone: type[Edited], key: str, what: str, show: Callable[[Reader, Kept], Any]
 ) -> list[Operation]:
     def kept_of(change: Change, ask: Any) -> Kept:
         id = getattr(ask, key)
-        return named_prompt(change, id) if source == "prompts" else current(change, source, id)
+        if source == "prompts":
+            return named_prompt(change, id, ask.version)
+        return current(change, source, id, ask.version)
 
     def delete(change: Change, caller: Caller, ask: Any) -> Ok:
         library.delete(change, kept_of(change, ask))
         return Ok(True)
 
     def restore(change: Change, caller: Caller, ask: Any) -> Any:
-        return show(change, library.restore(change, source, str(getattr(ask, key))))
+        id = str(getattr(ask, key))
+        if source == "prompts":
+            id = library.id_once_named(change, source, id)
+        return show(change, library.restore(change, source, id))
 
     answer = {"notes": KeptNote, "media": KeptMedia, "chats": KeptChat, "characters": KeptCharacter}.get(
         source, KeptPrompt
     )
     delete.__name__, restore.__name__ = f"delete_{what}", f"restore_{what}"
-    delete.__annotations__ |= {"ask": one, "return": Ok}
+    delete.__annotations__ |= {"ask": gone, "return": Ok}
     restore.__annotations__ |= {"ask": one, "return": answer}
     delete.__doc__ = f"Delete a {what}: nobody finds it any more. It can be restored."
     restore.__doc__ = f"Bring back a {what} that was deleted."
@@ -61,9 +87,9 @@ def _away_and_back(
 
 
 AWAY_AND_BACK: tuple[Operation, ...] = (
-    *_away_and_back("notes", OneNote, "note_id", "note", shown_note),
-    *_away_and_back("media", OneMedia, "media_id", "media", shown_media),
-    *_away_and_back("chats", OneChat, "conversation_id", "chat", shown_chat),
-    *_away_and_back("characters", OneCharacter, "character_id", "character", shown_character),
-    *_away_and_back("prompts", OnePrompt, "prompt_id", "prompt", shown_prompt),
+    *_away_and_back("notes", OneNote, DeleteNote, "note_id", "note", shown_note),
+    *_away_and_back("media", OneMedia, DeleteMedia, "media_id", "media", shown_media),
+    *_away_and_back("chats", OneChat, DeleteChat, "conversation_id", "chat", shown_chat),
+    *_away_and_back("characters", OneCharacter, DeleteCharacter, "character_id", "character", shown_character),
+    *_away_and_back("prompts", OnePrompt, DeletePrompt, "prompt_id", "prompt", shown_prompt),
 )

@@ -10,6 +10,10 @@ SELECT id, native_id, title, agent_id, created_at, modified_at, version, deleted
 WHERE source = :source AND title = :title AND deleted_at IS NULL
 ORDER BY modified_at DESC, id DESC LIMIT 1;
 
+-- name: once_named  of those that had a name, the one that was deleted last; else the one that was changed last
+SELECT native_id FROM documents WHERE source = :source AND title = :title
+ORDER BY CASE WHEN deleted_at IS NULL THEN 1 ELSE 0 END, deleted_at DESC, modified_at DESC, id DESC LIMIT 1;
+
 -- name: kept_page
 SELECT id, native_id, title, agent_id, created_at, modified_at, version, deleted_at, data FROM documents
 WHERE source = :source AND deleted_at IS NULL

@@ -203,6 +203,9 @@ SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.n
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
+-- name: documents_of  the documents some passages stand in
+SELECT DISTINCT document_id FROM passages WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
 -- name: looks  passages between two positions of their documents, with their texts
 SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.native_id AS document, d.modified_at,
        d.title, p.role, p.author, p.text
