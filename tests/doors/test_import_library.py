@@ -153,8 +153,11 @@ def found(web: httpx.Client, query: str, source: str) -> list[Any]:
 def test_files_are_uploaded_under_their_own_names_and_uploading_again_updates(web: httpx.Client):
     unique = word()
     name = f"Über {unique} & 庭.md"
-    assert send(web, (name, b"flour"))["kinds"] == {"notes": counts(1)}
-    assert send(web, (name, b"flour"))["kinds"] == {"notes": counts(unchanged=1)}
+    first = send(web, (name, b"flour"))
+    assert first["kinds"] == {"notes": counts(1)}
+    (item,) = first["items"]
+    assert web.get(f"/api/notes/{item['id']}").json()["uri"] == item["uri"]
+    assert send(web, (name, b"flour"))["items"] == [{**item, "outcome": "unchanged"}]
     assert send(web, (name, b"rye"))["kinds"] == {"notes": counts(changed=1)}
     (note,) = [one for one in web.get("/api/notes").json() if unique in one["title"]]
     assert (note["title"], note["content"]) == (name.removesuffix(".md"), "rye")

@@ -26,7 +26,7 @@ from palaver.operations.importing import MESSAGES_AT_ONCE
 
 FIELDS = {
     "id", "status", "message", "new", "changed", "unchanged", "messages", "bytes_read", "bytes_total", "formats", "kinds",
-    "skipped", "skipped_count",
+    "items", "skipped", "skipped_count",
 }  # fmt: skip
 Files = list[tuple[str, tuple[str, bytes]]]
 
@@ -90,6 +90,9 @@ def test_an_upload_is_a_job_that_ends_and_what_was_in_it_is_searchable(own: Serv
         "id": begun["id"], "status": "done", "message": None, "new": 1, "changed": 0, "unchanged": 0, "messages": 1,
         "bytes_read": len(raw), "bytes_total": len(raw), "formats": {"chatgpt": 1},
         "kinds": {"conversations": {"new": 1, "changed": 0, "unchanged": 0}}, "skipped": [], "skipped_count": 0,
+        "items": [
+            {"source": "archive", "id": f"chatgpt:{unique}", "uri": f"archive://chatgpt:{unique}", "outcome": "new"}
+        ],
     }  # fmt: skip
     assert not left_behind(own)  # what is done has nothing left to tidy
     assert web.get(f"/api/import/{begun['id']}").json() == done

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.importers.samples import answered, jsonl, line, text, tool_result, tool_use, typed
 
 from palaver.importers import Reading, Said, Unreadable, claude_code
-from palaver.importers.claude_code import begin, read_line, recognises
+from palaver.importers.claude_code import begin, read_line, recognises, superseded
 
 SESSION = "0b5e2f6e-6a3e-4c1c-9a53-5d1f6e2c7a10"
 
@@ -154,6 +154,72 @@ def test_titles_come_from_the_user_else_from_the_first_words():
     assert (state.title, state.cwd) == ("Where does the ivy grow?", "/home/ann/garden")
     read_line(jsonl({"type": "ai-title", "aiTitle": "Ivy", "sessionId": "s"}), state)
     assert state.title == "Ivy"
+
+
+def test_a_title_somebody_gave_counts_most_then_a_made_one_then_a_summary_of_this_session():
+    state = reading()
+    for one in (
+        {"type": "summary", "summary": "Another session", "leafUuid": "not-here"},
+        {"type": "summary", "summary": "This session", "leafUuid": "here"},
+        typed("How it begins", uuid="first"),
+    ):
+        read_line(jsonl(one), state)
+    assert state.title == "How it begins"
+    read_line(jsonl(answered(text("x"), uuid="here")), state)
+    assert state.title == "This session"
+    for named, title in (
+        ({"type": "custom-title", "customTitle": "Mine"}, "Mine"),
+        ({"type": "ai-title", "aiTitle": "Made"}, "Mine"),
+        ({"type": "summary", "summary": "Later", "leafUuid": "here"}, "Mine"),
+        ({"type": "custom-title", "customTitle": "Mine again"}, "Mine again"),
+    ):
+        read_line(jsonl(named), state)
+        assert state.title == title
+
+
+# What was taken back
+
+
+def kept(*lines: dict[str, Any]) -> list[str]:
+    """The uuids that stay when the whole file is read."""
+    gone = superseded(jsonl(line) for line in lines)
+    return [line["uuid"] for number, line in enumerate(lines, 1) if number not in gone]
+
+
+def test_what_was_rewound_is_left_out_where_the_whole_file_is_read():
+    """Branches: the text the user saw last is what is found."""
+    lines = [
+        typed("first", uuid="u1"),
+        answered(text("one"), uuid="a1", parentUuid="u1"),
+        line("system", uuid="s1", parentUuid="a1", subtype="turn_duration"),
+        typed("taken back", uuid="u2", parentUuid="s1"),
+        answered(text("for nothing"), uuid="a2", parentUuid="u2"),
+        typed("instead", uuid="u3", parentUuid="a1"),
+        answered(text("three"), uuid="a3", parentUuid="u3"),
+    ]
+    assert kept(*lines) == ["u1", "a1", "s1", "u3", "a3"]
+    assert kept(*lines[:5]) == ["u1", "a1", "s1", "u2", "a2"]
+
+
+def test_of_an_answer_that_was_made_anew_the_last_one_stays():
+    old, new = answered(text("old"), uuid="a1", parentUuid="u1"), answered(text("new"), uuid="a2", parentUuid="u1")
+    old["message"]["id"], new["message"]["id"] = "msg_1", "msg_2"
+    assert kept(typed("x", uuid="u1"), old, new) == ["u1", "a2"]
+
+
+def test_tools_called_at_once_side_chains_and_broken_chains_stay():
+    lines = [
+        typed("x", uuid="u1"),
+        answered(tool_use("A"), uuid="a1", parentUuid="u1"),
+        answered(tool_use("B"), uuid="a2", parentUuid="a1"),
+        tool_result("a", uuid="r1", parentUuid="a1"),
+        tool_result("b", uuid="r2", parentUuid="a2"),
+        typed("a task", uuid="side", parentUuid=None, isSidechain=True),
+        typed("from before", uuid="lost", parentUuid="unknown"),
+        answered(text("done"), uuid="a3", parentUuid="r2"),
+        typed("on", uuid="u2", parentUuid=None, logicalParentUuid="a3"),
+    ]
+    assert kept(*lines) == [one["uuid"] for one in lines]
 
 
 def test_without_a_uuid_the_number_of_the_line_is_the_id():

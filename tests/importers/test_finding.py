@@ -24,10 +24,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers import test_canonical_db, test_chatgpt, test_claude_ai, test_gemini
-from tests.importers.samples import claude_file, claude_session, codex_file, codex_session, jsonl
+from tests.importers.samples import (
+    claude_file,
+    claude_session,
+    codex_file,
+    codex_session,
+    jsonl,
+    message,
+    meta,
+    rollout,
+    typed,
+)
 from tests.importers.shapes import as_json, assert_storable
 
-from palaver.importers import finding, limits, lines, zips
+from palaver.importers import finding, limits, lines, zips, zstd
 from palaver.importers.finding import Found, Item, Skipped, look
 from palaver.model.library import Conversation, Said
 
@@ -228,7 +238,7 @@ def test_sessions_in_a_zip_are_found(tmp_path: Path):
 
 
 def test_compressed_sessions_without_a_codec_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lines, "_codec", lambda: None)
+    monkeypatch.setattr(zstd, "codec", lambda: None)
     path = write(tmp_path / f"rollout-2025-10-03T09-15-20-{THREAD}.jsonl.zst", lines.ZSTD + b"x")
     (skipped,) = everything(path)[1]
     assert skipped.why == "compressed with zstd; install the Python package zstandard and import it again"
@@ -247,15 +257,68 @@ class Packed(io.RawIOBase):
 
 @pytest.mark.parametrize("name", [f"rollout-2025-10-03T09-15-20-{THREAD}.jsonl.zst", "copy.jsonl"])
 def test_compressed_sessions_are_read_with_a_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
-    monkeypatch.setattr(lines, "_codec", lambda: Packed)
+    monkeypatch.setattr(zstd, "codec", lambda: Packed)
     assert ids(write(tmp_path / name, lines.ZSTD + zlib.compress(codex_session(THREAD, "ivy")))) == [f"codex:{THREAD}"]
 
 
 def test_a_compressed_session_that_unpacks_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lines, "_codec", lambda: Packed)
+    monkeypatch.setattr(zstd, "codec", lambda: Packed)
     monkeypatch.setattr(limits, "HARMLESS", 10_000)
     raw = lines.ZSTD + zlib.compress(codex_session(THREAD, "ivy") + b"{}\n" * 1_000_000)
     assert whys(write(tmp_path / f"rollout-2025-10-03T09-15-20-{THREAD}.jsonl.zst", raw))[-1][1] == limits.BOMB
+
+
+def test_compressed_sessions_are_read_by_the_systems_own_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Codex (also .zst)."""
+    if zstd._library() is None:
+        pytest.skip("this system has no libzstd")
+    monkeypatch.setattr(zstd, "import_module", unknown_module)
+    raw = codex_session(THREAD, "ivy")
+    # A frame with one raw block is zstd too: no codec is needed to make one.
+    packed = lines.ZSTD + b"\xa0" + len(raw).to_bytes(4, "little") + ((len(raw) << 3) | 1).to_bytes(3, "little") + raw
+    path = write(tmp_path / f"rollout-2025-10-03T09-15-20-{THREAD}.jsonl.zst", packed)
+    assert ids(path) == [f"codex:{THREAD}"]
+    path.write_bytes(packed[:-20])
+    assert whys(path)[-1][1] == "not complete"
+    path.write_bytes(packed[:12] + b"\xff\xff\xff" + packed[15:])
+    assert whys(path)
+
+
+def unknown_module(name: str) -> None:
+    raise ImportError(name)
+
+
+# Sessions as a whole
+
+
+def test_a_codex_session_is_called_as_its_index_says_and_turns_rolled_back_are_gone(tmp_path: Path):
+    rolled_back = rollout("event_msg", type="thread_rolled_back", num_turns=1)
+    lines = [
+        meta(THREAD),
+        message("user", "first"),
+        message("assistant", "one"),
+        message("user", "taken back"),
+        message("assistant", "for nothing"),
+        rolled_back,
+        message("user", "instead"),
+    ]
+    folder = tmp_path / ".codex"
+    path = folder / "sessions" / "2025" / "10" / "03" / f"rollout-2025-10-03T09-15-20-{THREAD}.jsonl"
+    write(path, jsonl(*lines))
+    names = [{"id": THREAD, "thread_name": name, "updated_at": "2025-10-03T09:15:20Z"} for name in ("Old", "Ivy")]
+    write(folder / "session_index.jsonl", jsonl(*names) + b"torn")
+    (one,), skipped = everything(folder)
+    assert ([said.text for said in one.messages], one.title, skipped) == (["first", "one", "instead"], "Ivy", [])
+
+
+def test_a_claude_session_is_imported_as_it_was_seen_last(tmp_path: Path):
+    lines = [
+        typed("first", SESSION, uuid="u1"),
+        typed("taken back", SESSION, uuid="u2", parentUuid="u1"),
+        typed("instead", SESSION, uuid="u3", parentUuid="u1"),
+    ]
+    ((one,), _) = everything(write(tmp_path / f"{SESSION}.jsonl", jsonl(*lines)))
+    assert [said.text for said in one.messages] == ["first", "instead"]
 
 
 # Paths that are strange

@@ -499,6 +499,21 @@ def test_what_kind_of_recording_it_is_shows_by_its_name(name: str, title: str, k
 
 
 @pytest.mark.parametrize(
+    "row",
+    [
+        {"start": 0, "end": 1, "text": "a"},
+        {"start_ms": 1000, "end_ms": 2000, "text": "a"},
+        {"start_seconds": 3, "end_seconds": 4, "text": "a", "speaker": "Ann"},
+        {"start_time": "00:00:05", "end_time": "00:00:06", "text": "a"},
+    ],
+)
+def test_a_bare_list_of_segments_is_a_transcript(row: dict[str, Any]):
+    assert transcripts.recognises(item_of(as_json([row]), "x.json"), as_json([row]))
+    (segment,) = one(transcripts, as_json([row]), "x.json").segments
+    assert segment.end - segment.start == 1
+
+
+@pytest.mark.parametrize(
     "found",
     [
         [{"start": 0, "end": 5, "text": "Apple", "label": "ORG"}],

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TextIO
@@ -93,6 +94,7 @@ def _as_json(summary: Summary) -> dict[str, Any]:
         "messages": summary.messages,
         "formats": summary.formats,
         "kinds": summary.kinds,
+        "items": [asdict(one) for one in summary.items],
         "skipped": [{"name": one.name, "why": one.why} for one in summary.skipped],
         "skipped_count": summary.skipped_count,
     }

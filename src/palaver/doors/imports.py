@@ -84,6 +84,7 @@ class Job:
             "bytes_total": summary.bytes_total,
             "formats": summary.formats,
             "kinds": summary.kinds,
+            "items": summary.items,
             "skipped": [{"name": self._own_name(one.name), "why": one.why} for one in summary.skipped],
             "skipped_count": summary.skipped_count,
         }

@@ -1,10 +1,15 @@
 """Importers: readers of what other programs keep. They turn lines into what was said, and do nothing else.
 
-A reader of lines (`claude_code`, `codex`) offers three functions:
+A reader of lines (`claude_code`, `codex`) offers three functions for what comes line by line:
 
     recognises(path, head) -> bool            is this file one of theirs? `head` is how it begins
     begin(path) -> Reading                    where reading stands before the first line
     read_line(raw, reading) -> list[Said]     what one line says; `reading` moves on
+
+and two for whoever has the whole file:
+
+    superseded(raws) -> set[int]              the numbers of the lines that were taken back later, counted from 1
+    name_beside(path, reading) -> str | None  what the session is called in a file beside its own, if it is
 
 Every line must pass through `read_line`, in order: it counts them. A line that cannot be read raises `Unreadable`, and
 one goes on with the next. A `Reading` is plain values, so that it can be kept and taken up again in another process.
@@ -16,7 +21,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -48,6 +54,12 @@ class Reading:
     at: str | None = None
     """The time of the latest line that had one."""
     title: str | None = None
+    title_rank: int = 0
+    """How good a title it is: one that somebody gave counts more than one that was made."""
+    leaf: str | None = None
+    """The latest line that has an id."""
+    summaries: dict[str, str] = field(default_factory=dict)
+    """Titles of the conversations that end at some line, which may be in another file."""
     cwd: str | None = None
 
 
@@ -63,6 +75,10 @@ class Reader(Protocol):
     def begin(self, path: Path) -> Reading: ...
 
     def read_line(self, raw: bytes, reading: Reading) -> list[Said]: ...
+
+    def superseded(self, raws: Iterable[bytes]) -> set[int]: ...
+
+    def name_beside(self, path: Path, reading: Reading) -> str | None: ...
 
 
 # What readers of JSON lines share

@@ -9,6 +9,9 @@ archived or read again from its start gives the same ids; one written anew with 
 Left out: texts put into the user's mouth (instructions, environment, notifications, aborted turns, shell commands), the
 developer's and the system's messages, reasoning, events, context, compactions, images.
 
+Turns that were rolled back are left out where the whole file is read. What somebody called the session stands in
+`session_index.jsonl`, beside `sessions`.
+
 Older files have no time on their lines: all of them have the time of their session.
 """
 
@@ -16,6 +19,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +31,8 @@ from palaver.importers import Reading, Role, Said, Unreadable, call, clean, mome
 _NAME = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-((?P<thread>[0-9A-Za-z-]+)(?:_[\w-]+)?)\.jsonl(?:\.zst)?")
 _FIRST = re.compile(rb'\s*\{(?=.*"type"\s*:\s*"session_meta")(?=.*"payload"\s*:)')
 _OLD_FIRST = re.compile(rb'\s*\{\s*"id"\s*:\s*"[^"]+"\s*,\s*"timestamp"\s*:.*"(?:instructions|git)"\s*:')
+
+LONGEST_INDEX = 16 * 1024 * 1024
 
 _INJECTED = (
     "# AGENTS.md instructions",
@@ -154,3 +161,57 @@ def _output(value: Any) -> Any:
     if isinstance(value, dict):
         return value.get("output", value.get("content"))
     return value
+
+
+# The whole file, and the one beside it
+
+
+def superseded(raws: Iterable[bytes]) -> set[int]:
+    """What was said in turns that were rolled back."""
+    turns: list[int] = []
+    gone: set[int] = set()
+    for number, raw in enumerate(raws, 1):
+        if b"thread_rolled_back" not in raw and b'"user"' not in raw:
+            continue
+        try:
+            line = record(raw)
+            said = _item(line["payload"]) if line.get("type") == "response_item" else None
+        except (Unreadable, KeyError, AttributeError, TypeError):
+            continue
+        if said and said[0] == "user":
+            turns.append(number)
+        match line:
+            case {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": int(count)}} if count > 0:
+                if turns:
+                    gone.update(range(turns[max(0, len(turns) - count)], number))
+                del turns[-count:]
+    return gone
+
+
+def name_beside(path: Path, reading: Reading) -> str | None:
+    for folder in path.parents:
+        if folder.name in ("sessions", "archived_sessions"):
+            index = folder.parent / "session_index.jsonl"
+            try:
+                state = index.stat()
+                return _names(index, state.st_mtime_ns, state.st_size).get(reading.session_id)
+            except OSError:
+                return None
+    return None
+
+
+@lru_cache(maxsize=4)
+def _names(index: Path, mtime: int, size: int) -> dict[str, str]:
+    """By thread; the last name counts."""
+    found: dict[str, str] = {}
+    if size > LONGEST_INDEX:
+        return found
+    for raw in index.read_bytes().splitlines():
+        try:
+            line = record(raw)
+        except Unreadable:
+            continue
+        id, name = line.get("id"), words(line.get("thread_name"))
+        if isinstance(id, str) and name:
+            found[id] = name
+    return found

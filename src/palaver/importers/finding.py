@@ -99,7 +99,7 @@ _DOCUMENT = re.compile(r".*\.(?:docx|docm|pptx|pptm|epub)", re.IGNORECASE)
 _COMPANION = re.compile(
     r"users?\.json|user_settings\.json|export_manifest\.json|message_feedback\.json|shared_conversations\.json"
     r"|model_comparisons\.json|group_chats\.json|shopping\.json|sora\.json|memories\.json|projects\.json|.*\.meta\.json"
-    r"|chat\.html",
+    r"|chat\.html|session_index\.jsonl",
     re.IGNORECASE,
 )
 

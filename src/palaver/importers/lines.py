@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from palaver.importers import Unreadable
+from palaver.importers import Unreadable, zstd
 from palaver.importers.item import Item, Skipped
 from palaver.importers.limits import counted, limited
 
@@ -34,19 +33,8 @@ def opened(item: Item) -> Iterator[BinaryIO]:
         if not source.peek(4).startswith(ZSTD):
             yield source
             return
-        codec = _codec()
+        codec = zstd.codec()
         if codec is None:
             raise Unreadable("compressed with zstd; install the Python package zstandard and import it again")
         with limited(codec(source, "rb"), packed=item.size) as unpacked:
             yield unpacked
-
-
-def _codec() -> Callable[..., Any] | None:
-    """What opens a .zst file, if this Python or its packages have it."""
-    for module in ("compression.zstd", "zstandard"):
-        try:
-            opens: Callable[..., Any] = import_module(module).open
-            return opens
-        except ImportError:
-            continue
-    return None

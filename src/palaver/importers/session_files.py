@@ -28,14 +28,16 @@ class SessionFiles:
     def conversations(self, item: Item) -> Iterator[Conversation | Skipped]:
         reading = self.reader.begin(_path(item))
         skipped: Counter[str] = Counter()
-        gathered = gather(self._said(item, reading, skipped))
+        gone = self.reader.superseded(_raw(item))
+        gathered = gather(self._said(item, reading, skipped, gone))
         for why, count in skipped.items():
             yield Skipped(item.name, why, count)
         # Codex may go on with a session in a second file, which then has a longer name of its own.
         id = reading.name if self.name == "codex" and reading.name else reading.session_id or reading.name
-        yield from tell(item.name, self.name, id, gathered, title=reading.title)
+        named = self.reader.name_beside(item.path, reading) if item.path else None
+        yield from tell(item.name, self.name, id, gathered, title=named or reading.title)
 
-    def _said(self, item: Item, reading: Reading, skipped: Counter[str]) -> Iterator[Draft]:
+    def _said(self, item: Item, reading: Reading, skipped: Counter[str], gone: set[int]) -> Iterator[Draft]:
         for line in lines(item):
             if isinstance(line, Skipped):
                 reading.lines += 1
@@ -45,11 +47,18 @@ class SessionFiles:
                 reading.lines += 1  # ids are made of the number of a line, and are the same as those of `palaver watch`
                 continue
             try:
-                for said in self.reader.read_line(line, reading):
+                said_here = self.reader.read_line(line, reading)
+                for said in said_here if reading.lines not in gone else ():
                     yield Draft(said.id, said.role, said.text, said.ts)
             except Unreadable as problem:
                 is_torn = not line.endswith(b"\n")
                 skipped["the last line is not complete" if is_torn else f"a line {problem}"] += 1
+
+
+def _raw(item: Item) -> Iterator[bytes]:
+    """Its lines, as many as there are; one that is too long is an empty one here."""
+    for line in lines(item):
+        yield b"" if isinstance(line, Skipped) else line
 
 
 def _path(item: Item) -> Path:

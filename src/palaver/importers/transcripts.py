@@ -46,6 +46,8 @@ _START = re.compile(rb'"(?:start|start_seconds|start_time|startTime|start_ms|tSt
 _SAID = re.compile(rb'"(?:text|utf8|body)"\s*:')
 _WHISPER = re.compile(rb'\{\s*"(?:text|task|language|duration)"\s*:')
 _LASTS = re.compile(rb'"(?:duration|dur|end|end_seconds|end_time|endTime|end_ms|dDurationMs)"\s*:')
+_MARKED_UP = re.compile(rb'"(?:label|labels|entity|tag|type|category|class)"\s*:')
+"""Stretches of a text rather than of a recording: they count characters, which have no fractions."""
 _FRACTION = re.compile(rb'"(?:duration|start|start_seconds|end)"\s*:\s*"?\d+[.:]\d')
 
 
@@ -56,7 +58,8 @@ def recognises(item: Item, head: bytes) -> bool:
     if not file.endswith((".json", ".json3", ".srv3")) or not is_json(item, head):
         return False
     if head.lstrip(BEFORE).startswith(b"["):
-        return all(sign.search(head) for sign in (_START, _SAID, _LASTS, _FRACTION))
+        timed = all(sign.search(head) for sign in (_START, _SAID, _LASTS))
+        return timed and bool(_FRACTION.search(head) or not _MARKED_UP.search(head))
     if _LIST.search(head):
         return bool(_START.search(head) and _SAID.search(head))
     return bool(_WHISPER.match(head.lstrip(BEFORE))) and _comes_later(item)

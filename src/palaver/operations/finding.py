@@ -25,7 +25,6 @@ from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
 from palaver.store.documents import agent_scope
 from palaver.store.knowledge import Candidate, Gathered
-from palaver.store.lanes import is_text_lane
 from palaver.text.fold import words
 from palaver.text.query import AnyOf, Phrase, Query
 from palaver.text.questions import Question
@@ -154,11 +153,11 @@ def _everything(read: Reader, question: Question, slices: Sequence[Slice], order
 
 def _others(read: Reader, left: Sequence[int], ranked: Iterable[Ranked]) -> int:
     """How many results there are behind these: each message is one, and each document with some of these passages."""
-    in_texts = [passage_id for passage_id in left if is_text_lane(passage_id)]
-    if not in_texts:
-        return len(left)
+    if not left:
+        return 0
+    texts = knowledge.texts_among(read, left)
     shown = {one.best.document_id for one in ranked}
-    return len(left) - len(in_texts) + len(knowledge.documents_of(read, in_texts) - shown)
+    return len(left) - sum(texts.values()) + len(texts.keys() - shown)
 
 
 def _ranked(found: list[Scored], order: Order) -> list[Ranked]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +15,7 @@ from palaver.errors import PalaverError
 from palaver.importers.finding import Found, Skipped, look
 from palaver.model.library import Brought, Conversation
 from palaver.operations import fetching, library
+from palaver.sources import SOURCES
 from palaver.store import archive
 from palaver.store.archive import Outcome, Prepared
 from palaver.store.database import Change, Reader
@@ -27,6 +28,17 @@ OBJECTS_LET_BE = 200_000
 CHARACTERS_OF_PIECES_AT_ONCE = 1_000_000
 PIECES_AT_ONCE = 100
 SHOWN_AT_MOST = 200
+NAMED_AT_MOST = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that was brought, and what it is called here."""
+
+    source: str
+    id: str | int
+    uri: str
+    outcome: Outcome
 
 
 @dataclass
@@ -45,7 +57,14 @@ class Summary:
     bytes_read: int = 0
     kinds: dict[str, dict[str, int]] = field(default_factory=dict)
     """The same numbers for conversations, notes, media, characters and prompts, as far as there were any."""
+    items: list[Item] = field(default_factory=list)
+    """The first thousand of what was brought."""
     failed: bool = False
+
+    def name(self, source: str, ids: Iterable[str | int | None], outcomes: Iterable[Outcome]) -> None:
+        for id, outcome in zip(ids, outcomes, strict=True):
+            if id is not None and len(self.items) < NAMED_AT_MOST:
+                self.items.append(Item(source, id, SOURCES[source].uri_of(str(id), "", 0), outcome))
 
     def count(self, outcomes: list[Outcome], kind: str = "conversations") -> None:
         new, changed = outcomes.count("new"), outcomes.count("changed")
@@ -113,6 +132,8 @@ async def _bring_one(here: Workspace, found: Found, summary: Summary, dry_run: b
             else:
                 outcomes = await here.change(partial(archive.put_all, batch=batch))
             summary.count(outcomes)
+            if not dry_run:
+                summary.name("archive", (one.conversation.id for one in batch), outcomes)
             summary.bytes_read = read_before + min(found.read, found.size)
             summary.messages += sum(len(one.conversation.messages) for one in batch)
             summary.formats[found.importer] = summary.formats.get(found.importer, 0) + len(batch)
@@ -171,8 +192,12 @@ async def _bring_pieces(
                 outcomes = await here.read(partial(_judge_pieces, batch=batch, seen=seen))
             else:
                 outcomes = await here.change(partial(_put_pieces, batch=batch))
+            some = batch[: NAMED_AT_MOST - len(summary.items)]
+            ids = await here.read(partial(_ids_of, batch=some))
             for one, outcome in zip(batch, outcomes, strict=True):
                 summary.count([outcome], library.bringing.SHELVES[type(one.piece)][0])
+            for one, id, outcome in zip(some, ids, outcomes, strict=False):
+                summary.name(library.bringing.SHELVES[type(one.piece)][0], [id], [outcome])
             summary.formats[found.importer] = summary.formats.get(found.importer, 0) + len(batch)
             summary.bytes_read = read_before + min(found.read, found.size)
             progress(summary)
@@ -197,6 +222,10 @@ def _some_pieces(pieces: Iterator[Brought | Skipped], summary: Summary) -> list[
 
 def _put_pieces(change: Change, batch: list[Brought]) -> list[Outcome]:
     return [library.put_brought(change, one) for one in batch]
+
+
+def _ids_of(read: Reader, batch: list[Brought]) -> list[str | int | None]:
+    return [library.bringing.id_of(read, one) for one in batch]
 
 
 def _judge_pieces(read: Reader, batch: list[Brought], seen: set[str]) -> list[Outcome]:

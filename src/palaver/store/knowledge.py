@@ -15,9 +15,12 @@ from palaver.model.knowledge import Standing
 from palaver.model.times import instant, maybe_instant
 from palaver.store.database import SCOPE, STEM, Reader, Row, Slice
 from palaver.store.documents import document_scope
+from palaver.store.lanes import TEXT_SOURCES, lane_ranges
 from palaver.text import fold
 from palaver.text.query import Phrase
 from palaver.text.ranking import Worth
+
+_TEXTS = orjson.dumps(TEXT_SOURCES).decode()
 
 MOST_CANDIDATES = 10_000
 MOST_GATHERED = 20_000
@@ -161,9 +164,11 @@ def candidates(read: Reader, passage_ids: Sequence[int]) -> list[Candidate]:
     return [_candidate(rows[id]) for id in passage_ids if id in rows]
 
 
-def documents_of(read: Reader, passage_ids: Sequence[int]) -> set[int]:
-    """The documents these passages stand in."""
-    return {row["document_id"] for row in read.all("documents_of", ids=orjson.dumps(passage_ids).decode())}
+def texts_among(read: Reader, passage_ids: Sequence[int]) -> dict[int, int]:
+    """The documents among these that are one result each, and how many of the passages are in them."""
+    first = lane_ranges(TEXT_SOURCES, bodies=True, titles=True)[0][0]
+    rows = read.all("texts_among", ids=orjson.dumps(passage_ids).decode(), sources=_TEXTS, lane=first)
+    return {row["document_id"]: row["passages"] for row in rows}
 
 
 def _candidate(row: Row) -> Candidate:

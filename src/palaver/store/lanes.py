@@ -26,11 +26,6 @@ TEXT_SOURCES = ("notes", "media", "prompts", "characters")
 """Where a document is one result, however many of its passages are found."""
 
 
-def is_text_lane(passage_id: int) -> bool:
-    number = passage_id // WIDTH
-    return 0 <= number < 2 * len(SOURCES) and SOURCES[number // 2] in TEXT_SOURCES
-
-
 def lane_of(source: str, *, titles: bool = False) -> tuple[int, int]:
     """The first and last id of the lane."""
     number = 2 * SOURCES.index(source) + titles

@@ -203,8 +203,12 @@ SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.n
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
--- name: documents_of  the documents some passages stand in
-SELECT DISTINCT document_id FROM passages WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+-- name: texts_among  of some passages the documents of these sources, and how many passages of each
+SELECT p.document_id, count(*) AS passages
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
+    AND d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb))) AND CAST(:lane AS bigint) >= 0
+GROUP BY p.document_id;
 
 -- name: looks  passages between two positions of their documents, with their texts
 SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.native_id AS document, d.modified_at,

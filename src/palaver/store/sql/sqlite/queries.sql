@@ -190,8 +190,13 @@ SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.n
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value FROM json_each(:ids));
 
--- name: documents_of  the documents some passages stand in
-SELECT DISTINCT document_id FROM passages WHERE id IN (SELECT value FROM json_each(:ids));
+-- name: texts_among  of some passages the documents of these sources, and how many passages of each
+SELECT p.document_id, count(*) AS passages
+FROM json_each(:ids) AS given
+CROSS JOIN passages p ON p.id = given.value
+CROSS JOIN documents d ON d.id = p.document_id
+WHERE given.value >= :lane AND d.source IN (SELECT value FROM json_each(:sources))
+GROUP BY p.document_id;
 
 -- name: looks  passages between two positions of their documents, with their texts
 SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.native_id AS document, d.modified_at,
