@@ -795,6 +795,8 @@ def test_what_the_title_says_too_is_shown_where_the_text_says_it(library: Librar
         loc = found[source]["loc"]
         opened = mcp.call("knowledge_get", source=source, id=made["id"], retrieval={"mode": "chunk", "loc": loc})
         assert unique in opened["content"]
+    library.media(title=(title := word()), chunks=[{"text": "One."}, {"text": f"Two {title}."}])
+    assert mcp.call("media_search", query=title)["results"][0]["loc"]["chunk_index"] == 1  # also where it is the title
 
 
 def test_a_uri_opens_what_source_and_id_open(library: Library, api: httpx.Client, mcp: Mcp):

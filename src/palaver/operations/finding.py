@@ -100,9 +100,14 @@ def everything(read: Reader, question: Question, slices: Sequence[Slice], order:
     first = [by_id] if by_id else _titled(read, question, slices, found.gathered)
     if not first:
         return found
-    known = {one.uri for one in first}
-    others = [replace(one, score=round(one.score * 0.9, 9)) for one in found.ranked if one.uri not in known]
-    return replace(found, ranked=[*first, *others])
+    known = {one.uri: one for one in first}
+    others = []
+    for one in found.ranked:
+        if named := known.get(one.uri):
+            known[one.uri] = replace(named, best=one.best)  # where its text says it too
+        else:
+            others.append(replace(one, score=round(one.score * 0.9, 9)))
+    return replace(found, ranked=[*known.values(), *others])
 
 
 def _titled(read: Reader, question: Question, slices: Sequence[Slice], gathered: Gathered | None) -> list[Ranked]:
