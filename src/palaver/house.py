@@ -113,11 +113,11 @@ class House:
     async def tokens(self) -> list[Token]:
         return await self._own.read(tokens.everyone)
 
-    async def revoke_token(self, id: str, by: str = TERMINAL) -> None:
-        token = next((token for token in await self.tokens() if token.id == id), None)
-        if token is None:
-            raise NotFound("token", id, "List tokens to see their ids.")
-        await self._keyring(token.workspace).revoke(id, by)
+    async def revoke_token(self, given: str, by: str = TERMINAL) -> str:
+        """End a token, named by its id or by the token itself; returns the id."""
+        token = await self._own.read(lambda read: tokens.named(read, given))
+        await self._keyring(token.workspace).revoke(token.id, by)
+        return token.id
 
     # What was done
 

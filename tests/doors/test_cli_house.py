@@ -45,6 +45,17 @@ def test_tokens_are_listed_without_their_secrets_and_end_when_revoked(terminal: 
     assert terminal.run("token", "revoke", token["id"]).exit_code == 3
 
 
+def test_a_token_is_revoked_by_itself_too_and_not_said_again(terminal: Terminal):
+    secret = terminal.ok("token", "create", "--human", "ann").strip()
+    (token,) = terminal.json("token", "list")
+    result = terminal.run("token", "revoke", secret)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"palaver: Revoked the token {token['id']}.\n")
+    assert terminal.run("status", PALAVER_TOKEN=secret).exit_code == 4
+    again = terminal.run("token", "revoke", secret)
+    assert again.exit_code == 3
+    assert secret not in again.output
+
+
 @pytest.mark.parametrize(
     "args",
     [

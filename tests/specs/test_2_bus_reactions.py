@@ -276,10 +276,11 @@ def test_a_deleted_message_is_404_and_its_reactions_are_gone(api: httpx.Client, 
 
 @pytest.mark.parametrize("label", ["", " ", "\t\n", "\u3000\u00a0"])
 def test_an_empty_label_is_refused_with_these_words(api: httpx.Client, mcp: Mcp, path: str, message: dict, label: str):
+    said = "Reaction must be non-empty: send a short label such as agree, or an emoji."
     response = api.post(path, json={"agent_id": "agent-1", "reaction": label})
-    assert (response.status_code, response.json()) == (400, {"detail": "Reaction must be a non-empty string."})
+    assert (response.status_code, response.json()) == (400, {"detail": said})
     answer = mcp.refused("msg_react", message_id=message["id"], agent_id="agent-1", reaction=label)
-    assert answer == {"error": "Reaction must be a non-empty string."}
+    assert answer == {"error": said}
     assert api.get(path).json() == []
 
 

@@ -195,6 +195,13 @@ def test_a_text_that_is_too_long_says_how_long_it_may_be(api: httpx.Client, mcp:
     assert mcp.refused("thread_create", topic="x" * 501) == {"error": said}
 
 
+def test_a_page_of_threads_has_one_at_the_least(api: httpx.Client, mcp: Mcp):
+    made = [Thread(api).id for _ in range(2)]
+    for limit in (0, -5):
+        assert [t["id"] for t in mcp.call("thread_list", limit=limit)["threads"]] == made[-1:]
+        assert [t["id"] for t in api.get("/api/threads", params={"limit": limit}).json()["threads"]] == made[-1:]
+
+
 def test_threads_are_listed_newest_first_a_page_at_a_time(api: httpx.Client, mcp: Mcp):
     made = [Thread(api).id for _ in range(5)]
     seen: list[str] = []
@@ -608,6 +615,7 @@ def test_an_edit_keeps_the_earlier_versions(api: httpx.Client, mcp: Mcp, thread:
     message = thread.post("one")
     path = f"/api/messages/{message['id']}"
     api.post(f"{path}/reactions", json={"reaction": "agree"})
+    (message,) = thread.messages()
     with listen(api, f"{thread.path}/events") as listener:
         edited = api.put(path, json={"content": "two"})
         assert edited.status_code == 200
@@ -615,9 +623,7 @@ def test_an_edit_keeps_the_earlier_versions(api: httpx.Client, mcp: Mcp, thread:
         same = mcp.call("msg_edit", message_id=message["id"], content="three")
         told = listener.before_message(thread.post("end")["id"])
     assert edited.json() == {
-        "id": message["id"],
-        "message_id": message["id"],
-        "thread_id": thread.id,
+        **message,
         "content": "two",
         "edit_version": 1,
         "version": 1,

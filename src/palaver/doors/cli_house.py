@@ -140,9 +140,11 @@ def list_tokens(where: cli_where.Where) -> None:
 @click.command("revoke", no_args_is_help=True)
 @click.argument("id")
 def revoke_token(id: str) -> None:
-    """End a token at once: what carries it is refused, and streams and connections made with it close."""
-    inside(lambda house: house.revoke_token(id))
-    printing.note(f"Revoked the token {id}.")
+    """End a token at once: what carries it is refused, and streams and connections made with it close.
+
+    ID is as 'palaver token list' shows it, or the token itself.
+    """
+    printing.note(f"Revoked the token {inside(lambda house: house.revoke_token(id))}.")
 
 
 # People

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import Annotated
 
@@ -222,16 +222,12 @@ class EditMessage(OneMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
-    id: str
-    message_id: str
-    thread_id: str
-    content: str
-    edit_version: int
-    version: int
-    edited_by: str | None
-    edited_at: str | None
-    no_change: bool
+class Edited(Message):
+    """The whole message as it is now, and who made it so."""
+
+    version: int = 0
+    edited_by: str | None = None
+    no_change: bool = False
 
 
 @operation(
@@ -247,27 +243,17 @@ def edit_message(change: Change, caller: Caller, ask: EditMessage) -> Edited:
     identity.must_own(change, caller, stored.message)
     own = identity.me(change, caller)
     editor = own.shown_name if own else caller.name
-    if stored.message.content == ask.content:
-        return _edited(visibility.seen_by(caller, stored.message), None, no_change=True)
-    message = messages.edit(change, stored, ask.content, editor)
+    (before,) = messages.with_reactions(change, [stored])
+    if before.content == ask.content:
+        return _edited(visibility.seen_by(caller, before), None)
+    message = replace(messages.edit(change, stored, ask.content, editor), reactions=before.reactions)
     change.tell(message_edited(message, editor))
-    return _edited(visibility.seen_by(caller, message), editor, no_change=False)
+    return _edited(visibility.seen_by(caller, message), editor)
 
 
-def _edited(message: Message, editor: str | None, *, no_change: bool) -> Edited:
-    from palaver.model.times import iso
-
-    return Edited(
-        id=message.id,
-        message_id=message.id,
-        thread_id=message.thread_id,
-        content=message.content,
-        edit_version=message.edit_version,
-        version=message.edit_version,
-        edited_by=editor,
-        edited_at=iso(message.edited_at) if message.edited_at else None,
-        no_change=no_change,
-    )
+def _edited(message: Message, editor: str | None) -> Edited:
+    whole = {field.name: getattr(message, field.name) for field in fields(message)}
+    return Edited(**whole, version=message.edit_version, edited_by=editor, no_change=editor is None)
 
 
 @dataclass(frozen=True, slots=True)

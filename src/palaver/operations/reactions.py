@@ -26,7 +26,7 @@ Label = Annotated[Line, AfterValidator(str.strip)]
 
 def checked_label(label: str) -> str:
     if not label:
-        raise Refused("Reaction must be a non-empty string.")
+        raise Refused("Reaction must be non-empty: send a short label such as agree, or an emoji.")
     if len(label) > LONGEST_LABEL:
         raise Refused(f"Reaction must be at most {LONGEST_LABEL} characters long; this one has {len(label)}.")
     return label

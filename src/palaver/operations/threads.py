@@ -74,8 +74,8 @@ class ListThreads(Ask):
     """Show archived threads too."""
     topic: Topic | None = None
     """Only the thread of exactly this topic, whatever its state."""
-    limit: Annotated[int, clamp(0, 200)] = 50
-    """How many at the most, up to 200; 0 means 200."""
+    limit: Annotated[int, clamp(1, 200)] = 50
+    """How many at the most, up to 200."""
     before: Line | None = None
     """The next_cursor of the previous page."""
 
@@ -102,7 +102,7 @@ def list_threads(read: Reader, caller: Caller, ask: ListThreads) -> Threads:
         read,
         status=ask.status,
         include_archived=ask.include_archived,
-        limit=ask.limit or 200,
+        limit=ask.limit,
         before=ask.before,
     )
     return Threads(page.threads, page.total, page.next_cursor is not None, page.next_cursor)

@@ -97,6 +97,17 @@ def find(read: Reader, secret: str) -> Token | None:
     return valid(row) if row else None
 
 
+def named(read: Reader, given: str) -> Token:
+    """The token of this id or secret, also one that has run out. A secret is not said again."""
+    if looks_right(given):
+        row, shown = read.one("token_by_hash", hash=_hash(given)), PREFIX + "…"
+    else:
+        row, shown = read.one("token_by_id", id=given), given
+    if row is None:
+        raise NotFound("token", shown, "List tokens to see their ids.")
+    return _token(row)
+
+
 def valid(row: Row) -> Token | None:
     """The token of this row, unless it has run out."""
     token = _token(row)

@@ -14,6 +14,9 @@ VALUES (:id, :hash, :workspace, :kind, :name, :agent_id, :scopes, :created_at, :
 -- name: token_by_hash
 SELECT * FROM tokens WHERE hash = :hash;
 
+-- name: token_by_id
+SELECT * FROM tokens WHERE id = :id;
+
 -- name: tokens
 SELECT * FROM tokens ORDER BY created_at, id;
 
