@@ -233,3 +233,19 @@ def test_a_reader_sees_and_cannot_write(window: Opening, closed: Closed):
     expect(page.locator(".message")).to_contain_text("read me")
     expect(page.get_by_text("You can read here, not write.")).to_be_visible()
     expect(page.get_by_label("New thread")).to_have_count(0)
+
+
+def test_who_is_in_charge_reads_what_was_done_and_others_do_not(window: Opening, closed: Closed):
+    thread = Thread(closed.boss)
+    closed.boss.delete(thread.path)
+    page = window("#/agents", at=closed.server)
+    log_in(page, closed.token("pia", scopes=["read", "write", "admin"]))
+    page.get_by_role("link", name="What was done").first.click()
+    expect(page.locator(".log tbody tr").first).to_contain_text("log in")
+    page.get_by_role("button", name="Deletions").click()
+    expect(page.locator(".log tbody tr").first).to_contain_text("delete thread")
+    expect(page.locator(".log tbody tr").first).to_contain_text(thread.id)
+    assert set(page.locator(".log tbody tr").evaluate_all("rows => rows.map(row => row.dataset.kind)")) == {"deletion"}
+    reader = window("#/log", at=closed.server)
+    log_in(reader, closed.token("quin"))
+    expect(reader.get_by_text("For those in charge")).to_be_visible()

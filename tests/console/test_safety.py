@@ -177,6 +177,59 @@ def test_everything_can_be_done_with_the_keyboard(window: Opening, thread: Threa
     expect(page.locator(".message.found")).to_contain_text(unique)
 
 
+def test_menus_and_dialogs_are_walked_and_left_by_keyboard_and_focus_returns(window: Opening, thread: Thread):
+    thread.post("x")
+    page = window(f"#/threads/{thread.id}")
+    expect(page.locator(".message")).to_have_count(1)
+    menu = page.get_by_label("Thread menu")
+    menu.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("menuitem", name="About")).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(page.get_by_role("menuitem", name="Delete")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(menu).to_be_focused()
+    page.keyboard.press("Enter")
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Topic")).to_be_focused()
+    inside = "document.querySelector('dialog').contains(document.activeElement)"
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        assert page.evaluate(f"{inside} || document.activeElement === document.body")
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    expect(menu).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    for _ in range(8):
+        page.keyboard.press("Tab")
+    expect(page.locator("details.menu[open]")).to_have_count(0)
+
+
+def test_whatever_has_the_focus_shows_it(window: Opening, thread: Thread, rest: httpx.Client):
+    message = thread.post("see [this](https://example.org)")
+    rest.post(f"/api/messages/{message['id']}/reactions", json={"reaction": "agree", "agent_id": "human:Zoe"})
+    page = window(f"#/threads/{thread.id}")
+    expect(page.locator(".message")).to_have_count(1)
+    shown = """() => {
+        const here = document.activeElement;
+        if (here === document.body) return "";
+        const rings = [here, here.closest("label, .bar, .compose, .button")].filter(Boolean).map((e) => getComputedStyle(e));
+        const isSeen = rings.some((s) => (s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0) || s.boxShadow !== "none");
+        return isSeen ? "" : here.outerHTML.slice(0, 160);
+    }"""
+    for path in (f"threads/{thread.id}", "search?q=see", "library", "agents", "overview", "import"):
+        page.evaluate(f"location.hash = '#/{path}'")
+        expect(page.locator(".pane .head h1").first).to_be_visible()
+        page.evaluate("document.activeElement?.blur()")
+        for _ in range(30):
+            page.keyboard.press("Tab")
+            assert page.evaluate(shown) == "", path
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone(window: Opening, thread: Thread, scheme: str):
     thread.post("a" * 300 + " " + "word " * 80 + "\n\n```\n" + "x" * 300 + "\n```")
@@ -198,7 +251,7 @@ def test_it_fits_a_phone(window: Opening, thread: Thread, scheme: str):
     expect(page.locator(".pill")).to_have_text("important")
     page.get_by_label("Back to the threads").click()
     expect(page.locator(f"[data-thread='{thread.id}']")).to_be_visible()
-    for name in ("threads", "search?q=word", "library", "agents", "overview", "import"):
+    for name in ("threads", "search?q=word", "library", "agents", "overview", "import", "log"):
         page.evaluate(f"location.hash = '#/{name}'")
         expect(page.locator(f"[data-view='{name.partition('?')[0]}'] .scroll, .list").first).to_be_visible()
         assert page.evaluate(fits), name
@@ -223,7 +276,7 @@ CONTRAST = """() => {
     };
     const poor = [];
     for (const element of document.querySelectorAll("#app *")) {
-        const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+        const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || element.dataset.initials;
         const style = getComputedStyle(element);
         if (!own || !element.checkVisibility({ opacityProperty: true, visibilityProperty: true }) || element.closest(":disabled, .hidden, .skip")) continue;
         const text = rgba(style.color);
@@ -255,6 +308,7 @@ def test_all_text_can_be_read_and_all_controls_have_names(
         f"open/notes/{note}?edit=1": ".sheet",
         f"open/notes/{note}": ".prose",
         "agents": ".people li",
+        "log": ".log .scroll",
         "overview": ".tiles",
         "import": ".drop",
     }

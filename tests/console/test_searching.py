@@ -158,3 +158,12 @@ def test_links_that_lead_nowhere_say_so(window: Opening, thread: Thread):
     page.goto(page.url.partition("#")[0] + f"#/threads/{thread.id}?message=gone")
     expect(page.locator(".message")).to_have_text(re.compile("still here"))
     expect(page.locator(".notices")).to_contain_text("not here any more")
+
+
+def test_people_read_in_the_results_what_is_for_people_only(window: Opening, thread: Thread):
+    unique = word("quiet")
+    thread.post(f"the {unique} budget", metadata={"visibility": "human_only"})
+    for where in (f"thread={thread.id}&", "source=bus&", ""):
+        page = window(f"#/search?{where}q={unique}")
+        expect(page.locator(".hit .snippet")).to_have_text(f"the {unique} budget")
+        expect(page.locator(".hit mark")).to_have_text(unique)

@@ -62,6 +62,24 @@ def test_a_reaction_becomes_a_pill_that_counts_and_names(window: Opening, thread
     eventually(lambda: len(rest.get(f"/api/messages/{message['id']}/reactions").json()) == 2)
 
 
+def test_pills_stand_beneath_the_message_one_for_each_label(window: Opening, thread: Thread, rest: httpx.Client):
+    message = thread.post("as the guide shows it")
+    given = [("agree", "a"), ("agree", "b"), ("important", "a"), ("Agree", "a"), ("👍", "b")]
+    for label, name in given:
+        rest.post(f"/api/messages/{message['id']}/reactions", json={"reaction": label, "agent_id": f"human:{name}"})
+    page = window(f"#/threads/{thread.id}")
+    expect(page.locator(".pill")).to_have_text(["agree ×2", "important", "Agree", "👍"])
+    expect(page.locator(".pill").first).to_have_attribute("title", "a, b")
+    text, pills = page.locator(".message .prose").bounding_box(), page.locator(".message .pills").bounding_box()
+    assert text
+    assert pills
+    assert pills["y"] >= text["y"] + text["height"]
+    page.locator(".message").hover()
+    page.get_by_label("React", exact=True).click()
+    offered = page.locator(".picker .labels button").all_inner_texts()
+    assert {"agree", "disagree", "important", "done", "flag", "👍", "👎"} <= set(offered)
+
+
 def test_the_picker_offers_labels_and_takes_ones_own_and_another_window_sees_them(window: Opening, thread: Thread):
     thread.post("look")
     page, other = window(f"#/threads/{thread.id}"), window(f"#/threads/{thread.id}")

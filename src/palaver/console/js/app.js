@@ -33,6 +33,7 @@ const PLACES_FOR_LATER = {
   agents: async () => (await import("./places/agents.js")).agentsView,
   overview: async () => (await import("./places/overview.js")).overviewView,
   import: async () => (await import("./places/bring.js")).bringView,
+  log: async () => (await import("./places/log.js")).logView,
 };
 
 const nowhere = {
@@ -261,7 +262,8 @@ function skip(event) {
   main?.focus();
 }
 
-const isAt = (name) => route.name === name || (name === "library" && route.name === "open");
+const WITHIN = { open: "library", log: "agents" };
+const isAt = (name) => (WITHIN[route.name] ?? route.name) === name;
 
 function rail() {
   const unread = unreadThreads();
@@ -283,6 +285,7 @@ function account() {
     <div role="menu">
       <p><b>${me.name}</b><br /><small>workspace ${me.workspace} · palaver ${me.version}</small></p>
       ${me.needsLogin ? nothing : html`<button type="button" role="menuitem" @click=${chooseName}>${icon("edit")} Change name</button>`}
+      ${may("admin") ? html`<a role="menuitem" href="#/log">${icon("clock")} What was done</a>` : nothing}
       <a role="menuitem" href="/docs" target="_blank">${icon("note")} API</a>
       ${
         me.needsLogin

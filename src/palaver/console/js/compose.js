@@ -164,7 +164,8 @@ export class Compose {
       }
       <label class="hidden" for="say">Message</label>
       <textarea id="say" rows="1" placeholder="Message ${thread?.topic ?? ""}" .value=${liveValue(this.text)} enterkeyhint="send"
-        aria-autocomplete="list" @keydown=${(event) => this.#keys(event)}
+        aria-autocomplete="list" aria-controls=${this.#suggested.length ? "names" : nothing}
+        aria-activedescendant=${this.#suggested.length ? `name-${this.#chosen}` : nothing} @keydown=${(event) => this.#keys(event)}
         @input=${(event) => ((this.#box = event.target), this.#suggest(event.target), this.#write(event.target.value), fit(event.target))}
         @paste=${(event) => event.clipboardData.files.length && (event.preventDefault(), this.attach(event.clipboardData.files))}></textarea>
       <footer>
@@ -181,9 +182,9 @@ export class Compose {
   }
 
   #names() {
-    return html`<ul class="names" role="listbox" aria-label="Agents">${this.#suggested.map(
+    return html`<ul class="names" id="names" role="listbox" aria-label="Agents">${this.#suggested.map(
       (agent, i) => html`
-      <li role="option" aria-selected=${i === this.#chosen} @mousedown=${(event) => (event.preventDefault(), this.#complete(agent))}>
+      <li role="option" id="name-${i}" aria-selected=${i === this.#chosen} @mousedown=${(event) => (event.preventDefault(), this.#complete(agent))}>
         ${face(shownName(agent), { isAgent: true, isOnline: agent.is_online })} <b>${shownName(agent)}</b> <small>@${agent.slug}</small></li>`,
     )}</ul>`;
   }

@@ -1,6 +1,6 @@
 // Small things that stand in many places: icons, faces, times, words with marks, notices.
 
-import { html, nothing, redraw, svg } from "./view.js";
+import { drawn, html, nothing, redraw, svg } from "./view.js";
 
 const PATHS = {
   threads:
@@ -61,8 +61,8 @@ export function face(name, { isAgent = false, isOnline = null } = {}) {
   const initials = (
     words.length > 1 ? first(words[0]) + first(words[1]) : [...(words[0] ?? "?")].slice(0, 2).join("")
   ).toUpperCase();
-  return html`<span class="face ${isAgent ? "agent" : ""}" data-tint=${tint(name)} aria-hidden="true"
-    >${initials}${isOnline === null ? nothing : html`<i class="dot ${isOnline ? "on" : ""}"></i>`}</span
+  return html`<span class="face ${isAgent ? "agent" : ""}" data-tint=${tint(name)} data-initials=${initials} aria-hidden="true"
+    >${isOnline === null ? nothing : html`<i class="dot ${isOnline ? "on" : ""}"></i>`}</span
   >`;
 }
 
@@ -170,6 +170,8 @@ export const plain = (text) =>
   text
     .slice(0, 600)
     .replace(/^---\n[\s\S]*?\n---/, "")
+    .replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .replace(/[-:]{3,}/g, "")
     .replace(/```\w*|[*`>|~]+|^#+ |^[-*] (\[.\] )?/gm, "")
     .replace(/\s+/g, " ")
     .trim();
@@ -216,6 +218,29 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// In an open menu the arrows go from one thing to the next.
+document.addEventListener("keydown", (event) => {
+  const open = event.target.closest?.("details.menu[open]");
+  const items = open ? [...open.querySelectorAll("[role=menuitem]")] : [];
+  if (!items.length) return;
+  const now = items.indexOf(event.target);
+  const next = {
+    ArrowDown: items[(now + 1) % items.length],
+    ArrowUp: items.at(now <= 0 ? -1 : now - 1),
+    Home: items[0],
+    End: items.at(-1),
+  }[event.key];
+  if (!next) return;
+  event.preventDefault();
+  next.focus();
+});
+
+// Who leaves a menu with Tab has left it.
+document.addEventListener("focusout", ({ target, relatedTarget }) => {
+  const open = target.closest?.("details.menu[open]");
+  if (open && relatedTarget && !open.contains(relatedTarget)) open.open = false;
+});
+
 // One that would not fit below opens upwards.
 document.addEventListener(
   "toggle",
@@ -248,15 +273,15 @@ export const menu = (label, items, name = "more") => html`<details class="menu">
 let dialog = null;
 
 export function openDialog(title, content) {
-  dialog = { title, content, cameFrom: document.activeElement };
+  const here = document.activeElement;
+  dialog = { title, content, cameFrom: here?.closest("details.menu")?.querySelector("summary") ?? here };
   redraw();
 }
 
 export function closeDialog() {
   const cameFrom = dialog?.cameFrom;
   dialog = null;
-  redraw();
-  cameFrom?.focus?.();
+  drawn().then(() => cameFrom?.isConnected && cameFrom.focus()); // while it is open nothing else takes the focus
 }
 
 export const isDialogOpen = () => dialog !== null;

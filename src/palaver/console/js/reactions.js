@@ -56,9 +56,10 @@ export function pills(message) {
 function pill(message, label, all) {
   const names = all.map(nameOf).join(", ");
   const mine = all.some(isMine);
+  const times = all.length > 1 ? ` ×${all.length}` : "";
   return html`<button type="button" class="pill" aria-pressed=${mine} title=${names} ?disabled=${!may("write")}
-    aria-label="${label}, ${names}" @click=${() => toggle(message, label)}
-    ><span class="label">${label}</span>${all.length > 1 ? html` <span class="times">×${all.length}</span>` : nothing}</button>`;
+    aria-label="${label}${times}, ${names}" @click=${() => toggle(message, label)}
+    ><span class="label">${label}</span>${times ? html`<span class="times">${times}</span>` : nothing}</button>`;
 }
 
 export function picker(message) {

@@ -141,7 +141,8 @@ async function loadKeys() {
 }
 
 function inCharge() {
-  return html`<section class="keys-of"><header><h2>Tokens</h2><button type="button" @click=${newToken}>${icon("key")} New token</button></header>
+  return html`<section class="keys-of"><header><h2>Tokens</h2><span><a class="button" href="#/log">${icon("clock")} What was done</a>
+      <button type="button" @click=${newToken}>${icon("key")} New token</button></span></header>
       ${
         keys === null
           ? waiting()

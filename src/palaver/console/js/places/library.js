@@ -6,7 +6,7 @@ import { agentNamed, shownName } from "../people.js";
 import { go, link, toItem } from "../route.js";
 import { SOURCES } from "../search.js";
 import { may } from "../state.js";
-import { html, nothing, redraw, repeat } from "../view.js";
+import { drawn, html, nothing, redraw, repeat } from "../view.js";
 
 const PAGE = 60;
 
@@ -114,6 +114,9 @@ export const libraryView = {
     if (next !== source) items = [];
     source = next;
     isLoaded = items.length > 0;
+    drawn().then(() =>
+      document.querySelector(".shelves [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }),
+    );
     return load();
   },
   template: () => html`<main class="pane library">
