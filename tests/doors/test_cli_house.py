@@ -123,7 +123,7 @@ def test_the_doctor_finds_a_healthy_house_well(terminal: Terminal):
     result = terminal.run("doctor", PALAVER_PORT="9")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert "✓ workspace default: opens; data and search index are sound" in lines
+    assert "✓ workspace default: opens; data, search index and transcripts are sound" in lines
     assert [line for line in lines if line.startswith("✗")] == []
     assert lines[-1].startswith("– server: none answers at http://127.0.0.1:9")
 
@@ -138,7 +138,7 @@ def test_the_doctor_sees_a_search_index_that_is_broken(terminal: Terminal):
     result = terminal.run("doctor")
     assert result.exit_code == 1
     assert "✗ workspace default:" in result.stdout
-    assert "→ Stop palaver" in result.stdout
+    assert "→ Stop palaver, then run 'palaver doctor --repair'" in result.stdout
 
 
 def test_the_doctor_sees_a_file_that_is_no_database(terminal: Terminal):

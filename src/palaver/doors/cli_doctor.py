@@ -39,13 +39,20 @@ class Finding:
 
 @cli_where.takes("format", "json", *cli_where.ON_THE_DATA)
 @click.command()
+@click.option("--repair", is_flag=True, help="Mend what can be mended.")
 @click.pass_obj
-def doctor(where: cli_where.Where) -> int:
+def doctor(where: cli_where.Where, repair: bool) -> int:
     """Check the installation and the data, and say what to do about what is wrong.
 
-    What is stored is only read. Ends with 0 when all is well, with 1 when something needs care.
+    Tables, search indexes, the audit log and the transcripts of sessions are read, and nothing is changed. Ends with 0
+    when all is well, with 1 when something needs care.
+
+    With --repair a damaged search index is made anew from the texts; of a damaged database file (SQLite) all that can
+    be read is put into a fresh one; lines of a transcript that cannot be read are moved into a file beside it. What was
+    damaged is kept, under a name of its own, and what was lost is said; then it ends with 1. A database file is mended
+    only while nobody else has it open.
     """
-    found = asyncio.run(_examine(where))
+    found = asyncio.run(_examine(where, repair=repair))
     if where.format == "table":
         for finding in found:
             printing.say(finding.line)
@@ -54,7 +61,7 @@ def doctor(where: cli_where.Where) -> int:
     return 1 if any(finding.is_well is False for finding in found) else 0
 
 
-async def _examine(where: cli_where.Where) -> list[Finding]:
+async def _examine(where: cli_where.Where, *, repair: bool) -> list[Finding]:
     found = list(_versions())
     try:
         settings = where.settings()
@@ -63,6 +70,8 @@ async def _examine(where: cli_where.Where) -> list[Finding]:
     found += [Finding("settings", True, "can be read")]
     if not settings.database_url:
         found += _directory(settings.data)
+    if repair:
+        found += [finding async for finding in _repaired(settings)]
     found += [finding async for finding in _data(settings)]
     return [*found, await _server(settings)]
 
@@ -95,40 +104,51 @@ def _directory(place: Path) -> Iterator[Finding]:
     yield Finding("free space", free > LITTLE_SPACE, f"{free / 1024**3:.1f} GB", advice)
 
 
+async def _repaired(settings: Settings) -> AsyncIterator[Finding]:
+    from palaver.operations.mending import repair
+
+    if not settings.database_url and not settings.data.is_dir():
+        return
+    count = 0
+    try:
+        async for mended in repair(settings):
+            count += 1
+            yield Finding(f"repair of {mended.what}", mended.is_whole, mended.says)
+    except PalaverError as problem:
+        yield Finding("repair", False, problem.message)
+    else:
+        if not count:
+            yield Finding("repair", None, "there was nothing to mend")
+
+
 async def _data(settings: Settings) -> AsyncIterator[Finding]:
     from palaver.doors.client import open_house
+    from palaver.operations.mending import problems
 
     if not settings.database_url and not settings.data.is_dir():
         return
     try:
         async with open_house(settings) as house:
-            problems = await house.check()
-            says = problems[0].split("\n")[0] if problems else "opens; the audit log is whole"
-            yield Finding("house", not problems, says, _cure(settings, "house") if problems else "")
+            found = await house.check()
+            says = found[0].split("\n")[0] if found else "opens; the audit log is whole"
+            yield Finding("house", not found, says, _cure(settings) if found else "")
             for name in await house.workspaces():
-                try:
-                    problems = await (await house.open(name)).check()
-                except PalaverError as problem:
-                    problems = [problem.message]
-                yield _workspace(settings, name, problems)
+                yield _workspace(settings, name, await problems(settings, name))
     except PalaverError as problem:
-        yield Finding("database", False, problem.message, _cure(settings, "house"))
+        yield Finding("database", False, problem.message, _cure(settings))
 
 
 def _workspace(settings: Settings, name: str, problems: list[str]) -> Finding:
     if not problems:
-        return Finding(f"workspace {name}", True, "opens; data and search index are sound")
+        return Finding(f"workspace {name}", True, "opens; data, search index and transcripts are sound")
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return Finding(f"workspace {name}", False, problems[0].split("\n")[0] + more, _cure(settings, name))
+    return Finding(f"workspace {name}", False, problems[0].split("\n")[0] + more, _cure(settings))
 
 
-def _cure(settings: Settings, name: str) -> str:
+def _cure(settings: Settings) -> str:
     if settings.database_url.startswith("postgres"):
-        return "Check PALAVER_DATABASE_URL and that PostgreSQL is running."
-    return (
-        f"Stop palaver, put a copy of the file of '{name}' aside, then restore a backup, or save what can be read: "
-        "sqlite3 OLD.db .recover | sqlite3 NEW.db"
-    )
+        return "Check PALAVER_DATABASE_URL and that PostgreSQL runs; 'palaver doctor --repair' makes indexes anew."
+    return "Stop palaver, then run 'palaver doctor --repair', or restore a backup into an empty --home."
 
 
 async def _server(settings: Settings) -> Finding:

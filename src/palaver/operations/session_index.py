@@ -76,18 +76,18 @@ async def catch_up_all(here: Workspace) -> int:
     return done
 
 
-async def _transcripts(here: Workspace) -> list[Transcript]:
-    owners = await _owners(here)
+async def _transcripts(here: Workspace, *, bring_back: bool = True) -> list[Transcript]:
+    owners = await _owners(here, bring_back=bring_back)
     return await asyncio.to_thread(lambda: [one for owner in owners for one in here.transcripts.everything_of(owner)])
 
 
-async def _owners(here: Workspace) -> list[Owner]:
+async def _owners(here: Workspace, *, bring_back: bool = True) -> list[Owner]:
     """Whoever has transcripts, under the id the database knows; who is only known from transcripts is brought back."""
     owners = await asyncio.to_thread(lambda: list(here.transcripts.owners()))
     known = await here.read(agents.everyone)
     ids, by_slug = {agent.id for agent in known}, {agent.slug: agent.id for agent in known}
     for owner in owners:
-        if owner.id not in ids and owner.slug not in by_slug:
+        if bring_back and owner.id not in ids and owner.slug not in by_slug:
             await here.change(partial(agents.restore, agent_id=owner.id, slug=owner.slug, name=owner.name))
     return [owner if owner.id in ids else replace(owner, id=by_slug.get(owner.slug, owner.id)) for owner in owners]
 
@@ -201,9 +201,9 @@ def _turns_after(here: Workspace, transcript: Transcript, end: int) -> Iterator[
     return (line.turn for line in here.transcripts.lines(transcript, end) if line.turn)
 
 
-async def _orphans(here: Workspace) -> list[tuple[Transcript, SessionInfo]]:
+async def _orphans(here: Workspace, *, bring_back: bool = True) -> list[tuple[Transcript, SessionInfo]]:
     """Sessions in the index of which no transcript has a turn."""
-    owners = {owner.id: owner for owner in await _owners(here)}
+    owners = {owner.id: owner for owner in await _owners(here, bring_back=bring_back)}
     found = []
     for info in await here.read(lambda read: sessions.everyone(read, None, limit=2**31, offset=0)):
         owner = owners.get(info.agent_id)
@@ -235,10 +235,11 @@ class Difference:
 
 
 async def verify(here: Workspace) -> list[Difference]:
-    """Hold every transcript against the index."""
-    found = [await _verify_one(here, transcript) for transcript in await _transcripts(here)]
+    """Hold every transcript against the index; nothing is changed."""
+    transcripts = await _transcripts(here, bring_back=False)
+    found = [await _verify_one(here, transcript) for transcript in transcripts]
     seen = {(difference.agent, difference.file): n for n, difference in enumerate(found)}
-    for transcript, info in await _orphans(here):
+    for transcript, info in await _orphans(here, bring_back=False):
         agent, file = transcript.owner.slug, transcript.path.name
         if (n := seen.get((agent, file))) is not None:
             found[n] = replace(found[n], extra=found[n].extra + info.turns)

@@ -72,6 +72,11 @@ TRIES = 6
 TSVECTOR_BYTES = 900_000
 MOST_NUMBERS = 100_000
 
+INVALID_INDEXES = (
+    "SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+    "WHERE NOT i.indisvalid AND c.relnamespace = current_schema()::regnamespace"
+)
+
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 _ABOUT_THE_LOG = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN) events\b")
 
@@ -520,11 +525,8 @@ class PostgresEngine:
     def check(self) -> list[str]:
         """Pages are the server's business; what can go wrong here is an index that was never finished."""
         with said_plainly(), self._pool.connection() as raw:
-            rows = raw.execute(
-                "SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
-                "WHERE NOT i.indisvalid AND c.relnamespace = current_schema()::regnamespace"
-            ).fetchall()
-        return [f"the index {row['name']} is not valid; REINDEX it" for row in rows]
+            rows = raw.execute(INVALID_INDEXES).fetchall()
+        return [f"the index {row['name']} is not valid" for row in rows]
 
     def numbers(self) -> Numbers:
         return replace(self._numbers, waiting=len(self._waiting))
@@ -598,6 +600,15 @@ def taken(url: str, schemas: list[str]) -> list[str]:
     with said_plainly(), psycopg.connect(url) as raw:
         rows = raw.execute("SELECT nspname FROM pg_namespace WHERE nspname = ANY(%s)", (schemas,)).fetchall()
     return [row[0] for row in rows]
+
+
+def make_indexes_anew(url: str, schema: str) -> list[str]:
+    """Indexes that are not valid are made again; returns their names."""
+    with said_plainly(), psycopg.connect(url, autocommit=True, options=f"-c search_path={schema}") as raw:
+        names = [str(row[0]) for row in raw.execute(INVALID_INDEXES).fetchall()]
+        for name in names:
+            raw.execute(f'REINDEX INDEX "{name}"'.encode())
+    return names
 
 
 def load_copy(url: str, schema: str, kind: str, number: int, folder: Path) -> None:

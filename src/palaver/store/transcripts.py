@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
@@ -94,6 +94,7 @@ class Transcripts:
         with _locked(path), _locked(path.parent / "deleted.jsonl") as file:
             _write_whole(file, orjson.dumps({"session_id": session_id, "deleted_at": now()}, option=_OPTIONS))
             path.unlink(missing_ok=True)
+            _aside(path).unlink(missing_ok=True)
         _sync_folder(path.parent)
 
     def close_torn_line(self, transcript: Transcript) -> None:
@@ -101,6 +102,36 @@ class Transcripts:
         if _is_torn(transcript.path):
             with _locked(transcript.path) as file:
                 _write_whole(file, b"")
+
+    # Looking after them
+
+    def files(self) -> list[Path]:
+        """Every file of lines there is, tombstones too."""
+        return sorted(self.folder.glob("*/*.jsonl"))
+
+    def damaged(self, path: Path) -> int:
+        """How many lines of a file cannot be read."""
+        with path.open("rb") as file:
+            count = sum(not _is_sound(raw, path) for raw in _raw_lines(file) if raw.endswith(b"\n"))
+        if _is_torn(path):
+            with _locked(path):  # or it is being written at this moment
+                count += _is_torn(path)
+        return count
+
+    def set_aside(self, path: Path) -> int:
+        """Move lines that cannot be read into a file beside it; returns how many that were.
+
+        Blanks take their place, so that whatever is known by where it stands in the file keeps its place.
+        """
+        with _locked(path), path.open("rb") as reading:
+            place, moved = 0, 0
+            for raw in _raw_lines(reading):
+                if not _is_sound(raw, path):
+                    _append_synced(_aside(path), raw.rstrip(b"\n") + b"\n")
+                    _overwrite(path, b" " * (len(raw) - 1) + b"\n", place)
+                    moved += 1
+                place += len(raw)
+            return moved
 
     # Reading
 
@@ -289,6 +320,44 @@ def _write_whole(file: int, lines: bytes) -> None:
         with suppress(OSError):
             os.ftruncate(file, size)
         raise
+
+
+def _aside(path: Path) -> Path:
+    return path.with_suffix(".damaged")
+
+
+def _raw_lines(file: IO[bytes]) -> Iterator[bytes]:
+    while raw := file.readline():
+        yield raw
+
+
+def _is_sound(raw: bytes, path: Path) -> bool:
+    if not raw.strip():
+        return True
+    try:
+        data = orjson.loads(raw)
+        if path.name == "deleted.jsonl":
+            _text(data["session_id"])
+            return parse(data["deleted_at"]) is not None
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return False
+    return _read(raw, 0, Owner("", "", ""), {}).problem is None
+
+
+def _append_synced(path: Path, data: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _overwrite(path: Path, data: bytes, place: int) -> None:
+    file = os.open(path, os.O_WRONLY)
+    try:
+        os.pwrite(file, data, place)
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _is_torn(path: Path) -> bool:

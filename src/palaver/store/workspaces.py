@@ -115,3 +115,14 @@ def file_of(settings: Settings, name: str, kind: str) -> Path:
             return place.with_suffix(".house.db")  # no workspace can have this name
         return place if name == "default" else place.parent / f"{place.stem}-{name}.db"
     return place / "house.db" if kind == "house" else place / "workspaces" / f"{name}.db"
+
+
+def files_there(settings: Settings) -> dict[str, Path]:
+    """The files of SQLite databases that are there, by the name of their workspace. (The house's own is not one.)"""
+    usual = file_of(settings, DEFAULT, "workspace")
+    found = {DEFAULT: usual} if usual.exists() else {}
+    for path in sorted(usual.parent.glob("*.db")):
+        name = path.stem.removeprefix(f"{usual.stem}-")
+        if _NAME.fullmatch(name) and path == file_of(settings, name, "workspace"):
+            found[name] = path
+    return found
