@@ -18,7 +18,7 @@ from palaver.model.people import Caller
 from palaver.model.talk import HIDDEN, is_human_only
 from palaver.model.times import micros
 from palaver.operations.following import Following, following
-from palaver.operations.ranking import Scored, judged
+from palaver.operations.ranking import Judgement, Scored, judged
 from palaver.sources import SOURCES
 from palaver.sources.shapes import parse_uri
 from palaver.store import knowledge
@@ -28,7 +28,7 @@ from palaver.store.knowledge import Candidate, Gathered
 from palaver.text.fold import words
 from palaver.text.query import AnyOf, Phrase, Query
 from palaver.text.questions import Question
-from palaver.text.snippet import beginning, match_place, passage_snippet
+from palaver.text.snippet import beginning, match_place, passage_snippet, snippet_and_place
 
 Order = Literal["relevance", "recent"]
 Matched = Literal["id", "title", "all words", "some words", "similar", "nothing"]
@@ -37,8 +37,10 @@ SNIPPET = 300
 SHORTEST_ID, LONGEST_ID = 6, 400
 LONGEST_TITLE = 40
 """Words of a query that may be a title."""
-MOST_TITLES = 1_000
-"""Titles of one slice that are held against the query: the newest that have all its words in a row."""
+COUNTED = 2_000
+"""Passages behind the results that are counted one by one."""
+MOST_TITLES = 500
+"""Passages with all words of the query among which a title is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,7 @@ class Results:
         if self.gathered is None or not self.gathered.is_capped:
             return None
         numbers = sorted((*self.gathered.too_common, *self.gathered.cut_short))
-        looked_at = min(len(self.gathered.masks), knowledge.MOST_CANDIDATES)
-        return Capped(looked_at, [" ".join(terms[number].words) for number in numbers])
+        return Capped(self.gathered.size, [" ".join(terms[number].words) for number in numbers])
 
 
 def everything(read: Reader, question: Question, slices: Sequence[Slice], order: Order, wanted: int) -> Results:
@@ -112,19 +113,40 @@ def everything(read: Reader, question: Question, slices: Sequence[Slice], order:
 
 def _titled(read: Reader, question: Question, slices: Sequence[Slice], gathered: Gathered | None) -> list[Ranked]:
     """What has just this title, whatever its case and accents: the newest first."""
-    if gathered is None or len(question.words) > LONGEST_TITLE:
+    if len(question.words) > LONGEST_TITLE:
         return []
-    ids = gathered.having_all()
-    if ids is None or len(ids) > MOST_TITLES:
-        among = [replace(where, bodies=False) for where in slices if where.titles]
-        ids = [id for where in among for id in read.having([[Phrase(question.words)]], where, MOST_TITLES)]
-    titles = knowledge.titles_of(read, ids) if ids else {}
-    same = [id for id, title in titles.items() if tuple(words(title)) == question.words]
-    found = [
-        Ranked(at, 1.0, _modified_at(at), Scored(at, 1.0, has_all=True, has_any=True, named_by="title"))
-        for at in knowledge.candidates(read, same)
+    name, searched = question.text.strip(), _wholly(slices)
+    # The engine knows the case of plain letters only; of other ones it is shown the usual spellings.
+    spellings = {name} if name.isascii() else {name, name.lower(), name.title()}
+    spellings = spellings if name.isprintable() else set()
+    found = {row["id"]: row for title in spellings for row in knowledge.titled(read, title)}
+    ids = [
+        passage_id
+        for row in found.values()
+        if row["source"] in searched and tuple(words(row["title"])) == question.words
+        if (passage_id := _beginning_of(read, row["id"])) is not None
     ]
-    return _sorted(found, lambda one: (0.0, -one.modified_at))
+    # Accents and punctuation do not matter either, where the index says that there may be such a title.
+    likely = gathered.having_all() if gathered else None
+    if likely and len(likely) <= MOST_TITLES:
+        titles = knowledge.titles_of(read, likely)
+        ids += [id for id, title in titles.items() if tuple(words(title)) == question.words]
+    places = knowledge.candidates(read, list(dict.fromkeys(ids))) if ids else []
+    return _sorted([_called(at, "title") for at in places], lambda one: (0.0, -one.modified_at))
+
+
+def _called(at: Candidate, how: Literal["id", "title"]) -> Ranked:
+    return Ranked(at, 1.0, _modified_at(at), Scored(at, 1.0, has_all=True, has_any=True, named_by=how))
+
+
+def _wholly(slices: Sequence[Slice]) -> frozenset[str]:
+    """The sources in which nothing is left out."""
+    return frozenset(source for where in slices if where == Slice(where.sources) for source in where.sources)
+
+
+def _beginning_of(read: Reader, document_id: int) -> int | None:
+    first = knowledge.passages(read, document_id, 0, 1)
+    return first[0]["id"] if first else None
 
 
 def _named(read: Reader, text: str, slices: Sequence[Slice]) -> Ranked | None:
@@ -132,19 +154,15 @@ def _named(read: Reader, text: str, slices: Sequence[Slice]) -> Ranked | None:
     name = text.strip()
     if not SHORTEST_ID <= len(name) <= LONGEST_ID or " " in name or not name.isprintable():
         return None
-    searched = {source for where in slices if where == Slice(where.sources) for source in where.sources}
+    searched = _wholly(slices)
     given = parse_uri(name)
     for source, id in [given] if given else [(source, name) for source in sorted(searched)]:
         opened = knowledge.resolve(read, source, id) if source in searched else None
         if opened is None:
             continue
-        passage_id = opened.passage_id
-        if passage_id is None:
-            first = knowledge.passages(read, opened.document_id, 0, 1)
-            passage_id = first[0]["id"] if first else None
+        passage_id = opened.passage_id or _beginning_of(read, opened.document_id)
         if passage_id is not None:
-            at = knowledge.candidates(read, [passage_id])[0]
-            return Ranked(at, 1.0, _modified_at(at), Scored(at, 1.0, has_all=True, has_any=True, named_by="id"))
+            return _called(knowledge.candidates(read, [passage_id])[0], "id")
     return None
 
 
@@ -153,16 +171,19 @@ def _everything(read: Reader, question: Question, slices: Sequence[Slice], order
     ranked = _ranked(judgement.scored, order)
     if judgement.left and (len(ranked) <= wanted or order == "recent"):
         return Results(_ranked(judgement.scored + judgement.tail(read), order), 0, judgement.gathered)
-    return Results(ranked, _others(read, judgement.left, ranked), judgement.gathered)
+    return Results(ranked, _others(read, judgement, ranked), judgement.gathered)
 
 
-def _others(read: Reader, left: Sequence[int], ranked: Iterable[Ranked]) -> int:
-    """How many results there are behind these: each message is one, and each document with some of these passages."""
-    if not left:
+def _others(read: Reader, judgement: Judgement, ranked: Iterable[Ranked]) -> int:
+    """How many results there are behind these: each message is one, and each document with some of these passages.
+    Of very many passages the first tell what share of all that is."""
+    some = judgement.not_placed(COUNTED)
+    if not some:
         return 0
-    texts = knowledge.texts_among(read, left)
+    texts = knowledge.texts_among(read, some)
     shown = {one.best.document_id for one in ranked}
-    return len(left) - sum(texts.values()) + len(texts.keys() - shown)
+    found = len(some) - sum(texts.values()) + len(texts.keys() - shown)
+    return round(found * judgement.left / len(some))
 
 
 def _ranked(found: list[Scored], order: Order) -> list[Ranked]:
@@ -269,10 +290,9 @@ def dressed(
         if is_hidden(caller, at):
             snippet, place = HIDDEN, None
         else:
-            place = match_place(at.text, query)
             first = beginnings.get(at.document_id) if at.position == 0 else None
             hidden = first is not None and at.source == "bus" and hides(caller, first["data"])
-            snippet = snippet_of(at, query, length, None if first is None or hidden else first["text"])
+            snippet, place = snippet_of(at, query, length, None if first is None or hidden else first["text"])
         loc = source.loc(at, place[0] if place else 0)
         link = link_to(read.settings.base_url, at.source, source.id_of(at.document, at.native_id, at.position))
         item = source.result(at, score=one.score, snippet=snippet, loc=loc, link=link)
@@ -309,14 +329,16 @@ def hides(caller: Caller, data: Mapping[str, Any]) -> bool:
     return caller.is_agent and is_human_only(data.get("metadata"))
 
 
-def snippet_of(at: Standing, query: Query, length: int, first: str | None = None) -> str:
-    """The part around the match. Where only the title matches: how it begins, after the title if it was said."""
+def snippet_of(at: Standing, query: Query, length: int, first: str | None = None) -> tuple[str, tuple[int, int] | None]:
+    """The part around the match, and where in the text that is. Where only the title matches: how it begins, after the
+    title if it was said."""
     if at.position:
-        return passage_snippet(at.text, query, length=length, stemmed=True)
+        return snippet_and_place(at.text, query, length=length)
     if SOURCES[at.source].is_said:
         text = f"{at.title or ''}: {first}" if first else at.title or ""
-        return passage_snippet(text, query, length=length, stemmed=True)
-    return passage_snippet(first or at.title or "", query, length=length, stemmed=True)
+    else:
+        text = first or at.title or ""
+    return passage_snippet(text, query, length=length, stemmed=True), match_place(at.text, query)
 
 
 def link_to(base_url: str, source: str, id: str | int) -> str:

@@ -55,13 +55,19 @@ class Scored:
 @dataclass(frozen=True, slots=True)
 class Judgement:
     scored: list[Scored]
-    left: list[int]
+    left: int
     """Passages that were not placed: they come after all others, with the scores `tail` gives."""
     gathered: Gathered
     lowest: float
 
     def tail(self, read: Reader) -> list[Scored]:
-        return [self._behind(one) for one in knowledge.candidates(read, self.left)]
+        return [self._behind(one) for one in knowledge.candidates(read, self.not_placed())]
+
+    def not_placed(self, most: int | None = None) -> list[int]:
+        """The best of the passages that were not placed."""
+        if not self.left:
+            return []
+        return self.gathered.best_first(PLACED + self.left if most is None else PLACED + most)[PLACED:]
 
     def _behind(self, one: Candidate) -> Scored:
         # Lower than any that was placed: pages that were cut without these stay as they are.
@@ -71,8 +77,7 @@ class Judgement:
 def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgement:
     """Everything that has some of the words, the best of it looked at closely."""
     gathered = knowledge.gather(read, question.terms, slices, _related(question))
-    ids = gathered.best_first()
-    placed = knowledge.candidates(read, ids[:PLACED])
+    placed = knowledge.candidates(read, gathered.best_first(PLACED))
     masks = gathered.masks
     near = ranking.around(((one.document_id, one.position, masks[one.passage_id]) for one in placed), gathered.worth)
     looks = knowledge.looks(read, _spans(placed, gathered, near, question, slices))
@@ -80,7 +85,7 @@ def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgeme
     lowest = min((one.score for one in scored), default=1.0)
     read_closely = {one.at.passage_id for one in scored}
     scored += [_behind(one, gathered, lowest) for one in placed if one.passage_id not in read_closely]
-    return Judgement(scored, ids[PLACED:], gathered, lowest)
+    return Judgement(scored, max(0, gathered.size - PLACED), gathered, lowest)
 
 
 def _behind(one: Candidate, gathered: Gathered, lowest: float) -> Scored:

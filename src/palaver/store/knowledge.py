@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from math import log
 from typing import Any
@@ -23,12 +23,12 @@ from palaver.text.ranking import Worth
 _TEXTS = orjson.dumps(TEXT_SOURCES).decode()
 
 MOST_CANDIDATES = 10_000
-MOST_GATHERED = 20_000
+MOST_GATHERED = 12_000
 MOST_TOGETHER = 2_000
 MOST_RELATED = 3_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Gathered:
     """Which of the words stand in which passages, as far as that was looked up."""
 
@@ -45,17 +45,6 @@ class Gathered:
         """Are there passages with some of the words that nobody looked at?"""
         return bool(self.too_common or self.cut_short) or len(self.masks) > MOST_CANDIDATES
 
-    @cached_property
-    def alike(self) -> dict[int, list[int]]:
-        """The passages by the words they have."""
-        found: dict[int, list[int]] = {}
-        for passage_id, mask in self.masks.items():
-            if mask in found:
-                found[mask].append(passage_id)
-            else:
-                found[mask] = [passage_id]
-        return found
-
     def having_all(self) -> list[int] | None:
         """The passages that have all of the words, or all but those that stand nearly everywhere. None where it is not
         known: every word does."""
@@ -63,17 +52,29 @@ class Gathered:
         wanted = sum(1 << number for number in known)
         if not wanted:
             return None
-        return [id for mask, ids in self.alike.items() if mask & wanted == wanted for id in ids]
+        chosen = {mask for mask in set(self.masks.values()) if mask & wanted == wanted}
+        return [id for id, mask in self.masks.items() if mask in chosen] if chosen else []
 
-    def best_first(self) -> list[int]:
+    @property
+    def size(self) -> int:
+        """How many passages there are to choose from."""
+        return min(len(self.masks), MOST_CANDIDATES)
+
+    def best_first(self, most: int = MOST_CANDIDATES) -> list[int]:
         """The passages, those that cover most of the question first, and of those the newest."""
-        alike = self.alike
-        found: list[int] = []
-        for mask in sorted(alike, key=lambda mask: (-self.worth.of(mask), mask)):
-            if len(found) >= MOST_CANDIDATES:
+        counts = Counter(self.masks.values())
+        alike: dict[int, list[int]] = {}
+        taken = 0
+        for mask in sorted(counts, key=lambda mask: (-self.worth.of(mask), mask)):
+            if taken >= most:
                 break
-            found += sorted(alike[mask], reverse=True)
-        return found[:MOST_CANDIDATES]
+            alike[mask] = []
+            taken += counts[mask]
+        for passage_id, mask in self.masks.items():
+            if mask in alike:
+                alike[mask].append(passage_id)
+        found = [passage_id for ids in alike.values() for passage_id in sorted(ids, reverse=True)]
+        return found[:most]
 
 
 def gather(
@@ -139,6 +140,9 @@ def _most_of(read: Reader, where: Slice) -> int:
 
 
 def _mark(masks: dict[int, int], found: Iterable[int], bits: int) -> None:
+    if not masks:
+        masks |= dict.fromkeys(found, bits)
+        return
     known = masks.get
     for passage_id in found:
         masks[passage_id] = known(passage_id, 0) | bits
@@ -207,6 +211,11 @@ def ids_within(read: Reader, spans: Iterable[tuple[int, int, int]]) -> dict[int,
     for row in read.all("ids_within", spans=orjson.dumps(list(spans)).decode()):
         found.setdefault(row["document_id"], {})[row["position"]] = row["id"]
     return found
+
+
+def titled(read: Reader, title: str) -> list[Row]:
+    """The newest documents whose titles begin like this one, whatever the case of plain letters."""
+    return read.all("titled", title=title, limit=50)
 
 
 def titles_of(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:

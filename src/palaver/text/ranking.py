@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, reduce
+from dataclasses import dataclass, field
+from functools import reduce
 from itertools import pairwise
 from math import log, log1p
 from operator import or_
@@ -138,12 +138,16 @@ class Worth:
 
     rarity: tuple[float, ...]
     related: tuple[float, ...]
+    _known: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, mask: int) -> float:
         """How much of the question is covered by these words, between 0 and 1."""
-        return _worth(self, mask)
+        known = self._known.get(mask)
+        if known is None:
+            known = self._known[mask] = self._summed(mask)
+        return known
 
-    def summed(self, mask: int) -> float:
+    def _summed(self, mask: int) -> float:
         count = len(self.rarity)
         worth = sum(
             rare if mask >> n & 1 else RELATED * like if mask >> n + count & 1 else 0.0
@@ -154,11 +158,6 @@ class Worth:
     def has_all(self, mask: int) -> bool:
         everything = (1 << len(self.rarity)) - 1
         return mask & everything == everything
-
-
-@lru_cache(maxsize=4_096)
-def _worth(worth: Worth, mask: int) -> float:
-    return worth.summed(mask)
 
 
 def around(found: Iterable[tuple[int, int, int]], worth: Worth) -> Around:

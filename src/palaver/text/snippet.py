@@ -134,10 +134,17 @@ def passage_snippet(text: str, query: Query, *, length: int = 300, stemmed: bool
     """At most `length` characters around the matches, on one line and without marks."""
     # Matches are shown together when they are close: a word and its space take six characters or so.
     view = _best_view(text, wanted_phrases(query), max(length // 8, 1), stemmed)
-    start = end = 0
-    if view.best:
-        shown = view.reading.places(view.best[0].first, max(match.last for match in view.best))
-        start, end = shown[0][0], shown[-1][1]
+    return _cut_around(text, _place_of(view) or (0, 0), length)
+
+
+def snippet_and_place(text: str, query: Query, *, length: int = 300) -> tuple[str, _Place | None]:
+    """The same whatever the endings of the words, and where the matches stand that it shows."""
+    place = _place_of(_best_view(text, wanted_phrases(query), max(length // 8, 1), stemmed=True))
+    return _cut_around(text, place or (0, 0), length), place
+
+
+def _cut_around(text: str, place: _Place, length: int) -> str:
+    start, end = place
     # White space shrinks, so take more than can be shown, but not the whole text.
     left, right = max(0, start - 4 * length), min(len(text), start + 4 * length)
     before, after = _on_one_line(text[left:start]), _on_one_line(text[start:right])
@@ -413,7 +420,10 @@ def _is_inside(text: str, place: int) -> bool:
 
 def match_place(text: str, query: Query, *, stemmed: bool = True) -> _Place | None:
     """Where the densest matches stand in the text: from the first to the last of them."""
-    view = _best_view(text, wanted_phrases(query), 40, stemmed)
+    return _place_of(_best_view(text, wanted_phrases(query), 40, stemmed))
+
+
+def _place_of(view: _View) -> _Place | None:
     if not view.best:
         return None
     shown = view.reading.places(view.best[0].first, max(match.last for match in view.best))

@@ -95,3 +95,8 @@ SELECT 0 AS id, d.id AS document_id, 0 AS position, '' AS native_id, 'title' AS 
        d.native_id AS document, d.title, d.agent_id, d.created_at AS document_created,
        d.modified_at AS document_modified, d.version, d.data AS facts
 FROM documents d WHERE d.id = :document_id;
+
+-- name: titled  the newest documents whose titles begin so
+SELECT id, source, title FROM documents
+WHERE lower(substr(title, 1, 200)) = lower(substr(CAST(:title AS text), 1, 200)) AND deleted_at IS NULL
+ORDER BY modified_at DESC, id DESC LIMIT :limit;
