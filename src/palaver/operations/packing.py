@@ -33,8 +33,8 @@ LOOKED_AT = 80
 WITH_LATER = 10
 """So many of the best are shown with what took them back; only the very best with what answered it. More answers would
 take the room of other evidence."""
-LONGEST_PART = 900
-"""Characters of one passage; of a longer one the part around the match."""
+LONGEST_PART = 700
+"""Characters of one passage; of a longer one the part around the match. With more, fewer passages have room."""
 PER_TOKEN = 4
 UNFENCED = 16
 """Characters that may be shown where a fence has no room."""
