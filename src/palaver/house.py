@@ -7,13 +7,14 @@ import contextlib
 import itertools
 import logging
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from palaver.errors import NotFound, Refused
+from palaver.errors import Conflict, NotFound, Refused
 from palaver.model.audit import TERMINAL, Entry
 from palaver.model.people import Scope, Token
 from palaver.model.times import now
@@ -25,11 +26,12 @@ from palaver.store.audit import Trail
 from palaver.store.database import Change, Engine
 from palaver.store.keyring import Keyring
 from palaver.store.workspaces import DEFAULT as DEFAULT
-from palaver.store.workspaces import Workspace, checked_name, engine_name, open_engine
+from palaver.store.workspaces import Workspace, checked_name, engine_name, has_data, open_engine, remove_data
 
 SWEEP_SECONDS = 5.0
 SHOW_OUT_SECONDS = 0.5
 CHECK_SECONDS = 600.0
+LET_GO_SECONDS = 10.0
 CATCH_UP_SECONDS = 2.0
 BACKFILLED_AT_ONCE = 500
 SWEEPS_BETWEEN_LOOKS = 6
@@ -80,6 +82,40 @@ class House:
 
         await self._own.change(work)
         return await self.open(name)
+
+    async def delete_workspace(self, name: str, by: str = TERMINAL) -> int:
+        """Take a workspace away for good: its tokens and logins at once, then its data. Returns how many tokens."""
+        if name == DEFAULT:
+            raise Refused("The default workspace is always there. Delete what is in it, then run 'palaver purge'.")
+
+        def work(change: Change) -> int | None:
+            if not tokens.has_workspace(change, name):
+                return None
+            count = len(tokens.of(change, name))
+            tokens.remove_workspace(change, name)
+            audit.append(change, "workspace", by, "delete_workspace", name, {"tokens": count})
+            return count
+
+        count = await self._own.change(work)
+        if count is None and not await asyncio.to_thread(has_data, self.settings, checked_name(name)):
+            raise NotFound("workspace", name, "'palaver workspace list' shows which there are.")
+        await self._let_go(name)
+        until = time.monotonic() + LET_GO_SECONDS
+        while not await asyncio.to_thread(remove_data, self.settings, name):  # servers let go of it by themselves
+            if time.monotonic() > until:
+                raise Conflict(
+                    f"Nobody can come into '{name}' any more, but another palaver has its data open. Stop it, then "
+                    "delete the workspace again."
+                )
+            await asyncio.sleep(0.1)
+        await asyncio.to_thread(self._own.wipe)
+        return count or 0
+
+    async def _let_go(self, name: str) -> None:
+        here = self._workspaces.pop(name, None)
+        if here:
+            here.dismiss_listeners()
+            await asyncio.to_thread(here.close)
 
     async def workspaces(self) -> list[str]:
         await self._own.change(lambda change: tokens.add_workspace(change, DEFAULT))
@@ -206,18 +242,22 @@ class House:
         self._chores = [asyncio.create_task(self._sweep_for_ever()), asyncio.create_task(self._show_out_for_ever())]
 
     async def _show_out_for_ever(self) -> None:
-        """Whose token or login was ended by another process, or has run out while they are here, has to go."""
+        """Whose token or login was ended by another process, or has run out while they are here, has to go.
+
+        So has a workspace that another process deleted.
+        """
         while True:
             await asyncio.sleep(SHOW_OUT_SECONDS)
-            if not self.present.keys:
-                continue
             try:
-                alive = await self._own.read(lambda read: tokens.alive(read) | logins.alive(read))
+                if self.present.keys:
+                    alive = await self._own.read(lambda read: tokens.alive(read) | logins.alive(read))
+                    for key in self.present.keys - alive:
+                        self.present.show_out(key)
+                if self._workspaces.keys() - {DEFAULT}:
+                    for name in self._workspaces.keys() - {DEFAULT, *await self._own.read(tokens.workspaces)}:
+                        await self._let_go(name)
             except Exception as problem:  # the next round may go better
                 log.warning("tokens could not be checked: %s", problem)
-            else:
-                for key in self.present.keys - alive:
-                    self.present.show_out(key)
 
     async def _sweep_for_ever(self) -> None:
         for number in itertools.count(1):

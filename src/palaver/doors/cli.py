@@ -99,6 +99,7 @@ HOUSE = {
     "verify": ("cli_sessions:verify", "Compare the transcripts with the index."),
     "workspace create": ("cli_house:create_workspace", "Make a workspace: a world of its own."),
     "workspace list": ("cli_house:list_workspaces", "The workspaces there are."),
+    "workspace delete": ("cli_house:delete_workspace", "Delete a workspace for good, with its tokens."),
     "token create": ("cli_house:create_token", "Make a token for a person or an agent, and print it."),
     "token list": ("cli_house:list_tokens", "The tokens there are; never their secrets."),
     "token revoke": ("cli_house:revoke_token", "End a token at once."),
@@ -151,7 +152,7 @@ GROUPS = {
     "prompt": "Keep, read and change prompts.",
     "session": "Record, read, delete and export agents' sessions.",
     "conversation": "Find what was said in agents' sessions.",
-    "workspace": "Make and list workspaces.",
+    "workspace": "Make, list and delete workspaces.",
     "token": "Make, list and revoke tokens.",
     "user": "Who can come in: add, list and remove them.",
 }

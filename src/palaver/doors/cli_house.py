@@ -61,6 +61,21 @@ def list_workspaces() -> None:
     _show([{"name": name} for name in inside(lambda house: house.workspaces())], "name")
 
 
+@cli_where.takes(*SHOWN)
+@click.command("delete", no_args_is_help=True)
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete_workspace(name: str, yes: bool) -> None:
+    """Delete a workspace for good: everything in it, its tokens and its logins.
+
+    Whoever is in it is shown out. Backups made earlier still hold it.
+    """
+    if not yes:
+        click.confirm(f"Everything in the workspace '{name}' will be gone. Go on?", abort=True, err=True)
+    count = inside(lambda house: house.delete_workspace(name))
+    printing.note(f"Deleted the workspace '{name}' and {count} token{'' if count == 1 else 's'}.")
+
+
 class Span(click.ParamType[timedelta]):
     """How long: a number and s, m, h, d or w."""
 

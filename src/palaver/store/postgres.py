@@ -602,6 +602,11 @@ def taken(url: str, schemas: list[str]) -> list[str]:
     return [row[0] for row in rows]
 
 
+def drop(url: str, schema: str) -> None:
+    with said_plainly(), psycopg.connect(url, options="-c lock_timeout=10s") as raw:
+        raw.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE'.encode())
+
+
 def make_indexes_anew(url: str, schema: str) -> list[str]:
     """Indexes that are not valid are made again; returns their names."""
     with said_plainly(), psycopg.connect(url, autocommit=True, options=f"-c search_path={schema}") as raw:

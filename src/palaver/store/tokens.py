@@ -158,3 +158,8 @@ def has_workspace(read: Reader, name: str) -> bool:
 
 def add_workspace(change: Change, name: str) -> bool:
     return bool(change.run("insert_workspace", name=name, created_at=micros(now())))
+
+
+def remove_workspace(change: Change, name: str) -> None:
+    """Its tokens and logins go with it."""
+    change.run("delete_workspace", name=name)

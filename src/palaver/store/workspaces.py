@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -126,3 +127,30 @@ def files_there(settings: Settings) -> dict[str, Path]:
         if _NAME.fullmatch(name) and path == file_of(settings, name, "workspace"):
             found[name] = path
     return found
+
+
+def has_data(settings: Settings, name: str) -> bool:
+    if engine_name(settings) == "postgres":
+        from palaver.store.postgres import taken
+
+        return bool(taken(settings.database_url, [schema_of(name, "workspace")]))
+    return file_of(settings, name, "workspace").exists()
+
+
+def remove_data(settings: Settings, name: str) -> bool:
+    """Everything a workspace has in the database and on disk. False: another process has it open, nothing was done."""
+    if engine_name(settings) == "postgres":
+        from palaver.store.postgres import drop
+
+        drop(settings.database_url, schema_of(name, "workspace"))
+    else:
+        from palaver.store.salvage import is_in_use
+
+        path = file_of(settings, name, "workspace")
+        if path.exists() and is_in_use(path):
+            return False
+        for file in (path, *path.parent.glob(f"{path.name}-*"), *path.parent.glob(f"{path.name}.damaged-*")):
+            file.unlink(missing_ok=True)
+    for folder in ("sessions", "uploads"):
+        shutil.rmtree(settings.data / folder / name, ignore_errors=True)
+    return True

@@ -4,6 +4,9 @@ INSERT INTO workspaces (name, created_at) VALUES (:name, :created_at) ON CONFLIC
 -- name: workspace
 SELECT name, created_at FROM workspaces WHERE name = :name;
 
+-- name: delete_workspace
+DELETE FROM workspaces WHERE name = :name;
+
 -- name: workspaces
 SELECT name, created_at FROM workspaces ORDER BY name;
 
