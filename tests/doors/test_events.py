@@ -159,6 +159,14 @@ def test_many_listeners_hear_the_same(api: httpx.Client, thread: Thread):
         assert one.next() == two.next() == mine
 
 
+def test_the_stream_of_everything_can_be_narrowed_to_a_thread(api: httpx.Client, thread: Thread):
+    with listen(api, f"/events?thread_id={thread.id}") as listener:
+        Thread(api).post("elsewhere")
+        message = thread.post("here")
+        assert [t.data["id"] for t in listener.until(lambda t: t.type == "msg.new")] == [message["id"]]
+    assert api.get("/events", params={"thread_id": "no-such"}).status_code == 404
+
+
 def test_an_unknown_thread_has_no_stream(api: httpx.Client):
     response = api.get("/api/threads/no-such-thread/events")
     assert response.status_code == 404

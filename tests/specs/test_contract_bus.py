@@ -397,6 +397,10 @@ def test_an_author_has_a_name(api: httpx.Client, mcp: Mcp, thread: Thread, autho
     assert thread.messages() == []
 
 
+def test_blanks_around_an_author_make_no_other_one(thread: Thread):
+    assert thread.post("x", author="  ann \n")["author"] == "ann"
+
+
 def test_the_new_message_is_told_whole(api: httpx.Client, thread: Thread):
     with listen(api, f"{thread.path}/events") as listener:
         message = thread.post("hello", metadata={"a": 1})

@@ -79,12 +79,17 @@ def _after(request: Request) -> int | None:
 
 
 async def all_events(request: Request) -> Response:
+    if thread_id := request.query_params.get("thread_id"):
+        return await _events_of(thread_id, request)
     return EventStream(request.scope["palaver.visit"], _after(request), None)
 
 
 async def thread_events(request: Request) -> Response:
+    return await _events_of(request.path_params["thread_id"], request)
+
+
+async def _events_of(thread_id: str, request: Request) -> Response:
     visit: Visit = request.scope["palaver.visit"]
-    thread_id = request.path_params["thread_id"]
     try:
         await get_thread.perform(visit.here, visit.caller, OneThread(thread_id=thread_id[:256]))
     except PalaverError as problem:

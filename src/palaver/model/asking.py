@@ -86,6 +86,7 @@ def _not_blank(text: str) -> str:
 
 
 NotBlank = AfterValidator(_not_blank)
+Trimmed = AfterValidator(str.strip)
 Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(storable)]
 Line = Annotated[str, Field(max_length=1000), AfterValidator(storable)]
 Id = Annotated[str, Field(max_length=256), AfterValidator(storable)]

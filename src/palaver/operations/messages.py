@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from palaver.errors import Refused, SeqMismatch
-from palaver.model.asking import Ask, Id, Line, Metadata, NotBlank, Seq, Text, clamp
+from palaver.model.asking import Ask, Id, Line, Metadata, NotBlank, Seq, Text, Trimmed, clamp
 from palaver.model.events import agent_online, message_deleted, message_edited, message_new
 from palaver.model.people import Agent, Caller
 from palaver.model.talk import Edit, Message, Priority, Role
@@ -44,7 +44,7 @@ def must_not_be_empty(content: str) -> None:
 class PostMessage(OneThread):
     content: Text
     """What you want to say. Markdown is fine."""
-    author: Annotated[Line, Field(max_length=200), NotBlank] | None = None
+    author: Annotated[Line, Field(max_length=200), NotBlank, Trimmed] | None = None
     """Who says it: an agent's id or name. Left out, it is you."""
     role: Role = "user"
     """user, assistant, system or tool."""

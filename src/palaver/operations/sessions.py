@@ -31,6 +31,8 @@ from palaver.text.snippet import as_html, as_text, excerpt
 
 log = logging.getLogger("palaver")
 
+NOT_AVAILABLE = "Conversation search is not available"
+
 # Here a missing or misshapen field is a 400, and errors are said under `error`.
 _v1 = partial(Route, invalid=400, complaint=("error", "detail"))
 
@@ -230,7 +232,7 @@ def _marked(answer: ConversationHits, dress: Callable[[str], str]) -> Conversati
 
 def must_be_indexed(here: Reader) -> None:
     if not here.settings.sessions_index:
-        raise Unavailable("Conversation search is not available: the index is off (PALAVER_SESSIONS_INDEX).")
+        raise Unavailable(f"{NOT_AVAILABLE}: the index is off (PALAVER_SESSIONS_INDEX).")
 
 
 def find(read: Reader, text: str, where: Where, limit: int) -> ConversationHits:
@@ -343,7 +345,8 @@ async def search_own_conversations(here: Workspace, caller: Caller, ask: SearchO
     try:
         return await here.read(lambda read: _own(read, caller, ask))
     except PalaverError as problem:
-        return OwnHits(0, ask.query, [], False, f"Conversation search is not available: {problem.message}")
+        why = problem.message.removeprefix(f"{NOT_AVAILABLE}: ")
+        return OwnHits(0, ask.query, [], False, f"{NOT_AVAILABLE}: {why}")
 
 
 def _own(read: Reader, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
