@@ -81,7 +81,8 @@ def test_without_a_role_standard_input_is_json_lines(way: Way, agent: str):
         {"role": "assistant", "content": "two", "id": "t-2", "ts": "2026-06-01T12:00:00+02:00", "model": "passed over"},
     ]
     lines = "\n".join(json.dumps(turn) for turn in turns)
-    said = way.append(agent, "s-1", input=f"\n{lines}\n\n")
+    nothing_said = '{"role": "assistant", "content": ""}'
+    said = way.append(agent, "s-1", input=f"\n{nothing_said}\n{lines}\n\n")
     assert [turn["content"] for turn in said] == ["one\nü", "two"]
     assert (said[1]["id"], said[1]["ts"]) == ("t-2", "2026-06-01T10:00:00Z")
     assert way.append(agent, "s-1", input=lines)[1] == said[1]

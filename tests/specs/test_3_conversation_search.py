@@ -238,6 +238,7 @@ def test_times_are_utc_with_z(talk: Talk, given: str, kept: str):
         ({"role": "user"}, "content"),
         ({"role": " ", "content": "x"}, "role"),
         ({"role": 5, "content": "x"}, "role"),
+        ({"role": "user", "content": ""}, "content"),
         ({"role": "user", "content": 5}, "content"),
         ({"role": "user", "content": ["x"]}, "content"),
         ({"role": "user", "content": None}, "content"),

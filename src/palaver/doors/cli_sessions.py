@@ -72,7 +72,8 @@ def _json_lines(data: bytes) -> Iterator[dict[str, Any]]:
                 raise Invalid(f"Line {number} on standard input is not JSON. Nothing after it was recorded.") from None
             if not isinstance(turn, dict):
                 raise Invalid(f"Line {number} on standard input is not a JSON object. Nothing after it was recorded.")
-            yield {name: turn.get(name) for name in ("role", "content", "ts", "id")}
+            if turn.get("content") != "":  # else nothing was said; transcripts have such lines
+                yield {name: turn.get(name) for name in ("role", "content", "ts", "id")}
 
 
 async def _record(where: Where, agent: str, session: str, turns: Iterator[dict[str, Any]]) -> list[Any]:

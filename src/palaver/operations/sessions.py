@@ -80,7 +80,7 @@ async def recording_owner(here: Workspace, caller: Caller, name: str) -> Owner:
 class Recorded(Ask):
     role: Annotated[Line, Field(max_length=64), NotBlank]
     """Who says it: user, assistant, system or tool."""
-    content: Text
+    content: Annotated[Text, Field(min_length=1)]
     """What was said."""
     ts: Time | None = None
     """When it was said; now, if left out."""
