@@ -238,8 +238,10 @@ def test_a_reader_sees_and_cannot_write(window: Opening, closed: Closed):
 def test_who_is_in_charge_reads_what_was_done_and_others_do_not(window: Opening, closed: Closed):
     thread = Thread(closed.boss)
     closed.boss.delete(thread.path)
-    page = window("#/agents", at=closed.server)
+    page = window("#/agents", at=closed.server, viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
     log_in(page, closed.token("pia", scopes=["read", "write", "admin"]))
+    expect(page.locator(".keys-of tbody tr").first).to_be_visible()
+    assert page.evaluate("Math.max(document.documentElement.scrollWidth, innerWidth)") == 390
     page.get_by_role("link", name="What was done").first.click()
     expect(page.locator(".log tbody tr").first).to_contain_text("log in")
     page.get_by_role("button", name="Deletions").click()

@@ -236,7 +236,7 @@ def test_it_fits_a_phone(window: Opening, thread: Thread, scheme: str):
     page = window(
         "#/threads", viewport={"width": 390, "height": 800}, color_scheme=scheme, has_touch=True, is_mobile=True
     )
-    fits = "() => document.documentElement.scrollWidth <= innerWidth"
+    fits = "() => Math.max(document.documentElement.scrollWidth, innerWidth) <= 390"
     page.locator(f"[data-thread='{thread.id}']").click()
     expect(page.locator(".message")).to_be_visible()
     assert page.evaluate(fits)

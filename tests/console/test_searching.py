@@ -167,3 +167,31 @@ def test_people_read_in_the_results_what_is_for_people_only(window: Opening, thr
         page = window(f"#/search?{where}q={unique}")
         expect(page.locator(".hit .snippet")).to_have_text(f"the {unique} budget")
         expect(page.locator(".hit mark")).to_have_text(unique)
+
+
+def test_a_question_is_shown_with_its_answer_and_what_was_taken_back_with_what_came_later(
+    window: Opening, thread: Thread, rest: httpx.Client
+):
+    unique, other = word("lamp"), word("party")
+    thread.post(f"Which colour has the {unique}?", author="Ann")
+    answer = thread.post("It is green.", author="Ben")
+    plans = Thread(rest)
+    plans.post(f"The {other} is on Sunday.", author="Ann")
+    later = plans.post(f"Actually, the {other} was moved to Monday.", author="Ann")
+    page = window(f"#/search?q={unique}")
+    expect(page.locator(".beside").first).to_have_text(re.compile("Answer, Ben: It is green."))
+    page.locator(".beside").first.click()
+    expect(page.locator(f"#m-{answer['id']}.found")).to_be_in_viewport()
+    page.goto(page.url.partition("#")[0] + f"#/search?q=when is the {other} on sunday")
+    expect(page.locator(".beside.back").first).to_contain_text("moved to Monday")
+    page.locator(".beside.back").first.click()
+    expect(page.locator(f"#m-{later['id']}.found")).to_be_in_viewport()
+
+
+def test_it_says_when_no_result_has_all_of_the_words(window: Opening, thread: Thread):
+    one, other = word("alder"), word("birch")
+    thread.post(f"{one} here")
+    thread.post(f"{other} there")
+    page = window(f"#/search?q={one} {other}")
+    expect(page.locator(".hit")).to_have_count(2)
+    expect(page.locator(".head [role=status]")).to_contain_text("none with all of the words")

@@ -26,7 +26,7 @@ def test_it_fills_every_shelf_once_and_only_an_empty_place(engine: Engine, tmp_p
     with start_server(tmp_path, PALAVER_DATABASE_URL=url) as server, server.client() as api:
         seen = api.get("/api/overview?days=30").json()
         assert {source for source, kept in seen["documents"].items() if kept} == {
-            "bus", "sessions", "archive", "notes", "media", "prompts", "characters",
+            "bus", "sessions", "archive", "notes", "media", "chats", "prompts", "characters",
         }  # fmt: skip
         assert len({day["day"] for day in seen["days"]}) > 15
         assert {one["name"] for one in seen["speakers"]} >= {"Rook", "Wren", "Kite", "Anna", "Ben", "Mia"}

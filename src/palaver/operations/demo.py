@@ -130,8 +130,13 @@ def _keep(change: Change, story: Story, moment: datetime) -> int:
     for prompt in story["prompts"]:
         library.prompts.create_prompt.work(change, HUMAN, library.prompts.CreatePrompt(**prompt))
         kept += 1
+    met: dict[str, int] = {}
     for character in story["characters"]:
-        library.characters.create_character.work(change, HUMAN, library.characters.CreateCharacter(**character))
+        ask_for = library.characters.CreateCharacter(**character)
+        met[character["name"]] = library.characters.create_character.work(change, HUMAN, ask_for).id
+        kept += 1
+    for chat in story["chats"]:
+        _chat(change, chat, met, before(moment, chat["ago"]))
         kept += 1
     for media in story["media"]:
         library.media.create_media.work(change, HUMAN, _media(media, moment))
@@ -140,6 +145,16 @@ def _keep(change: Change, story: Story, moment: datetime) -> int:
         archive.put(change, _conversation(conversation, before(moment, conversation["ago"])))
         kept += 1
     return kept
+
+
+def _chat(change: Change, told: Story, met: Mapping[str, int], at: datetime) -> None:
+    ask = library.chats.CreateChat(title=told["title"], character_id=met[told["character"]], created_at=iso(at))
+    chat = library.chats.create_chat.work(change, HUMAN, ask)
+    for number, (sender, text) in enumerate(told["messages"]):
+        said = library.chats.AddChatMessage(
+            conversation_id=chat.id, sender=sender, content=text, created_at=iso(at + timedelta(minutes=number))
+        )
+        library.chats.add_chat_message.work(change, HUMAN, said)
 
 
 def _media(told: Story, moment: datetime) -> library.media.CreateMedia:

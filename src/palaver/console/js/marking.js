@@ -1,6 +1,6 @@
 // Marking the words that were looked for, where they stand: by ranges, so that the text itself is not touched.
 
-import { folded, stem } from "./parts.js";
+import { folded, wordsOf } from "./parts.js";
 
 export const unmark = () => CSS.highlights?.delete("found");
 
@@ -12,9 +12,7 @@ export function markIn(root, query) {
 }
 
 function matches(root, query) {
-  const words = [...new Set(folded(query).match(/[\p{L}\p{N}]+/gu) ?? [])]
-    .filter((word) => word.length > 1)
-    .map((word) => stem(word));
+  const words = wordsOf(query).filter((word) => word.length > 1);
   const ranges = [];
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
   let place = 0;

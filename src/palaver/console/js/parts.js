@@ -147,11 +147,22 @@ export const folded = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toL
 // Near enough to what the index does: "retries" and "retry" are the same word.
 export const stem = (word) => (word.length > 7 ? word.slice(0, -3) : word.length > 4 ? word.slice(0, -1) : word);
 
+// What a question is made of says little about where its answer stands; it is marked only if nothing else was asked for.
+const COMMON = new Set(
+  `a about after all an and any are as at be been but by can could did do does for from had has have he her his how i if in
+  into is it its just me my near no not of on or our out she should so than that the their them then there these they this
+  to up us was we were what when where which who whom whose why will with would you your`.split(/\s+/),
+);
+
+export function wordsOf(query) {
+  const all = [...new Set(folded(query).match(/[\p{L}\p{N}]+/gu) ?? [])];
+  const telling = all.filter((word) => !COMMON.has(word));
+  return (telling.length ? telling : all).map((word) => stem(word));
+}
+
 // The words of a query, marked wherever a word of the text begins with one of them.
 export function highlighted(text, query) {
-  const words = [...new Set(folded(query).match(/[\p{L}\p{N}]+/gu) ?? [])]
-    .filter((word) => !["and", "or", "not", "near"].includes(word) || folded(query) === word)
-    .map((word) => stem(word));
+  const words = wordsOf(query);
   if (!words.length) return withoutSigns(text);
   return withoutSigns(text).split(/([\p{L}\p{N}\p{M}]+)/u).map((part, i) => {
     if (i % 2 === 0) return part;

@@ -50,6 +50,8 @@ const state = {
   took: null,
   total: null,
   errors: null,
+  matched: null, // how the best of them match
+  capped: null, // what was not looked at
 };
 let asking = null;
 let timer = null;
@@ -97,6 +99,8 @@ async function ask(wanted, offset = 0) {
       isAsking: false,
       total: null,
       errors: null,
+      matched: null,
+      capped: null,
     });
     return redraw();
   }
@@ -130,6 +134,8 @@ async function inMessages({ q, thread }, offset, signal) {
     total: answer.has_more ? null : answer.total,
     canPage: false,
     errors: null,
+    matched: null,
+    capped: null,
     results: answer.results.map((hit) => ({
       source: "bus",
       href: toThread(hit.thread_id, hit.message_id, q),
@@ -163,9 +169,13 @@ async function inEverything(wanted, offset, signal) {
     next: answer.next_offset,
     canPage: true,
     errors: answer.errors,
+    matched: answer.matched,
+    capped: answer.capped,
     results: answer.results.map((item) => ({
       source: item.source,
       href: hrefOf(item, wanted.q),
+      answer: item.answer && beside(item, item.answer, wanted.q),
+      later: item.later && beside(item, item.later, wanted.q),
       title: item.title,
       who: item.sender && known(item.sender),
       when: item.last_modified ?? item.created_at,
@@ -212,6 +222,17 @@ function hrefOf(item, q) {
   if (item.source === "bus" && item.conversation_id)
     return toThread(item.conversation_id, item.message_id, item.message_id ? q : undefined);
   return toItem(item.source, item.id, item.loc, q);
+}
+
+// What stands beside a result: what answers it, what took it back later.
+function beside(item, { id, loc, sender, snippet }, q) {
+  const message = loc?.message_id ?? id;
+  const isBus = item.source === "bus" && item.conversation_id;
+  return {
+    href: isBus ? toThread(item.conversation_id, message, q) : toItem(item.source, id, loc, q),
+    who: sender ? known(sender) : "",
+    snippet: snippet ?? "",
+  };
 }
 
 // The bar at the top
@@ -285,6 +306,7 @@ function results(wanted) {
     ${state.problem ? trouble(state.problem, () => ask(wanted)) : nothing}
     ${state.hint && wanted.q.trim() ? html`<p class="hint">${state.hint}</p>` : nothing}
     ${Object.values(state.errors ?? {}).map((said) => html`<p class="hint">${said}</p>`)}
+    ${state.capped && state.results.length ? cappedNote(state.capped) : nothing}
     ${wanted.q.trim() ? nothing : empty("search", "What are you looking for?", "Everything that was said or kept here can be found by its words.", howTo())}
     ${isNothing && !state.hint ? empty("search", "Nothing found", isNarrow(wanted) ? NOT_THERE : NOWHERE, wider(wanted)) : nothing}
     <ol>${state.results.map((result, i) => hit(result, i, wanted))}</ol>
@@ -319,7 +341,19 @@ function said(wanted) {
   if (state.isAsking && !state.results.length) return "Searching …";
   const number = state.total ?? state.results.length;
   const took = state.took === null ? "" : ` · ${count(Math.max(1, Math.round(state.took)))} ms`;
-  return `${state.hasMore && state.total === null ? "More than " : ""}${plural(number, "result")}${took}`;
+  const least = state.capped ? "At least " : state.hasMore && state.total === null ? "More than " : "";
+  return `${least}${plural(number, "result")}${HOW_NEAR[state.matched] ?? ""}${took}`;
+}
+
+const HOW_NEAR = {
+  "some words": ", none with all of the words",
+  similar: ", none with these words: what stands beside them",
+};
+
+function cappedNote({ words }) {
+  const named = words.slice(0, 5).map((word) => `“${word}”`);
+  return html`<p class="hint">${named.join(", ")} ${words.length === 1 ? "stands" : "stand"} in more than can be looked at:
+    of that, only the newest. A rarer word narrows it down.</p>`;
 }
 
 const authors = () =>
@@ -362,8 +396,14 @@ function hit(result, i, wanted) {
       result.who ? html`${face(result.who, { isAgent: Boolean(agentNamed(result.who)) })} ${result.who} · ` : nothing
     }${result.when ? time(result.when) : nothing}</span>
     <span class="snippet">${typeof result.snippet === "string" ? highlighted(result.snippet, wanted.q) : result.snippet}</span>
-  </a></li>`;
+  </a>${company(result.answer, "Answer", "reply", wanted)}${company(result.later, "Later taken back", "clock", wanted)}</li>`;
 }
+
+const company = (one, label, sign, wanted) =>
+  one
+    ? html`<a class="beside ${sign === "clock" ? "back" : ""}" href=${one.href}>${icon(sign)}
+    <span><b>${label}${one.who ? `, ${one.who}` : ""}:</b> ${highlighted(one.snippet, wanted.q)}</span></a>`
+    : nothing;
 
 const HOW = [
   ["deploy staging", "both words, in any order"],
