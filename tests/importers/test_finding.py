@@ -376,10 +376,12 @@ def test_names_are_safe_to_print(tmp_path: Path):
 # Zips that are strange
 
 
-def test_nothing_is_written_whatever_the_names_are(tmp_path: Path):
+def test_nothing_is_written_whatever_the_names_are_and_what_leads_out_is_told(tmp_path: Path):
     names = ["../evil/conversations.json", "/tmp/palaver-evil/conversations.json", "C:\\evil\\conversations.json"]
-    path = write(tmp_path / "in" / "x.zip", zip_of({name: chatgpt_export(f"c{n}") for n, name in enumerate(names)}))
-    assert len(ids(path)) == 3
+    kept = {name: chatgpt_export(f"c{n}") for n, name in enumerate([*names, "a..b/conversations.json"])}
+    path = write(tmp_path / "in" / "x.zip", zip_of(kept))
+    assert ids(path) == ["chatgpt:c3"]
+    assert [why for _, why in whys(path)] == ["its name leads out of the zip"] * 3
     assert list(tmp_path.rglob("*")) == [path.parent, path]
     assert not Path("/tmp/palaver-evil").exists()
 

@@ -41,6 +41,21 @@ def test_text_has_times_when_asked(mcp: Mcp, film: dict[str, Any]):
     assert "[01:01:01.001] an --> arrow" in text
 
 
+def test_text_is_in_the_order_of_its_times_as_cues_are(library: Library, mcp: Mcp):
+    late, early = {"start": 5, "end": 6, "text": "late"}, {"start": 0, "end": 1, "text": "early"}
+    media = library.media("x", transcript={"segments": [late, early]})
+    assert mcp.call("media_transcript", media_id=media["id"]) == {"content": "early\nlate"}
+
+
+@pytest.mark.parametrize("start", ["0", True, None, -1])
+def test_times_are_numbers(api: httpx.Client, start: Any):
+    """Wrong type → validation error naming the field."""
+    segment = {"start": start, "end": 1, "text": "x"}
+    body = {"title": "t", "media_type": "audio", "transcript": {"segments": [segment]}}
+    refused = api.post("/api/media", json=body)
+    assert (refused.status_code, "transcript.segments.0.start" in refused.text) == (422, True)
+
+
 def test_srt_is_numbered_cues(mcp: Mcp, film: dict[str, Any]):
     assert mcp.call("media_transcript", media_id=film["id"], format="srt")["content"] == (
         "1\n00:00:00,000 --> 00:00:01,500\nHello there.\n\n"

@@ -637,3 +637,23 @@ def test_what_get_needs_is_named(mcp: Mcp):
     assert "source" in mcp.refused("knowledge_get", id="x")["error"]
     assert "id" in mcp.refused("knowledge_get", source="notes")["error"]
     assert "source" in mcp.refused("knowledge_get", source="tapes", id="x")["error"]
+
+
+def test_without_a_match_a_snippet_is_how_it_begins_however_short_its_chunks_are(library: Library, mcp: Mcp):
+    """Prefer fragment centered on first match; otherwise the first `snippet_length` chars."""
+    chunks = [{"text": f"Chunk {n} is short."} for n in range(40)]
+    media = library.media("", chunks=chunks)
+    for arguments, length in (({}, 300), ({"retrieval": {"snippet_length": 100}}, 100)):
+        content = mcp.call("media_get", media_id=media["id"], **arguments)["content"]
+        assert content.startswith("Chunk 0 is short. Chunk 1 is short.")
+        assert length - 20 < len(content) <= length
+    at = mcp.call("media_get", media_id=media["id"], retrieval={"loc": {"chunk_index": 7}})
+    assert at["content"] == "Chunk 7 is short."
+
+
+def test_a_medium_that_came_in_chunks_alone_opens_whole(library: Library, mcp: Mcp):
+    media = library.media("", chunks=[{"text": "One is first."}, {"text": "Two is last."}])
+    for retrieval in ({"mode": "full"}, {"mode": "chunk", "chunk_size_tokens": 100}):
+        opened = mcp.call("media_get", media_id=media["id"], retrieval=retrieval)
+        assert opened["content"] == "One is first.\n\nTwo is last."
+    assert mcp.read(media["uri"]) == "One is first.\n\nTwo is last."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import zipfile
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from palaver.importers.limits import BOMB, HARMLESS, MOST_TIMES, counted, most_o
 MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 LARGEST_DIRECTORY = 64 * 1024 * 1024  # some hundred thousand files
 _TAIL = 66_000
+_OUTSIDE = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)|^[/\\]|^[A-Za-z]:[/\\]")
 
 
 class Zip:
@@ -44,6 +46,8 @@ class Zip:
         """Why this file is not read, if so."""
         if stat.S_ISLNK(info.external_attr >> 16):
             return "a link"
+        if _OUTSIDE.search(info.filename):
+            return "its name leads out of the zip"
         if info.flag_bits & 0x1:
             return "encrypted; unpack it and import the folder"
         if info.file_size > max(HARMLESS, MOST_TIMES * info.compress_size):

@@ -273,6 +273,9 @@ class _Opener:
     def _with_surroundings(self, reading: Reading) -> str:
         if reading.pieces and reading.count:
             return reading.whole[reading.pieces[reading.anchor].start :][: 8 * self.how.snippet_length]
+        if reading.count and not reading.labels and self.how.loc is None:
+            last = min(reading.anchor + self.how.snippet_length, reading.count - 1)
+            return reading.between(reading.anchor, last)  # a snippet of chunks that are shorter than it
         return reading.alone()
 
 
@@ -425,7 +428,7 @@ class _Text(_Opener):
         return self._fields()[0]
 
     def _reading(self, field: str, loc: Loc, offset: int) -> Reading:
-        text = library.body(self.read, self.at.document_id, field) or ""
+        text = library.body(self.read, self.at.document_id, field) or (self._joined() if field == "content" else "")
         given = self._given_chunks() if field == "content" and self.how.chunk is None else None
         if given is not None:
             found = Reading(anchor=self._number_of_given(given, text, loc), texts=given)
@@ -443,6 +446,10 @@ class _Text(_Opener):
             return None
         chunks = library.body(self.read, self.at.document_id, "chunks")
         return orjson.loads(chunks) if chunks else None
+
+    def _joined(self) -> str:
+        """The text of a medium that came in chunks alone."""
+        return siblings.joined(self._given_chunks() or [], BETWEEN)
 
     def _pieces(self, field: str, text: str) -> list[Piece]:
         if self.how.chunk:
@@ -528,7 +535,7 @@ class _Text(_Opener):
     def _whole(self) -> str:
         bodies = {row["field"]: row["text"] for row in self.read.all("bodies", document_id=self.at.document_id)}
         if self.at.source not in FIELDS_OF:
-            return bodies.get("content") or bodies.get("transcript") or ""
+            return bodies.get("content") or self._joined() or bodies.get("transcript") or ""
         parts = [f"{self.source_title()}"]
         parts += [f"{field}:\n{bodies[field]}" for field in self._fields() if bodies.get(field)]
         parts += [f"{key}: {', '.join(self.at.facts[key])}" for key in ("tags", "keywords") if self.at.facts.get(key)]

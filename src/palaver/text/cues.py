@@ -14,7 +14,9 @@ class Cue(NamedTuple):
 
 
 def as_text(cues: Iterable[Cue], *, timed: bool = False) -> str:
-    return "\n".join(f"[{_clock(_millis(cue.start), '.')}] {cue.text}" if timed else cue.text for cue in cues)
+    return "\n".join(
+        f"[{_clock(_millis(cue.start), '.')}] {cue.text}" if timed else cue.text for cue in _in_order(cues)
+    )
 
 
 def as_srt(cues: Iterable[Cue]) -> str:

@@ -78,9 +78,9 @@ class GivenChunk(Ask):
 
 
 class GivenSegment(Ask):
-    start: Annotated[float, Field(strict=False, ge=0, le=10_000_000, allow_inf_nan=False)]
+    start: Annotated[float, Field(ge=0, le=10_000_000, allow_inf_nan=False)]
     """Where it begins, in seconds."""
-    end: Annotated[float, Field(strict=False, ge=0, le=10_000_000, allow_inf_nan=False)]
+    end: Annotated[float, Field(ge=0, le=10_000_000, allow_inf_nan=False)]
     """Where it ends, in seconds."""
     text: Content
     """What is said."""
