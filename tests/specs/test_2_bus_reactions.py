@@ -240,6 +240,13 @@ def test_deleting_a_reaction_answers_with_exactly_these_fields(api: httpx.Client
     assert api.get(path).json() == []
 
 
+def test_agent_id_is_passed_in_the_request_body_or_query_string(api: httpx.Client, path: str):
+    for body, query in (({"agent_id": "agent-1"}, None), (None, {"agent_id": "agent-1"})):
+        api.post(path, json={"agent_id": "agent-1", "reaction": "agree"})
+        answer = api.request("DELETE", f"{path}/agree", json=body, params=query).json()
+        assert (answer["removed"], answer["agent_id"]) == (True, "agent-1")
+
+
 def test_reactions_are_listed_oldest_first_as_a_plain_list(api: httpx.Client, path: str):
     posted = [react(api, path, label, agent) for label, agent in (("zeta", "z"), ("alpha", "b"), ("mid", "a"))]
     response = api.get(path)

@@ -86,6 +86,9 @@ async def _ask(request: Request, operation: Operation, face: Route, max_body: in
             field = face.also.get(name, name)
             is_list = field in known and "list" in str(known[field].annotation)
             given[name] = values if is_list else values[-1]
+        if face.method == "DELETE":  # some clients say there what others say in the address
+            body = await body_of(request, max_body)
+            given = {name: value for name, value in body.items() if isinstance(value, str)} | given
     else:
         given = await body_of(request, max_body)
     for name, complaint in face.must_have.items():
