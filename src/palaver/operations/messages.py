@@ -114,7 +114,7 @@ def post_message(change: Change, caller: Caller, ask: PostMessage) -> Message:
 def sign_of_life(change: Change, agent: Agent, activity: str) -> None:
     """Who acts is there. Written down only now and then, or when something about it is new."""
     age = (now() - agent.last_heartbeat).total_seconds()
-    is_worth_it = not agent.is_online or agent.waiting_in or age > QUIET_SECONDS
+    is_worth_it = not agent.is_online or agent.waiting_in or not 0 <= age <= QUIET_SECONDS
     if is_worth_it and agents.touch(change, agent, activity):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
 

@@ -7,7 +7,7 @@ import hmac
 import itertools
 import re
 import secrets
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
@@ -176,4 +176,5 @@ def leave(change: Change, agent: Agent, activity: str) -> None:
 
 def silent_since(read: Reader, before: datetime) -> list[Agent]:
     """Who counts as online but has not been heard of."""
-    return [_agent(row) for row in read.all("silent_agents", is_online=True, before=micros(before))]
+    after = micros(now() + timedelta(minutes=1))
+    return [_agent(row) for row in read.all("silent_agents", is_online=True, before=micros(before), after=after)]

@@ -27,7 +27,7 @@ from uuid import uuid4
 import orjson
 
 from palaver.model.sessions import Owner, Turn
-from palaver.model.times import now, parse
+from palaver.model.times import EPOCH, MICROSECOND, now, parse
 
 LONGEST_LINE = 32 * 1024 * 1024
 _LONGEST_NAME = 180
@@ -72,6 +72,8 @@ class Transcripts:
         self.introduce(owner)
         with _locked(self.path(owner, session_id)) as file:
             at = now()  # under the lock: whether a turn came before a deletion or after it is settled here
+            if deleted_at := self.tombstones(owner).get(session_id):
+                at = max(at, deleted_at + MICROSECOND)  # also when the clock was set back
             _write_whole(file, b"".join(_line(turn, at) for turn in turns))
 
     def introduce(self, owner: Owner) -> None:
@@ -92,7 +94,9 @@ class Transcripts:
         """The tombstone first: whatever happens after it, the session does not come back."""
         path = self.path(owner, session_id)
         with _locked(path), _locked(path.parent / "deleted.jsonl") as file:
-            _write_whole(file, orjson.dumps({"session_id": session_id, "deleted_at": now()}, option=_OPTIONS))
+            recorded = (line.turn.recorded_at for line in self.lines(Transcript(owner, path)) if line.turn)
+            at = max(now(), *recorded, EPOCH)  # none of its turns is younger, whatever the clock says
+            _write_whole(file, orjson.dumps({"session_id": session_id, "deleted_at": at}, option=_OPTIONS))
             path.unlink(missing_ok=True)
             _aside(path).unlink(missing_ok=True)
         _sync_folder(path.parent)

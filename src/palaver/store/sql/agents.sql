@@ -40,8 +40,8 @@ UPDATE agents SET token_hash = :token_hash WHERE id = :id;
 UPDATE agents SET is_online = :is_online, waiting_in = NULL, last_activity = :activity, last_activity_time = :at
 WHERE id = :id;
 
--- name: silent_agents
-SELECT * FROM agents WHERE is_online = :is_online AND last_heartbeat < :before;
+-- name: silent_agents  also whoever was heard of in the future: the clock was set back
+SELECT * FROM agents WHERE is_online = :is_online AND (last_heartbeat < :before OR last_heartbeat > :after);
 
 -- name: templates
 SELECT * FROM templates ORDER BY created_at, id;

@@ -68,7 +68,7 @@ WHERE p.document_id = :document_id AND p.position BETWEEN :first AND :last
 ORDER BY r.passage_id, r.number;
 
 -- name: forget_post_times
-DELETE FROM post_times WHERE at < :before;
+DELETE FROM post_times WHERE at < :before OR at > :after;
 
 -- name: post_times
 SELECT count(*) AS posts, min(at) AS first FROM post_times WHERE author = :author;
