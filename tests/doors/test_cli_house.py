@@ -23,6 +23,15 @@ def test_a_workspace_is_made_once_and_listed(terminal: Terminal):
     assert terminal.run("workspace", "create", "Not A Name").exit_code == 2
 
 
+def test_a_workspace_is_named_in_small_letters_however_it_is_typed(terminal: Terminal):
+    terminal.ok("workspace", "create", "TeamA")
+    terminal.ok("token", "create", "--workspace", "TeamA", "--human", "ann")
+    assert [token["workspace"] for token in terminal.json("token", "list", "--workspace", "TEAMA")] == ["teama"]
+    assert terminal.run("workspace", "create", "teama").exit_code == 2
+    terminal.ok("workspace", "delete", "TeamA", "--yes")
+    assert terminal.ok("workspace", "list").split() == ["NAME", "default"]
+
+
 def test_a_new_token_stands_alone_on_stdout(terminal: Terminal):
     result = terminal.run("token", "create", "--agent", "bob")
     assert result.exit_code == 0

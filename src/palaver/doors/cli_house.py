@@ -48,6 +48,7 @@ def _show(answer: Any, *columns: str) -> None:
 @click.pass_obj
 def create_workspace(where: cli_where.Where, name: str) -> None:
     """Make a workspace: a world of its own, which no other can look into."""
+    name = cli_where.workspace_name(name)
     inside(lambda house: house.create_workspace(name))
     if where.format == "table":
         printing.note(f"Made the workspace '{name}'. Let somebody in: palaver token create --workspace {name}")
@@ -70,6 +71,7 @@ def delete_workspace(name: str, yes: bool) -> None:
 
     Whoever is in it is shown out. Backups made earlier still hold it.
     """
+    name = cli_where.workspace_name(name)
     if not yes:
         click.confirm(f"Everything in the workspace '{name}' will be gone. Go on?", abort=True, err=True)
     count = inside(lambda house: house.delete_workspace(name))

@@ -52,9 +52,14 @@ def here(ctx: click.Context) -> Where:
     return ctx.ensure_object(Where)
 
 
+def workspace_name(given: str) -> str:
+    """Workspaces are named in small letters, however they are typed."""
+    return given.strip().lower()
+
+
 def _settle(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     if value is not None and param.name:
-        setattr(here(ctx), param.name, value)
+        setattr(here(ctx), param.name, workspace_name(value) if param.name == "workspace" else value)
 
 
 def _settle_json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
