@@ -80,6 +80,7 @@ def test_templates_and_agents_work_either_way(way: Way):
     assert way.json("template", "delete", id) == {"ok": True}
     made = way.json("agent", "create", slug, "--capabilities", "code", "--capabilities", "review")
     assert (made["slug"], made["name"]) == (slug, slug)
+    assert way.json("agent", "create", slug) == {**made, "token": None}  # that one, and not another of nearly that name
     assert way.json("agent", "show", slug)["capabilities"] == ["code", "review"]
     assert slug in way.ok("agents")
 

@@ -47,13 +47,13 @@ class Registered:
     name: str
     display_name: str | None
     slug: str
-    token: str
+    token: str | None
     capabilities: list[str]
     skills: list[dict[str, Any]]
     is_online: bool
 
 
-def registered(agent: Agent, token: str) -> Registered:
+def registered(agent: Agent, token: str | None) -> Registered:
     return Registered(
         id=agent.id,
         agent_id=agent.id,
@@ -94,6 +94,9 @@ def arrive(change: Change, about: About, slug: str | None = None) -> tuple[Agent
 )
 def register_agent(change: Change, caller: Caller, ask: RegisterAgent) -> Registered:
     """Register as an agent. Keep agent_id and token: with both you can come back as the same agent."""
+    known = agents.named(change, ask.slug) if ask.slug and not caller.is_agent else None
+    if known and known.slug == ask.slug:  # people who name an agent mean that one; its secret is not theirs to have
+        return registered(known, None)
     return registered(*arrive(change, ask, ask.slug))
 
 
