@@ -19,6 +19,9 @@ import psycopg
 from psycopg.rows import dict_row
 from tests.helpers import Server, word
 
+KEPT_ALIVE = 3.0
+"""Seconds after which a connection nobody used may be closed."""
+
 IS_LONG = os.environ.get("PALAVER_FAULTS") == "long"
 
 
@@ -36,11 +39,15 @@ class Client:
 
     def __init__(self, server: Server) -> None:
         self._http = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        self._used = time.monotonic()
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         headers = {"content-type": "application/json"} if body is not None else {}
+        if time.monotonic() - self._used > KEPT_ALIVE:
+            self._http.close()  # the server has, too
         self._http.request(method, path, json.dumps(body) if body is not None else None, headers)
         response = self._http.getresponse()
+        self._used = time.monotonic()
         return response.status, json.loads(response.read() or b"null")
 
     def thread(self) -> str:

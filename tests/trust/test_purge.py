@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 from tests.doors.test_cli import started
 from tests.helpers import Listener, Server, Thread, listen, start_server, word
@@ -81,6 +83,38 @@ def test_after_a_purge_no_file_holds_a_byte_of_what_was_deleted(
     assert started(home, "doctor").returncode == 0
     kept = started(home, "search", "something", "--json").stdout
     assert kept.count("something") >= 10
+
+
+def test_after_a_purge_no_table_of_postgresql_holds_a_byte_of_what_was_deleted(
+    postgres: Callable[[], str], tmp_path: Path, words: dict[str, str]
+):
+    """Tables, indexes and statistics, down to the files they lie in. The server's own log is not ours to write anew."""
+    home, url = tmp_path / "home", postgres()
+    with start_server(tmp_path / "log", PALAVER_HOME=home, PALAVER_DATABASE_URL=url) as server:
+        addresses = write_everything(server, words)
+        with psycopg.connect(url, autocommit=True) as raw:
+            raw.execute("ANALYZE")  # as the server does by itself now and then: it keeps some of what it sees
+            raw.execute("CHECKPOINT")
+            row = raw.execute(
+                "SELECT current_setting('data_directory'), oid FROM pg_database WHERE datname = current_database()"
+            ).fetchone()
+        assert row is not None
+        files = Path(row[0]) / "base" / str(row[1])
+        assert len({line.split()[1] for line in holding(files, *words.values())}) >= len(words) - 1
+        with server.client() as api:
+            for address in addresses:
+                assert api.delete(address).status_code == 200
+        done = started(home, "purge", "--yes", PALAVER_DATABASE_URL=url)
+        assert done.returncode == 0, done.stderr
+        with psycopg.connect(url, autocommit=True) as raw:
+            raw.execute("CHECKPOINT")
+        # The name of a deleted session stays on its tombstone: without it the session could come back.
+        assert [line for line in holding(home, *words.values()) if "deleted.jsonl" not in line] == []
+        assert holding(files, *words.values()) == []
+        with server.client() as api:
+            assert Thread(api).post("life goes on")["seq"] == 1
+            assert len(api.get("/api/search", params={"q": "stays", "limit": 50}).json()["results"]) == 30
+    assert started(home, "doctor", PALAVER_DATABASE_URL=url).returncode == 0
 
 
 def test_images_nothing_shows_any_more_are_taken_away(tmp_path: Path):

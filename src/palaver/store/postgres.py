@@ -547,7 +547,10 @@ class PostgresEngine:
         """Tables and indexes are written anew. The server's own log (WAL) forgets in its own time."""
         with said_plainly(), psycopg.connect(self._url, autocommit=True) as raw:
             for table in _tables(raw, self._schema):
-                raw.execute(f'VACUUM FULL "{self._schema}"."{table}"'.encode())
+                raw.execute(f'VACUUM (FULL, ANALYZE) "{self._schema}"."{table}"'.encode())
+                _forget_statistics(raw, self._schema, table)
+            raw.execute("VACUUM FULL pg_statistic")
+            raw.execute("CHECKPOINT" if _may_checkpoint(raw) else "SELECT 1")  # old files go with the next one
 
     def close(self) -> None:
         self._writing.shutdown(wait=True)
@@ -600,6 +603,26 @@ def taken(url: str, schemas: list[str]) -> list[str]:
     with said_plainly(), psycopg.connect(url) as raw:
         rows = raw.execute("SELECT nspname FROM pg_namespace WHERE nspname = ANY(%s)", (schemas,)).fetchall()
     return [row[0] for row in rows]
+
+
+def _forget_statistics(raw: psycopg.Connection[Any], schema: str, table: str) -> None:
+    """To plan by them, the server keeps some of the values it has seen. Of a table with nothing in it, it keeps the old
+    ones for ever; giving a column its type again makes it forget them."""
+    name = f'"{schema}"."{table}"'
+    if raw.execute(f"SELECT 1 FROM {name} LIMIT 1".encode()).fetchone():
+        return
+    columns = raw.execute(
+        "SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a JOIN pg_stats s "
+        "ON s.attname = a.attname WHERE a.attrelid = CAST(%s AS regclass) AND s.schemaname = %s AND s.tablename = %s",
+        (name, schema, table),
+    ).fetchall()
+    for column, kind in columns:
+        raw.execute(f'ALTER TABLE {name} ALTER COLUMN "{column}" TYPE {kind}'.encode())
+
+
+def _may_checkpoint(raw: psycopg.Connection[Any]) -> bool:
+    row = raw.execute("SELECT pg_has_role('pg_checkpoint', 'USAGE')").fetchone()
+    return bool(row and row[0])
 
 
 def drop(url: str, schema: str) -> None:
