@@ -26,9 +26,9 @@ tests fail when a promise is broken; the figures say by how much it is kept.
 
 TAIL = """
 The MCP suite judges palaver's own door; the tools it asks for (`tests/conformance/fixtures.py`) are in no real server.
-`tests/trust/outside.py` says which of schemathesis' checks are left out, and why. `tests/store/test_bus_machine.py`
-compares the bus with a model; the other files of `tests/trust/` hold revocation, the audit log, backup, purge,
-deadlines and logs to their promises.
+`tests/trust/outside.py` asks for all of schemathesis' checks and says what a schema cannot tell them.
+`tests/store/test_bus_machine.py` compares the bus with a model; the other files of `tests/trust/` hold revocation, the
+audit log, backup, purge, deadlines and logs to their promises.
 """
 
 

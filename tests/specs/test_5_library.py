@@ -131,6 +131,20 @@ def test_a_wrong_or_missing_field_is_422_and_named(api: httpx.Client, path: str,
     assert field in response.json()["detail"]
 
 
+@pytest.mark.parametrize("second", [True, "1", "1.5"])
+def test_a_second_is_a_number(api: httpx.Client, second: Any):
+    said = {"segments": [{"start": second, "end": 2, "text": "x"}]}
+    response = api.post("/api/media", json={"title": "x", "media_type": "audio", "transcript": said})
+    assert response.status_code == 422
+    assert "start" in response.json()["detail"]
+
+
+def test_an_address_may_be_long(api: httpx.Client):
+    url = "https://example.org/?" + "x" * 3900
+    response = api.post("/api/media", json={"title": "x", "media_type": "article", "url": url})
+    assert (response.status_code, response.json()["url"]) == (201, url)
+
+
 @pytest.mark.parametrize("source", LIBRARY)
 def test_null_is_the_same_as_absent(api: httpx.Client, source: str):
     least = {NAME_OF[source]: "A"} | ({"media_type": "x"} if source == "media" else {})

@@ -338,6 +338,13 @@ def test_a_session_may_be_named_in_a_rest_request_by_header_or_query(
     assert api.get("/api/knowledge/search", **named).json()["suppressed"] == 2
 
 
+@pytest.mark.parametrize("name", ["café", "名前", "two\nlines", " "])
+def test_a_name_no_header_can_carry_is_answered_all_the_same(api: httpx.Client, name: str):
+    response = api.get("/api/knowledge/search", params={"q": "x", "dedupe": "false", "session_id": name})
+    assert (response.status_code, response.json()["session_id"]) == (200, name)
+    assert "mcp-session-id" not in response.headers
+
+
 @pytest.mark.parametrize("door", ["http-2026", "websocket", "sse"])
 def test_config_works_by_the_other_doors(server: Server, api: httpx.Client, long_note: dict[str, Any], door: str):
     with through(door, server, api, f"?config={config(snippet_length=60)}") as client:

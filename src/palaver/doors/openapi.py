@@ -57,6 +57,7 @@ def _described(operation: Operation, face: Route, number: int, components: dict[
             for name, field in fields.items()
         ]
     elif fields:
+        fields = {name: field if name in required else _or_null(field) for name, field in fields.items()}
         body = {"type": "object", "properties": fields, "required": sorted(required - set(in_path))}
         said["requestBody"] = {
             "required": bool(body["required"]),
@@ -65,6 +66,15 @@ def _described(operation: Operation, face: Route, number: int, components: dict[
     if parameters:
         said["parameters"] = parameters
     return said
+
+
+def _or_null(field: dict[str, Any]) -> dict[str, Any]:
+    """In a body, null is the same as absent."""
+    if {"type": "null"} in field.get("anyOf", []) or not field.keys() & {"type", "anyOf", "$ref", "enum"}:
+        return field
+    about: dict[str, Any] = {key: field[key] for key in ("description", "default", "title") if key in field}
+    core = {key: value for key, value in field.items() if key not in about}
+    return {"anyOf": [*core.get("anyOf", [core]), {"type": "null"}], **about}
 
 
 def _answer(operation: Operation, face: Route, components: dict[str, Any]) -> dict[str, Any]:

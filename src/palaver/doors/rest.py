@@ -115,7 +115,7 @@ async def body_of(request: Request, max_body: int) -> dict[str, Any]:
     except ClientDisconnect:
         raise Refused("The body never arrived.") from None
     data = b"".join(chunks)
-    if not data.strip():
+    if not data:
         return {}
     given = _parsed(data)
     if not isinstance(given, dict):

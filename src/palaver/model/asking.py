@@ -60,7 +60,7 @@ def clamp(low: int, high: int) -> BeforeValidator:
     """`Annotated[int, clamp(1, 200)]`: a whole number, moved to the nearest bound when it is out of range."""
 
     def clamped(value: Any, info: ValidationInfo) -> int:
-        if info.context == FROM_TEXT and isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,30}\s*", value):
+        if info.context == FROM_TEXT and isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,4000}\s*", value):
             value = int(value)
         if isinstance(value, float) and value.is_integer():
             value = int(value)

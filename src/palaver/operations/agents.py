@@ -36,7 +36,7 @@ class About(Ask):
 
 
 class RegisterAgent(About):
-    slug: Annotated[Line, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")] | None = None
+    slug: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")] | None = None
     """A short name to be found by; made from the display name otherwise."""
 
 

@@ -293,7 +293,9 @@ SESSION = "mcp-session-id"
 
 
 def _session_header(answer: SearchResponse) -> dict[str, str]:
-    return {SESSION: answer.session_id} if answer.session_id else {}
+    """A name that a header cannot carry is in the body alone."""
+    id = answer.session_id or ""
+    return {SESSION: id} if id.isascii() and id.isprintable() and id.strip() == id != "" else {}
 
 
 @operation(

@@ -52,7 +52,7 @@ def get_template(read: Reader, caller: Caller, ask: OneTemplate) -> Template:
 
 
 class CreateTemplate(Ask):
-    id: Annotated[Line, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
     """A short id, e.g. my-review."""
     name: Annotated[Line, Field(min_length=1, max_length=200)]
     """A name for people to see."""

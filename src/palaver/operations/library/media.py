@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import orjson
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from palaver.model.asking import Ask, Line
+from palaver.model.asking import Ask, Line, storable
 from palaver.model.library import Media, Segment
 from palaver.model.people import Caller
 from palaver.operations.faces import Command, Route, Tool, operation
@@ -29,6 +29,8 @@ from palaver.sources import shelving
 from palaver.store import knowledge, library
 from palaver.store.database import Change, Reader
 from palaver.store.library import Kept
+
+Address = Annotated[str, Field(max_length=4000), AfterValidator(storable)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class CreateMedia(Created):
     """video, audio, podcast, pdf, epub, docx, pptx, html, markdown, txt, image, article, or any other word."""
     content: Content = ""
     """Its text."""
-    url: Annotated[Line, Field(max_length=4000)] | None = None
+    url: Address | None = None
     """Where it comes from."""
     chunks: Annotated[list[GivenChunk], Field(max_length=100_000)] | None = None
     """The text cut into pieces, if you have cut it: they are kept as they are."""
@@ -125,7 +127,7 @@ class UpdateMedia(Edited):
     """Another type."""
     content: Content | None = None
     """New text, in place of the old: chunks that were given with the old text go with it."""
-    url: Annotated[Line, Field(max_length=4000)] | None = None
+    url: Address | None = None
     """Another address."""
     chunks: Annotated[list[GivenChunk], Field(max_length=100_000)] | None = None
     """New chunks, kept as they are."""
