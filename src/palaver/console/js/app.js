@@ -22,7 +22,7 @@ import { focusBar, searchBar, searchIn, searchView } from "./search.js";
 import { findOut, know, may, me, rename, theme, told } from "./state.js";
 import { threadsView } from "./thread.js";
 import { loadThreads, newThread, unreadThreads } from "./threads.js";
-import { drawWith, drawn, html, nothing, redraw, ref, render } from "./view.js";
+import { drawWith, drawn, holdUntil, html, nothing, redraw, ref, render } from "./view.js";
 
 const VIEWS = { threads: threadsView, search: searchView };
 
@@ -63,7 +63,8 @@ let broken = null;
 let isAway = false;
 let wasIn = false;
 
-const LONG = 1500; // milliseconds a place may take before the stream is opened all the same
+const SHORT = 250; // milliseconds a thread may take before the frame around it is drawn without it
+const LONG = 1500; // and a place before the stream is opened all the same
 
 const root = document.getElementById("app");
 
@@ -130,15 +131,19 @@ async function begin() {
 // What somebody came to see comes first; what happens meanwhile is not missed: one listens from the event told with it.
 async function comeIn(session) {
   wasIn = true;
+  const agents = loadAgents().catch(() => {});
+  const arriving = follow();
+  if (threadsView.opening) holdUntil(Promise.all([agents, threadsView.opening]), SHORT);
+  await Promise.race([arriving, waited(LONG)]);
+  await waited(0); // painted
   loadThreads();
-  loadAgents().catch(() => {});
-  await Promise.race([follow(), new Promise((done) => setTimeout(done, LONG))]);
-  await new Promise((done) => setTimeout(done)); // painted
   listen(session.last_event_id);
   (globalThis.requestIdleCallback ?? setTimeout)(() =>
     Object.keys(PLACES_FOR_LATER).forEach((name) => viewOf(name).catch(() => {})),
   );
 }
+
+const waited = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
 addEventListener("hashchange", follow);
 addEventListener("palaver:in", () => {

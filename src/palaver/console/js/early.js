@@ -36,4 +36,5 @@
   const message = new URLSearchParams(query).get("message");
   ask(message ? `/api/messages/${encodeURIComponent(message)}` : `/api/threads/${id}/messages?newest=true&limit=24`);
   ask(`/api/threads/${id}`);
+  ask("/api/agents");
 })();

@@ -36,6 +36,7 @@ let atBottomWhenDrawn = null;
 let lastTop = 0;
 
 export const threadsView = {
+  opening: null, // comes true when the messages are here
   title: () => talk?.thread?.topic ?? "Threads",
   isInner: () => talk !== null,
 
@@ -54,7 +55,8 @@ export const threadsView = {
     focus = wanted;
     isAtEnd = !wanted;
     const opening = talk;
-    await opening.open(wanted);
+    this.opening = opening.open(wanted);
+    await this.opening;
     if (talk !== opening) return;
     await drawn();
     if (wanted && talk.find(wanted)) show(wanted);

@@ -11,6 +11,7 @@ export { guard, html, liveValue, nothing, ref, render, repeat, svg };
 
 let draw = () => {};
 let isDue = false;
+let isHeld = false;
 let after = [];
 
 export function drawWith(drawing) {
@@ -22,11 +23,22 @@ export function redraw() {
   isDue = true;
   queueMicrotask(() => {
     isDue = false;
+    if (isHeld) return;
     draw();
     const done = after;
     after = [];
     for (const work of done) work();
   });
+}
+
+// Draw nothing until that has come, or so many milliseconds are over: one picture costs less than two.
+export function holdUntil(coming, most) {
+  isHeld = true;
+  const release = () => {
+    isHeld = false;
+    redraw();
+  };
+  Promise.race([coming, new Promise((done) => setTimeout(done, most))]).then(release, release);
 }
 
 // When the picture is up to date: for what must measure it.
