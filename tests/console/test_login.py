@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
+from pathlib import Path
 
 import httpx
 import pytest
@@ -20,30 +21,32 @@ class Closed:
     server: Server
     boss: httpx.Client
     """Somebody in charge of the default workspace."""
+    elsewhere: str
+    """A token of somebody in charge of another workspace."""
 
     def token(self, name: str, *, kind: str = "human", scopes: Sequence[str] = ("read", "write"), **more: str) -> str:
         made = self.boss.post("/api/tokens", json={"kind": kind, "name": name, "scopes": list(scopes), **more})
         assert made.status_code == 201, made.text
         return str(made.json()["secret"])
 
-    def elsewhere(self, workspace: str) -> str:
-        """A token of somebody in charge of a new workspace: made where the data is."""
-        for command in (("workspace", "create", workspace), ("user", "add", "gus", "--scope", "read,write,admin")):
-            where = () if command[0] == "workspace" else ("--workspace", workspace)
-            asked = [sys.executable, "-m", "palaver", *command, *where]
-            env = environment(self.server.home)
-            done = subprocess.run(asked, env=env, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+
+ELSEWHERE = "team"
+
+
+def made_at_the_data(home: Path, *command: str) -> str:
+    asked = [sys.executable, "-m", "palaver", *command]
+    return subprocess.run(asked, env=environment(home), capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
     home = tmp_path_factory.mktemp("closed")
-    command = [sys.executable, "-m", "palaver", "token", "create", "--human", "boss", "--scope", "read,write,admin"]
-    secret = subprocess.run(command, env=environment(home), capture_output=True, text=True, check=True).stdout.strip()
+    secret = made_at_the_data(home, "token", "create", "--human", "boss", "--scope", "read,write,admin")
+    made_at_the_data(home, "workspace", "create", ELSEWHERE)
+    far = made_at_the_data(home, "user", "add", "gus", "--workspace", ELSEWHERE, "--scope", "read,write,admin")
     with start_server(home, PALAVER_AUTH="token") as server, server.client() as boss:
         boss.headers["authorization"] = f"Bearer {secret}"
-        yield Closed(server, boss)
+        yield Closed(server, boss, far)
 
 
 def log_in(page: Page, secret: str) -> None:
@@ -99,8 +102,7 @@ def test_logging_out_everywhere_ends_every_login_of_the_token(window: Opening, c
 def test_who_logs_out_in_one_window_is_out_in_the_other_and_the_next_one_hears_only_their_own(
     window: Opening, closed: Closed
 ):
-    workspace = word("w")
-    elsewhere = closed.elsewhere(workspace)
+    elsewhere = closed.elsewhere
     one = window("#/threads", at=closed.server)
     log_in(one, closed.token("kai"))
     expect(one.get_by_label("New thread")).to_be_visible()
@@ -150,7 +152,7 @@ def test_when_a_token_ends_the_next_person_finds_a_fresh_window(window: Opening,
     [id] = [one["id"] for one in closed.boss.get("/api/tokens").json() if one["name"] == "nia"]
     closed.boss.delete(f"/api/tokens/{id}")
     expect(page.get_by_label("Token")).to_be_visible()
-    log_in(page, closed.elsewhere(word("w")))
+    log_in(page, closed.elsewhere)
     expect(page.get_by_text("Nothing found")).to_be_visible()
 
 
@@ -210,12 +212,10 @@ def test_who_is_not_in_charge_manages_nothing(closed: Closed):
 
 
 def test_a_workspace_s_admin_reaches_no_other_workspace(closed: Closed):
-    name = word("team")
-    secret = closed.elsewhere(name)
     with closed.server.client() as admin:
-        admin.headers["authorization"] = f"Bearer {secret}"
-        assert {one["workspace"] for one in admin.get("/api/tokens").json()} == {name}
-        assert admin.get("/api/workspaces").json() == [name]
+        admin.headers["authorization"] = f"Bearer {closed.elsewhere}"
+        assert {one["workspace"] for one in admin.get("/api/tokens").json()} == {ELSEWHERE}
+        assert admin.get("/api/workspaces").json() == [ELSEWHERE]
         assert admin.post("/api/workspaces", json={"name": word("w")}).status_code == 405
         elsewhere = {"kind": "human", "name": "x", "workspace": "default"}
         assert admin.post("/api/tokens", json=elsewhere).status_code == 404

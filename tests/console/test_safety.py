@@ -225,7 +225,7 @@ def test_whatever_has_the_focus_shows_it(window: Opening, thread: Thread, rest: 
         page.evaluate(f"location.hash = '#/{path}'")
         expect(page.locator(".pane .head h1").first).to_be_visible()
         page.evaluate("document.activeElement?.blur()")
-        for _ in range(30):
+        for _ in range(20):
             page.keyboard.press("Tab")
             assert page.evaluate(shown) == "", path
 
