@@ -62,8 +62,8 @@ EVERY_SETTING = [knob.name for knob in dataclasses.fields(Settings) if knob.name
 def serve(where: cli_where.Where, /, **flags: Any) -> None:
     """Run the server until told to stop: console, REST, events and MCP on one port.
 
-    Bound to this machine alone (the default) it is open to whoever works on it. Where others can
-    reach it nobody comes in without a token: make one with 'palaver token create', before or while it runs.
+    Bound to this machine alone (the default) it is open to whoever works on it. Any other address needs tokens:
+    make one first with 'palaver token create'.
     """
     settings = where.settings(**flags)
     from palaver.doors.server import serve as serve_for_ever
@@ -96,7 +96,7 @@ def banner(settings: Settings) -> str:
         "",
     ]
     if settings.needs_token:
-        lines += ["A token is needed to come in: palaver token create --agent NAME, or --human NAME", ""]
+        lines += ["A token is needed to come in: palaver token create --agent NAME", ""]
     return "\n".join([*lines, "Ctrl-C ends it."])
 
 

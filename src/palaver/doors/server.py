@@ -78,11 +78,17 @@ def listening_socket(settings: Settings) -> socket.socket:
 
 
 async def must_be_fit_to_serve(house: House) -> None:
-    """The data can be opened, and where others can reach us it is not open to everybody."""
+    """The data can be opened; and where others can reach us a token exists, or nobody could come in (and everybody
+    must not)."""
     settings = house.settings
     try:
         await house.open()
         if not settings.is_loopback and settings.auth == "open":
             raise Refused("PALAVER_AUTH=open is only for loopback addresses: anybody could read everything.")
+        if not settings.is_loopback and not await house.tokens():
+            raise Refused(
+                f"{settings.host} can be reached by others, and no token exists yet. "
+                "Run 'palaver token create --human NAME --scope read,write,admin' first."
+            )
     finally:
         await house.close()
