@@ -163,6 +163,22 @@ def test_initialize_gives_a_session_and_delete_ends_it(api: httpx.Client, five: 
     assert len(Mcp(api).call("knowledge_search", query=five[0])["results"]) == 5
 
 
+@pytest.mark.parametrize("where", ["headers", "params"])
+def test_whoever_names_a_session_when_it_begins_gets_one(api: httpx.Client, where: str):
+    """Create and return one for first-time sessions."""
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    accept = {"Accept": "application/json, text/event-stream"}
+    named: dict[str, Any] = {"headers": accept, "params": {}}
+    named[where] = named[where] | {"mcp-session-id": "one-of-my-own"}
+    begun = api.post("/mcp", json=body, **named)
+    assert (begun.status_code, bool(begun.headers.get("mcp-session-id"))) == (200, True)
+    later = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+    session = {"mcp-session-id": begun.headers["mcp-session-id"], "mcp-protocol-version": "2025-06-18"}
+    assert api.post("/mcp", json=later, headers=accept | session).status_code == 200
+    assert api.post("/mcp", json=later, **named).status_code == 404  # that one never began
+
+
 def test_the_session_may_stand_in_the_address(api: httpx.Client, five: tuple[str, str]):
     client = Mcp(api)
     client.call("knowledge_search", query=five[0])

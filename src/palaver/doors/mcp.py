@@ -343,7 +343,13 @@ class McpDoor:
             return
         if "mcp-session-id" in asked and not any(name == b"mcp-session-id" for name, _ in scope["headers"]):
             scope = {**scope, "headers": [*scope["headers"], (b"mcp-session-id", asked["mcp-session-id"].encode())]}
-        await self._manager.asgi_app(scope, mending(receive, self._house.settings.max_body), send)
+        receive = mending(receive, self._house.settings.max_body)
+        if scope["method"] == "POST" and any(name == b"mcp-session-id" for name, _ in scope["headers"]):
+            first = await receive()
+            if _is_initialize(first.get("body", b"")):  # a session begins: the name of another one does not matter
+                scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"mcp-session-id"]}
+            receive = _again(first, receive)
+        await self._manager.asgi_app(scope, receive, send)
 
     async def _legacy_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
@@ -397,6 +403,23 @@ class _App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
+
+
+def _is_initialize(body: bytes) -> bool:
+    try:
+        return b'"initialize"' in body and orjson.loads(body).get("method") == "initialize"
+    except (ValueError, AttributeError):
+        return False
+
+
+def _again(first: Message, receive: Receive) -> Receive:
+    """What comes, beginning with what was taken out already."""
+    held = [first]
+
+    async def receiving() -> Message:
+        return held.pop() if held else await receive()
+
+    return receiving
 
 
 def _refused(asked: QueryParams) -> Response | None:
