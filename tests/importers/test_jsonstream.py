@@ -122,6 +122,13 @@ def test_deep_json_is_left_out_with_a_word():
     assert found == [Skipped("conversations.json", "a conversation that is not JSON"), {"b": 1}]
 
 
+def test_values_that_are_no_conversations_are_counted_one_by_one():
+    """Wrong types are skipped and counted, never a crash."""
+    found = list(objects(item_of(b'[{"a": 1}, null, 5, "x, y", {"b": 1}, true]')))
+    why = "a conversation that is no JSON object"
+    assert found == [{"a": 1}, Skipped("conversations.json", why, 3), {"b": 1}, Skipped("conversations.json", why, 1)]
+
+
 @given(st.binary() | anything.map(as_json), st.integers(1, 7))
 def test_no_bytes_are_too_strange(raw: bytes, size: int):
     with suppress(Unreadable):

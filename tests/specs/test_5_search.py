@@ -799,6 +799,17 @@ def test_what_the_title_says_too_is_shown_where_the_text_says_it(library: Librar
     assert mcp.call("media_search", query=title)["results"][0]["loc"]["chunk_index"] == 1  # also where it is the title
 
 
+def test_filters_stand_in_a_query_string_as_json(library: Library, api: httpx.Client):
+    unique = word()
+    library.note(unique, keywords=["red"])
+    library.note(unique, keywords=["blue"])
+    wanted = {"query": unique, "filters": json.dumps({"notes": {"keywords": ["Red"]}})}
+    (hit,) = api.get("/api/knowledge/search", params=wanted).json()["results"]
+    assert hit["tags"] == ["red"]
+    refused = api.get("/api/knowledge/search", params={**wanted, "filters": "red"})
+    assert (refused.status_code, refused.json()["detail"].startswith("filters: ")) == (422, True)
+
+
 def test_a_uri_opens_what_source_and_id_open(library: Library, api: httpx.Client, mcp: Mcp):
     note = library.note(f"says {word()}")
     named = {"source": "notes", "id": note["id"]}

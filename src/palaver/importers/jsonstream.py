@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+import orjson
+
 from palaver.importers import Unreadable, record
 from palaver.importers.item import Item, Skipped
 
@@ -56,7 +58,16 @@ def objects(item: Item) -> Iterator[dict[str, Any] | Skipped]:
             try:
                 yield record(raw)
             except Unreadable as problem:
-                yield Skipped(item.name, f"a conversation that is {problem}")
+                count = _values(raw)
+                yield Skipped(item.name, f"a conversation that is {'no JSON object' if count else problem}", count or 1)
+
+
+def _values(raw: bytes) -> int:
+    """How many values that are no objects stand here, with commas between them; 0 where it is no JSON."""
+    try:
+        return len(orjson.loads(b"[" + raw + b"]")) if len(raw) < CHUNK else 0
+    except orjson.JSONDecodeError:
+        return 0
 
 
 def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT) -> Iterator[bytes | None]:

@@ -111,12 +111,22 @@ def read(kind: type[AskT], given: dict[str, Any], *, refuse_unknown: bool) -> As
 
 
 def read_strings(kind: type[AskT], given: dict[str, Any]) -> AskT:
-    """Check arguments from a query string, where everything is text."""
-    given = {name: value for name, value in given.items() if name in kind.model_fields}
+    """Check arguments from a query string, where everything is text; what has fields of its own is JSON."""
+    fields = kind.model_fields
+    given = {name: _written_out(value, fields[name].annotation) for name, value in given.items() if name in fields}
     try:
         return kind.model_validate(given, strict=False, context=FROM_TEXT)
     except ValidationError as problem:
         raise Invalid(_explain(problem, kind)) from None
+
+
+def _written_out(value: Any, annotation: Any) -> Any:
+    if isinstance(value, str) and any(_models_in(annotation)):
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+    return value
 
 
 def _unknown(name: str, kind: type[BaseModel]) -> str:
