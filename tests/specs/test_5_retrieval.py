@@ -9,8 +9,9 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.helpers import Mcp, Thread, word
+from tests.helpers import Mcp, Server, Thread, word
 from tests.library import GET_ID, SAID, SOURCES, Library, search, tokens
+from tests.mcp_clients import through
 
 SENTENCES = [f"Sentence number {n} says that the thing called item{n} is blue. " for n in range(400)]
 LONG = "".join(SENTENCES)
@@ -657,3 +658,14 @@ def test_a_medium_that_came_in_chunks_alone_opens_whole(library: Library, mcp: M
         opened = mcp.call("media_get", media_id=media["id"], retrieval=retrieval)
         assert opened["content"] == "One is first.\n\nTwo is last."
     assert mcp.read(media["uri"]) == "One is first.\n\nTwo is last."
+
+
+@pytest.mark.parametrize("door", ["http-2025", "http-2026", "websocket", "stdio"])
+def test_a_whole_page_gets_through_every_door(server: Server, api: httpx.Client, library: Library, door: str):
+    """A `full` page has at most 1,000,000 characters, and the official client takes it."""
+    note = library.note("a word or two. " * 80_000)
+    with through(door, server, api) as client:
+        first = client.call("notes_get", note_id=note["id"], retrieval={"mode": "full"})
+        rest = client.call("notes_get", note_id=note["id"], retrieval={"mode": "full", "cursor": first["next_cursor"]})
+    assert (len(first["content"]), first["truncated"]) == (1_000_000, True)
+    assert first["content"] + rest["content"] == note["content"]

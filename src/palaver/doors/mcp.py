@@ -38,6 +38,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from palaver import __version__
 from palaver.doors.asked import Asked, Noted
+from palaver.doors.large import plain_if_large
 from palaver.doors.mending import MendedLines, mended, mending
 from palaver.doors.visit import Visit
 from palaver.errors import Invalid, NotFound, PalaverError, Timeout
@@ -349,7 +350,7 @@ class McpDoor:
             if _is_initialize(first.get("body", b"")):  # a session begins: the name of another one does not matter
                 scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"mcp-session-id"]}
             receive = _again(first, receive)
-        await self._manager.asgi_app(scope, receive, send)
+        await self._manager.asgi_app(scope, receive, plain_if_large(send) if scope["method"] == "POST" else send)
 
     async def _legacy_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
