@@ -20,6 +20,7 @@ from palaver.model.people import Scope, Token
 from palaver.model.times import now
 from palaver.operations.keys import known_agent
 from palaver.operations.session_index import catch_up_all
+from palaver.operations.stronger import Embedding
 from palaver.settings import Settings
 from palaver.store import agents, audit, backup, documents, events, logins, purge, tokens
 from palaver.store.audit import Trail
@@ -30,6 +31,7 @@ from palaver.store.workspaces import Workspace, checked_name, engine_name, has_d
 
 SWEEP_SECONDS = 5.0
 SHOW_OUT_SECONDS = 0.5
+EMBED_SECONDS = 2.0
 CHECK_SECONDS = 600.0
 LET_GO_SECONDS = 10.0
 CATCH_UP_SECONDS = 2.0
@@ -240,6 +242,19 @@ class House:
 
     def start_sweeping(self) -> None:
         self._chores = [asyncio.create_task(self._sweep_for_ever()), asyncio.create_task(self._show_out_for_ever())]
+        if self.settings.model != "builtin":
+            self._chores.append(asyncio.create_task(self._embed_for_ever()))
+
+    async def _embed_for_ever(self) -> None:
+        """What was written since the last round gets its vectors."""
+        embedding = Embedding()
+        while True:
+            for here in list(self._workspaces.values()):
+                try:
+                    await embedding.go_over(here)
+                except Exception as problem:  # the next round may go better
+                    log.warning("vectors of %s: %s", here.name, problem)
+            await asyncio.sleep(EMBED_SECONDS)
 
     async def _show_out_for_ever(self) -> None:
         """Whose token or login was ended by another process, or has run out while they are here, has to go.

@@ -48,6 +48,13 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return read
 
 
+def _model(text: str) -> str:
+    kind, _, name = text.strip().partition(":")
+    if (kind in ("builtin", "minilm") and not name) or (kind in ("openai", "fastembed") and name):
+        return text.strip()
+    raise ValueError("say builtin, minilm, fastembed:NAME or openai:NAME")
+
+
 def knob(default: Any, help: str, read: Callable[[str], Any] = str, also: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"help": help, "read": read, "also": also})
 
@@ -79,6 +86,13 @@ class Settings:
     profile: str = knob(
         "", "deep-research also lists search and fetch, as ChatGPT connectors want them.", _one_of("", "deep-research")
     )
+    model: str = knob(
+        "builtin",
+        "What tells how alike texts are: builtin, minilm, fastembed:NAME or openai:NAME (any such endpoint).",
+        _model,
+    )
+    model_url: str = knob("https://api.openai.com/v1", "Where the endpoint of an openai:NAME model is.")
+    model_key: str = knob("", "The key for that endpoint. It is sent there and shown nowhere.")
     session_ttl: float = knob(1800.0, "Seconds for which a session of searching remembers what it has shown.", float)
     search_timeout: float = knob(5.0, "Seconds one search or read may take.", float)
     max_upload: int = knob(5 * 1024 * 1024, "Largest uploaded image, e.g. 5MB.", _size)

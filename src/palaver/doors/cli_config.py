@@ -36,6 +36,8 @@ def config(where: cli_where.Where) -> None:
 def _shown(name: str, value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
+    if name == "model_key":
+        return "…" if value else ""
     if name == "database_url":
         return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:…@", value)  # a password is nobody's business
     return list(value) if isinstance(value, tuple) else value

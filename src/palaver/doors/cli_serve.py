@@ -52,7 +52,9 @@ def settings_options(*names: str) -> Callable[[click.Command], click.Command]:
 
 
 ONLY_STDIO = ("agent",)
-EVERY_SETTING = [knob.name for knob in dataclasses.fields(Settings) if knob.name not in cli_where.ON_THE_DATA]
+# What is said on a command line is seen by everybody on the machine: a key is not said there.
+NOT_FLAGS = (*cli_where.ON_THE_DATA, "model_key")
+EVERY_SETTING = [knob.name for knob in dataclasses.fields(Settings) if knob.name not in NOT_FLAGS]
 
 
 @cli_where.takes(*cli_where.ON_THE_DATA)

@@ -16,7 +16,7 @@ from palaver.doors.cli_where import Where
 from palaver.doors.client import open_house, reach
 from palaver.errors import Invalid, PalaverError, Refused, Unavailable
 from palaver.house import DEFAULT
-from palaver.operations import session_index, sessions
+from palaver.operations import session_index, sessions, stronger
 from palaver.store.workspaces import Workspace
 
 COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
@@ -139,10 +139,27 @@ async def workspace() -> AsyncIterator[Workspace]:
 
 @cli_where.takes("workspace", *cli_where.ON_THE_DATA)
 @click.command("reindex")
-def reindex() -> None:
+@click.option("--model", is_flag=True, help="Make the vectors of PALAVER_MODEL that are missing, and nothing else.")
+def reindex(model: bool) -> None:
     """Make the index of sessions again from their transcripts, while everything goes on."""
+    if model:
+        printing.say(f"{asyncio.run(_embed()):,} vectors were made.")
+        return
     turns = asyncio.run(_reindex())
     printing.say(f"{turns:,} turns are in the index.")
+
+
+async def _embed() -> int:
+    where = cli_where.here(click.get_current_context())
+    if where.server:
+        raise Refused("This works where the data is: leave --url and PALAVER_URL out.")
+    async with open_house(where.settings()) as house:
+        here = await house.open(where.workspace or DEFAULT)
+        known = await here.read(stronger.progress_of)
+        if known is None:
+            raise Refused("No stronger model is set: say which one with PALAVER_MODEL.")
+        with printing.progress("Making vectors", known.passages - known.done) as bar:
+            return await stronger.make_all(here, bar)
 
 
 async def _reindex() -> int:

@@ -15,6 +15,7 @@ from palaver.operations import identity, visibility
 from palaver.operations.agents import About, Nobody, arrive
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.messages import new_reply_token
+from palaver.operations.stronger import ModelProgress, progress_of
 from palaver.operations.threads import CreateThread, Topic, open_thread
 from palaver.store import agents, messages
 from palaver.store.database import Change, Reader
@@ -152,6 +153,7 @@ class BusStatus:
     agents: int
     agents_online: int
     last_event_id: int
+    model: ModelProgress | None = None
 
 
 @operation(Route("GET", "/api/status"), Command("status"))
@@ -166,4 +168,5 @@ def get_status(read: Reader, caller: Caller, ask: Nobody) -> BusStatus:
         agents=len(everyone),
         agents_online=sum(agent.is_online for agent in everyone),
         last_event_id=read.must("last_event_id")["value"],
+        model=progress_of(read),
     )

@@ -15,6 +15,7 @@ from typing import Literal
 
 from palaver.meaning.vectors import Likeness, related
 from palaver.meaning.weights import weights
+from palaver.operations import stronger
 from palaver.sources import SOURCES
 from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
@@ -81,7 +82,7 @@ def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgeme
     masks = gathered.masks
     near = ranking.around(((one.document_id, one.position, masks[one.passage_id]) for one in placed), gathered.worth)
     looks = knowledge.looks(read, _spans(placed, gathered, near, question, slices))
-    scored = _scored(question, gathered, near, looks) if looks else []
+    scored = _scored(read, question, gathered, near, looks) if looks else []
     lowest = min((one.score for one in scored), default=1.0)
     read_closely = {one.at.passage_id for one in scored}
     scored += [_behind(one, gathered, lowest) for one in placed if one.passage_id not in read_closely]
@@ -143,7 +144,9 @@ def _wholly_searched(slices: Iterable[Slice]) -> frozenset[str]:
     )
 
 
-def _scored(question: Question, gathered: Gathered, near: ranking.Around, looks: Sequence[Look]) -> list[Scored]:
+def _scored(
+    read: Reader, question: Question, gathered: Gathered, near: ranking.Around, looks: Sequence[Look]
+) -> list[Scored]:
     speakers: dict[int, set[str]] = {}
     for one in looks:
         if one.at.position:
@@ -151,7 +154,10 @@ def _scored(question: Question, gathered: Gathered, near: ranking.Around, looks:
     passages = [_passage(one, speakers.get(one.at.document_id, set())) for one in looks]
     reading = Reading(question, gathered.worth.rarity, passages)
     likeness = Likeness(question.words, [term.words for term in reading.terms])
-    seen = reading.seen(near, Likening(*likeness.to(reading.words)))
+    like = Likening(*likeness.to(reading.words))
+    if told := stronger.likeness(read, question.text, [one.at.passage_id for one in looks]):
+        like = like._replace(whole=stronger.on_the_scale_of(like.whole, told))
+    seen = reading.seen(near, like)
     points = [ranking.score(what, _weights(one.kind)) for one, what in zip(passages, seen, strict=True)]
     best = max(points)
     return [

@@ -166,6 +166,7 @@ class PostgresDialect:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
         if stale:
             connection.run_many(self.sql("unindex_passage"), stale)
+            connection.run_many(self.sql("drop_vector"), stale)
         connection.run_rows(self.sql("index_passages"), ((id, tsvector(row)) for id, row in rows.items() if row))
         if stale:
             connection.run_many(self.sql("unindex_trigrams"), stale)

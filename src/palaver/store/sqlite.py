@@ -117,6 +117,7 @@ class SqliteDialect:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
         if stale:
             connection.run_many(self.sql("unindex_passage"), stale)
+            connection.run_many(self.sql("drop_vector"), stale)
             connection.run_many(self.sql("unindex_trigrams"), [row for row in stale if is_substring_lane(row["id"])])
         self.write_parts(connection, {id: row.substring for id, row in rows.items() if row and row.substring})
         new = (

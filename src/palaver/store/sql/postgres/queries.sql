@@ -244,3 +244,11 @@ ORDER BY p.document_id, p.position;
 SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint AS bytes
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = current_schema() AND c.relkind = 'r';
+
+-- name: vectors_of
+SELECT passage_id, vector FROM vectors WHERE model = :model AND passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: put_vector  unless the passage has changed meanwhile
+INSERT INTO vectors (passage_id, model, vector)
+SELECT id, CAST(:model AS text), CAST(:vector AS bytea) FROM passages WHERE id = :id AND text = CAST(:text AS text)
+ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, vector = excluded.vector;

@@ -232,3 +232,11 @@ WHERE p.position > 0 AND p.id IN (
 
 -- name: storage_bytes
 SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size();
+
+-- name: vectors_of
+SELECT passage_id, vector FROM vectors WHERE model = :model AND passage_id IN (SELECT value FROM json_each(:ids));
+
+-- name: put_vector  unless the passage has changed meanwhile
+INSERT INTO vectors (passage_id, model, vector)
+SELECT id, CAST(:model AS text), :vector FROM passages WHERE id = :id AND text = CAST(:text AS text)
+ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, vector = excluded.vector;

