@@ -119,6 +119,26 @@ def test_every_source_opens_by_its_link_and_what_is_found_opens_at_the_match(win
         expect(page.get_by_text(unique).last).to_be_in_viewport()
 
 
+def test_notes_and_conversations_are_taken_along_as_markdown(window: Opening, rest: httpx.Client):
+    note = made(rest, "/api/notes", title="Taken", content="# All\n\nof *it*")
+    chat = made(rest, "/api/chats", title="A long talk")
+    for number in range(3):
+        rest.post(f"/api/chats/{chat}/messages", json={"sender": "Ann", "content": f"said {number}"})
+    page = window()
+    for path, name, whole in (
+        (f"notes/{note}", "Taken.md", ["# All\n\nof *it*"]),
+        (f"chats/{chat}", "A long talk.md", ["# A long talk\n", "## Ann, ", "said 0", "said 1", "said 2"]),
+    ):
+        page.goto(page.url.partition("#")[0] + f"#/open/{path}")
+        page.get_by_label("More").click()
+        with page.expect_download() as coming:
+            page.get_by_role("menuitem", name="Export Markdown").click()
+        assert coming.value.suggested_filename == name
+        text = coming.value.path().read_text("utf-8")
+        assert [text.find(part) for part in whole] == sorted(text.find(part) for part in whole)
+        assert all(part in text for part in whole)
+
+
 def test_what_is_not_there_says_so(window: Opening):
     page = window("#/open/notes/nothing")
     expect(page.get_by_text("It is not here")).to_be_visible()

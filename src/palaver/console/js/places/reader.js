@@ -27,6 +27,7 @@ import { may } from "../state.js";
 import { drawn, html, nothing, redraw, ref, repeat } from "../view.js";
 
 const PAGE = 80;
+const MANY = 100; // turns fetched at once when all are wanted
 
 let here = null; // { source, id, loc, q, item, problem, … }
 
@@ -343,6 +344,16 @@ function actions(kind) {
         href: at`/api/v1/agents/${one.item.agent}/sessions/${one.item.session}/export`,
         download: `${one.item.session}.md`,
       },
+      one.source === "notes" && {
+        text: "Export Markdown",
+        icon: "download",
+        go: () => save(one.title, "md", "text/markdown", one.item.content),
+      },
+      ["archive", "chats"].includes(one.source) && {
+        text: "Export Markdown",
+        icon: "download",
+        go: () => exported(one).catch(failed),
+      },
       one.item.transcript && {
         text: "Copy transcript",
         icon: "copy",
@@ -357,13 +368,29 @@ function actions(kind) {
     ])}`;
 }
 
-async function download(one) {
-  const { content } = await get(withQuery(at`/api/media/${one.id}/transcript`, { format: "srt" }));
+function save(name, ending, type, text) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([content], { type: "application/x-subrip" }));
-  link.download = `${one.title.slice(0, 60)}.srt`;
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = `${name.slice(0, 60)}.${ending}`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+async function download(one) {
+  const { content } = await get(withQuery(at`/api/media/${one.id}/transcript`, { format: "srt" }));
+  save(one.title, "srt", "application/x-subrip", content);
+}
+
+// The whole of it, also what has not been scrolled to.
+async function exported(one) {
+  const turns = [];
+  for (let page = await one.stretch.load(0, MANY); page.length; page = await one.stretch.load(turns.length, MANY))
+    turns.push(...page);
+  const told = turns.map((turn) => {
+    const when = turn.created_at ?? turn.ts;
+    return `## ${turn.sender ?? turn.role}${when ? `, ${when}` : ""}\n\n${turn.content ?? turn.text}\n`;
+  });
+  save(one.title, "md", "text/markdown", [`# ${one.title}\n`, ...told].join("\n"));
 }
 
 function askToRemove(one, kind) {
