@@ -45,6 +45,22 @@ def test_what_is_posted_elsewhere_marks_the_thread_as_unread_until_it_is_read(
     expect(row.locator(".news")).to_have_count(0)
 
 
+def test_what_was_there_at_the_first_visit_counts_as_read_also_for_who_comes_by_a_link(
+    window: Opening, thread: Thread, rest: httpx.Client
+):
+    other = Thread(rest)
+    other.post("long ago")
+    thread.post("here")
+    page = window(f"#/threads/{thread.id}")
+    row = page.locator(f"[data-thread='{other.id}']")
+    expect(row).to_be_visible()
+    expect(page.locator(".threads .news")).to_have_count(0)
+    other.post("just now", author="Bob")
+    expect(row.locator(".news")).to_have_text("1")
+    page.reload()
+    expect(row.locator(".news")).to_have_text("1")
+
+
 def test_a_reaction_becomes_a_pill_that_counts_and_names(window: Opening, thread: Thread, rest: httpx.Client):
     message = thread.post("shall we?")
     for agent in (None, "human:Zoe"):

@@ -97,9 +97,10 @@ addEventListener("storage", () => (marks = null)); // another window has read so
 
 export const seen = {
   of: (threadId) => (marks ??= keep.read(place("seen"), {}))[threadId] ?? 0,
-  meet(threads) {
-    if (keep.read(place("seen")) === null)
-      this.write(Object.fromEntries(threads.map(({ id, current_seq }) => [id, current_seq])));
+  meet(threads, isAll) {
+    if (keep.read(place("met"), false)) return;
+    this.write(Object.fromEntries(threads.map(({ id, current_seq }) => [id, Math.max(current_seq, this.of(id))])));
+    if (isAll) keep.write(place("met"), true);
   },
   mark(threadId, seq) {
     if (seq > this.of(threadId)) this.write({ ...keep.read(place("seen"), {}), [threadId]: seq });

@@ -51,9 +51,9 @@ export async function loadThreads() {
       };
       page = await get(withQuery("/api/threads/glance", query));
       found.push(...page.threads);
-      if (found.length === page.threads.length) keepAll(found); // the first page is shown while the others come
+      if (found.length === page.threads.length) keepAll(found, false); // the first page is shown while the others come
     } while (page.has_more && found.length < MOST);
-    keepAll(found);
+    keepAll(found, true);
     threads.hasMore = page.has_more;
     threads.problem = null;
   } catch (problem) {
@@ -63,8 +63,11 @@ export async function loadThreads() {
   redraw();
 }
 
-function keepAll(found) {
-  seen.meet(found.map(({ thread }) => thread));
+function keepAll(found, isAll) {
+  seen.meet(
+    found.map(({ thread }) => thread),
+    isAll,
+  );
   threads.byId = new Map(found.map((glance) => [glance.thread.id, item(glance)]));
   threads.isLoaded = true;
   redraw();
