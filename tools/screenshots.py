@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 PALAVER = [sys.executable, "-m", "palaver"]
+SOUGHT = "pause retry wait"
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def pictures(thread_id: str) -> list[Picture]:
     return [
         Picture("thread", thread, ".message", height=860, top=".message[data-seq='2']"),
         Picture("thread-dark", thread, ".message", "dark", height=860, top=".message[data-seq='2']"),
-        Picture("search", "#/search?q=pause%20retry%20wait", ".hit"),
+        Picture("search", f"#/search?q={quote(SOUGHT)}", ".hit"),
         Picture("library", "#/library/notes", ".cards a"),
         Picture("overview", "#/overview", ".days", "dark"),
         Picture("phone", thread, ".message", "light", 390, 780),
@@ -97,6 +99,7 @@ def main() -> None:
     with demonstration() as url, sync_playwright() as playwright:
         topics = httpx.get(f"{url}/api/threads/glance").json()["threads"]
         pinned = next(one["thread"]["id"] for one in topics if (one["thread"]["metadata"] or {}).get("pinned"))
+        httpx.post(f"{url}/api/knowledge/search", json={"query": SOUGHT})  # the first search of a server takes longer
         browser = playwright.chromium.launch(executable_path=sys.argv[1], args=["--no-sandbox"])
         for picture in pictures(pinned):
             take(browser, url, picture)
