@@ -38,6 +38,15 @@ def test_a_pipe_gets_a_plain_aligned_table(talk: Terminal):
     assert header.index("AUTHOR NAME") == first.index("ann") == second.index("bob")
 
 
+def test_what_is_a_list_and_nothing_else_is_a_table_too(capsys: pytest.CaptureFixture[str]):
+    """As `palaver note list` has it."""
+    rows = [{"id": "1", "title": "A note", "content": "long", "keywords": ["a", "b"]}]
+    printing.show(rows, "table", columns=("id", "title", "keywords"))
+    assert capsys.readouterr().out.split() == ["ID", "TITLE", "KEYWORDS", "1", "A", "note", "a,", "b"]
+    printing.show(rows, "ndjson")
+    assert json.loads(capsys.readouterr().out) == rows[0]
+
+
 def test_a_single_thing_is_shown_as_its_fields(talk: Terminal):
     lines = dict(line.split(None, 1) for line in talk.ok("thread", "show", "plans").splitlines())
     assert lines["topic"] == "plans"
