@@ -49,8 +49,7 @@ eval: setup-dev ## ask labelled questions: tests/quality, and the dev splits in 
 	@$(BIN)/palaver eval tests/quality/questions.jsonl $(wildcard ../shared/bench/*_dev.json*.gz) $(ARGS)
 
 faults: setup-dev ## the long run of what kills, fills and breaks things, and of who may see what
-	@PALAVER_FAULTS=long $(BIN)/python -m pytest -s -m faults --timeout 1200 $(ARGS)
-	@PALAVER_FAULTS=long $(BIN)/python -m pytest -s tests/trust $(ARGS)
+	@PALAVER_FAULTS=long $(BIN)/python -m pytest -s --timeout 1200 $(ARGS) $(if $(findstring tests/,$(ARGS)),,tests/faults tests/trust)
 
 schemathesis: setup-dev ## ask every operation with what schemathesis makes up: make schemathesis ARGS=100
 	@tools/schemathesis $(ARGS)

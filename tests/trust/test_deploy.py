@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 
 import yaml
+from packaging.requirements import Requirement
+from tests.faults.press import tell
 
 from palaver.doors import cli
 from palaver.settings import Settings
@@ -41,3 +43,11 @@ def test_the_unit_keeps_everybody_else_out():
     assert service["ExecStart"].endswith("palaver serve")
     assert (service["UMask"], service["StateDirectoryMode"]) == ("0077", "0700")
     assert service["ProtectSystem"] == "strict"
+
+
+def test_running_it_needs_few_packages():
+    pinned = (ROOT / "requirements" / "runtime.txt").read_text("utf-8")
+    needed = [Requirement(line) for line in re.findall(r"^([\w.-]+==[^\\\n]+)", pinned, re.MULTILINE)]
+    here = [one for one in needed if one.marker is None or one.marker.evaluate()]
+    tell(f"{len(here)} packages are installed to run it")
+    assert 20 < len(here) <= 45
