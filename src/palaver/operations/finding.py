@@ -37,8 +37,6 @@ SNIPPET = 300
 SHORTEST_ID, LONGEST_ID = 6, 400
 LONGEST_TITLE = 40
 """Words of a query that may be a title."""
-COUNTED = 2_000
-"""Passages behind the results that are counted one by one."""
 MOST_TITLES = 500
 """Passages with all words of the query among which a title is looked for."""
 
@@ -177,7 +175,7 @@ def _everything(read: Reader, question: Question, slices: Sequence[Slice], order
 def _others(read: Reader, judgement: Judgement, ranked: Iterable[Ranked]) -> int:
     """How many results there are behind these: each message is one, and each document with some of these passages.
     Of very many passages the first tell what share of all that is."""
-    some = judgement.not_placed(COUNTED)
+    some = judgement.next_ones
     if not some:
         return 0
     texts = knowledge.texts_among(read, some)

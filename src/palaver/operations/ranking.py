@@ -28,6 +28,8 @@ from palaver.text.ranking import Likening, Passage, Reading, Seen
 
 PLACED = 300
 """So many of the best are placed in their documents."""
+COUNTED = 300
+"""So many that come after them are counted one by one, to tell how many results there are."""
 READ = 100
 """So many of those are read,"""
 WITH_NEIGHBOURS = 60
@@ -58,17 +60,13 @@ class Judgement:
     scored: list[Scored]
     left: int
     """Passages that were not placed: they come after all others, with the scores `tail` gives."""
+    next_ones: list[int]
+    """The first of those."""
     gathered: Gathered
     lowest: float
 
     def tail(self, read: Reader) -> list[Scored]:
-        return [self._behind(one) for one in knowledge.candidates(read, self.not_placed())]
-
-    def not_placed(self, most: int | None = None) -> list[int]:
-        """The best of the passages that were not placed."""
-        if not self.left:
-            return []
-        return self.gathered.best_first(PLACED + self.left if most is None else PLACED + most)[PLACED:]
+        return [self._behind(one) for one in knowledge.candidates(read, self.gathered.best_first()[PLACED:])]
 
     def _behind(self, one: Candidate) -> Scored:
         # Lower than any that was placed: pages that were cut without these stay as they are.
@@ -78,7 +76,8 @@ class Judgement:
 def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgement:
     """Everything that has some of the words, the best of it looked at closely."""
     gathered = knowledge.gather(read, question.terms, slices, _related(question))
-    placed = knowledge.candidates(read, gathered.best_first(PLACED))
+    ids = gathered.best_first(PLACED + COUNTED)
+    placed = knowledge.candidates(read, ids[:PLACED])
     masks = gathered.masks
     near = ranking.around(((one.document_id, one.position, masks[one.passage_id]) for one in placed), gathered.worth)
     looks = knowledge.looks(read, _spans(placed, gathered, near, question, slices))
@@ -86,7 +85,7 @@ def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgeme
     lowest = min((one.score for one in scored), default=1.0)
     read_closely = {one.at.passage_id for one in scored}
     scored += [_behind(one, gathered, lowest) for one in placed if one.passage_id not in read_closely]
-    return Judgement(scored, max(0, gathered.size - PLACED), gathered, lowest)
+    return Judgement(scored, max(0, gathered.size - PLACED), ids[PLACED:], gathered, lowest)
 
 
 def _behind(one: Candidate, gathered: Gathered, lowest: float) -> Scored:

@@ -184,17 +184,17 @@ SELECT term, frequency * (SELECT reltuples FROM pg_class WHERE oid = CAST('passa
 FROM pg_stats, unnest(CAST(CAST(most_common_elems AS text) AS text[]), most_common_elem_freqs) AS common (term, frequency)
 WHERE schemaname = current_schema() AND tablename = 'passage_index' AND attname = 'words' AND term = ANY(:tokens);
 
--- name: having  the newest passages that have all of the words
-WITH asked AS MATERIALIZED (SELECT CAST(:match AS tsquery) AS q)
-SELECT array_agg(passage_id) AS ids FROM (
-    SELECT passage_id FROM passage_index, asked WHERE words @@ q ORDER BY passage_id DESC LIMIT :cap
-) AS newest;
+-- name: having  the newest passages that have all of the words; found first, or a prepared plan reads them all backwards
+WITH asked AS MATERIALIZED (SELECT CAST(:match AS tsquery) AS q),
+found AS MATERIALIZED (SELECT passage_id FROM passage_index, asked WHERE words @@ q)
+SELECT array_agg(passage_id) AS ids FROM (SELECT passage_id FROM found ORDER BY passage_id DESC LIMIT :cap) AS newest;
 
 -- name: having_between  the same, of what was said in a stretch of time
-WITH asked AS MATERIALIZED (SELECT CAST(:match AS tsquery) AS q)
+WITH asked AS MATERIALIZED (SELECT CAST(:match AS tsquery) AS q),
+found AS MATERIALIZED (SELECT passage_id FROM passage_index, asked WHERE words @@ q)
 SELECT array_agg(passage_id) AS ids FROM (
-    SELECT passage_id FROM passage_index JOIN passages p ON p.id = passage_id, asked
-    WHERE words @@ q AND p.created_at BETWEEN CAST(:since AS bigint) AND CAST(:until AS bigint)
+    SELECT passage_id FROM found JOIN passages p ON p.id = passage_id
+    WHERE p.created_at BETWEEN CAST(:since AS bigint) AND CAST(:until AS bigint)
     ORDER BY passage_id DESC LIMIT :cap
 ) AS newest;
 
