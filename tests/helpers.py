@@ -304,3 +304,12 @@ class Thread:
         response = self.api.get(f"{self.path}/messages", params=params)
         assert response.status_code == 200, response.text
         return list(response.json())
+
+
+def compress(raw: bytes) -> bytes:
+    """With zstd."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return bytes(zstd.compress(raw))

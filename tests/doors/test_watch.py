@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import os
 import shutil
@@ -19,7 +18,7 @@ from uuid import uuid4
 import httpx
 import pytest
 from tests.doors.test_cli import Terminal, terminal
-from tests.helpers import PATIENCE, Server, environment, eventually, word
+from tests.helpers import PATIENCE, Server, compress, environment, eventually, word
 from tests.importers.samples import (
     TURNS_A_WORD,
     answered,
@@ -176,18 +175,15 @@ def test_a_file_that_may_not_be_read_does_not_stop_the_others(person: Person, mo
     assert person.found(ivy)
 
 
-def test_compressed_files_are_read_where_there_is_a_codec(person: Person, monkeypatch: pytest.MonkeyPatch):
+def test_compressed_files_are_read(person: Person):
     ivy, oak, thread = word(), word(), session()
     path = codex_file(person.rollouts, thread, ivy)
     assert "4 new turns" in person.once()
     small = path.with_name(path.name + ".zst")
-    small.write_bytes(gzip.compress(path.read_bytes()))
-    monkeypatch.setattr(watching, "_codec", lambda: None)
-    assert "Passed over 1 file (1 compressed" in person.once()
-    monkeypatch.setattr(watching, "_codec", lambda: gzip.open)
+    small.write_bytes(compress(path.read_bytes()))
     path.unlink()
     assert person.once() == "Read 1 session file: 0 new turns.\n"
-    small.write_bytes(gzip.compress(jsonl() + codex_file(person.rollouts, thread, ivy, oak).read_bytes())[:-9])
+    small.write_bytes(compress(jsonl() + codex_file(person.rollouts, thread, ivy, oak).read_bytes())[:-9])
     assert "cannot be read" in person.once(str(small))
     assert len(person.found(ivy, "codex")) == TURNS_A_WORD
 

@@ -10,7 +10,6 @@ import sys
 import tempfile
 import time
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from importlib.metadata import EntryPoint
@@ -23,6 +22,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers import compress
 from tests.importers import test_canonical_db, test_chatgpt, test_claude_ai, test_gemini
 from tests.importers.samples import (
     claude_file,
@@ -37,7 +37,7 @@ from tests.importers.samples import (
 )
 from tests.importers.shapes import as_json, assert_storable
 
-from palaver.importers import finding, limits, lines, zips, zstd
+from palaver.importers import finding, limits, lines, zips
 from palaver.importers.finding import Found, Item, Skipped, look
 from palaver.model.library import Conversation, Said
 
@@ -237,55 +237,26 @@ def test_sessions_in_a_zip_are_found(tmp_path: Path):
 # Compressed sessions
 
 
-def test_compressed_sessions_without_a_codec_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(zstd, "codec", lambda: None)
-    path = write(tmp_path / f"rollout-2025-10-03T09-15-20-{THREAD}.jsonl.zst", lines.ZSTD + b"x")
-    (skipped,) = everything(path)[1]
-    assert skipped.why == "compressed with zstd; install the Python package zstandard and import it again"
+ROLLOUT = f"rollout-2025-10-03T09-15-20-{THREAD}.jsonl.zst"
 
 
-class Packed(io.RawIOBase):
-    """Stands in for a codec: after the magic number it is zlib."""
-
-    def __init__(self, source: Any, mode: str) -> None:
-        assert source.read(4) == lines.ZSTD
-        self._raw = io.BytesIO(zlib.decompress(source.read()))
-
-    def read(self, size: int = -1) -> bytes:
-        return self._raw.read(size)
-
-
-@pytest.mark.parametrize("name", [f"rollout-2025-10-03T09-15-20-{THREAD}.jsonl.zst", "copy.jsonl"])
-def test_compressed_sessions_are_read_with_a_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
-    monkeypatch.setattr(zstd, "codec", lambda: Packed)
-    assert ids(write(tmp_path / name, lines.ZSTD + zlib.compress(codex_session(THREAD, "ivy")))) == [f"codex:{THREAD}"]
+@pytest.mark.parametrize("name", [ROLLOUT, "copy.jsonl"])
+def test_compressed_sessions_are_read(tmp_path: Path, name: str):
+    """Codex (also .zst)."""
+    packed = compress(codex_session(THREAD, "ivy"))
+    assert ids(write(tmp_path / name, packed)) == [f"codex:{THREAD}"]
 
 
 def test_a_compressed_session_that_unpacks_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(zstd, "codec", lambda: Packed)
     monkeypatch.setattr(limits, "HARMLESS", 10_000)
-    raw = lines.ZSTD + zlib.compress(codex_session(THREAD, "ivy") + b"{}\n" * 1_000_000)
-    assert whys(write(tmp_path / f"rollout-2025-10-03T09-15-20-{THREAD}.jsonl.zst", raw))[-1][1] == limits.BOMB
+    raw = compress(codex_session(THREAD, "ivy") + b"{}\n" * 1_000_000)
+    assert whys(write(tmp_path / ROLLOUT, raw))[-1][1] == limits.BOMB
 
 
-def test_compressed_sessions_are_read_by_the_systems_own_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Codex (also .zst)."""
-    if zstd._library() is None:
-        pytest.skip("this system has no libzstd")
-    monkeypatch.setattr(zstd, "import_module", unknown_module)
-    raw = codex_session(THREAD, "ivy")
-    # A frame with one raw block is zstd too: no codec is needed to make one.
-    packed = lines.ZSTD + b"\xa0" + len(raw).to_bytes(4, "little") + ((len(raw) << 3) | 1).to_bytes(3, "little") + raw
-    path = write(tmp_path / f"rollout-2025-10-03T09-15-20-{THREAD}.jsonl.zst", packed)
-    assert ids(path) == [f"codex:{THREAD}"]
-    path.write_bytes(packed[:-20])
-    assert whys(path)[-1][1] == "not complete"
-    path.write_bytes(packed[:12] + b"\xff\xff\xff" + packed[15:])
-    assert whys(path)
-
-
-def unknown_module(name: str) -> None:
-    raise ImportError(name)
+def test_a_compressed_session_that_is_damaged_says_so(tmp_path: Path):
+    packed = compress(codex_session(THREAD, "ivy"))
+    assert whys(write(tmp_path / ROLLOUT, packed[:-20]))[-1][1] == "not complete"
+    assert whys(write(tmp_path / ROLLOUT, packed[:4] + b"\xff" * 20))[-1][1] == "damaged"
 
 
 # Sessions as a whole

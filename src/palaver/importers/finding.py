@@ -42,12 +42,13 @@ from palaver.importers import (
     surroundings,
     transcripts,
     web_pages,
+    zstd,
 )
 from palaver.importers.item import HEAD, Draft, Importer, Item, LibraryImporter, Skipped, gather, native_id
 from palaver.importers.jsonstream import BEFORE
 from palaver.importers.kept import storable
 from palaver.importers.limits import counted
-from palaver.importers.lines import ZSTD, opened
+from palaver.importers.lines import opened
 from palaver.importers.session_files import SessionFiles
 from palaver.importers.sqlite_file import MAGIC as SQLITE
 from palaver.importers.zips import MAGIC as ZIP
@@ -359,7 +360,7 @@ def _seeking(archive: Zip, info: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:
 def _head(item: Item) -> bytes:
     with item.open() as source:
         head = source.read(HEAD)
-    if head.startswith(ZSTD):
+    if head.startswith(zstd.MAGIC):
         try:
             with opened(item) as source:
                 return source.read(HEAD)
@@ -381,7 +382,7 @@ def _sort(item: Item, head: bytes, place: _Place) -> Iterator[Skipped]:
             yield Skipped(item.name, f"the importer {_shown(importer.name)} fails ({_said(problem)})")
     if head.startswith(SQLITE) and item.path is None:
         yield place.skip(item.name, IN_A_ZIP)
-    elif item.inside and (head.startswith((SQLITE, ZSTD)) or head.lstrip(BEFORE).startswith((b"{", b"["))):
+    elif item.inside and (head.startswith((SQLITE, zstd.MAGIC)) or head.lstrip(BEFORE).startswith((b"{", b"["))):
         place.pass_over(item)
 
 

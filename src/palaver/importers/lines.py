@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from typing import BinaryIO
 
-from palaver.importers import Unreadable, zstd
+from palaver.importers import zstd
 from palaver.importers.item import Item, Skipped
 from palaver.importers.limits import counted, limited
 
 LONGEST_LINE = 32 * 1024 * 1024
-ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 def lines(item: Item) -> Iterator[bytes | Skipped]:
@@ -28,13 +28,10 @@ def lines(item: Item) -> Iterator[bytes | Skipped]:
 
 @contextmanager
 def opened(item: Item) -> Iterator[BinaryIO]:
-    """Its stream, unpacked where it is packed. Unreadable without a codec."""
+    """Its stream, unpacked where it is packed."""
     with counted(item.open(), lambda read: None) as source:
-        if not source.peek(4).startswith(ZSTD):
+        if not source.peek(4).startswith(zstd.MAGIC):
             yield source
             return
-        codec = zstd.codec()
-        if codec is None:
-            raise Unreadable("compressed with zstd; install the Python package zstandard and import it again")
-        with limited(codec(source, "rb"), packed=item.size) as unpacked:
+        with limited(BufferedReader(zstd.Unpacked(source)), packed=item.size) as unpacked:
             yield unpacked

@@ -21,14 +21,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import orjson
 
 from palaver.errors import Forbidden, PalaverError, Unavailable
-from palaver.importers import LONGEST_ID, Reader, Reading, Said, Unreadable, claude_code, codex
+from palaver.importers import LONGEST_ID, Reader, Reading, Said, Unreadable, claude_code, codex, zstd
 from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
@@ -58,7 +57,6 @@ NOTICE_MILLIS = 1_000
 DEBOUNCE_MILLIS = 200
 
 TOO_LONG = "over 32 MB"
-COMPRESSED = "compressed, and no codec for it is installed (zstandard)"
 UNKNOWN = "no session of a known kind"
 CLOSED = "cannot be read"
 
@@ -230,23 +228,10 @@ def _lines(source: BinaryIO, place: int) -> Iterator[tuple[int, bytes | None]]:
 
 def _plain(file: _File, start: int) -> BinaryIO:
     if file.is_compressed:
-        codec = _codec()
-        assert codec is not None
-        return io.BufferedReader(codec(file.path, "rb"))
+        return io.BufferedReader(zstd.Unpacked(file.path))
     source = file.path.open("rb", buffering=1024 * 1024)
     source.seek(start)
     return source
-
-
-def _codec() -> Callable[..., Any] | None:
-    """What opens a .zst file, if this Python or its packages have it."""
-    for name in ("compression.zstd", "zstandard"):
-        try:
-            opens: Callable[..., Any] = import_module(name).open
-            return opens
-        except ImportError:
-            continue
-    return None
 
 
 # Following
@@ -427,9 +412,6 @@ class Watch:
 
     def _reader_of(self, file: _File) -> str | None:
         if file.size == 0:
-            return None
-        if file.is_compressed and _codec() is None:
-            self.tally.skipped_files[COMPRESSED] += 1
             return None
         name = next((name for name, reader in READERS.items() if reader.recognises(file.path, file.head)), None)
         if name is None:
