@@ -30,11 +30,11 @@ PLACED = 300
 """So many of the best are placed in their documents."""
 COUNTED = 300
 """So many that come after them are counted one by one, to tell how many results there are."""
-READ = 100
+READ = 90
 """So many of those are read,"""
 WITH_NEIGHBOURS = 60
 """and so many of those with what was said before and after, the very best with a little more of it;"""
-MOST_READ = 190
+MOST_READ = 170
 """all together so many."""
 MOST_WIDENED = 8
 """So many words of a question are also looked for in other words."""
