@@ -62,7 +62,7 @@ RawConnection = psycopg.Connection[Row]
 
 READERS, HELPERS = 7, 2
 CONNECTIONS = READERS + 1 + HELPERS
-SHARED_BY_AT_MOST = 256
+SHARED_BY_AT_MOST = 32
 SLOW_SECONDS = 0.05
 LOST_A_RACE = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 RANKED_AT_MOST = 2_000
