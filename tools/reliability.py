@@ -47,7 +47,7 @@ def main(report: str, about: str = "") -> None:
         engine, _, more = which.rstrip("]").partition("-")
         if engine not in ("sqlite", "postgres"):
             engine, more = "", which.rstrip("]")
-        said = name.removeprefix("test_").replace("_", " ") or "all of it together"
+        said = name.removeprefix("test_").replace("_", " ") or f"all of `{file}`"
         rows[file, f"{said} ({more})" if more else said, engine] = (measured, again(file, name, mode == ["long"]))
     table = "".join(
         f"| {said} | {engine} | {measured} | `{command}` |\n"
