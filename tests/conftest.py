@@ -20,6 +20,10 @@ from hypothesis import settings
 from tests.helpers import PATIENCE, Mcp, Server, Thread, start_server, word
 from tests.library import Library
 
+# A shell lets what it starts in the background ignore Ctrl-C, and so would all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # In CI the same examples at every run: what is found by chance is found while working, not while landing.
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):

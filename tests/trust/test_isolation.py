@@ -44,7 +44,10 @@ KNOWN = [comer for comer in COMERS if comer not in STRANGERS]
 @pytest.fixture(scope="module")
 def scene(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     home = tmp_path_factory.mktemp(f"isolated-{engine.name}")
-    with start_server(home, PALAVER_AUTH="token", PALAVER_DATABASE_URL=engine.fresh()) as server:
+    # Nobody falls silent in the middle: that would change what two looks see.
+    with start_server(
+        home, PALAVER_AUTH="token", PALAVER_HEARTBEAT_TIMEOUT=3600, PALAVER_DATABASE_URL=engine.fresh()
+    ) as server:
         yield set_up(server)
 
 

@@ -7,6 +7,8 @@ stream is that large, it is sent as JSON, and it is the answer: what is told on 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from starlette.types import Message, Send
 
@@ -15,9 +17,11 @@ HEADERS_WAIT = 2.0
 """Seconds."""
 
 
-def plain_if_large(send: Send) -> Send:
+@asynccontextmanager
+async def plain_if_large(send: Send) -> AsyncIterator[Send]:
     """The same, for the answer to one POST. The headers wait for the first event, which decides what they say; but
-    not for long: who waits for something wants to know that the waiting has begun."""
+    not for long: who waits for something wants to know that the waiting has begun. When the request is over nothing
+    is sent any more: the answer was given, or broken off by somebody else."""
     held: list[Message] = []
     is_done = False
     late: asyncio.Task[None] | None = None
@@ -50,7 +54,11 @@ def plain_if_large(send: Send) -> Send:
             await send(start)
         await send(message)
 
-    return sending
+    try:
+        yield sending
+    finally:
+        if late:
+            late.cancel()
 
 
 def _is_stream(start: Message) -> bool:

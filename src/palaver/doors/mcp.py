@@ -350,7 +350,11 @@ class McpDoor:
             if _is_initialize(first.get("body", b"")):  # a session begins: the name of another one does not matter
                 scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"mcp-session-id"]}
             receive = _again(first, receive)
-        await self._manager.asgi_app(scope, receive, plain_if_large(send) if scope["method"] == "POST" else send)
+        if scope["method"] != "POST":
+            await self._manager.asgi_app(scope, receive, send)
+            return
+        async with plain_if_large(send) as sending:
+            await self._manager.asgi_app(scope, receive, sending)
 
     async def _legacy_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
