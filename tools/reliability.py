@@ -61,7 +61,7 @@ def again(file: str, name: str, is_long: bool) -> str:
     if file in COMMANDS:
         return COMMANDS[file]
     what = f"{file}::{name}" if name else file
-    return f'make {"faults" if is_long else "test"} ARGS="{"" if is_long else "-s "}{what}"'
+    return f'make {"faults" if is_long else "test"} ARGS="{"" if is_long else "-n 0 -s "}{what}"'
 
 
 if __name__ == "__main__":

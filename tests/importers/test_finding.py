@@ -516,7 +516,7 @@ def test_no_file_is_too_strange(raw: bytes, name: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("is_zip", [False, True])
 def test_a_large_export_is_read_in_little_memory(tmp_path: Path, is_zip: bool):
-    size = 200_000_000
+    size = 120_000_000
     path = tmp_path / ("export.zip" if is_zip else "conversations.json")
     if is_zip:
         with (

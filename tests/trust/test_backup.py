@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -65,13 +66,21 @@ def test_what_was_acknowledged_before_a_backup_comes_back_with_it(engine: Engine
     assert doctor.returncode == 0, doctor.stdout
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Path:
-    """A small backup."""
-    with start_server(tmp_path / "old") as server, server.client() as api:
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a home, `old`, and its backup, `copy.tar`."""
+    folder = tmp_path_factory.mktemp("small")
+    with start_server(folder / "old") as server, server.client() as api:
         Thread(api).post("hello")
         server.env["PALAVER_DATABASE_URL"] = ""
-        backed_up(server, tmp_path / "copy.tar")
+        backed_up(server, folder / "copy.tar")
+    return folder
+
+
+@pytest.fixture
+def made(small: Path, tmp_path: Path) -> Path:
+    """A small backup of the test's own, with the home it is of beside it."""
+    shutil.copytree(small, tmp_path, dirs_exist_ok=True)
     return tmp_path / "copy.tar"
 
 
