@@ -24,14 +24,14 @@ class NotJoinable(Exception):
 
 def joined(files: Mapping[str, str], first: str) -> str:
     """`first` and all it imports, each before whoever needs it; `modules` holds what they export, by path."""
-    order = _needed(files, first, [])
+    order = _needed(files, first)
     parts = [f"// {name}\nmodules[{name!r}] = (() => {{\n{_as_function(name, files[name])}}})();\n" for name in order]
     return "export const modules = {};\n" + "".join(parts)
 
 
 def rewired(name: str, text: str, files: Mapping[str, str], first: str, together: str) -> str:
     """A module apart, which takes from the file `together` what is joined there with `first`."""
-    shared = _needed(files, first, [])
+    shared = _needed(files, first)
 
     def taken(found: re.Match[str]) -> str:
         path = _path(name, found[2])
@@ -40,14 +40,22 @@ def rewired(name: str, text: str, files: Mapping[str, str], first: str, together
     return f'import {{ modules }} from "{relpath(together, dirname(name))}";\n{IMPORT.sub(taken, text)}'
 
 
-def _needed(files: Mapping[str, str], name: str, above: list[str]) -> dict[str, None]:
-    if name in above:
-        raise NotJoinable(f"{name} needs itself, by way of {above[-1]}.")
+def _needed(files: Mapping[str, str], first: str) -> dict[str, None]:
+    """`first` and all it imports, each once and after what it imports itself."""
     found: dict[str, None] = {}
-    for pattern in (IMPORT, PASSED_ON):
-        for one in pattern.finditer(files[name]):
-            found |= _needed(files, _path(name, one[2]), [*above, name])
-    return found | {name: None}
+
+    def visit(name: str, above: list[str]) -> None:
+        if name in above:
+            raise NotJoinable(f"{name} needs itself, by way of {above[-1]}.")
+        if name in found:
+            return
+        for pattern in (IMPORT, PASSED_ON):
+            for one in pattern.finditer(files[name]):
+                visit(_path(name, one[2]), [*above, name])
+        found[name] = None
+
+    visit(first, [])
+    return found
 
 
 def _as_function(name: str, text: str) -> str:
