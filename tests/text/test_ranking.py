@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palaver.meaning.weights import weights
 from palaver.text.questions import taken_apart
-from palaver.text.ranking import Around, Likening, Passage, Reading, Seen, Worth, around, kind_of, score
+from palaver.text.ranking import Around, Likening, Passage, Reading, Seen, Worth, around, in_order, kind_of, score
 
 
 def passage(text: str, *, position: int = 1, document: int = 1, speaker: str = "Ann", title: str = "", at: int = 0):
@@ -98,7 +98,7 @@ def test_every_weight_is_of_something_that_is_seen():
 
 def test_the_score_is_the_weighed_sum():
     one = Seen(*[0.5] * len(Seen._fields))
-    assert score(one, {"cover": 2.0, "length": -1.0}) == 0.5
+    assert score(one, in_order({"cover": 2.0, "length": -1.0})) == 0.5
 
 
 def test_nothing_around_is_nothing():

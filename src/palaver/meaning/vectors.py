@@ -83,8 +83,7 @@ class Likeness:
 
 def known(words: Sequence[str]) -> list[int]:
     """The numbers of the words that have a vector, each once."""
-    numbers = _numbers()
-    return [numbers[word] for word in set(words) if word in numbers]
+    return [number for number in map(_numbers().get, set(words)) if number is not None]
 
 
 @lru_cache(maxsize=4_096)

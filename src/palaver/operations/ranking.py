@@ -185,5 +185,5 @@ def _passage(one: Look, speakers: Iterable[str]) -> Passage:
 
 
 @cache
-def _weights(kind: str) -> dict[str, float]:
-    return weights()[kind]
+def _weights(kind: str) -> tuple[float, ...]:
+    return ranking.in_order(weights()[kind])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
 from math import log, log1p
-from operator import or_
+from operator import mul, or_
 from typing import Literal, NamedTuple
 
 from palaver.text.fold import stem, words
@@ -339,8 +339,14 @@ class Reading:
         return sum(like * rare for like, rare in pairs) / (sum(self.rarity) or 1.0)
 
 
-def score(seen: Seen, weights: Mapping[str, float]) -> float:
-    return sum(weights.get(name, 0.0) * value for name, value in zip(Seen._fields, seen, strict=True))
+def in_order(weights: Mapping[str, float]) -> tuple[float, ...]:
+    """The weight of each thing that is seen."""
+    return tuple(weights.get(name, 0.0) for name in Seen._fields)
+
+
+def score(seen: Seen, weights: Sequence[float]) -> float:
+    points: float = sum(map(mul, weights, seen))
+    return points
 
 
 def _averages(passages: Sequence[Passage], lengths: Sequence[int]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 from unicodedata import category
 
-from palaver.text.fold import LONGEST, stem, stretches, tokens, words
+from palaver.text.fold import LONGEST, stem, stems, stretches, tokens, words
 from palaver.text.query import Phrase, Query, wanted_phrases
 
 CUT = "…"
@@ -303,9 +303,12 @@ def _exact_matches(found: Sequence[str], phrases: Sequence[Phrase], length: int)
 def _forms(vocabulary: AbstractSet[str], phrases: Sequence[Phrase], stemmed: bool) -> Iterator[list[AbstractSet[str]]]:
     """For each word of each phrase, the words of the text that match it."""
     ordered = sorted(vocabulary) if any(phrase.prefix for phrase in phrases) else []
-    by_stem: defaultdict[str, set[str]] = defaultdict(set)
-    for word in vocabulary if stemmed else ():
-        by_stem[stem(word)].add(word)
+    by_stem: dict[str, set[str]] = {}
+    if stemmed:
+        by_stem = {one: set() for phrase in phrases for one in stems(phrase.words)}
+        for word, one in zip(vocabulary, stems(vocabulary), strict=True):
+            if one in by_stem:
+                by_stem[one].add(word)
     for phrase in phrases:
         forms = [by_stem[stem(word)] if stemmed else vocabulary & {word} for word in phrase.words]
         if phrase.prefix:
