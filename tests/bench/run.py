@@ -11,6 +11,7 @@ import http.client
 import socket
 import sys
 import time
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ import apsw
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from measure import COMMON, RARE, corpus, cpu_seconds, percentile, press, rss_megabytes
+from measure import COMMON, RARE, MakeRequest, corpus, cpu_seconds, percentile, press, rss_megabytes
 from ours import Ours
 from ours import Posting as OurPosting
 from peer import Peer
@@ -42,29 +43,56 @@ class Line:
     good: bool
 
 
+class Pressed:
+    """What came of pressing a server, a few seconds at a time."""
+
+    def __init__(self, server: Ours | Peer, make: MakeRequest) -> None:
+        self.server, self._make = server, make
+        self._cpu = self._seconds = 0.0
+        self.created: list[str] = []
+        self.statuses: Counter[int] = Counter()
+
+    def press(self, seconds: float) -> None:
+        before = cpu_seconds(self.server.pid)
+        got = press(self.server.url, self._make, clients=CLIENTS, seconds=seconds)
+        self._cpu += cpu_seconds(self.server.pid) - before
+        self._seconds += got.seconds
+        self.created += got.created
+        self.statuses += got.statuses
+
+    @property
+    def ms(self) -> float:
+        return self._cpu / max(1, len(self.created)) * 1000
+
+    @property
+    def rate(self) -> float:
+        return len(self.created) / self._seconds
+
+    @property
+    def lost(self) -> int:
+        return len(self.server.lost(self.created))
+
+    @property
+    def bad(self) -> int:
+        return sum(count for status, count in self.statuses.items() if status != 201)
+
+
 def posting(seconds: float) -> list[Line]:
-    """Posts over REST, each on disk before its answer."""
-    with Ours() as ours:
-        threads = [ours.create_thread(f"bench {n}") for n in range(CLIENTS)]
-        before = cpu_seconds(ours.pid)
-        got = press(ours.url, OurPosting(tuple(threads)), clients=CLIENTS, seconds=seconds)
-        our_ms = (cpu_seconds(ours.pid) - before) / max(1, len(got.created)) * 1000
-        our_lost, our_rate = len(ours.lost(got.created)), got.per_second
-        our_bad = sum(count for status, count in got.statuses.items() if status != 201)
-    with Peer() as peer:
-        threads = [peer.create_thread(f"bench {n}") for n in range(CLIENTS)]
-        before = cpu_seconds(peer.pid)
-        theirs = press(peer.url, peer.posting(threads), clients=CLIENTS, seconds=seconds)
-        their_ms = (cpu_seconds(peer.pid) - before) / max(1, len(theirs.created)) * 1000
-        their_lost, their_rate = len(peer.lost(theirs.created)), theirs.per_second
-    ratio = their_ms / our_ms
+    """Posts over REST, each on disk before its answer; in turns."""
+    with Ours() as one, Peer() as other:
+        ours = Pressed(one, OurPosting(tuple(one.create_thread(f"bench {n}") for n in range(CLIENTS))))
+        theirs = Pressed(other, other.posting([other.create_thread(f"bench {n}") for n in range(CLIENTS)]))
+        for _ in range(TURNS // 2):
+            for pressed in (ours, theirs):
+                pressed.press(seconds * 2 / TURNS)
+        lost, their_lost = ours.lost, theirs.lost
+    ratio = theirs.ms / ours.ms
     return [
-        Line("posts per CPU second, 8 clients", f"{1000 / our_ms:.0f}", f"peer {1000 / their_ms:.0f}",
+        Line("posts per CPU second, 8 clients", f"{1000 / ours.ms:.0f}", f"peer {1000 / theirs.ms:.0f}",
              f"{ratio:.1f} ×", "≥ 5 ×", ratio >= 5),
-        Line("posts per second", f"{our_rate:.0f}", f"peer {their_rate:.0f}", f"{our_rate / their_rate:.1f} ×", "", True),
-        Line("acknowledged and lost", f"{our_lost}", f"peer {their_lost}", "", "0", our_lost == 0),
-        Line("refused or failed", f"{our_bad}", f"peer {sum(theirs.statuses.values()) - theirs.statuses[201]}", "",
-             "0", our_bad == 0),
+        Line("posts per second", f"{ours.rate:.0f}", f"peer {theirs.rate:.0f}", f"{ours.rate / theirs.rate:.1f} ×", "", True),
+        Line("acknowledged and lost", f"{lost}", f"peer {their_lost}", "", "0", lost == 0),
+        Line("refused or failed", f"{ours.bad}", f"peer {theirs.bad}", "", "0", ours.bad == 0),
     ]  # fmt: skip
 
 
