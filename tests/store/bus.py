@@ -142,6 +142,6 @@ async def opened(settings: Settings, name: str = "default") -> AsyncIterator[Bus
 
 def rows(read: Reader, sql: str, **params: Any) -> list[dict[str, Any]]:
     """A statement of the test's own, for a look past the house's words."""
-    from palaver.store.postgres import translated
+    from palaver.store.postgres_dialect import translated
 
     return read.connection.fetch(translated(sql) if read.connection.dialect.name == "postgres" else sql, params)

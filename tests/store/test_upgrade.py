@@ -29,7 +29,8 @@ from palaver.operations.mending import problems
 from palaver.settings import Settings
 from palaver.store import documents, postgres, queries
 from palaver.store.database import IndexRow
-from palaver.store.sqlite import SqliteConnection, SqliteDialect
+from palaver.store.sqlite import SqliteConnection
+from palaver.store.sqlite_dialect import SqliteDialect
 
 SINCE = {"bus": 1, "sessions": 2, "archive": 4, "notes": 5}
 """From which schema on a source was there."""

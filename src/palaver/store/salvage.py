@@ -24,7 +24,8 @@ from palaver.model.ids import new_id
 from palaver.model.times import micros, now
 from palaver.store import queries
 from palaver.store.lanes import SOURCES, WIDTH
-from palaver.store.sqlite import SqliteConnection, SqliteDialect, problems_of, said_plainly
+from palaver.store.sqlite import SqliteConnection, problems_of, said_plainly
+from palaver.store.sqlite_dialect import SqliteDialect
 
 SIDE_FILES = ("-wal", "-shm")
 UNREADABLE = (apsw.Error, UnicodeDecodeError)

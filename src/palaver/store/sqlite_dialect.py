@@ -1,0 +1,178 @@
+"""What is asked of SQLite, in the language of FTS5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from palaver.store import queries
+from palaver.store.database import (
+    SCOPE,
+    STEM,
+    Connection,
+    Finding,
+    Found,
+    IndexRow,
+    Narrow,
+    Slice,
+)
+from palaver.store.lanes import WIDTH, is_substring_lane, lane_numbers, lane_of, lane_ranges
+from palaver.text import fold
+from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
+
+RANKED_AT_MOST = 2_000
+MOST_THREES = 12
+PAST_THE_END = "\x01\x01"  # so that the last characters of a text begin a three as well
+
+
+class SqliteDialect:
+    name = "sqlite"
+
+    def __init__(self) -> None:
+        self._statements = queries.load("sqlite")
+
+    def sql(self, name: str) -> str:
+        return self._statements[name]
+
+    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int, offset: int) -> Finding:
+        lane, lane_end = lane_of(narrow.source, titles=narrow.titles)
+        params = {"match": match_expression(query, narrow.scopes), "lane": lane, "lane_end": lane_end}
+        page = {"cap": RANKED_AT_MOST + 1, "limit": limit + 1, "offset": offset}
+        if narrow.is_timed:
+            params |= {"since": narrow.since, "until": narrow.until}
+        rows = connection.fetch(self.sql("find_ranked_between" if narrow.is_timed else "find_ranked"), params | page)
+        capped = False
+        if len(rows) > limit and not narrow.is_timed:
+            count = connection.fetch(self.sql("count_matches"), params | {"cap": RANKED_AT_MOST + 2})
+            capped = count[0]["matches"] > RANKED_AT_MOST
+        hits = [Found(row["id"], -row["score"]) for row in rows[:limit]]
+        return Finding(hits, has_more=len(rows) > limit, capped=capped)
+
+    def recall(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> list[Found]:
+        lanes = lane_numbers(where.sources, bodies=where.bodies, titles=where.titles)
+        params = {"match": any_of_words(terms, where), "lanes": str(lanes), "width": WIDTH, "cap": cap}
+        if where.is_timed:
+            params |= {"since": where.since, "until": where.until}
+        rows = connection.fetch(self.sql("recall_between" if where.is_timed else "recall"), params)
+        return [Found(row["id"], -row["score"]) for row in rows]
+
+    def size(self, connection: Connection) -> int:
+        # FTS5 keeps what bm25 needs in this block; the number of rows comes first.
+        rows = connection.fetch(self.sql("index_averages"), {})
+        return _first_number(rows[0]["block"]) if rows else 0
+
+    def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
+        rows = connection.fetch(self.sql("frequencies"), {"tokens": orjson.dumps(list(tokens)).decode()})
+        return {row["term"]: row["doc"] for row in rows}
+
+    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
+        params: dict[str, Any] = {"match": stems_of_each(groups, where), "cap": cap}
+        if where.is_timed:
+            params |= {"since": where.since, "until": where.until}
+        sql = self.sql("having_between" if where.is_timed else "having")
+        found: list[int] = []
+        for first, last in lane_ranges(where.sources, bodies=where.bodies, titles=where.titles):
+            found += orjson.loads(connection.fetch(sql, params | {"first": first, "last": last})[0]["ids"])
+        return found
+
+    def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
+        stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
+        if stale:
+            connection.run_many(self.sql("unindex_passage"), stale)
+            connection.run_many(self.sql("drop_vector"), stale)
+            connection.run_many(self.sql("unindex_trigrams"), [row for row in stale if is_substring_lane(row["id"])])
+        self.write_parts(connection, {id: row.substring for id, row in rows.items() if row and row.substring})
+        new = (
+            (
+                passage_id,
+                SCOPE + f" {SCOPE}".join(row.scopes),
+                row.words,
+                row.stems,
+            )
+            for passage_id, row in rows.items()
+            if row
+        )
+        connection.run_rows(self.sql("index_passages"), new)
+
+    def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
+        connection.run_rows(self.sql("index_trigrams"), ((id, text + PAST_THE_END) for id, text in texts.items()))
+
+    def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
+        """Three characters and more are looked up; fewer are how some of the threes begin."""
+        if len(part) >= 3:
+            rows = connection.fetch(self.sql("trigram_hits"), {"match": all_of_threes(part), "cap": cap})
+        else:
+            # Many threes of one text may begin so: what is common is known to be after as many of them.
+            given = {"part": part, "beyond": part + "\U0010ffff", "cap": cap}
+            rows = connection.fetch(self.sql("short_hits"), given)
+        return list({row["id"]: None for row in rows}) if len(rows) < cap else [row["id"] for row in rows]
+
+
+def all_of_threes(part: str) -> str:
+    """Every three characters, or of a long part so many that few texts have them all and not the part."""
+    places = range(len(part) - 2)
+    step = 1 + len(places) // MOST_THREES
+    threes = {part[n : n + 3] for n in (*places[::step], places[-1])}
+    return " AND ".join(_quoted(three.replace('"', '""')) for three in sorted(threes))
+
+
+def match_expression(query: Query, scopes: tuple[str, ...]) -> str:
+    """What was asked, in FTS5's language: the words in their exact form, and every scope."""
+    parts = [f"scope : {_quoted(SCOPE + scope)}" for scope in scopes]
+    return " AND ".join([f"exact : ({_print(query)})", *parts])
+
+
+def any_of_words(terms: Sequence[Phrase], where: Slice) -> str:
+    """Any of the words, as they are or with another ending, and the scopes."""
+    exact = " OR ".join(_quoted(" ".join(term.words)) for term in terms)
+    return " AND ".join([f"(exact : ({exact}) OR stem : ({_any_stem(terms)}))", *_scopes(where)])
+
+
+def stems_of_each(groups: Sequence[Sequence[Phrase]], where: Slice) -> str:
+    """A word of each group, whatever its ending, and the scopes."""
+    return " AND ".join([*(f"stem : ({_any_stem(group)})" for group in groups), *_scopes(where)])
+
+
+def _any_stem(terms: Sequence[Phrase]) -> str:
+    return " OR ".join(_quoted(" ".join(STEM + stem for stem in fold.stems(term.words))) for term in terms)
+
+
+def _scopes(where: Slice) -> list[str]:
+    groups = [(scope,) for scope in where.scopes] + list(where.any_of)
+    return [f"scope : ({' OR '.join(_quoted(SCOPE + scope) for scope in group)})" for group in groups]
+
+
+def _first_number(block: bytes) -> int:
+    """The first of SQLite's variable-length integers: seven bits a byte, as long as the eighth is set."""
+    number = 0
+    for byte in block:
+        number = number << 7 | byte & 127
+        if byte < 128:
+            break
+    return number
+
+
+def _print(query: Query) -> str:
+    match query:
+        case Phrase(words, prefix):
+            return _quoted(" ".join(words)) + (" *" if prefix else "")
+        case Near(phrases, distance):
+            return f"NEAR({' '.join(_print(p) for p in phrases)}, {distance})"
+        case AllOf(parts):
+            return "(" + " AND ".join(_print(p) for p in parts) + ")"
+        case AnyOf(parts):
+            return "(" + " OR ".join(_print(p) for p in parts) + ")"
+        case Without(wanted, unwanted):
+            return f"({_print(wanted)} NOT {_print(unwanted)})"
+        case Preferring(wanted, phrases):
+            # bm25 counts every phrase of the expression; this part lets in whatever the rest lets in.
+            either = " OR ".join(_print(p) for p in (wanted.parts[0], *phrases))
+            return f"({_print(wanted)} AND ({either}))"
+        case Nothing():
+            return '""'
+
+
+def _quoted(words: str) -> str:
+    return f'"{words}"'  # folded words hold no quotes
