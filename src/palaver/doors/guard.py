@@ -10,10 +10,11 @@ import contextlib
 import ipaddress
 import logging
 import time
+from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -29,17 +30,19 @@ PUBLIC = ("/healthz", "/readyz", "/docs", "/openapi.json", "/console/", "/favico
 SESSION = "/api/session"
 AGENTS = ("/mcp", "/sse", "/messages")
 
-SAFETY = {
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "x-frame-options": "DENY",
-    "cross-origin-resource-policy": "same-origin",
-    "content-security-policy": (
-        "default-src 'self'; img-src 'self' data:; style-src 'self'; script-src 'self'; object-src 'none'; "
-        "base-uri 'none'; frame-ancestors 'none'; form-action 'self'; require-trusted-types-for 'script'; "
-        "trusted-types lit-html palaver"
+SAFETY = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data:; style-src 'self'; script-src 'self'; object-src 'none'; "
+        b"base-uri 'none'; frame-ancestors 'none'; form-action 'self'; require-trusted-types-for 'script'; "
+        b"trusted-types lit-html palaver",
     ),
-}
+)
+SAFETY_OF_WHAT_IS_PRIVATE = (*SAFETY, (b"cache-control", b"no-store"))
 
 
 class Guard:
@@ -47,6 +50,7 @@ class Guard:
         self._app, self._house = app, house
         self._names = known_hosts(house.settings)
         self._takes_any_address = not house.settings.is_loopback
+        self._knows = lru_cache(256)(self._serves)  # most callers use one name
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -58,10 +62,10 @@ class Guard:
             await self._let_in(scope)
         except PalaverError as problem:
             await self._note(problem, scope)
-            await refuse(problem, scope, receive, _with_safety(send, scope["path"]))
+            await refuse(problem, scope, receive, _Answer(send, scope["path"]).send)
             return
         visit: Visit | None = scope.get("palaver.visit")
-        answer = _Answer(_with_safety(send, scope["path"]))
+        answer = _Answer(send, scope["path"])
         began = time.perf_counter()
         try:
             if visit is None or visit.token_id is None:
@@ -114,7 +118,7 @@ class Guard:
                 return visit
         return await admit(self._house, secret, default)
 
-    def _knows(self, host: str) -> bool:
+    def _serves(self, host: str) -> bool:
         name = _host_name(host)
         return name in self._names or (self._takes_any_address and _is_address(name))
 
@@ -137,10 +141,10 @@ def _count(scope: Scope, visit: Visit | None, status: int, seconds: float) -> No
 
 
 class _Answer:
-    """What has been sent so far, so that it can be brought to an end."""
+    """What has been sent so far, so that it can be brought to an end. It begins with the safety headers."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    def __init__(self, send: Send, path: str) -> None:
+        self._send, self._path = send, path
         self.status = 0
         self._began = self._is_complete = False
 
@@ -148,6 +152,10 @@ class _Answer:
         self._began = True
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            headers = message.setdefault("headers", [])
+            names = {name for name, _ in headers}
+            safety = SAFETY if self._path.startswith("/console/") else SAFETY_OF_WHAT_IS_PRIVATE
+            message["headers"] = [*headers, *(header for header in safety if header[0] not in names)]
         if message["type"] == "http.response.body" and not message.get("more_body"):
             self._is_complete = True
         await self._send(message)
@@ -185,19 +193,6 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _with_safety(send: Send, path: str) -> Send:
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in SAFETY.items():
-                headers.setdefault(name, value)
-            if not path.startswith("/console/"):
-                headers.setdefault("cache-control", "no-store")
-        await send(message)
-
-    return sending
 
 
 async def refuse(problem: PalaverError, scope: Scope, receive: Receive, send: Send) -> None:

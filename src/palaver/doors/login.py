@@ -38,7 +38,8 @@ def cookie_name(settings: Settings) -> str:
 
 
 def cookie_of(headers: Headers, settings: Settings) -> str | None:
-    return cookie_parser(headers.get("cookie", "")).get(cookie_name(settings))
+    given = headers.get("cookie")
+    return cookie_parser(given).get(cookie_name(settings)) if given else None
 
 
 def csrf_of(cookie: str) -> str:

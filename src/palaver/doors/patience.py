@@ -7,7 +7,7 @@ it has come: a large upload over a slow line is welcome, a byte every now and th
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -21,43 +21,55 @@ LOOK_SECONDS = 2.0
 class PatientHttp(HttpToolsProtocol):
     """HTTP with an end to our patience."""
 
-    _hurry: asyncio.TimerHandle | None = None
+    _look: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
+    _waits_for: Literal["headers", "body"] | None = None
     _waited = 0.0
     _received = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._cut_off_in(HEADER_SECONDS)
+        self._wait_for("headers")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._cut_off_in(HEADER_SECONDS)
+        self._wait_for("headers")
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
-        self._waited, self._received = 0.0, 0
-        self._be_calm()
-        self._hurry = self.loop.call_later(LOOK_SECONDS, self._look_at_body)
-
-    def _look_at_body(self) -> None:
-        if not self.flow.read_paused:  # it is we who do not take it now
-            self._waited += LOOK_SECONDS
-        if self._received < (self._waited - BODY_GRACE_SECONDS) * BODY_BYTES_A_SECOND:
-            self._cut_off()
-        else:
-            self._hurry = self.loop.call_later(LOOK_SECONDS, self._look_at_body)
+        self._wait_for("body")
 
     def on_body(self, body: bytes) -> None:
         self._received += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._be_calm()
+        self._waits_for = None
         super().on_message_complete()
 
+    def _wait_for(self, what: Literal["headers", "body"]) -> None:
+        """From now on it is looked at now and then. A busy connection has one timer, not some for each request."""
+        self._waits_for, self._waited, self._received = what, 0.0, 0
+        if self._look is None:
+            self._look = self.loop.call_later(LOOK_SECONDS, self._look_at_it)
+
+    def _look_at_it(self) -> None:
+        self._look = None
+        if self._waits_for is None or self.transport.is_closing():
+            return
+        if not self.flow.read_paused:  # or it is we who do not take it now
+            self._waited += LOOK_SECONDS
+        if self._waits_for == "headers":
+            is_late = self._waited > HEADER_SECONDS
+        else:
+            is_late = self._received < (self._waited - BODY_GRACE_SECONDS) * BODY_BYTES_A_SECOND
+        if is_late:
+            self.transport.close()
+        else:
+            self._look = self.loop.call_later(LOOK_SECONDS, self._look_at_it)
+
     def handle_websocket_upgrade(self) -> None:
-        self._be_calm()
+        self._waits_for = None
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:
@@ -77,23 +89,12 @@ class PatientHttp(HttpToolsProtocol):
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._be_calm()
+        self._waits_for = None
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
         self._forget_stuck()
         super().connection_lost(exc)
-
-    def _cut_off_in(self, seconds: float) -> None:
-        self._be_calm()
-        self._hurry = self.loop.call_later(seconds, self._cut_off)
-
-    def _cut_off(self) -> None:
-        self._hurry = None
-        if not self.transport.is_closing():
-            self.transport.close()
-
-    def _be_calm(self) -> None:
-        if self._hurry is not None:
-            self._hurry.cancel()
-            self._hurry = None
 
     def _forget_stuck(self) -> None:
         if self._stuck is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +11,9 @@ import orjson
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Match
 from starlette.routing import Route as WebRoute
+from starlette.types import Receive, Scope, Send
 
 from palaver.doors.visit import Visit
 from palaver.errors import Invalid, PalaverError, Refused, Timeout, TooLarge
@@ -40,27 +40,50 @@ register_url_convertor("any", Anything())
 
 HANDLER_SECONDS = 30.0
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
 
 def routes(max_body: int) -> list[BaseRoute]:
     """One for each face. A path with a fixed name stands before one with a parameter in the same place."""
     faces = [(operation, face) for operation in OPERATIONS for face in operation.routes]
     faces.sort(key=lambda pair: "{" in pair[1].path.rpartition("/")[2])
     return [
-        WebRoute(face.path, _endpoint(operation, face, max_body), methods=[face.method], name=operation.name)
+        Door(face.path, _Endpoint(operation, face, max_body), methods=[face.method], name=operation.name)
         for operation, face in faces
     ]
 
 
-def _endpoint(operation: Operation, face: Route, max_body: int) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
+class Door(WebRoute):
+    """A route that looks how an address begins and ends before taking it apart: of a hundred routes one is meant."""
+
+    def __init__(self, path: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(path, *args, **kwargs)
+        self._begins, self._ends = path.partition("{")[0], path.rpartition("}")[2]
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        path = scope["path"]
+        if path.startswith(self._begins) and path.endswith(self._ends):
+            return super().matches(scope)
+        return Match.NONE, {}
+
+
+class _Endpoint:
+    """One face of an operation, as an application of its own: between the router and it nothing stands."""
+
+    def __init__(self, operation: Operation, face: Route, max_body: int) -> None:
+        self._operation, self._face, self._max_body = operation, face, max_body
+        self._seconds = None if operation.kind == "wait" else HANDLER_SECONDS
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
         visit: Visit = request.scope["palaver.visit"]
+        operation, face = self._operation, self._face
         try:
             await operation.must_be_allowed(visit.here, visit.caller)
             caller = _preferring(visit.caller, request)
-            ask = await _ask(request, operation, face, max_body)
-            async with asyncio.timeout(None if operation.kind == "wait" else HANDLER_SECONDS):
+            ask = await _ask(request, operation, face, self._max_body)
+            async with asyncio.timeout(self._seconds):
                 answer = await operation.perform(visit.here, caller, ask)
         except TimeoutError:
             return error(Timeout(), face)
@@ -68,12 +91,10 @@ def _endpoint(operation: Operation, face: Route, max_body: int) -> Endpoint:
             return error(problem, face)
         return _response(face, answer)
 
-    return endpoint
-
 
 def _preferring(caller: Caller, request: Request) -> Caller:
     """The caller, with what the address says it prefers."""
-    text = request.query_params.get("config")
+    text = request.query_params.get("config") if request.scope["query_string"] else None
     return caller if text is None else replace(caller, config={**caller.config, **preferring.from_text(text)})
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,6 +13,8 @@ from typing import Any
 
 from palaver.model.events import Event
 from palaver.store.database import Change
+
+NEVER = 1 << 62
 
 
 @dataclass(slots=True)
@@ -27,6 +32,38 @@ class Job:
             self.done.set_exception(self.problem)
         else:
             self.done.set_result(self.result)
+
+
+class Line:
+    """Jobs that stand in line for one writer, which is woken once for all it takes and not once for each of them."""
+
+    def __init__(self) -> None:
+        self._jobs: deque[Job | None] = deque()
+        self._bell = threading.Lock()
+        self._bell.acquire()
+        self._rings_at = NEVER
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def put(self, job: Job | None) -> None:
+        """Stand in line. `None` is the last one: nobody comes after it."""
+        self._jobs.append(job)
+        if len(self._jobs) >= self._rings_at or job is None:
+            with suppress(RuntimeError):  # it rings already
+                self._bell.release()
+
+    def take(self, company: int, most: int, patience: float) -> list[Job | None]:
+        """Wait until somebody is there; and a moment longer, until there are as many as there were the last time."""
+        self._rings_at = 1
+        while not self._jobs:
+            self._bell.acquire()
+        self._rings_at = company
+        until = time.monotonic() + patience
+        while len(self._jobs) < company and self._jobs[-1] is not None and (left := until - time.monotonic()) > 0:
+            self._bell.acquire(timeout=left)
+        self._rings_at = NEVER
+        return [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
 
 
 def tell(jobs: list[Job], told: Callable[[list[Event]], None], events: list[Event]) -> None:

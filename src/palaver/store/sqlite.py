@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import queue
 import random
 import threading
 import time
@@ -36,13 +35,14 @@ from palaver.store.database import (
     write_events,
     write_index,
 )
-from palaver.store.jobs import Job, answer, tell
+from palaver.store.jobs import Job, Line, answer, tell
 from palaver.store.sqlite_dialect import SqliteDialect
 
 T = TypeVar("T")
 
 READERS = 4
 SHARED_BY_AT_MOST = 32  # with more, whoever just missed a commit waits for all of the next one, too
+STATEMENTS = 200  # that are remembered on a connection
 BUSY_SECONDS = 5.0
 GATHER_SECONDS = 0.002
 POLL_SECONDS = 0.02
@@ -55,8 +55,11 @@ class SqliteConnection:
     def __init__(self, path: Path, dialect: Dialect, *, read_only: bool) -> None:
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         self.dialect = dialect
-        self.raw = apsw.Connection(str(path), flags=flags, statementcachesize=200)
+        self.raw = apsw.Connection(str(path), flags=flags, statementcachesize=STATEMENTS)
+        self._columns: dict[str, list[str]] = {}
         self.raw.set_busy_handler(_patience())
+        # Plans do not depend on values here: without this, statements are planned anew whenever a value changes.
+        self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self.raw.execute("PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8000")
         if not read_only:
             self.raw.execute("PRAGMA journal_mode = WAL").fetchall()
@@ -64,10 +67,15 @@ class SqliteConnection:
 
     def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
         cursor = self.raw.execute(sql, params)
+        columns = self._columns.get(sql)
+        if columns is not None:
+            return [dict(zip(columns, row)) for row in cursor]  # noqa: B905
         first = next(cursor, None)
         if first is None:
             return []
         columns = [column[0] for column in cursor.get_description()]
+        if len(self._columns) < STATEMENTS:
+            self._columns[sql] = columns
         return [dict(zip(columns, row, strict=True)) for row in (first, *cursor)]
 
     def run(self, sql: str, params: Mapping[str, Any]) -> int:
@@ -129,7 +137,7 @@ class SqliteEngine:
             _create_private(path)
             self._writer = SqliteConnection(path, self._dialect, read_only=False)
             migrate(self._writer, schema)
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs = Line()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
         self._idle: list[SqliteConnection] = []
@@ -175,35 +183,22 @@ class SqliteEngine:
         job = Job(work, loop, loop.create_future())
         self._jobs.put(job)
         # Once handed over it may be committed: a caller who goes away does not change that.
-        return await asyncio.shield(job.done)
+        result: T = await job.done
+        return result
 
     def _write_for_ever(self) -> None:
+        """Where several wrote last time they are given a moment to come again."""
         company = 1
-        while (job := self._jobs.get()) is not None:
-            jobs = [job, *self._others(company)]
-            is_last = jobs[-1] is None
+        while True:
+            jobs = self._jobs.take(company, SHARED_BY_AT_MOST, GATHER_SECONDS)
             shared = [job for job in jobs if job is not None]
-            self._commit_together(shared)
-            answer(shared)
-            company = len(shared)
-            if is_last:
+            if shared:
+                self._commit_together(shared)
+                answer(shared)
+                company = len(shared)
+            if jobs[-1] is None:
                 break
         self._writer.raw.close()
-
-    def _others(self, company: int) -> Iterator[Job | None]:
-        """Who else is waiting to write. Where several wrote last time they are given a moment to come again."""
-        until = time.monotonic() + GATHER_SECONDS
-        for present in range(1, SHARED_BY_AT_MOST):
-            try:
-                if present < company and (left := until - time.monotonic()) > 0:
-                    job = self._jobs.get(timeout=left)
-                else:
-                    job = self._jobs.get_nowait()
-            except queue.Empty:
-                return
-            yield job
-            if job is None:
-                return
 
     def _commit_together(self, jobs: list[Job]) -> None:
         began = time.perf_counter()
@@ -269,7 +264,7 @@ class SqliteEngine:
     # Looking after it
 
     def numbers(self) -> Numbers:
-        return replace(self._numbers, waiting=self._jobs.qsize())
+        return replace(self._numbers, waiting=len(self._jobs))
 
     def check(self) -> list[str]:
         """SQLite's own check of every page, table and index; it looks into the search index too."""
