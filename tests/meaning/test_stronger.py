@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -191,6 +192,30 @@ def test_a_model_nobody_knows_is_refused_with_what_can_be_said(name: str):
 def test_a_likeness_is_put_on_the_scale_of_another():
     assert stronger.on_the_scale_of([0.0, 0.5, 1.0], [10.0, 20.0, 30.0]) == pytest.approx([0.0, 0.5, 1.0])
     assert stronger.on_the_scale_of([0.2, 0.4], [7.0, 7.0]) == [0.2, 0.4]
+
+
+def test_labelled_questions_are_asked_with_its_vectors(tmp_path: Path, endpoint: Endpoint):
+    said = [
+        {"id": f"m{n}", "speaker": "Ann", "text": f"The wug has a {it} there."}
+        for n, it in enumerate(("zorblat", "bongler"))
+    ]
+    asked = [{"question": "wug quixen", "evidence": ["c/m0"]}]
+    world = {"conversations": [{"id": "c", "messages": said}], "questions": asked}
+    (tmp_path / "asked.jsonl").write_text(f"{json.dumps(world)}\n" * 3)
+
+    def hits(*options: str, **environment: str) -> dict[str, float]:
+        found = subprocess.run(
+            [sys.executable, "-m", "palaver", "--json", "eval", "asked.jsonl", *options],
+            env={**os.environ, **environment}, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        (lines,) = json.loads(found.stdout)
+        return {name: lines[name] for name in ("questions", "message hit@1")}
+
+    assert hits("--every", "2") == {"questions": 2, "message hit@1": 0.0}
+    assert not endpoint.texts
+    there = {"PALAVER_MODEL": "openai:some", "PALAVER_MODEL_URL": endpoint.url}
+    assert hits(**there) == {"questions": 3, "message hit@1": 100.0}
+    assert sum("bongler" in text for text in endpoint.texts) == 3
 
 
 def test_a_server_makes_them_in_the_background_and_says_how_far_it_is(tmp_path: Path, endpoint: Endpoint):

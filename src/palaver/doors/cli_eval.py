@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
 from palaver.doors import cli_where, printing
 from palaver.house import House
-from palaver.operations import evaluating
+from palaver.operations import evaluating, stronger
 from palaver.settings import load
 
 
@@ -19,15 +20,20 @@ from palaver.settings import load
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--budget", type=int, default=1024, show_default=True, help="Tokens the evidence must fit in.")
 @click.option("--together", is_flag=True, help="Put all conversations of a file into one workspace.")
+@click.option("--every", type=click.IntRange(1), default=1, help="Take only every so-manieth world: quicker.")
 @click.pass_obj
-def evaluate(where: cli_where.Where, files: tuple[Path, ...], budget: int, together: bool) -> None:
+def evaluate(where: cli_where.Where, files: tuple[Path, ...], budget: int, together: bool, every: int) -> None:
     """Ask labelled questions through the search itself, and print how often the answers came.
 
     A file has one world a line: {"conversations": [{"id", "title", "messages": [{"id", "speaker", "text", "at"}]}],
     "questions": [{"question", "evidence": ["conversation/message"]}]}. LoCoMo and LongMemEval are read as they are,
-    also packed with gzip. Everything happens in a directory that is gone afterwards.
+    also packed with gzip. Everything happens in a directory that is gone afterwards. Where PALAVER_MODEL is set, that
+    model first makes the vectors of all messages, which takes its time.
     """
-    found = [{"file": path.name, **asyncio.run(_asked(where, path, budget, together)).lines(budget)} for path in files]
+    found = []
+    for path in files:
+        report = asyncio.run(_asked(where, path, budget, together, every))
+        found.append({"file": path.name, **report.lines(budget)})
     if where.format != "table":
         printing.show(found, where.format, rows="files")
         return
@@ -37,21 +43,31 @@ def evaluate(where: cli_where.Where, files: tuple[Path, ...], budget: int, toget
             printing.say(f"  {name:32} {value:>8}")
 
 
-async def _asked(where: cli_where.Where, path: Path, budget: int, together: bool) -> evaluating.Report:
-    report = evaluating.Report()
+async def _asked(where: cli_where.Where, path: Path, budget: int, together: bool, every: int) -> evaluating.Report:
+    report, worlds = evaluating.Report(), evaluating.read(path)[::every]
+    messages = sum(len(talk.lines) for world in worlds for talk in world.talks)
     with tempfile.TemporaryDirectory(prefix="palaver-eval-") as home:
         house = House(load({"home": Path(home), "database_url": where.database_url}))
         try:
-            everything = evaluating.read(path)
-            shared = await house.create_workspace("eval") if together else None
-            for number, world in enumerate(everything):
-                here = shared or await house.create_workspace(f"eval-{number}")
-                await evaluating.settle(here, world)
-                if not together:
-                    report.outcomes += [await evaluating.ask(here, asked, budget) for asked in world.asked]
+            with (
+                printing.progress("Making vectors", messages)
+                if stronger.is_set(house.settings)
+                else nullcontext(_nobody) as told
+            ):
+                shared = await house.create_workspace("eval") if together else None
+                for number, world in enumerate(worlds):
+                    here = shared or await house.create_workspace(f"eval-{number}")
+                    await evaluating.settle(here, world)
+                    await stronger.make_all(here, told)
+                    if not together:
+                        report.outcomes += [await evaluating.ask(here, asked, budget) for asked in world.asked]
             if shared:
-                every = [asked for world in everything for asked in world.asked]
-                report.outcomes += [await evaluating.ask(shared, asked, budget) for asked in every]
+                questions = [asked for world in worlds for asked in world.asked]
+                report.outcomes += [await evaluating.ask(shared, asked, budget) for asked in questions]
         finally:
             await house.close()
     return report
+
+
+def _nobody(more: int) -> None:
+    pass

