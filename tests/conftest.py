@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,6 +21,11 @@ import pytest
 from hypothesis import settings
 from tests.helpers import PATIENCE, Mcp, Server, Thread, start_server, word
 from tests.library import Library
+
+# Hundreds of processes are started here. Where Python is told to keep nothing of what it has compiled, each of them would
+# compile all of palaver again, and each worker all tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell lets what it starts in the background ignore Ctrl-C, and so would all that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -68,6 +74,11 @@ def postgres() -> Iterator[Callable[[], str]]:
     import psycopg
 
     with postgres_server() as server:
+        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+            # Nobody pulls the plug of this one. (Those that are stopped and started are servers of their own.)
+            connection.execute("ALTER SYSTEM SET fsync = off")
+            connection.execute("ALTER SYSTEM SET full_page_writes = off")
+            connection.execute("SELECT pg_reload_conf()")
 
         def fresh() -> str:
             name = f"t{uuid4().hex}"
@@ -101,9 +112,9 @@ def database_url(engine: Engine) -> str:
 
 @pytest.fixture(scope="session")
 def server(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server on each engine, shared by all tests: use words and topics of your own."""
+    """A server on each engine, shared by all tests: use words and topics of your own. It begins as a user starts it."""
     home = tmp_path_factory.mktemp(f"home-{engine.name}")
-    with start_server(home, PALAVER_DATABASE_URL=engine.fresh()) as server:
+    with start_server(home, is_born=False, PALAVER_DATABASE_URL=engine.fresh()) as server:
         yield server
 
 

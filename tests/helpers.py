@@ -17,12 +17,16 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+from tests import nursery
 
 import palaver
 
 SOURCE = Path(palaver.__file__).parents[1]
 PATIENCE = 60.0 if os.environ.get("PALAVER_FAULTS") == "long" else 20.0
 """Seconds until a test stops waiting for what should have happened. The long run may share a busy machine."""
+
+CAN_FORK = sys.platform == "linux"
+"""Elsewhere what was imported may not survive it."""
 
 SERVE = "from palaver.doors.server import serve; from palaver.settings import load; serve(load())"
 
@@ -57,6 +61,15 @@ def environment(home: Path, **env: Any) -> dict[str, str]:
     return kept | {name: str(value) for name, value in env.items()}
 
 
+def started(home: Path, *args: str, **env: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command of palaver to its end, in a process of its own."""
+    whole = environment(home, **env)
+    if CAN_FORK:
+        return nursery.run(args, whole, Path.cwd())
+    command = [sys.executable, "-m", "palaver", *args]
+    return subprocess.run(command, env=whole, capture_output=True, text=True, timeout=60)
+
+
 def serve_command(before: str = "") -> list[str]:
     """How a server is started; `before` is Python to run first, for what cannot be set from outside."""
     if not before:
@@ -72,7 +85,7 @@ class Server:
     url: str
     port: int
     env: dict[str, str] = field(repr=False)
-    process: subprocess.Popen[bytes] = field(repr=False)
+    process: subprocess.Popen[bytes] | nursery.Newborn = field(repr=False)
     log: Path
 
     def client(self, **options: Any) -> httpx.Client:
@@ -95,19 +108,26 @@ class Server:
 
 
 @contextmanager
-def start_server(home: Path, *, before: str = "", port: int | None = None, **env: Any) -> Iterator[Server]:
+def start_server(
+    home: Path, *, before: str = "", port: int | None = None, is_born: bool = CAN_FORK, **env: Any
+) -> Iterator[Server]:
     """A server on `home`, ready to answer; it is ended when the block is left.
 
-    Further names are environment variables: `start_server(home, PALAVER_RATE_LIMIT=3)`.
+    It is born in the nursery, unless `before` or `is_born` asks for one that begins from nothing. Further names are
+    environment variables: `start_server(home, PALAVER_RATE_LIMIT=3)`.
     """
     home.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
     whole = environment(home, PALAVER_PORT=port, **env)
     log = home / f"server-{port}.log"
-    with log.open("ab") as out:
-        process = subprocess.Popen(
-            serve_command(before), env=whole, cwd=home, stdin=subprocess.DEVNULL, stdout=out, stderr=out
-        )
+    process: subprocess.Popen[bytes] | nursery.Newborn
+    with log.open("ab") as out, open(os.devnull, "rb") as nothing:
+        if is_born and not before:
+            process = nursery.start(["serve"], whole, home, nothing, out, out)
+        else:
+            process = subprocess.Popen(
+                serve_command(before), env=whole, cwd=home, stdin=nothing, stdout=out, stderr=out
+            )
     server = Server(home, f"http://127.0.0.1:{port}", port, whole, process, log)
     try:
         eventually(server.is_ready)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
-import time
 from importlib import import_module
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import click
@@ -46,15 +45,10 @@ def terminal(tmp_path: Path) -> Terminal:
     return Terminal(tmp_path)
 
 
-def started(home: Path, *args: str, **env: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "palaver", *args],
-        env=environment(home, **env),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def from_nothing(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run a command as a shell does, Python's own start included."""
+    command = [sys.executable, "-m", "palaver", *args]
+    return subprocess.run(command, env=environment(home), capture_output=True, text=True, timeout=60)
 
 
 # What there is
@@ -103,17 +97,19 @@ def test_help_imports_nothing_of_weight(tmp_path: Path):
 
 
 def test_help_comes_at_once(tmp_path: Path):
+    """In the time it works: how long it waits for others says nothing about it."""
     took = []
-    for _ in range(5):
-        began = time.perf_counter()
-        assert started(tmp_path, "--help").returncode == 0
-        took.append(time.perf_counter() - began)
-    print(f"palaver --help: median {median(took):.3f} s, best {min(took):.3f} s")
-    assert median(took) < 0.6
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert from_nothing(tmp_path, "--help").returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    print(f"palaver --help: best {min(took):.3f} s")
+    assert min(took) < 0.3
 
 
 def test_the_version_is_one_line(tmp_path: Path):
-    done = started(tmp_path, "--version")
+    done = from_nothing(tmp_path, "--version")
     assert done.stdout.startswith("palaver ")
     assert done.stdout.count("\n") == 1
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tests.doors.test_cli import Terminal, started, terminal
+from tests.doors.test_cli import Terminal, terminal
+from tests.helpers import started
 
 __all__ = ["terminal"]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.doors.test_cli import Terminal, started, terminal
-from tests.helpers import environment
+from tests.doors.test_cli import Terminal, terminal
+from tests.helpers import environment, started
 
 from palaver.doors import printing
 

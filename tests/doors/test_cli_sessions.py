@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import Result
-from tests.doors.test_cli import Terminal, started, terminal
-from tests.helpers import Server, environment, free_port, start_server, word
+from tests.doors.test_cli import Terminal, terminal
+from tests.helpers import Server, environment, free_port, start_server, started, word
 
 __all__ = ["terminal"]
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from tests.conftest import Engine
-from tests.doors.test_cli import started
 from tests.faults.press import Client, pressing
-from tests.helpers import Server, Thread, eventually, start_server, word
+from tests.helpers import Server, Thread, eventually, start_server, started, word
 
 
 def backed_up(server: Server, to: Path) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.doors.test_cli import started
-from tests.helpers import Listener, Server, Thread, listen, start_server, word
+from tests.helpers import Listener, Server, Thread, listen, start_server, started, word
 from tests.trust.people import files_below
 
 
