@@ -63,11 +63,15 @@ def environment(home: Path, **env: Any) -> dict[str, str]:
 
 def started(home: Path, *args: str, **env: Any) -> subprocess.CompletedProcess[str]:
     """Run a command of palaver to its end, in a process of its own."""
-    whole = environment(home, **env)
+    return started_with(environment(home, **env), *args)
+
+
+def started_with(env: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
+    """The same in exactly this environment, such as a server's."""
     if CAN_FORK:
-        return nursery.run(args, whole, Path.cwd())
+        return nursery.run(args, env, Path.cwd())
     command = [sys.executable, "-m", "palaver", *args]
-    return subprocess.run(command, env=whole, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 
 
 def serve_command(before: str = "") -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
@@ -13,7 +11,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 from tests.console.conftest import Opening
-from tests.helpers import Server, Thread, environment, start_server, word
+from tests.helpers import Server, Thread, start_server, started, word
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,9 @@ ELSEWHERE = "team"
 
 
 def made_at_the_data(home: Path, *command: str) -> str:
-    asked = [sys.executable, "-m", "palaver", *command]
-    return subprocess.run(asked, env=environment(home), capture_output=True, text=True, check=True).stdout.strip()
+    done = started(home, *command)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 @pytest.fixture(scope="module")

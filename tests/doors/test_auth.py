@@ -23,6 +23,7 @@ from tests.helpers import (
     listen,
     serve_command,
     start_server,
+    started_with,
     word,
 )
 from tests.mcp_clients import Websocket
@@ -549,11 +550,9 @@ def test_a_server_others_can_reach_starts_with_a_token_and_asks_for_it(tmp_path:
 
 
 def test_a_token_made_at_the_terminal_works_and_stands_alone_on_standard_output(guarded: Server):
-    import sys
-
     def palaver(*words: str) -> str:
-        command = [sys.executable, "-m", "palaver", *words]
-        done = subprocess.run(command, env=guarded.env, capture_output=True, timeout=PATIENCE, text=True, check=True)
+        done = started_with(guarded.env, *words)
+        assert done.returncode == 0, done.stderr
         return done.stdout
 
     secret = palaver("token", "create", "--agent", word("robo")).strip()

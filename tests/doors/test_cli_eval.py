@@ -6,10 +6,10 @@ import gzip
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.helpers import started_with
 
 WORLD = {
     "id": "harbour",
@@ -41,8 +41,7 @@ LONGMEMEVAL = {
 
 def evaluated(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")}
-    command = [sys.executable, "-m", "palaver", "--json", "eval", str(path), *options]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return started_with(env, "--json", "eval", str(path), *options)
 
 
 @pytest.mark.parametrize("data", [WORLD, LOCOMO, LONGMEMEVAL], ids=["own", "locomo", "longmemeval"])

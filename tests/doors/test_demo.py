@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.conftest import Engine
-from tests.helpers import environment, start_server
+from tests.helpers import start_server, started
 
 
 def demo(home: Path, url: str, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "palaver", "demo", *options]
-    env = environment(home, PALAVER_DATABASE_URL=url)
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    return started(home, "demo", *options, PALAVER_DATABASE_URL=url)
 
 
 def test_it_fills_every_shelf_once_and_only_an_empty_place(engine: Engine, tmp_path: Path):

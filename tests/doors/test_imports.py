@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 import time
 import zipfile
 from collections.abc import Iterator
@@ -17,7 +15,7 @@ import httpx
 import pytest
 from tests.conftest import Engine
 from tests.doors.test_cli_archive import bomb, canonical_file, chatgpt_zip, claude_export, cut_zip, noise
-from tests.helpers import Mcp, Server, eventually, start_server, word
+from tests.helpers import Mcp, Server, eventually, start_server, started_with, word
 from tests.importers import samples
 from tests.importers.shapes import as_json
 from tests.specs.test_4_conversation_search import NOON, ask, chat, upload
@@ -245,14 +243,8 @@ def test_a_token_that_may_only_read_may_not_upload_and_another_workspace_sees_no
     ):
 
         def palaver(*args: str) -> str:
-            done = subprocess.run(
-                [sys.executable, "-m", "palaver", *args],
-                env=server.env,
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=60,
-            )
+            done = started_with(server.env, *args)
+            assert done.returncode == 0, done.stderr
             return done.stdout.strip()
 
         reader = {"authorization": f"Bearer {palaver('token', 'create', '--human', 'ann', '--scope', 'read')}"}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,7 +12,7 @@ import httpx
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 from tests.conftest import Engine
-from tests.helpers import Mcp, Server, Thread, eventually, inside, word
+from tests.helpers import Mcp, Server, Thread, eventually, inside, started_with, word
 from tests.mcp_clients import DOORS, through
 
 from palaver.operations import OPERATIONS
@@ -304,10 +302,7 @@ def test_an_unknown_argument_is_refused_by_name(mcp: Mcp, talk: dict[str, Any], 
 def test_the_commands_of_a_terminal_reach_the_same_data(
     engine: Engine, server: Server, api: httpx.Client, talk: dict[str, Any]
 ):
-    done = subprocess.run(
-        [sys.executable, "-m", "palaver", "--json", "search", talk["word"]],
-        env=server.env, cwd=server.home, capture_output=True, timeout=30, check=True,
-    )  # fmt: skip
+    done = started_with(server.env, "--json", "search", talk["word"])
     by_rest = api.get("/api/search", params={"q": talk["word"]}).json()
     assert [hit["message_id"] for hit in json.loads(done.stdout)["results"]] == [talk["message"]]
     assert json.loads(done.stdout)["total"] == by_rest["total"] == 1

@@ -18,7 +18,7 @@ from uuid import uuid4
 import httpx
 import pytest
 from tests.doors.test_cli import Terminal, terminal
-from tests.helpers import PATIENCE, Server, compress, environment, eventually, word
+from tests.helpers import PATIENCE, Server, compress, environment, eventually, started_with, word
 from tests.importers.samples import (
     TURNS_A_WORD,
     answered,
@@ -407,12 +407,12 @@ def test_it_works_beside_a_running_server(server: Server, api: httpx.Client, tmp
     ivy, agent = word(), word("agent")
     path = tmp_path / f"{session()}.jsonl"
     path.write_bytes(jsonl(typed(ivy), answered(text(f"{ivy} it is"))))
-    command = [sys.executable, "-m", "palaver", "watch", "--once", "--agent", agent, str(path)]
-    done = subprocess.run(command, env=server.env, capture_output=True, text=True, timeout=60)
+    command = ["watch", "--once", "--agent", agent, str(path)]
+    done = started_with(server.env, *command)
     assert (done.returncode, done.stdout) == (0, "Read 1 session file: 2 new turns in 1 session.\n"), done.stderr
     found = api.post("/api/v1/conversations/search", json={"agent_id": agent, "query": ivy}).json()
     assert {hit["role"] for hit in found["hits"]} == {"user", "assistant"}
-    again = subprocess.run(command, env=server.env, capture_output=True, text=True, timeout=60)
+    again = started_with(server.env, *command)
     assert again.stdout == "Read 1 session file: 0 new turns.\n"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from tests.helpers import eventually, start_server, word
+from tests.helpers import eventually, start_server, started_with, word
 
 from palaver.errors import Invalid, Unavailable
 from palaver.house import House
@@ -233,9 +233,6 @@ def test_a_server_makes_them_in_the_background_and_says_how_far_it_is(tmp_path: 
         done = eventually(lambda: (now := api.get("/api/status").json()["model"])["done"] and now)
         assert done == {"name": "openai:some", "passages": 2, "done": 2}
         assert KEY not in server.said()
-        shown = subprocess.run(
-            [sys.executable, "-m", "palaver", "--json", "config"],
-            env=server.env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
-        )  # fmt: skip
+        shown = started_with(server.env, "--json", "config")
         assert "openai:some" in shown.stdout
         assert KEY not in shown.stdout

@@ -23,7 +23,7 @@ import mcp_types as types
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
-from tests.helpers import PATIENCE, Mcp, Server, environment, start_server, word
+from tests.helpers import PATIENCE, Mcp, Server, environment, start_server, started_with, word
 from tests.importers import test_canonical_db as canonical
 from tests.importers import test_chatgpt as chatgpt
 from tests.importers.shapes import as_json
@@ -1007,14 +1007,8 @@ def test_another_workspaces_archive_is_invisible(place: Place):
     if place.kind == "canonical":
         pytest.skip("said above")
     for command in (["workspace", "create", "hers"], ["token", "create", "--workspace", "hers", "--agent", "bob"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "palaver", *command],
-            env=place.server.env,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
+        done = started_with(place.server.env, *command)
+        assert done.returncode == 0, done.stderr
     token, unique = done.stdout.strip(), word()
     place.hold(f"{unique} title", ("user", f"{unique} secret", NOON))
     hers = Mcp(place.api, token=token)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import httpx
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers import Mcp, Server, Thread, inside, word
+from tests.helpers import Mcp, Server, Thread, inside, started_with, word
 
 from palaver.model.knowledge import Standing
 from palaver.model.times import now
@@ -104,15 +102,9 @@ def test_what_is_for_humans_only_is_left_out_for_agents(api: httpx.Client, mcp: 
 def test_palaver_context_prints_the_text(server: Server, api: httpx.Client):
     unique = word()
     note(api, "Boats", f"the {unique} is moored in the north")
-    done = subprocess.run(
-        [sys.executable, "-m", "palaver", "context", "where", "is", unique, "--max-tokens", "200"],
-        env=server.env, cwd=server.home, capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+    done = started_with(server.env, "context", "where", "is", unique, "--max-tokens", "200")
     assert f"the {unique} is moored in the north" in done.stdout
-    as_json = subprocess.run(
-        [sys.executable, "-m", "palaver", "--json", "context", unique],
-        env=server.env, cwd=server.home, capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+    as_json = started_with(server.env, "--json", "context", unique)
     assert json.loads(as_json.stdout)["hits"] == 1
 
 
