@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO
@@ -107,17 +108,18 @@ def _address() -> str:
 def be_born() -> list[str]:
     """Returns in each process that was asked for, with its arguments; and never in the one that forks."""
     listening = socket.socket(fileno=int(sys.argv[1]))
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who presses Ctrl-C means the tests: they end us by closing our stdin
     while listening in select.select([listening, sys.stdin], [], [])[0]:
         connection, _ = listening.accept()
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
         if os.fork():
             connection.close()
             continue
         listening.close()
         _, streams, _, _ = socket.recv_fds(connection, 1, 3)
         args, env, cwd = json.loads(connection.makefile("rb").read())
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if pid := os.fork():
             _mind(pid, connection, streams)
         connection.close()

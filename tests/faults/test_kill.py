@@ -12,7 +12,7 @@ from tests.conftest import Engine
 from tests.faults.conftest import Start
 from tests.faults.press import IS_LONG, Client, Promised, kill, must_be_whole, must_keep_its_promises, pressing, tell
 from tests.faults.streams import Stream
-from tests.helpers import PATIENCE, Mcp, environment
+from tests.helpers import PATIENCE, Mcp, environment, eventually
 
 KILLS = {"sqlite": 140 if IS_LONG else 3, "postgres": 60 if IS_LONG else 2}
 
@@ -34,6 +34,7 @@ def test_what_was_acknowledged_survives_a_kill(start: Start, engine: Engine):
                 break
             with pressing(server, rooms) as promised:
                 time.sleep(dice.uniform(0.1, 1.0))
+                eventually(lambda: len(promised.messages) > 10)
                 kill(server)
             assert promised.refused == []
     tell(f"{kept} acknowledged over {KILLS[engine.name]} kills, none lost")

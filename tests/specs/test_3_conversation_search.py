@@ -695,7 +695,8 @@ def cyber(guarded: Guarded) -> httpx.Client:
 @pytest.mark.parametrize("header", [None, "Bearer plv_nonsense", "Basic YTpi"])
 def test_401_without_a_workspace_in_the_request(guarded: Guarded, path: str, header: str | None):
     headers = {"authorization": header} if header else {}
-    response = httpx.post(guarded.server.url + path, json={"agent_id": "robo", "query": "x"}, headers=headers)
+    with guarded.server.client() as client:
+        response = client.post(path, json={"agent_id": "robo", "query": "x"}, headers=headers)
     assert response.status_code == 401
     assert response.headers["www-authenticate"].startswith("Bearer")
     assert any(response.json().values())
