@@ -147,14 +147,14 @@ function inCharge() {
         keys === null
           ? waiting()
           : keys.length
-            ? html`<div class="wide-table" tabindex="0"><table><thead><tr><th>For</th><th>May</th><th>Made</th><th>Last used</th><th><span class="hidden">Actions</span></th></tr></thead>
+            ? html`<div class="wide-table tokens" tabindex="0"><table><thead><tr><th>For</th><th>May</th><th>Made</th><th>Last used</th><th><span class="hidden">Actions</span></th></tr></thead>
         <tbody>${repeat(
           keys,
           (token) => token.id,
           (
             token,
-          ) => html`<tr><td>${icon(token.kind === "agent" ? "agents" : "person")} ${token.name}</td><td>${token.scopes.join(", ")}</td><td>${shortTime(token.created_at)}</td>
-          <td>${token.last_used_at ? sinceWhen(token.last_used_at) : "never"}</td><td><button type="button" class="bad" @click=${() => revoke(token)}>Revoke</button></td></tr>`,
+          ) => html`<tr><td>${icon(token.kind === "agent" ? "agents" : "person")} ${token.name}</td><td>${token.scopes.join(", ")}</td><td data-name="made">${shortTime(token.created_at)}</td>
+          <td data-name="last used">${token.last_used_at ? sinceWhen(token.last_used_at) : "never"}</td><td><button type="button" class="bad" @click=${() => revoke(token)}>Revoke</button></td></tr>`,
         )}</tbody></table></div>`
             : html`<p class="hint">${me.needsLogin ? "No tokens yet." : "Nobody needs one on this machine. Make tokens before others can reach the server."}</p>`
       }
