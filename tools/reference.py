@@ -76,7 +76,12 @@ def commands_page() -> str:
 
 
 def settings_page() -> str:
-    lines = ["# Settings", "", "A flag wins over the environment, the environment over `palaver.toml`.", ""]
+    lines = [
+        "# Settings",
+        "",
+        "A flag wins over the environment, the environment over `palaver.toml` (at the top or under `[palaver]`).",
+        "",
+    ]
     lines += ["| variable | in palaver.toml | default | meaning |", "|---|---|---|---|"]
     for knob in fields(Settings):
         assert knob.default is not MISSING

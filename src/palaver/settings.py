@@ -1,6 +1,7 @@
 """Every knob once: its name, type, default and one line of help.
 
-A flag wins over the environment, the environment over `palaver.toml` (in the working directory or in PALAVER_HOME).
+A flag wins over the environment, the environment over `palaver.toml` (in the working directory or in PALAVER_HOME),
+where the settings stand at the top or under `[palaver]`.
 """
 
 from __future__ import annotations
@@ -170,7 +171,17 @@ def _file(given: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any
     for place in (Path("palaver.toml"), Path(home, "palaver.toml") if home else None):
         if place and place.is_file():
             try:
-                return tomllib.loads(place.read_text("utf-8"))
-            except tomllib.TOMLDecodeError as problem:
+                return _level(tomllib.loads(place.read_text("utf-8-sig")))
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
                 raise Invalid(f"{place.name} is not valid TOML: {problem}.") from None
     return {}
+
+
+def _level(given: dict[str, Any]) -> dict[str, Any]:
+    """What stands under `[palaver]` counts as if it stood at the top; the same setting in both places is refused."""
+    table = given.pop("palaver", {})
+    if not isinstance(table, dict):
+        raise Invalid("palaver in palaver.toml must be a table: write [palaver], and the settings below it.")
+    if twice := sorted(given.keys() & table.keys()):
+        raise Invalid(f"{twice[0]} stands twice in palaver.toml: at the top and under [palaver]. Remove one of them.")
+    return given | table

@@ -109,6 +109,29 @@ def test_config_says_where_each_value_comes_from(terminal: Terminal):
     assert all(row["help"] for row in settings.values())
 
 
+def test_settings_under_a_table_of_our_name_count_as_if_they_stood_at_the_top(terminal: Terminal):
+    (terminal.home / "palaver.toml").write_text('port = 4000\n\n[palaver]\nlanguage = "Latin"\n')
+    settings = {row["setting"]: row for row in terminal.json("config")}
+    assert (settings["language"]["value"], settings["language"]["from"]) == ("Latin", "palaver.toml")
+    assert (settings["port"]["value"], settings["port"]["from"]) == (4000, "palaver.toml")
+
+
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("port = 4000\n[palaver]\nport = 5000\n", "port stands twice in palaver.toml"),
+        ("palaver = 5\n", "must be a table"),
+        ("[palaver\n", "is not valid TOML"),
+        ("[palaver]\nport = 'many'\n", "port in palaver.toml = 'many' cannot be read"),
+    ],
+)
+def test_a_file_of_settings_that_cannot_be_meant_is_refused(terminal: Terminal, text: str, complaint: str):
+    (terminal.home / "palaver.toml").write_text(text)
+    result = terminal.run("config")
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+
+
 def test_config_keeps_a_password_to_itself(terminal: Terminal):
     said = terminal.ok("config", "--database-url", "postgresql://ann:secret@db/palaver")
     assert "postgresql://ann:…@db/palaver" in said
