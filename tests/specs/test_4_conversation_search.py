@@ -396,6 +396,9 @@ def days(place: Place) -> Place:
         ("2013-01-15", "2013-01-16T00:00:00", ["next", "last", "14:30", "first"]),
         ("2013-01-16T00:00:00", "2013-01-16", ["next"]),
         ("2013-01-16", "2013-01-15", []),
+        ("20130115", "20130115", ["last", "14:30", "first"]),
+        ("2013-W03-2", "2013-W03-2", ["last", "14:30", "first"]),
+        ("2013-01-15t14:30:00z", "2013-01-15t15:30:00.000+01:00", ["14:30"]),
     ],
 )  # fmt: skip
 def test_the_range_is_inclusive_and_in_utc_where_no_offset_is_given(
@@ -674,8 +677,8 @@ def test_roles_and_times_that_are_missing_are_lived_with(tmp_path: Path):
     path = make(tmp_path / "a.db", (None, "no role", NOON), ("user", "no time", None), (None, "neither", "soon"))
     assert served(tmp_path, path).split(SEPARATOR) == [
         "[2025-02-10 12:00] unknown (conv: Ivy)\nno role",
-        "[unknown time] user (conv: Ivy)\nno time",
         "[unknown time] unknown (conv: Ivy)\nneither",
+        "[unknown time] user (conv: Ivy)\nno time",
     ]
     assert served(tmp_path, path, roles=["user", "assistant", "tool"]).endswith("no time")
 
@@ -702,6 +705,60 @@ def test_bytes_that_are_no_text_do_not_spoil_the_rest(tmp_path: Path):
         "blob",
     ]
     assert served(tmp_path, path, query="good").endswith("good")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "CREATE TABLE messages (conversation_id, content, create_time)",
+        "CREATE TABLE messages (id, content, create_time); CREATE TABLE conversations (id)",
+        "CREATE TABLE messages (content, create_time); CREATE TABLE conversations (id, title)",
+        "CREATE TABLE kept (content, create_time); CREATE VIEW messages AS SELECT * FROM kept",
+        "PRAGMA encoding = 'UTF-16'; CREATE TABLE messages (id, conversation_id, role, content, create_time)",
+    ],
+)
+def test_what_a_database_has_is_served_whatever_else_it_lacks(tmp_path: Path, schema: str):
+    database = canonical.database(tmp_path / "a.db", schema)
+    table = "kept" if "kept" in schema else "messages"
+    database.execute(f"INSERT INTO {table} (content, create_time) VALUES ('Größe zählt', ?)", (NOON,))
+    database.close()
+    assert served(tmp_path, tmp_path / "a.db", query="GRÖSSE") == "[2025-02-10 12:00] unknown (conv: )\nGröße zählt"
+
+
+def test_of_one_moment_the_last_message_comes_first_as_it_does_among_imports(place: Place):
+    place.hold("ties", *(("user", f"tied {n}", NOON) for n in range(4)))
+    assert place.blocks(query="tied ") == ["tied 3", "tied 2", "tied 1", "tied 0"]
+    assert place.blocks(query="tied ", limit=2) == ["tied 3", "tied 2"]
+
+
+def test_a_title_of_several_lines_is_shown_on_one_and_a_blank_one_is_none(tmp_path: Path):
+    assert "(conv: two lines)\n" in served(tmp_path, make(tmp_path / "a.db", ("user", "x", NOON), title="two\n lines"))
+    assert "(conv: c1)\n" in served(tmp_path, make(tmp_path / "b.db", ("user", "x", NOON), title=" \n"))
+
+
+def test_content_stored_with_its_type_is_shown_as_its_text(tmp_path: Path):
+    stored = json.dumps({"content_type": "code", "language": "python", "text": "print('ivy')"})
+    path = make(tmp_path / "a.db", ("tool", stored, NOON))
+    assert served(tmp_path, path, query="PRINT('i").endswith("\nprint('ivy')")
+
+
+def test_a_database_that_is_written_again_and_again_is_read_as_it_is_then(tmp_path: Path):
+    path = make(tmp_path / "a.db", ("user", "here all the time", NOON))
+    apsw.Connection(str(path)).execute("PRAGMA journal_mode = WAL")
+    writing = f"""
+import sqlite3, sys
+for n in range(10 ** 6):
+    database = sqlite3.connect({str(path)!r})
+    with database:
+        database.execute("INSERT INTO messages (content) VALUES (?)", (str(n),))
+    database.close()  # which puts all of it into the file, while somebody reads it
+"""
+    with subprocess.Popen([sys.executable, "-c", writing]) as writer:
+        try:
+            for _ in range(60):
+                assert served(tmp_path, path, query="all the").endswith("\nhere all the time")
+        finally:
+            writer.kill()
 
 
 def test_the_citation_marks_that_were_never_shown_are_neither_shown_nor_in_the_way(tmp_path: Path):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import orjson
 
 from palaver.importers import Unreadable
 from palaver.importers.branches import newest_leaf, path_to
-from palaver.importers.chatgpt import text_of_parts, without_marks
+from palaver.importers.chatgpt import text_of_content, text_of_parts, without_marks
 from palaver.importers.item import Draft, Item, Skipped, gather, moment_of, tell
 from palaver.importers.sqlite_file import MAGIC, columns, plain, reading, why
 from palaver.model.library import Conversation
@@ -60,9 +61,10 @@ def stored(path: Path, shown: str = "") -> Iterator[Conversation | Skipped]:
             except apsw.Error as problem:
                 yield Skipped(shown, why(problem))
                 continue
-            times = moment_of(plain(created)), moment_of(plain(updated))
+            read = partial(plain, encoding=about.encoding)
+            times = moment_of(read(created)), moment_of(read(updated))
             yield from tell(
-                shown, name, plain(id), gathered, title=plain(title), created_at=times[0], updated_at=times[1]
+                shown, name, read(id), gathered, title=read(title), created_at=times[0], updated_at=times[1]
             )
 
 
@@ -77,6 +79,8 @@ def text_of(content: str | None) -> str:
     except orjson.JSONDecodeError:
         return content
     if isinstance(parts, dict):
+        if isinstance(parts.get("content_type"), str):
+            return without_marks(text_of_content(parts))
         parts = parts.get("parts")
     if not isinstance(parts, list) or not all(isinstance(part, str | dict | None) for part in parts):
         return content
@@ -88,6 +92,7 @@ class _About:
 
     def __init__(self, database: apsw.Connection) -> None:
         self._database = database
+        self.encoding = str(database.execute("PRAGMA encoding").get)
         self._conversations = columns(database, "conversations")
         self._messages = columns(database, "messages")
         indexes = (
@@ -148,7 +153,7 @@ class _About:
         names = ("id", "role", "content", "create_time", "parent_id")
         selected = ", ".join(self._blob(name, self._messages) for name in names)
         for row in self._database.execute(f"SELECT {selected} FROM messages WHERE {where}", (given,) if given else ()):
-            id, role, content, created, parent = map(plain, row)
+            id, role, content, created, parent = (plain(value, self.encoding) for value in row)
             yield Draft(id, (role or "").strip()[:100] or "unknown", text_of(content), moment_of(created)), parent
 
     def _blob(self, name: str, known: frozenset[str]) -> str:

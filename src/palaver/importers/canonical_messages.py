@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import apsw
+
 from palaver.importers.canonical_db import moment_of, text_of
-from palaver.importers.sqlite_file import columns, plain, reading
+from palaver.importers.sqlite_file import plain, reading
 from palaver.model.library import Said
 
 _SIMPLE = re.compile(r"[A-Za-z0-9 ]+")
@@ -19,7 +21,8 @@ _MAY_HOLD = r"""
  WHERE m.content LIKE :like OR c.title LIKE :like
     OR length(CAST(m.content AS TEXT)) <> length(CAST(m.content AS BLOB))
     OR length(CAST(c.title AS TEXT)) <> length(CAST(c.title AS BLOB))
-    OR m.content LIKE '%\u%' OR m.content LIKE '%citeturn%' OR m.content LIKE '%pointer%'
+    OR m.content LIKE '%\u%' OR m.content LIKE '%citeturn%' OR m.content LIKE '%oaicite%'
+    OR m.content LIKE '%pointer%'
 """
 
 
@@ -43,20 +46,27 @@ def messages_after(path: Path, row: int) -> Iterator[tuple[int, str, str, Said]]
     return _read(path, "m.rowid", " WHERE m.rowid > :row ORDER BY m.rowid", {"row": row}, lambda: False)
 
 
+def _selection(database: apsw.Connection) -> str:
+    """What is read of a message. Only `content` must be there; as blobs, since text may be in another encoding."""
+    ours = {name for (name,) in database.execute("SELECT lower(name) FROM pragma_table_info('messages')")}
+    theirs = {name for (name,) in database.execute("SELECT lower(name) FROM pragma_table_info('conversations')")}
+    names = ("id", "conversation_id", "role", "content", "create_time")
+    read = [f"CAST({f'm.{name}' if name in ours or name == 'content' else 'NULL'} AS BLOB)" for name in names]
+    titles = "SELECT NULL AS id, NULL AS title WHERE 0"
+    if {"id", "title"} <= theirs and "conversation_id" in ours:
+        titles = "SELECT id, title FROM conversations"
+    of = "m.conversation_id" if "conversation_id" in ours else "NULL"
+    return f"{', '.join(read)}, CAST(c.title AS BLOB) FROM messages m LEFT JOIN ({titles}) c ON c.id = {of}"
+
+
 def _read(
     path: Path, number: str, where: str, given: dict[str, str | int], too_late: Callable[[], bool]
 ) -> Iterator[tuple[int, str, str, Said]]:
     with reading(path) as database:
-        has_time = "create_time" in columns(database, "messages")
-        # As blobs, since text may be no UTF-8.
-        sql = (
-            f"SELECT {number}, CAST(m.id AS BLOB), CAST(m.conversation_id AS BLOB), CAST(m.role AS BLOB),"
-            f" CAST(m.content AS BLOB), {'CAST(m.create_time AS BLOB)' if has_time else 'NULL'}, CAST(c.title AS BLOB)"
-            " FROM messages m LEFT JOIN conversations c ON c.id = m.conversation_id"
-        )
+        encoding = str(database.execute("PRAGMA encoding").get)
         database.set_progress_handler(too_late, _STEPS)
-        for row, *values in database.execute(sql + where, given):
-            id, conversation, role, content, created, title = map(plain, values)
+        for row, *values in database.execute(f"SELECT {number}, {_selection(database)}{where}", given):
+            id, conversation, role, content, created, title = (plain(value, encoding) for value in values)
             text = text_of(content)
             if text:
                 said = Said(id or "", (role or "").strip(), text, moment_of(created))

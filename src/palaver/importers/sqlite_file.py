@@ -18,6 +18,10 @@ BUSY_MILLIS = 5_000
 _IS_TABLE = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ? AND sql LIKE 'create table%'"
 
 
+class Changed(Unreadable):
+    """It is there to be read, but not what was read just now."""
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[apsw.Connection]:
     """A connection that cannot write. Another process may write meanwhile; Unreadable where it cannot be read."""
@@ -36,9 +40,10 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
         finally:
             connection.close(True)
     except apsw.Error as problem:
-        raise Unreadable(why(problem)) from None
+        if not (is_at_rest and path.exists() and before != _sight(path)):
+            raise Unreadable(why(problem)) from None
     if is_at_rest and before != _sight(path):
-        raise Unreadable("it was changed while it was read; import it again")
+        raise Changed("it was changed while it was read; import it again")
 
 
 def why(problem: apsw.Error) -> str:
@@ -65,6 +70,6 @@ def columns(connection: apsw.Connection, table: str) -> frozenset[str]:
     )
 
 
-def plain(value: Any) -> str | None:
-    """Text that was selected as a blob, since it may be no UTF-8."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value if isinstance(value, str) else None
+def plain(value: Any, encoding: str = "UTF-8") -> str | None:
+    """Text that was selected as a blob, since it may be damaged."""
+    return value.decode(encoding, "replace") if isinstance(value, bytes) else value if isinstance(value, str) else None

@@ -46,8 +46,8 @@ def iso(instant: datetime) -> str:
 
 def parse(text: str, *, end_of_day: bool = False) -> datetime:
     """Read ISO-8601; without an offset it is UTC; a bare date is its first (or last) moment. ValueError otherwise."""
-    text = text.strip()
-    if len(text) == 10:
+    text = text.strip().upper()  # RFC 3339 allows t and z
+    if len(text) <= 10 and "T" not in text:  # also 20260601 and 2026-W23
         day = datetime.fromisoformat(text).replace(tzinfo=UTC)
         return day.replace(hour=23, minute=59, second=59, microsecond=999_999) if end_of_day else day
     # A '+' in a query string arrives as a blank: 2026-01-01T00:00:00 02:00.

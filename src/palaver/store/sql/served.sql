@@ -4,7 +4,8 @@ CREATE TABLE IF NOT EXISTS served_messages (
     id INTEGER PRIMARY KEY, native_id TEXT NOT NULL, conversation TEXT NOT NULL, title TEXT NOT NULL, role TEXT NOT NULL,
     text TEXT NOT NULL, created_at INTEGER, folded TEXT, folded_title TEXT
 );
-CREATE INDEX IF NOT EXISTS served_time ON served_messages (created_at DESC, id, role);
+DROP INDEX IF EXISTS served_time;
+CREATE INDEX IF NOT EXISTS served_newest ON served_messages (created_at, id, role);
 
 -- name: served_state
 SELECT state, last_row, is_whole FROM served;
@@ -23,12 +24,12 @@ VALUES (:native_id, :conversation, :title, :role, :text, :created_at, :folded, :
 -- name: serve_mark
 UPDATE served SET last_row = :last_row, is_whole = :is_whole;
 
--- name: search_served  newest first; of one moment, as they stand in the database
+-- name: search_served  newest first; of one moment, the last in the database first
 SELECT native_id, conversation, title, role, text, created_at FROM served_messages
 WHERE (:roles IS NULL OR role IN (SELECT value FROM json_each(:roles)))
   AND created_at BETWEEN :since AND :until
   AND (:part = '' OR instr(coalesce(folded, lower(text)), :part) OR instr(coalesce(folded_title, lower(title)), :part))
-ORDER BY created_at DESC, id
+ORDER BY created_at DESC, id DESC
 LIMIT :limit;
 
 -- name: search_served_timeless
@@ -36,5 +37,5 @@ SELECT native_id, conversation, title, role, text, created_at FROM served_messag
 WHERE (:roles IS NULL OR role IN (SELECT value FROM json_each(:roles)))
   AND created_at IS NULL
   AND (:part = '' OR instr(coalesce(folded, lower(text)), :part) OR instr(coalesce(folded_title, lower(title)), :part))
-ORDER BY id
+ORDER BY id DESC
 LIMIT :limit;
