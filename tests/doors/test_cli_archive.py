@@ -499,6 +499,21 @@ def test_the_whole_archive_is_exported(desk: Desk, tmp_path: Path):
     assert desk.ok("export").count("\n# ") + 1 == 4
 
 
+def test_what_was_exported_as_json_lines_comes_back_as_it_was(desk: Desk, tmp_path: Path):
+    desk.run("import", str(chatgpt_folder(tmp_path)))
+    desk.run("import", str(codex_folder(tmp_path)))
+    everything = tmp_path / "everything.jsonl"
+    desk.run("export", "--format", "jsonl", "-o", str(everything))
+    assert "0 new and 0 changed" in desk.run("import", str(everything)).stdout
+    other = Desk(tmp_path / "other", "")
+    with everything.open("ab") as file:
+        file.write(b'{"id": "x", "origin": "y", "tit')
+    done = other.run("import", str(everything))
+    assert "the last line is not complete" in done.stderr
+    again = other.run("export", "--format", "jsonl").stdout
+    assert sorted(again.splitlines()) == sorted(everything.read_text("utf-8").splitlines()[:-1])
+
+
 def test_what_is_not_there_is_not_exported_and_leaves_no_file(desk: Desk, tmp_path: Path):
     assert desk.ok("export") == ""
     result = desk.run("export", "chatgpt:gone")

@@ -258,6 +258,7 @@ def test_every_kind_of_content_is_kept_as_text(
         ("cut \ue200cite\ue202turn0", "cut citeturn0"),
         ("Ivy【1†source】 and【12:3†notes.pdf】 more【4†L1-L9】", "Ivy and more"),
         ("Ivy citeturn0search3turn1view0.", "Ivy ."),
+        ("Ivy :contentReference[oaicite:0]{index=0}climbs【oaicite:12】.", "Ivy climbs."),
         ("【lenticular】 and † stay, \ue202 too", "【lenticular】 and † stay, \ue202 too"),
     ],
 )

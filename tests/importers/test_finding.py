@@ -11,7 +11,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
@@ -124,6 +124,35 @@ def test_each_kind_is_found_by_what_is_in_it(tmp_path: Path):
         "cursor:c1",
         "gemini:1a2b3c4d-0000",
     ]
+
+
+def test_a_mark_of_byte_order_before_the_first_line_is_passed_over(tmp_path: Path):
+    for place in (claude_file(tmp_path, SESSION, "ivy"), codex_file(tmp_path, THREAD, "ivy")):
+        place.write_bytes(b"\xef\xbb\xbf" + place.read_bytes())
+    gemini = b"\xef\xbb\xbf" + jsonl(test_gemini.META, test_gemini.message("1", "user", "ivy"))
+    write(tmp_path / "session-1.jsonl", gemini)
+    assert sorted(ids(tmp_path)) == [f"claude-code:{SESSION}", f"codex:{THREAD}", "gemini:1a2b3c4d-0000"]
+    assert whys(tmp_path) == []
+
+
+def test_the_first_files_of_codex_hold_a_session_in_one_piece(tmp_path: Path):
+    items: list[Any] = [
+        {"id": "m1", "type": "message", "role": "user", "content": [{"type": "input_text", "text": "where is ivy?"}]},
+        {"type": "reasoning", "summary": []},
+        {"type": "function_call", "name": "shell", "arguments": '{"command": ["ls"]}', "call_id": "c"},
+        {"type": "function_call_output", "call_id": "c", "output": "ivy.txt"},
+        {"id": "m2", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "here"}]},
+        "no item",
+    ]
+    session = {"timestamp": "2025-04-20T10:00:00.000Z", "id": THREAD, "instructions": ""}
+    write(tmp_path / f"rollout-2025-04-20-{THREAD}.json", as_json({"session": session, "items": items}))
+    (found,), skipped = everything(tmp_path)
+    assert (found.id, found.title) == (f"codex:{THREAD}", "where is ivy?")
+    assert [(one.role, one.text) for one in found.messages] == [
+        ("user", "where is ivy?"), ("tool", '[tool shell] {"command":["ls"]}'), ("tool", "ivy.txt"), ("assistant", "here"),
+    ]  # fmt: skip
+    assert {one.ts for one in found.messages} == {datetime(2025, 4, 20, 10, tzinfo=UTC)}
+    assert [one.why for one in skipped] == ["an item no JSON object"]
 
 
 def test_sessions_have_their_titles_and_turns(tmp_path: Path):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +12,7 @@ from tests.importers.samples import jsonl
 from tests.importers.shapes import all_of, anything, as_json, assert_storable, few_ids, item_of, told
 
 from palaver.importers import Unreadable, gemini
-from palaver.importers.item import Skipped
+from palaver.importers.item import Item, Skipped
 from palaver.model.library import Conversation
 
 AT = "2026-05-01T10:00:00.000Z"
@@ -118,6 +119,27 @@ def test_a_torn_last_line_is_left_out_with_a_word():
     (found,), skipped = all_of(gemini, item_of(raw, NAME))
     assert told(found) == [("user", "hi")]
     assert skipped == [Skipped(NAME, "the last line is not complete")]
+
+
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_what_somebody_saved_under_a_name_is_read(is_wrapped: bool):
+    turns: list[Any] = [
+        {"role": "user", "parts": [{"text": "This is the Gemini CLI. We are setting up the context for our chat."}]},
+        {"role": "model", "parts": [{"text": "Got it. Thanks for the context!"}]},
+        {"role": "user", "parts": [{"text": "Where is"}, {"text": "the ivy?"}]},
+        {"role": "model", "parts": [{"text": "hm", "thought": True}, {"functionCall": {"name": "ls", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "ls", "response": {"output": "ivy.txt"}}}]},
+        {"role": "model", "parts": [{"text": "Here."}]},
+        {"role": "model", "parts": 5}, None,
+    ]  # fmt: skip
+    raw = as_json({"history": turns, "authType": "oauth"} if is_wrapped else turns)
+    item = Item("x › checkpoint-my%20plan.json", len(raw), None, lambda: io.BytesIO(raw), "tmp/abc/checkpoint-x.json")
+    assert gemini.recognises(item, raw)
+    (found,), skipped = all_of(gemini, item)
+    assert (found.id, found.title, skipped) == ("gemini:checkpoint:abc:my plan", "my plan", [])
+    assert told(found) == [
+        ("user", "Where is\nthe ivy?"), ("tool", "[tool ls] {}"), ("tool", "ivy.txt"), ("assistant", "Here."),
+    ]  # fmt: skip
 
 
 def test_files_are_recognised_by_how_they_begin():

@@ -36,6 +36,8 @@ from palaver.model.times import parse
 LONGEST_CALL = 2_000
 LONGEST_RESULT = 10_000
 LONGEST_ID = 200
+MARK = b"\xef\xbb\xbf"
+"""Some editors and shells of Windows write it before the first line."""
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _ID = re.compile(r"[!-~]+")
@@ -90,7 +92,7 @@ def record(raw: bytes) -> dict[str, Any]:
         found = orjson.loads(raw)
     except orjson.JSONDecodeError:
         try:
-            found = json.loads(raw.decode("utf-8", "replace"))
+            found = json.loads(raw.removeprefix(MARK).decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             raise Unreadable("not JSON") from None
     if not isinstance(found, dict):

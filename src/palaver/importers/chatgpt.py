@@ -34,9 +34,11 @@ _ABOUT = re.compile(rb'"(?:create_time|current_node|conversation_id|author)"\s*:
 
 _UNSAID = frozenset({"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"})
 
-# Marks of citations: U+E200 kind U+E202 detail U+E201, and 【1†source】 in older texts.
+# Marks of citations: U+E200 kind U+E202 detail U+E201; in older texts 【1†source】, 【oaicite:1】 and
+# :contentReference[oaicite:1]{index=1}.
 _MARK = re.compile("\ue200([^\ue200\ue201]*)\ue201")
 _BRACKET = re.compile("【[^【】\n]{0,100}†[^【】\n]{0,300}】")
+_OAICITE = re.compile(r":contentReference\[oaicite:\d{1,6}\](?:\{index=\d{1,6}\})?|【oaicite:\d{1,6}】")
 _LEFT_OVER = re.compile(r"\b(?:file)?cite(?:turn\d+[a-z]+\d+)+")
 _SIGNS = re.compile("[\ue200-\ue206]")
 
@@ -119,7 +121,9 @@ def text_of_content(content: dict[str, Any]) -> str:
             return _lines(content, "summary", "result")
         case "system_error":
             return _lines(content, "name", "text")
-    return text_of_parts(content.get("parts")) or _lines(content, "title", "url", "text", "snippet", "result")
+    return text_of_parts(content.get("parts")) or _lines(
+        content, "title", "url", "text", "snippet", "result", "output_str"
+    )
 
 
 def _lines(content: dict[str, Any], *keys: str) -> str:
@@ -165,6 +169,8 @@ def without_marks(text: str) -> str:
         text = _SIGNS.sub("", _MARK.sub(_shown, text))
     if "†" in text:
         text = _BRACKET.sub("", text)
+    if "oaicite:" in text:
+        text = _OAICITE.sub("", text)
     if "citeturn" in text:
         text = _LEFT_OVER.sub("", text)
     return text

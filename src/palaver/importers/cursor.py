@@ -5,13 +5,16 @@ Kept, each under the id of its bubble, in the order of the conversation's header
 - what the user typed and what the assistant answered in text;
 - a call of a tool as `[tool NAME] {arguments}`, cut at 2,000 characters, and what came back, cut at 10,000 (role tool).
 
+Where no time is kept with a bubble, it is that of the one before, or when the conversation was begun.
+
 Conversations of older versions, which stand whole in one value, are read as well. Left out: what was typed and not sent
 yet, thinking, attached code and context, settings, keys, and every other value of the database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any
 
 import apsw
@@ -77,7 +80,7 @@ def _read(item: Item, database: apsw.Connection, row: int) -> Iterator[Conversat
         key, value = map(plain, found[0])
         composer = record((value or "").encode())
         id = (key or "").removeprefix("composerData:")
-        gathered = gather(draft for bubble in _bubbles(database, id, composer) for draft in _said(bubble))
+        gathered = gather(_timed(_bubbles(database, id, composer), composer))
     except Unreadable as problem:
         yield Skipped(item.name, f"a conversation that is {problem}")
     except apsw.Error as problem:
@@ -118,13 +121,33 @@ def _bubbles(database: apsw.Connection, id: str, composer: dict[str, Any]) -> It
             yield {"type": header.get("type")} | bubble | {"bubbleId": bubble_id}
 
 
+def _timed(bubbles: Iterable[dict[str, Any]], about: dict[str, Any]) -> Iterator[Draft]:
+    """What was said. Where a bubble has no time it is that of the one before; the first has its conversation's."""
+    at = moment_of(about.get("createdAt") or about.get("lastSendTime") or about.get("lastUpdatedAt"))
+    for bubble in bubbles:
+        for draft in _said(bubble):
+            at = draft.ts or at
+            yield draft._replace(ts=at)
+
+
+def _when(bubble: dict[str, Any]) -> datetime | None:
+    timing = bubble.get("timingInfo")
+    began = timing.get("clientStartTime") if isinstance(timing, dict) else None
+    return moment_of(bubble.get("createdAt")) or (moment_of(began) if _is_date(began) else None)
+
+
+def _is_date(value: Any) -> bool:
+    """Some versions count from when the editor was started."""
+    return isinstance(value, int | float) and value > 1e12
+
+
 def _said(bubble: dict[str, Any]) -> Iterator[Draft]:
     kind = bubble.get("type")
     role = _ROLES.get(kind) if isinstance(kind, int | str) else None
     if role is None:
         return
     id = bubble.get("bubbleId") or bubble.get("id")
-    ts = moment_of(bubble.get("createdAt"))
+    ts = _when(bubble)
     text = bubble.get("text")
     yield Draft(id, role, text if isinstance(text, str) and text else bubble.get("rawText"), ts)
     tool = bubble.get("toolFormerData")
@@ -146,7 +169,7 @@ def _old(item: Item, database: apsw.Connection) -> Iterator[Conversation | Skipp
             continue
         for chat in _objects(found.get(list_name)):
             bubbles = _objects(chat.get("bubbles")) or _objects(chat.get("conversation"))
-            gathered = gather(draft for bubble in bubbles for draft in _said(bubble))
+            gathered = gather(_timed(bubbles, chat))
             if gathered.said:
                 yield from _tell(item, chat.get(id_name), chat, gathered)
 

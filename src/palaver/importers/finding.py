@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, TypeGuard
 
 from palaver.importers import (
+    MARK,
     Unreadable,
     canonical_db,
     character_cards,
@@ -31,11 +32,13 @@ from palaver.importers import (
     claude_code,
     clean,
     codex,
+    codex_items,
     cursor,
     epub,
     gemini,
     notes,
     office,
+    own_export,
     pdf,
     plain_text,
     prompt_files,
@@ -61,11 +64,13 @@ __all__ = ["IMPORTERS", "LIBRARY", "Found", "Importer", "Item", "Skipped", "look
 log = logging.getLogger("palaver")
 
 IMPORTERS: tuple[Importer, ...] = (
+    own_export,
     canonical_db,
     cursor,
     gemini,
     chatgpt,
     claude_ai,
+    codex_items,
     SessionFiles("codex", codex),
     SessionFiles("claude-code", claude_code),
 )
@@ -359,7 +364,7 @@ def _seeking(archive: Zip, info: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:
 
 def _head(item: Item) -> bytes:
     with item.open() as source:
-        head = source.read(HEAD)
+        head = source.read(HEAD).removeprefix(MARK)
     if head.startswith(zstd.MAGIC):
         try:
             with opened(item) as source:

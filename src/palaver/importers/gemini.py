@@ -1,4 +1,5 @@
-"""Gemini CLI: `chats/session-<time>-<id>.jsonl`, and the `.json` files of earlier versions.
+"""Gemini CLI: `chats/session-<time>-<id>.jsonl`, the `.json` files of earlier versions, and what somebody saved under a
+name (`checkpoint-NAME.json`, which tells no times).
 
 Kept, each under its id: what the user typed, what the model answered in text, calls of tools as `[tool NAME] {args}`
 cut at 2,000 characters and what came back, cut at 10,000 (role tool). A message that is written again replaces the
@@ -11,10 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 from palaver.importers import Unreadable, moment, record, result, texts
 from palaver.importers.item import Draft, Item, Skipped, called, gather, tell
+from palaver.importers.kept import parsed
 from palaver.importers.lines import lines
 from palaver.model.library import Conversation
 
@@ -24,13 +28,18 @@ LONGEST_FILE = 128 * 1024 * 1024
 _SESSION = re.compile(rb'"sessionId"\s*:')
 _START = re.compile(rb'"(?:startTime|projectHash)"\s*:')
 _FOREIGN = re.compile(rb'"(?:parentUuid|payload)"\s*:')
+_SAVED = re.compile(r"checkpoint(?:-(?P<name>.+))?\.json")
+_TURN = re.compile(rb'"role"\s*:\s*"(?:user|model)"')
 _ROLES = {"user": "user", "gemini": "assistant", "model": "assistant"}
 _SENT_AHEAD = ("This is the Gemini CLI. We are setting up the context", "<session_context>")
+_ACKNOWLEDGED = "Got it. Thanks for the context!"
 
 
 def recognises(item: Item, head: bytes) -> bool:
     """By its first line, or by what stands before the messages."""
     head = head.lstrip()
+    if _SAVED.fullmatch(item.file_name):
+        return head.startswith((b"[", b"{")) and bool(_TURN.search(head)) and b'"parts"' in head
     first = head.partition(b"\n" if item.file_name.endswith(".jsonl") else b'"messages"')[0]
     if not first.startswith(b"{") or _FOREIGN.search(first):
         return False
@@ -38,6 +47,9 @@ def recognises(item: Item, head: bytes) -> bool:
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
+    if saved := _SAVED.fullmatch(item.file_name):
+        yield from _saved(item, unquote(saved["name"] or ""))
+        return
     session = _Session()
     if item.file_name.endswith(".jsonl"):
         for line in lines(item):
@@ -50,11 +62,7 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
                 is_torn = not line.endswith(b"\n")
                 yield Skipped(item.name, "the last line is not complete" if is_torn else f"a line that is {problem}")
     else:
-        with item.open() as source:
-            raw = source.read(LONGEST_FILE + 1)
-        if len(raw) > LONGEST_FILE:
-            raise Unreadable("more than 128 MB in one piece")
-        session.take({"$set": record(raw)})
+        session.take({"$set": record(_whole(item))})
     about = session.about
     yield from tell(
         item.name,
@@ -65,6 +73,40 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
         created_at=moment(about.get("startTime")),
         updated_at=moment(about.get("lastUpdated")),
     )
+
+
+def _whole(item: Item) -> bytes:
+    with item.open() as source:
+        raw = source.read(LONGEST_FILE + 1)
+    if len(raw) > LONGEST_FILE:
+        raise Unreadable("more than 128 MB in one piece")
+    return raw
+
+
+def _saved(item: Item, name_given: str) -> Iterator[Conversation | Skipped]:
+    """A list of turns, or one under `history`. It belongs to the project whose folder it stands in."""
+    found = parsed(_whole(item))
+    turns = found.get("history") if isinstance(found, dict) else found
+    project = PurePosixPath(item.path.absolute().as_posix() if item.path else item.inside).parent.name
+    taken = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
+    gathered = gather(draft for turn in taken for draft in _turn(turn))
+    yield from tell(item.name, name, f"checkpoint:{project}:{name_given}", gathered, title=name_given)
+
+
+def _turn(turn: dict[str, Any]) -> Iterator[Draft]:
+    role = _ROLES.get(kind) if isinstance(kind := turn.get("role"), str) else None
+    parts = [part for part in turn["parts"] if isinstance(part, dict)] if isinstance(turn.get("parts"), list) else []
+    if role is None:
+        return
+    text = "\n".join(texts([part for part in parts if part.get("thought") is not True]))
+    if not text.lstrip().startswith((*_SENT_AHEAD, _ACKNOWLEDGED)):
+        yield Draft(None, role, text, None)
+    for part in parts:
+        match part:
+            case {"functionCall": {"name": str(tool)} as given}:
+                yield Draft(None, "tool", called(tool, given.get("args")), None)
+            case {"functionResponse": {"response": {"output": str(output)}}}:
+                yield Draft(None, "tool", result(output), None)
 
 
 class _Session:

@@ -27,7 +27,7 @@ from typing import BinaryIO
 import orjson
 
 from palaver.errors import Forbidden, PalaverError, Unavailable
-from palaver.importers import LONGEST_ID, Reader, Reading, Said, Unreadable, claude_code, codex, zstd
+from palaver.importers import LONGEST_ID, MARK, Reader, Reading, Said, Unreadable, claude_code, codex, zstd
 from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
@@ -413,7 +413,8 @@ class Watch:
     def _reader_of(self, file: _File) -> str | None:
         if file.size == 0:
             return None
-        name = next((name for name, reader in READERS.items() if reader.recognises(file.path, file.head)), None)
+        head = file.head.removeprefix(MARK)
+        name = next((name for name, reader in READERS.items() if reader.recognises(file.path, head)), None)
         if name is None:
             self.tally.skipped_files[UNKNOWN] += 1
         return name

@@ -1,0 +1,53 @@
+"""Codex CLI in its first months: `rollout-<date>-<id>.json`, a whole session as one object `{session, items}`.
+
+Kept and left out is what `codex` says of the files that came after. All of it has the time of its session.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from palaver.importers import Reading, Unreadable, codex, own_id, record
+from palaver.importers.item import Draft, Item, Skipped, gather, tell
+from palaver.importers.kept import whole
+from palaver.model.library import Conversation
+
+name = "codex"
+
+_FIRST = re.compile(rb'\s*\{\s*"session"\s*:\s*\{')
+_ITEMS = re.compile(rb'"items"\s*:\s*\[')
+
+
+def recognises(item: Item, head: bytes) -> bool:
+    if not item.file_name.endswith(".json") or not _FIRST.match(head):
+        return False
+    return item.file_name.startswith("rollout-") or bool(_ITEMS.search(head))
+
+
+def conversations(item: Item) -> Iterator[Conversation | Skipped]:
+    found = record(whole(item))
+    session, items = found.get("session"), found.get("items")
+    if not isinstance(session, dict) or not isinstance(items, list):
+        raise Unreadable("not a session")
+    id = own_id(session.get("id")) or ""
+    reading = Reading(name=id, session_id=id)
+    skipped: Counter[str] = Counter()
+    gathered = gather(_said([session, *items], reading, skipped))
+    for why, count in skipped.items():
+        yield Skipped(item.name, why, count)
+    yield from tell(item.name, name, id, gathered, title=reading.title)
+
+
+def _said(items: list[Any], reading: Reading, skipped: Counter[str]) -> Iterator[Draft]:
+    for item in items:
+        try:
+            said_here = codex.read_line(json.dumps(item).encode(), reading)
+        except Unreadable as problem:
+            skipped[f"an item {problem}"] += 1
+            continue
+        for said in said_here:
+            yield Draft(said.id, said.role, said.text, said.ts)

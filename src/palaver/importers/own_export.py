@@ -1,0 +1,59 @@
+"""What `palaver export --format jsonl` writes: a conversation a line, taken back in as it was.
+
+Kept is everything: ids, origins, titles, times, and each message under its id. A line that is none of ours is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from palaver.importers import Unreadable, clean, cut, moment, record
+from palaver.importers.item import LONGEST_TITLE, Draft, Item, Skipped, gather, native_id
+from palaver.importers.lines import lines
+from palaver.model.library import Conversation
+
+name = "palaver"
+
+_FIRST = re.compile(rb'\{\s*"id"\s*:\s*"[^"]+"\s*,\s*"origin"\s*:\s*"[^"]*"\s*,\s*"title"\s*:')
+
+
+def recognises(item: Item, head: bytes) -> bool:
+    return item.file_name.endswith(".jsonl") and bool(_FIRST.match(head.lstrip()))
+
+
+def conversations(item: Item) -> Iterator[Conversation | Skipped]:
+    for line in lines(item):
+        if isinstance(line, Skipped):
+            yield line
+        elif line.strip():
+            try:
+                yield _conversation(record(line))
+            except Unreadable as problem:
+                is_torn = not line.endswith(b"\n")
+                yield Skipped(item.name, "the last line is not complete" if is_torn else f"a line that is {problem}")
+
+
+def _conversation(found: dict[str, Any]) -> Conversation:
+    id, origin, title, messages = (found.get(key) for key in ("id", "origin", "title", "messages"))
+    if not isinstance(messages, list) or (own_id := native_id(id)) is None:
+        raise Unreadable("no conversation")
+    gathered = gather(_draft(message) for message in messages if isinstance(message, dict))
+    if not gathered.said:
+        raise Unreadable("a conversation in which nothing was said")
+    return Conversation(
+        id=own_id,
+        origin=clean(origin)[:100] if isinstance(origin, str) else "",
+        title=cut(clean(title), LONGEST_TITLE) if isinstance(title, str) else "",
+        created_at=moment(found.get("created_at")),
+        updated_at=moment(found.get("updated_at")),
+        messages=gathered.said,
+    )
+
+
+def _draft(message: dict[str, Any]) -> Draft:
+    role = message.get("role")
+    return Draft(
+        message.get("id"), role if isinstance(role, str) else "", message.get("text"), moment(message.get("ts"))
+    )
