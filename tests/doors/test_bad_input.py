@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
+import socket
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +13,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.helpers import Mcp, Server, Thread, word
+from tests.helpers import PATIENCE, Mcp, Server, Thread, word
 
 from palaver.operations import OPERATIONS
 from palaver.operations.faces import Operation, Route
@@ -224,11 +226,45 @@ def test_an_address_nobody_knows_is_404_with_a_detail(api: httpx.Client, path: s
         assert response.json()["detail"]
 
 
+@pytest.mark.parametrize("path, names", [("/api/nothing", {"detail"}), ("/api/v1/nothing", {"detail", "error"})])
+def test_every_error_says_what_to_do_next_where_nothing_is_too(api: httpx.Client, path: str, names: set[str]):
+    answer = api.get(path).json()
+    assert set(answer) == names
+    assert all("/docs" in text for text in answer.values())
+
+
+def test_a_slash_too_many_leads_to_where_the_same_can_be_done(api: httpx.Client):
+    for method, path in (("GET", "/api/threads/"), ("POST", "/api/threads/"), ("GET", "/healthz/"), ("POST", "/mcp/")):
+        response = api.request(method, path)
+        assert (response.status_code, response.headers["location"]) == (307, str(api.base_url) + path.rstrip("/"))
+    assert api.get("/api/v1/agents/robo/sessions").status_code == 404
+    assert api.get("/console/nothing.js").status_code == 404
+
+
+def test_what_is_looked_for_may_stand_in_the_address_as_it_is(server: Server, thread: Thread):
+    """curl and others send the bytes of café, not caf%C3%A9. Works for CJK, accents, emoji."""
+    unique = word()
+    message = thread.post(f"{unique} café 東京 🚀")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as line:
+        for text in ("café", "東京", "🚀"):  # on one connection, one after the other
+            request = f"GET /api/search?q={unique}+{text} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            line.sendall(request.encode())
+            answer = http.client.HTTPResponse(line)
+            answer.begin()
+            assert [hit["message_id"] for hit in json.loads(answer.read())["results"]] == [message["id"]]
+
+
 @pytest.mark.parametrize("method", ["PATCH", "TRACE", "PUT", "OPTIONS"])
 def test_a_method_nobody_knows_is_405(api: httpx.Client, method: str):
     response = api.request(method, "/api/threads")
     assert response.status_code == 405
-    assert response.json()["detail"]
+    assert response.headers["allow"] == "GET, HEAD, POST"
+    assert "GET, HEAD, POST" in response.json()["detail"]
+
+
+def test_the_legacy_stream_says_how_it_is_opened(api: httpx.Client):
+    response = api.post("/sse")
+    assert (response.status_code, response.headers["allow"]) == (405, "GET, HEAD")
 
 
 # Tools

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.helpers import Mcp, Thread, Told, eventually, listen, start_server, word
+from tests.helpers import Mcp, Server, Thread, Told, eventually, listen, start_server, word
 
 from palaver.doors import mcp as mcp_door
 from palaver.doors import sse
@@ -24,6 +24,15 @@ def test_a_stream_is_an_event_stream(api: httpx.Client, thread: Thread):
         with listen(api, path) as listener:
             assert listener.response.headers["content-type"].startswith("text/event-stream")
             assert listener.response.headers["cache-control"] == "no-store"
+
+
+def test_who_asks_for_the_head_of_a_stream_gets_it_and_can_go_on(server: Server, thread: Thread):
+    with server.client() as client:  # one connection: it is free again as soon as the answer is over
+        for path in ("/events", f"{thread.path}/events", "/sse"):
+            response = client.head(path)
+            assert (response.status_code, response.content) == (200, b"")
+            assert response.headers["content-type"].startswith("text/event-stream")
+            assert client.get("/healthz").status_code == 200
 
 
 def test_a_frame_has_an_id_an_event_and_the_payload_itself_as_data(api: httpx.Client, thread: Thread):

@@ -234,6 +234,13 @@ def test_tools_that_delete_say_so(listed: list[dict[str, Any]]):
 def test_a_client_can_ask_for_some_groups_of_tools_only(server: Server, api: httpx.Client, way_in: str):
     with through(way_in, server, api, "?tools=bus") as client:
         assert {tool["name"] for tool in tools(client)} == set(BUS)
+    for both in ("?tools=archive,%20sessions", "?tools=archive&tools=sessions"):
+        with through(way_in, server, api, both) as client:
+            assert {tool["name"] for tool in tools(client)} == {
+                "conversation_search",
+                "conversation_search_own",
+                "session_append",
+            }
     with through(way_in, server, api, "?tools=no-such-group") as client:
         assert tools(client) == []
 

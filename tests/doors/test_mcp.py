@@ -119,6 +119,7 @@ def test_dotted_and_plain_names_can_both_be_called(mcp: Mcp, api: httpx.Client):
         said = [mcp.exchange("tools/call", name=name, arguments={"xyzzy": 1})["result"] for name in spellings]
         assert said[0] == said[1]
         assert said[0]["isError"]
+    assert mcp.call("msg.search", query=word())["results"] == []
 
 
 # What is not MCP

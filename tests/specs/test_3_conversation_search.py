@@ -224,6 +224,8 @@ def test_the_same_turn_id_at_the_same_moment_is_one_turn(talk: Talk):
         ("2026-06-01T12:00:00+02:00", "2026-06-01T10:00:00Z"),
         ("2026-06-01T10:00:00", "2026-06-01T10:00:00Z"),
         ("2026-06-01", "2026-06-01T00:00:00Z"),
+        ("20260601", "2026-06-01T00:00:00Z"),
+        ("2026-06-01t10:00:00z", "2026-06-01T10:00:00Z"),
     ],
 )
 def test_times_are_utc_with_z(talk: Talk, given: str, kept: str):
@@ -578,7 +580,8 @@ def test_since_and_until_narrow_the_search(talk: Talk):
     first, second, third, fourth = sorted(talk.found(unique))
     assert talk.found(unique, since="2026-06-01", until="2026-06-01") == [third, second]
     assert talk.found(unique, since="2026-06-01T00:00:00.000001Z") == [fourth, third]
-    assert talk.found(unique, until="2026-06-01") == [third, second, first]
+    for day in ("2026-06-01", "20260601", " 2026-06-01 ", "2026-W23-1"):
+        assert talk.found(unique, until=day) == [third, second, first]
     assert talk.found(unique, until="2026-06-01T00:00:00Z") == [second, first]
     assert talk.found(unique, until="2026-06-01T02:00:00+02:00") == [second, first]
     assert talk.found(unique, since="2026-06-02T00:00:00") == [fourth]

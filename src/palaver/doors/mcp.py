@@ -158,7 +158,7 @@ def _refusal(name: str, problem: PalaverError) -> types.CallToolResult:
 
 
 def _known(name: str) -> tuple[Operation, Tool]:
-    found = by_name().get(name)
+    found = by_name().get(name) or by_name().get(name.replace(".", "_"))
     if found is None:
         near = difflib.get_close_matches(name, by_name(), n=1)
         raise Invalid(f"There is no tool '{name}'." + (f" Did you mean '{near[0]}'?" if near else ""))
@@ -237,8 +237,8 @@ class McpDoor:
     # Requests
 
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        asked = ctx.request.query_params if ctx.request is not None else {}
-        toolsets = tuple(filter(None, asked.get("tools", "").split(",")))
+        asked = ctx.request.query_params if ctx.request is not None else QueryParams()
+        toolsets = tuple(filter(None, (name.strip() for name in ",".join(asked.getlist("tools")).split(","))))
         dotted = asked.get("names", self._house.settings.tool_names) == "dotted"
         profile = asked.get("profile", self._house.settings.profile)
         client = ctx.session.client_params
@@ -360,6 +360,9 @@ class McpDoor:
         _own_session(scope)
         if refusal := _refused(QueryParams(scope["query_string"])):
             await refusal(scope, receive, send)
+            return
+        if scope["method"] == "HEAD":
+            await Response(media_type="text/event-stream")(scope, receive, send)
             return
         own = set[str]()
 

@@ -7,6 +7,7 @@ it has come: a large upload over a slow line is welcome, a byte every now and th
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any, Literal
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -16,6 +17,8 @@ BODY_GRACE_SECONDS = 15.0
 BODY_BYTES_A_SECOND = 2_000
 STUCK_SECONDS = 30.0
 LOOK_SECONDS = 2.0
+
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
 class PatientHttp(HttpToolsProtocol):
@@ -27,11 +30,21 @@ class PatientHttp(HttpToolsProtocol):
     _waited = 0.0
     _received = 0
 
+    _is_between = True
+    """No request is on its way: what comes next begins with its first line."""
+
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._wait_for("headers")
 
+    def data_received(self, data: bytes) -> None:
+        """Some clients (curl is one) write what they look for into the address as it is: café, not caf%C3%A9."""
+        if self._is_between and not (line := data.partition(b"\n")[0]).isascii():
+            data = _NOT_ASCII.sub(lambda found: b"%%%02X" % ord(found[0]), line) + data[len(line) :]
+        super().data_received(data)
+
     def on_message_begin(self) -> None:
+        self._is_between = False
         super().on_message_begin()
         self._wait_for("headers")
 
@@ -44,7 +57,7 @@ class PatientHttp(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._waits_for = None
+        self._waits_for, self._is_between = None, True
         super().on_message_complete()
 
     def _wait_for(self, what: Literal["headers", "body"]) -> None:

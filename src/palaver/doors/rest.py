@@ -115,6 +115,9 @@ async def _ask(request: Request, operation: Operation, face: Route, max_body: in
     for name, complaint in face.must_have.items():
         if not str(given.get(name) or "").strip():
             raise Refused(complaint)
+    for name in face.from_query:
+        if name in request.query_params:
+            given.setdefault(name, request.query_params[name])
     for header, name in face.from_headers.items():
         if header in request.headers:
             given.setdefault(name, request.headers[header])

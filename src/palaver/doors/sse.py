@@ -30,13 +30,17 @@ HEADERS = [
 
 
 class EventStream(Response):
-    """An endless answer."""
+    """An endless answer; who only asks for the head gets that."""
 
     def __init__(self, visit: Visit, after: int | None, thread_id: str | None) -> None:
         self._visit, self._after, self._thread_id = visit, after, thread_id
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await send({"type": "http.response.body", "body": b""})
+            return
         streaming = asyncio.create_task(self._stream(send))
         leaving = asyncio.create_task(_disconnected(receive))
         try:

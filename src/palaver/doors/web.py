@@ -7,9 +7,10 @@ import time
 from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
+from starlette.datastructures import URL
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp
 
@@ -38,6 +39,7 @@ def application(house: House) -> ASGIApp:
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_problem, Exception: _unexpected},
     )
+    app.router.redirect_slashes = False  # see _elsewhere
     app.state.house, app.state.started = house, time.monotonic()
     return Guard(app, house)
 
@@ -96,8 +98,30 @@ async def _ready(request: Request) -> Response:
 
 async def _http_problem(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
-    headers = {"Allow": _allowed(request)} if problem.status_code == 405 else problem.headers
-    return Response(encode({"detail": problem.detail}), problem.status_code, headers, media_type="application/json")
+    detail, headers = problem.detail, dict(problem.headers or {})
+    if problem.status_code == 405:
+        headers["Allow"] = _allowed(request) or ", ".join(sorted(headers.get("Allow", "").split(", ")))
+        detail = f"{request.method} is not possible here. This address takes {headers['Allow']}."
+    elif problem.status_code == 404 and detail == "Not Found":
+        if address := _elsewhere(request):
+            return RedirectResponse(address)
+        detail = "There is nothing at this address. What there is, /docs tells."
+    names = ("error", "detail") if request.url.path.startswith("/api/v1/") else ("detail",)
+    return Response(encode(dict.fromkeys(names, detail)), problem.status_code, headers, media_type="application/json")
+
+
+def _elsewhere(request: Request) -> URL | None:
+    """The same address with or without its last slash, if what is asked can be done there.
+
+    Never to delete: many clients make `…/` of `…/reactions/..`, and nobody who takes off a label means the message.
+    """
+    scope, path = request.scope, request.scope["path"]
+    routes = request.app.routes
+    if request.method == "DELETE" or any(route.matches(scope)[0] is not Match.NONE for route in routes):
+        return None
+    other = {**scope, "path": path[:-1] if path.endswith("/") else f"{path}/"}
+    is_there = any(route.matches(other)[0] is Match.FULL for route in routes)
+    return URL(scope=other) if is_there else None
 
 
 def _allowed(request: Request) -> str:

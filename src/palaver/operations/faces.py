@@ -58,8 +58,9 @@ class Route:
     """The face towards HTTP.
 
     `also` gives further names for a field: {"q": "query"}; `must_have` says what to answer (400) when a parameter is
-    missing or blank; `from_headers` takes a field from a header; `invalid` is the status for a misshapen field, and
-    `complaint` the names under which an error says what it is.
+    missing or blank; `from_headers` takes a field from a header; `from_query` are fields that may stand in the address
+    although there is a body; `invalid` is the status for a misshapen field, and `complaint` the names under which an
+    error says what it is.
     """
 
     method: Literal["GET", "POST", "PUT", "DELETE"]
@@ -70,6 +71,7 @@ class Route:
     media_type: str = "application/json"
     headers: Callable[[Any], Mapping[str, str]] | None = None
     from_headers: Mapping[str, str] = field(default_factory=dict)
+    from_query: tuple[str, ...] = ()
     must_have: Mapping[str, str] = field(default_factory=dict)
     invalid: int = 422
     complaint: tuple[str, ...] = ("detail",)

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from palaver.errors import Refused
-from palaver.model.asking import Id, Line
+from palaver.model.asking import Id, storable
 from palaver.model.events import reacted, unreacted
 from palaver.model.people import Caller
 from palaver.model.talk import Reaction
@@ -21,14 +21,14 @@ from palaver.store.database import Change, Reader
 
 LONGEST_LABEL = 64
 
-Label = Annotated[Line, AfterValidator(str.strip)]
+Label = Annotated[str, AfterValidator(storable), AfterValidator(str.strip)]
 
 
 def checked_label(label: str) -> str:
     if not label:
         raise Refused("Reaction must be non-empty: send a short label such as agree, or an emoji.")
     if len(label) > LONGEST_LABEL:
-        raise Refused(f"Reaction must be at most {LONGEST_LABEL} characters long; this one has {len(label)}.")
+        raise Refused(f"Reaction must be at most {LONGEST_LABEL} characters long; this one has {len(label):,}.")
     return label
 
 
@@ -55,7 +55,7 @@ def _with_reaction_id(r: Reaction) -> ToolReaction:
 
 @operation(
     Tool("msg_react", show=_with_reaction_id, required=("agent_id",)),
-    Route("POST", "/api/messages/{message_id}/reactions", status=201),
+    Route("POST", "/api/messages/{message_id}/reactions", status=201, from_query=("agent_id",)),
     Command("react", takes=("message_id", "reaction")),
 )
 def react(change: Change, caller: Caller, ask: React) -> Reaction:
