@@ -835,6 +835,16 @@ def test_the_total_counts_items_however_many_of_their_passages_match(library: Li
     assert len(seen) == len(set(seen)) == 170
 
 
+def test_the_total_is_exact_over_a_thousand_hits(library: Library, mcp: Mcp):
+    """`has_more`, `next_offset` and `total_estimated` agree: also where messages and the chunks of one thing mix."""
+    unique = word()
+    library.archived(*[f"{unique} {n}" for n in range(400)])
+    library.media("a text", chunks=[{"text": f"{unique} in chunk {n}"} for n in range(350)])
+    library.archived(*[f"{unique} {n}" for n in range(400)])
+    pages = [mcp.call("knowledge_search", query=unique, limit=100, offset=offset, dedupe=False) for offset in (0, 700)]
+    assert [page["total_estimated"] for page in pages] == [801, 801]
+
+
 @pytest.mark.parametrize("source", LIBRARY)
 def test_an_empty_library_item_does_no_harm(library: Library, mcp: Mcp, source: str):
     unique = word()

@@ -7,7 +7,9 @@ from tests.store.bus import Bus
 
 from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
+from palaver.store.lanes import lane_of
 from palaver.text.questions import terms
+from palaver.text.ranking import Worth
 
 BUS = [Slice(("bus",))]
 
@@ -35,6 +37,15 @@ async def test_what_covers_more_comes_first_and_of_those_the_newest(bus: Bus):
     assert found.masks[first] == found.masks[second] == 0b11
     assert first > second
     assert third > fourth
+
+
+def test_no_source_stands_behind_another_because_of_its_lane():
+    notes, titles = (lane_of("notes", titles=titles)[0] for titles in (False, True))
+    bus = lane_of("bus")[0]
+    ids = [*range(bus, bus + 4), *range(notes, notes + 4), *range(titles, titles + 4)]
+    found = knowledge.Gathered(dict.fromkeys(ids, 1), Worth((1.0,), (0.0,)))
+    assert found.best_first(5) == [titles + 3, notes + 3, bus + 3, titles + 2, notes + 2]
+    assert sorted(found.best_first()) == sorted(ids)
 
 
 async def test_a_rare_word_tells_more_than_a_common_one(bus: Bus):

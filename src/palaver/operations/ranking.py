@@ -29,7 +29,9 @@ from palaver.text.ranking import Likening, Passage, Reading, Seen
 PLACED = 300
 """So many of the best are placed in their documents."""
 COUNTED = 300
-"""So many that come after them are counted one by one, to tell how many results there are."""
+"""So many that come after them are counted one by one, to tell how many results there are;"""
+ALL_COUNTED = 2_000
+"""where no more than these come after them, all are."""
 READ = 90
 """So many of those are read,"""
 WITH_NEIGHBOURS = 60
@@ -76,7 +78,8 @@ class Judgement:
 def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgement:
     """Everything that has some of the words, the best of it looked at closely."""
     gathered = knowledge.gather(read, question.terms, slices, _related(question))
-    ids = gathered.best_first(PLACED + COUNTED)
+    behind = max(0, gathered.size - PLACED)
+    ids = gathered.best_first(PLACED + (behind if behind <= ALL_COUNTED else COUNTED))
     placed = knowledge.candidates(read, ids[:PLACED])
     masks = gathered.masks
     near = ranking.around(((one.document_id, one.position, masks[one.passage_id]) for one in placed), gathered.worth)
@@ -85,7 +88,7 @@ def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgeme
     lowest = min((one.score for one in scored), default=1.0)
     read_closely = {one.at.passage_id for one in scored}
     scored += [_behind(one, gathered, lowest) for one in placed if one.passage_id not in read_closely]
-    return Judgement(scored, max(0, gathered.size - PLACED), ids[PLACED:], gathered, lowest)
+    return Judgement(scored, behind, ids[PLACED:], gathered, lowest)
 
 
 def _behind(one: Candidate, gathered: Gathered, lowest: float) -> Scored:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise, zip_longest
 from math import log
+from operator import neg
 from typing import Any
 
 import orjson
@@ -15,7 +17,7 @@ from palaver.model.knowledge import Standing
 from palaver.model.times import instant, maybe_instant
 from palaver.store.database import SCOPE, STEM, Reader, Row, Slice
 from palaver.store.documents import document_scope
-from palaver.store.lanes import TEXT_SOURCES, lane_ranges
+from palaver.store.lanes import TEXT_SOURCES, WIDTH, lane_ranges
 from palaver.text import fold
 from palaver.text.query import Phrase
 from palaver.text.ranking import Worth
@@ -61,7 +63,7 @@ class Gathered:
         return min(len(self.masks), MOST_CANDIDATES)
 
     def best_first(self, most: int = MOST_CANDIDATES) -> list[int]:
-        """The passages, those that cover most of the question first, and of those the newest."""
+        """The passages, those that cover most of the question first, and of those the newest of each lane in turn."""
         counts = Counter(self.masks.values())
         alike: dict[int, list[int]] = {}
         taken = 0
@@ -73,8 +75,24 @@ class Gathered:
         for passage_id, mask in self.masks.items():
             if mask in alike:
                 alike[mask].append(passage_id)
-        found = [passage_id for ids in alike.values() for passage_id in sorted(ids, reverse=True)]
-        return found[:most]
+        found: list[int] = []
+        for ids in alike.values():
+            found += _newest(sorted(ids, reverse=True), most - len(found))
+        return found
+
+
+def _newest(ids: list[int], most: int) -> list[int]:
+    """The first of these ids, the newest of each lane in turn, titles before bodies: no source stands behind another
+    because its lane has lower numbers."""
+    ends = [0]
+    while ends[-1] < len(ids):
+        lane = ids[ends[-1]] // WIDTH
+        ends.append(bisect_left(ids, -lane * WIDTH + 1, ends[-1], key=neg))
+    lanes = [ids[first:last][:most] for first, last in pairwise(ends)]
+    if len(lanes) < 2:
+        return ids[:most]
+    lanes.sort(key=lambda lane: not lane[0] // WIDTH % 2)
+    return [id for some in zip_longest(*lanes) for id in some if id is not None][:most]
 
 
 def gather(
