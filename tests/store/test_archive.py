@@ -46,6 +46,14 @@ async def texts(bus: Bus, id: str = "chatgpt:1") -> list[str]:
     return [one.text for one in conversation.messages]
 
 
+async def test_what_a_program_copied_into_the_session_that_resumes_another_is_found_once(bus: Bus):
+    first, second = said("ivy", 1), said("oak ivy", 2)
+    await put(bus, talk(first, id="claude-code:1"), talk(first, second, id="claude-code:2"))
+    await put(bus, talk(first, id="chatgpt:1"), talk(first, id="chatgpt:2"))
+    assert await found(bus, "ivy") == ["oak ivy", "ivy", "ivy", "ivy"]
+    assert await found(bus, limit=2) == ["oak ivy", "ivy"]
+
+
 # Putting
 
 

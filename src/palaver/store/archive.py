@@ -27,6 +27,9 @@ MOST_SORTED = 2_000_000
 """So many, and reading on is quicker after all."""
 PAGE = 500
 FAR = 2**62
+COPYING = "claude-code:"
+"""How conversations are called whose program copies what was said into the session that resumes it, with its ids. What
+was copied is found once."""
 UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -255,8 +258,15 @@ class FoundMessage:
 def search(read: Reader, wanted: Wanted) -> list[FoundMessage]:
     """The newest messages that hold the part, or whose conversation's title does."""
     found: list[FoundMessage] = []
+    copied: set[tuple[str, str, datetime]] = set()
     for row in _matching(read, wanted):
-        found.append(_message(row))
+        message = _message(row)
+        if message.conversation.startswith(COPYING) and message.said.ts:
+            line = message.said.id, message.said.text, message.said.ts
+            if line in copied:
+                continue
+            copied.add(line)
+        found.append(message)
         if len(found) == wanted.limit:
             break
     return found
