@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import random
@@ -384,6 +385,17 @@ def test_nothing_is_written_whatever_the_names_are_and_what_leads_out_is_told(tm
     assert [why for _, why in whys(path)] == ["its name leads out of the zip"] * 3
     assert list(tmp_path.rglob("*")) == [path.parent, path]
     assert not Path("/tmp/palaver-evil").exists()
+
+
+@pytest.mark.parametrize(
+    "raw, why",
+    [
+        (gzip.compress(chatgpt_export("c1")), "packed, but not as a zip; unpack it first"),
+        (chatgpt_export("c1").decode().encode("utf-16"), "text in UTF-16; save it as UTF-8 and import that"),
+    ],
+)
+def test_what_somebody_else_can_unpack_or_save_otherwise_says_so(tmp_path: Path, raw: bytes, why: str):
+    assert whys(write(tmp_path / "conversations.json", raw)) == [("conversations.json", why)]
 
 
 def test_a_zip_that_is_cut_or_damaged_is_an_error_and_what_was_good_is_kept(tmp_path: Path):

@@ -92,6 +92,11 @@ GROUP = "palaver.importers"
 MOST_REMEMBERED = 1_000_000
 
 NOTHING = "nothing of a known kind in it"
+ELSEWHERE = {
+    (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf\x27\x1c", b"Rar!"): "packed, but not as a zip; unpack it first",
+    (b"\xff\xfe", b"\xfe\xff"): "text in UTF-16; save it as UTF-8 and import that",
+}
+"""How files begin that may hold something once somebody else has had a hand in it."""
 IN_A_ZIP = "a database inside a zip; unpack it and import the file"
 
 _NEVER = re.compile(
@@ -385,8 +390,11 @@ def _sort(item: Item, head: bytes, place: _Place) -> Iterator[Skipped]:
                 return
         except Exception as problem:
             yield Skipped(item.name, f"the importer {_shown(importer.name)} fails ({_said(problem)})")
+    other = next((why for signs, why in ELSEWHERE.items() if head.startswith(signs)), None)
     if head.startswith(SQLITE) and item.path is None:
         yield place.skip(item.name, IN_A_ZIP)
+    elif place.is_named and other:
+        yield place.skip(item.name, other)
     elif item.inside and (head.startswith((SQLITE, zstd.MAGIC)) or head.lstrip(BEFORE).startswith((b"{", b"["))):
         place.pass_over(item)
 
