@@ -27,6 +27,8 @@ from tests.importers.samples import (
     codex_file,
     jsonl,
     line,
+    message,
+    rollout,
     text,
     typed,
 )
@@ -36,6 +38,7 @@ from palaver.house import House
 from palaver.model.people import Caller
 from palaver.operations import watching
 from palaver.settings import Settings
+from palaver.store.transcripts import Transcripts
 
 __all__ = ["terminal"]
 
@@ -228,6 +231,67 @@ def test_a_session_deleted_here_does_not_come_back(person: Person):
     assert "1 new turn in 1 session" in person.once()
     assert not person.found(ivy)
     assert person.found(oak)
+
+
+def test_what_was_rewound_leaves_and_what_is_gone_back_to_returns(person: Person):
+    """Branches: the text the user saw last is what is found."""
+    first, dead, instead, again = (f"{kind} {word()}" for kind in ("first", "dead", "instead", "again"))
+    path = person.projects / "p" / f"{session()}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(
+        jsonl(
+            typed(first, path.stem, uuid="u1"),
+            answered(text("one"), session=path.stem, uuid="a1", parentUuid="u1"),
+            typed(dead, path.stem, uuid="u2", parentUuid="a1"),
+            answered(text(f"about {dead}"), session=path.stem, uuid="a2", parentUuid="u2"),
+        )
+    )
+    person.once()
+    assert len(person.found(dead)) == 2
+
+    def say(*lines: dict[str, Any]) -> None:
+        with path.open("ab") as file:
+            file.write(jsonl(*lines))
+        person.once()
+
+    say(typed(instead, path.stem, uuid="u3", parentUuid="a1"))
+    assert [len(person.found(one)) for one in (first, dead, instead)] == [1, 0, 1]
+    person.terminal.ok("reindex")
+    assert [len(person.found(one)) for one in (first, dead, instead)] == [1, 0, 1]
+    assert person.turns(path.stem) == 3
+    say(typed(again, path.stem, uuid="u4", parentUuid="a2"))
+    assert [len(person.found(one)) for one in (first, dead, instead, again)] == [1, 2, 0, 1]
+    person.terminal.ok("verify")
+    say(typed("more", path.stem, uuid="u5", parentUuid="u4"))
+    assert [len(person.found(one)) for one in (first, dead, instead, again)] == [1, 2, 0, 1]
+
+
+def test_turns_that_were_rolled_back_leave_and_a_session_is_called_after_what_is_left(person: Person):
+    wrong, right = word(), word()
+    path = person.rollouts / f"rollout-2026-01-02T03-04-05-{session()}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(jsonl(message("user", f"do {wrong}"), message("assistant", f"{wrong} is done")))
+    person.once()
+    assert len(person.found(wrong, "codex")) == 2
+    with path.open("ab") as file:
+        file.write(jsonl(rollout("event_msg", type="thread_rolled_back", num_turns=1), message("user", f"do {right}")))
+    person.once()
+    assert (person.found(wrong, "codex"), len(person.found(right, "codex"))) == ([], 1)
+    assert [one["title"] for one in person.terminal.json("session", "list", "--agent", "codex")["sessions"]] == [
+        f"do {right}"
+    ]
+
+
+def test_what_was_taken_back_leaves_the_index_even_if_that_was_interrupted(person: Person):
+    ivy, mine = word(), session()
+    claude_file(person.projects, mine, ivy)
+    person.once()
+    transcripts = Transcripts(person.terminal.home / "sessions" / "default")
+    (owner,) = transcripts.owners()
+    transcripts.take_back(owner, mine, transcripts.turn_ids(transcripts.of(owner, mine)))
+    person.once()
+    assert person.found(ivy) == []
+    person.terminal.ok("verify")
 
 
 # While it runs

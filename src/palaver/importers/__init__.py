@@ -63,6 +63,12 @@ class Reading:
     summaries: dict[str, str] = field(default_factory=dict)
     """Titles of the conversations that end at some line, which may be in another file."""
     cwd: str | None = None
+    trunk: str | None = None
+    """The latest line outside side chains that has an id."""
+    answer: str | None = None
+    """The answer the latest lines are part of."""
+    is_forked: bool = False
+    """Something may have been taken back: whoever has recorded it had better look at the whole file."""
 
 
 class Unreadable(ValueError):

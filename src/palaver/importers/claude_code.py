@@ -11,8 +11,8 @@ when a conversation is compacted, the traces of slash commands and local command
 the user's mouth, interruptions, and errors of the API told as answers (`<synthetic>`).
 
 A session is one file: subagents have sessions of their own, named like their files; side chains on lines of the main
-file stay in it. What was rewound is left out where the whole file is read; while it is followed it stays, for it was
-said.
+file stay in it. What was rewound is left out, also where a file is followed: it goes when something else is said in its
+place.
 
 The title is the one somebody gave, else the one the program made, else a summary of this session (others stand in the
 file as well), else how the first thing typed begins.
@@ -75,6 +75,7 @@ def read_line(raw: bytes, reading: Reading) -> list[Said]:
     if not isinstance(kind, str):
         raise Unreadable("without a type")
     _learn(line, kind, reading)
+    _follow(line, reading)
     if kind not in ("user", "assistant") or _is_left_out(line):
         return []
     message = line.get("message")
@@ -109,6 +110,18 @@ def _learn(line: dict[str, Any], kind: str, reading: Reading) -> None:
     if kind in _TITLES:
         rank, key = _TITLES[kind]
         _call(reading, words(line.get(key)), rank)
+
+
+def _follow(line: dict[str, Any], reading: Reading) -> None:
+    """Notice when something is said that does not follow what was said last: then that may have been rewound."""
+    uuid = own_id(line.get("uuid"))
+    if uuid is None or line.get("isSidechain") is True:
+        return
+    parent, message = own_id(line.get("parentUuid")), line.get("message")
+    answer = own_id(message.get("id")) if isinstance(message, dict) else None
+    if parent and reading.trunk and parent != reading.trunk and (answer is None or answer != reading.answer):
+        reading.is_forked = reading.is_forked or bool(_kind(line)[0])
+    reading.trunk, reading.answer = uuid, answer or reading.answer
 
 
 def _call(reading: Reading, title: str | None, rank: int) -> None:

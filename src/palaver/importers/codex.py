@@ -9,7 +9,7 @@ archived or read again from its start gives the same ids; one written anew with 
 Left out: texts put into the user's mouth (instructions, environment, notifications, aborted turns, shell commands), the
 developer's and the system's messages, reasoning, events, context, compactions, images.
 
-Turns that were rolled back are left out where the whole file is read. What somebody called the session stands in
+Turns that were rolled back are left out, also where a file is followed. What somebody called the session stands in
 `session_index.jsonl`, beside `sessions`.
 
 Older files have no time on their lines: all of them have the time of their session.
@@ -83,6 +83,8 @@ def read_line(raw: bytes, reading: Reading) -> list[Said]:
             reading.at = line["timestamp"]
         if kind == "session_meta":
             _learn(payload, reading)
+        if kind == "event_msg" and payload.get("type") == "thread_rolled_back":
+            reading.is_forked = True
         item = payload if kind == "response_item" else None
     else:
         item = line if isinstance(kind, str) else None

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 
 from palaver.model.sessions import Owner, Turn
-from palaver.store import agents, sessions
+from palaver.store import agents, sessions, watches
 from palaver.store.database import Change, Reader
 from palaver.store.sessions import SessionInfo
 from palaver.store.transcripts import Line as TranscriptLine
@@ -99,6 +99,19 @@ async def _finish_deleting(here: Workspace, known: dict[tuple[str, str], int]) -
             transcript = here.transcripts.of(owner, session_id)
             if (owner.id, transcript.path.name) in known and not await _has_turns(here, transcript, session_id):
                 await forget(here, transcript, session_id)
+        await _finish_taking_back(here, owner)
+
+
+async def _finish_taking_back(here: Workspace, owner: Owner) -> None:
+    """Turns that were taken back and are still in the index, although no line has them."""
+    ids: dict[str, set[str]] = {}
+    for session_id, turn_id in await asyncio.to_thread(here.transcripts.taken_back, owner):
+        ids.setdefault(session_id, set()).add(turn_id)
+    for session_id, taken in ids.items():
+        if left := await here.read(partial(watches.known, owner=owner, session_id=session_id, ids=taken)):
+            recorded = await asyncio.to_thread(here.transcripts.turn_ids, here.transcripts.of(owner, session_id))
+            if gone := left - recorded:
+                await here.change(partial(sessions.take_back, owner=owner, session_id=session_id, turn_ids=gone))
 
 
 async def _has_turns(here: Workspace, transcript: Transcript, session_id: str) -> bool:

@@ -174,6 +174,19 @@ async def append(here: Workspace, owner: Owner, session_id: str, turns: list[Tur
             log.warning("a turn was recorded but not indexed yet: %s", problem)
 
 
+async def take_back(here: Workspace, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
+    """Turns that were taken back where they were said are not found any more. The transcripts first, as ever."""
+    try:
+        await asyncio.to_thread(here.transcripts.take_back, owner, session_id, turn_ids)
+    except OSError as problem:
+        raise _not_written(problem) from problem
+    if here.settings.sessions_index:
+        try:
+            await here.change(lambda change: sessions.take_back(change, owner, session_id, turn_ids))
+        except Exception as problem:
+            log.warning("turns were taken back and will leave the index later: %s", problem)
+
+
 def _not_written(problem: OSError) -> Unavailable:
     if problem.errno in (errno.ENOSPC, errno.EDQUOT):
         return Unavailable("The disk is full: nothing was recorded. Free some space and try again.")

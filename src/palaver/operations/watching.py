@@ -4,7 +4,8 @@ First everything that is there is read; then what is written, as it is written. 
 been read. It moves once the turns before it are in a transcript, so ending at any moment loses nothing; turns that are
 read twice are known by their ids.
 
-What the programs delete stays recorded. A session that was deleted here does not come back by reading its file again.
+What the programs delete stays recorded. What was rewound or rolled back in a file leaves the session it was recorded
+in: found is what the user saw last. A session that was deleted here does not come back by reading its file again.
 The filter for secrets, which guards the bus, is not applied: a transcript says what was said.
 """
 
@@ -32,7 +33,7 @@ from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
 from palaver.operations.session_index import catch_up_all
-from palaver.operations.sessions import append, owner_or_new
+from palaver.operations.sessions import append, owner_or_new, take_back
 from palaver.store import watches
 from palaver.store.watches import Mark
 from palaver.store.workspaces import Workspace
@@ -190,6 +191,33 @@ def _batches(file: _File, reader: Reader, reading: Reading, start: int) -> Itera
                 yield _Batch(said, 0 if file.is_compressed else end, replace(reading), skipped)
                 said, skipped, begun = [], Counter(), end
     yield _Batch(said, file.size if file.is_compressed else end, replace(reading), skipped)
+
+
+def _taken_back(file: _File, reader: Reader, taken: set[str]) -> tuple[set[str], list[Said]]:
+    """Of the whole file: the ids of what was taken back in it, and what was `taken` back before and is there again."""
+    numbers = reader.superseded(_raw(file))
+    reading = reader.begin(file.path)
+    gone: set[str] = set()
+    kept: dict[str, Said | None] = {}
+    for raw in _raw(file):
+        if not raw.strip():
+            reading.lines += 1
+            continue
+        try:
+            said_here = reader.read_line(raw, reading)
+        except Unreadable:
+            continue
+        if reading.lines in numbers:
+            gone.update(said.id for said in said_here)
+        else:
+            kept.update({said.id: said if said.id in taken else None for said in said_here})
+    return gone - kept.keys(), [said for said in kept.values() if said]
+
+
+def _raw(file: _File) -> Iterator[bytes]:
+    """All its lines; one that is too long is an empty one here."""
+    with _plain(file, 0) as source:
+        yield from (raw or b"" for _, raw in _lines(source, 0))
 
 
 def _reading(mark: Mark) -> Reading | None:
@@ -422,15 +450,17 @@ class Watch:
     async def _read_on(self, file: _File, name: str, before: Mark | None) -> Grown | None:
         self.tally.files += 1
         reader = READERS[name]
-        if before and before.path == file.key and before.bytes == file.size:
+        stood = _reading(before) if before else None
+        if before and before.path == file.key and before.bytes == file.size and not (stood and stood.is_forked):
             return None
         start, reading = 0, reader.begin(file.path)
         if before and not file.is_compressed:
-            start, reading = before.bytes, _reading(before) or reading
+            start, reading = before.bytes, stood or reading
         batches = _batches(file, reader, reading, start)
         try:
             owner = await self._owner(name)
             record = _Record(self.here, owner, file, is_much=file.size - start > MANY_BYTES)
+            last: _Batch | None = None
             coming = asyncio.create_task(asyncio.to_thread(_next, batches))
             while batch := await coming:
                 coming = asyncio.create_task(asyncio.to_thread(_next, batches))  # read on while these are written
@@ -439,6 +469,10 @@ class Watch:
                 self.tally.skipped_lines += batch.skipped
                 await self._move(file, name, batch, before)
                 self._progress(self.tally)
+                last = batch
+            if last and last.reading.is_forked:
+                await record.take_back(reader, last.reading)
+                await self._move(file, name, replace(last, reading=replace(last.reading, is_forked=False)), before)
         except _Closed:
             self.tally.skipped_files[CLOSED] += 1
         except OSError as problem:
@@ -485,10 +519,7 @@ class _Record:
         """Record what is new of it; returns how many turns that were."""
         if not batch.said:
             return 0
-        if not self.session_id:
-            self.session_id = batch.reading.session_id or Path(self._file.key).stem[:LONGEST_ID]
-            stones = await asyncio.to_thread(self._here.transcripts.tombstones, self._owner)
-            self._deleted_at = stones.get(self.session_id)
+        await self._begin(batch.reading)
         known = await self._known_of(batch.said)
         written = datetime.fromtimestamp(self._file.changed / 1e9, UTC)
         turns: dict[str, Turn] = {}
@@ -516,9 +547,27 @@ class _Record:
             self._known = await asyncio.to_thread(self._from_transcript)
         return self._known
 
+    async def _begin(self, reading: Reading) -> None:
+        if not self.session_id:
+            self.session_id = reading.session_id or Path(self._file.key).stem[:LONGEST_ID]
+            stones = await asyncio.to_thread(self._here.transcripts.tombstones, self._owner)
+            self._deleted_at = stones.get(self.session_id)
+
+    async def take_back(self, reader: Reader, reading: Reading) -> None:
+        """Hold what was recorded against the whole file: what was taken back there goes, what came back comes."""
+        await self._begin(reading)
+        here, owner, file = self._here, self._owner, self._file
+        taken = {turn_id for at, turn_id in here.transcripts.taken_back(owner) if at == self.session_id}
+        gone, returned = await asyncio.to_thread(_taken_back, file, reader, taken)
+        recorded = await asyncio.to_thread(self._from_transcript)
+        if gone := gone & recorded:
+            await take_back(here, owner, self.session_id, gone)
+            self._known = None
+        if returned := [said for said in returned if said.id not in recorded]:
+            await self.add(_Batch(returned, 0, Reading(""), Counter()))
+
     def _from_transcript(self) -> set[str]:
-        transcript = self._here.transcripts.of(self._owner, self.session_id)
-        return {line.turn.id for line in self._here.transcripts.lines(transcript) if line.turn}
+        return self._here.transcripts.turn_ids(self._here.transcripts.of(self._owner, self.session_id))
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:

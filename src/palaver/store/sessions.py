@@ -170,6 +170,21 @@ def forget(change: Change, owner: Owner, session_id: str, file: str) -> bool:
     return found is not None
 
 
+def take_back(change: Change, owner: Owner, session_id: str, turn_ids: Iterable[str]) -> None:
+    """Take turns out of the index. A session is called after the first turn it has, and is gone when it has none."""
+    found = change.one("session_document", native_id=native_id(owner.id, session_id))
+    if found is None:
+        return
+    for id in turn_ids:
+        if row := _turn(change, found["id"], id):
+            documents.remove_passage(change, row["id"])
+    first = change.all("passages_of_document", document_id=found["id"], after=0, limit=1)
+    if first:
+        change.run("call_session", id=found["id"], title=title_of(first[0]["text"]))
+    else:
+        documents.remove_document(change, found["id"])
+
+
 def _rows(read: Reader, document_id: int) -> list[Row]:
     return read.all("passages_of_document", document_id=document_id, after=0, limit=2**31)
 

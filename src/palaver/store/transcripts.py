@@ -3,7 +3,8 @@ other way round.
 
     sessions/<workspace>/<agent's slug>/agent.json         who it is
                                         <session>.jsonl    its turns
-                                        deleted.jsonl      a tombstone for each session that was deleted
+                                        deleted.jsonl      a tombstone for each session that was deleted, and for
+                                                           turns that were taken back
 
 A line counts once it is written and synced, under a lock that holds across processes. A torn last line (the power went
 down in the middle of it) is closed by the next append, so that nothing is glued to it; reading passes over it.
@@ -16,7 +17,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -63,7 +64,7 @@ class Transcripts:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._stones: dict[Path, tuple[int, dict[str, datetime]]] = {}
+        self._read: dict[Path, tuple[int, _Stones]] = {}
 
     # Writing
 
@@ -72,8 +73,9 @@ class Transcripts:
         self.introduce(owner)
         with _locked(self.path(owner, session_id)) as file:
             at = now()  # under the lock: whether a turn came before a deletion or after it is settled here
-            if deleted_at := self.tombstones(owner).get(session_id):
-                at = max(at, deleted_at + MICROSECOND)  # also when the clock was set back
+            stones = self._stones(owner)
+            for deleted_at in (stones.sessions.get(session_id), *(stones.turns.get((session_id, t.id)) for t in turns)):
+                at = max(at, deleted_at + MICROSECOND) if deleted_at else at  # also when the clock was set back
             _write_whole(file, b"".join(_line(turn, at) for turn in turns))
 
     def introduce(self, owner: Owner) -> None:
@@ -100,6 +102,15 @@ class Transcripts:
             path.unlink(missing_ok=True)
             _aside(path).unlink(missing_ok=True)
         _sync_folder(path.parent)
+
+    def take_back(self, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
+        """What was recorded of these turns so far does not count any more. Recorded again, they are there again."""
+        path = self.path(owner, session_id)
+        with _locked(path), _locked(path.parent / "deleted.jsonl") as file:
+            turns = (line.turn for line in self.lines(Transcript(owner, path)) if line.turn)
+            at = max(now(), *(turn.recorded_at for turn in turns if turn.id in turn_ids), EPOCH)
+            stone = {"session_id": session_id, "turn_ids": sorted(turn_ids), "deleted_at": at}
+            _write_whole(file, orjson.dumps(stone, option=_OPTIONS))
 
     def close_torn_line(self, transcript: Transcript) -> None:
         """Nobody writes while we have the lock: a last line without an end has all it will ever have."""
@@ -163,7 +174,7 @@ class Transcripts:
 
     def lines(self, transcript: Transcript, after: int = 0) -> Iterator[Line]:
         """The lines from a place on. The last one is left out while it has no end: it may still be being written."""
-        stones = self.tombstones(transcript.owner)
+        stones = self._stones(transcript.owner)
         try:
             file = transcript.path.open("rb")
         except FileNotFoundError:
@@ -182,17 +193,27 @@ class Transcripts:
                 else:
                     yield _read(raw, end, transcript.owner, stones) if raw.strip() else Line(end, None)
 
+    def turn_ids(self, transcript: Transcript) -> set[str]:
+        return {line.turn.id for line in self.lines(transcript) if line.turn}
+
     def tombstones(self, owner: Owner) -> dict[str, datetime]:
         """When each deleted session was deleted. What was recorded after that is a new session of the same name."""
+        return self._stones(owner).sessions
+
+    def taken_back(self, owner: Owner) -> dict[tuple[str, str], datetime]:
+        """When each turn that was taken back was taken back, by its session and its id."""
+        return self._stones(owner).turns
+
+    def _stones(self, owner: Owner) -> _Stones:
         path = self._folder(owner) / "deleted.jsonl"
         try:
             size = path.stat().st_size
-            read, stones = self._stones.get(path, (0, {}))
+            read, stones = self._read.get(path, (0, _Stones()))
             if size != read:  # it only ever grows
                 stones = _stones(path.read_bytes())
-                self._stones[path] = (size, stones)
+                self._read[path] = (size, stones)
         except FileNotFoundError:
-            return {}
+            return _Stones()
         return stones
 
     # Places
@@ -214,12 +235,28 @@ def _file_name(name: str) -> str:
     return quoted
 
 
-def _stones(raw: bytes) -> dict[str, datetime]:
-    stones: dict[str, datetime] = {}
+@dataclass(frozen=True, slots=True)
+class _Stones:
+    """What was deleted when: whole sessions, and single turns."""
+
+    sessions: dict[str, datetime] = field(default_factory=dict)
+    turns: dict[tuple[str, str], datetime] = field(default_factory=dict)
+
+    def cover(self, turn: Turn) -> bool:
+        found = (self.sessions.get(turn.session_id), self.turns.get((turn.session_id, turn.id)))
+        return any(at is not None and turn.recorded_at <= at for at in found)
+
+
+def _stones(raw: bytes) -> _Stones:
+    stones = _Stones()
     for line in raw.splitlines():
         with suppress(orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError):
             data = orjson.loads(line)
-            stones[data["session_id"]] = parse(data["deleted_at"])
+            at = parse(data["deleted_at"])
+            if "turn_ids" in data:
+                stones.turns.update({(data["session_id"], id): at for id in data["turn_ids"]})
+            else:
+                stones.sessions[data["session_id"]] = at
     return stones
 
 
@@ -258,7 +295,7 @@ def _line(turn: Turn, at: datetime) -> bytes:
     )
 
 
-def _read(raw: bytes, end: int, owner: Owner, stones: dict[str, datetime]) -> Line:
+def _read(raw: bytes, end: int, owner: Owner, stones: _Stones) -> Line:
     try:
         data = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -276,10 +313,7 @@ def _read(raw: bytes, end: int, owner: Owner, stones: dict[str, datetime]) -> Li
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return Line(end, None, "a line that is not a turn")
-    deleted_at = stones.get(turn.session_id)
-    if deleted_at is not None and turn.recorded_at <= deleted_at:
-        return Line(end, None)
-    return Line(end, turn)
+    return Line(end, None if stones.cover(turn) else turn)
 
 
 def _text(value: Any) -> str:
@@ -345,7 +379,7 @@ def _is_sound(raw: bytes, path: Path) -> bool:
             return parse(data["deleted_at"]) is not None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return False
-    return _read(raw, 0, Owner("", "", ""), {}).problem is None
+    return _read(raw, 0, Owner("", "", ""), _Stones()).problem is None
 
 
 def _append_synced(path: Path, data: bytes) -> None:

@@ -35,6 +35,9 @@ WHERE document_id = :document_id AND position > :after ORDER BY position LIMIT :
 -- name: replace_turn
 UPDATE passages SET role = :role, text = :text, created_at = :created_at WHERE id = :id;
 
+-- name: call_session
+UPDATE documents SET title = :title WHERE id = :id;
+
 -- name: document_spoke
 UPDATE documents SET modified_at = :modified_at WHERE id = :id AND modified_at < :modified_at;
 
