@@ -44,7 +44,7 @@ class Likeness:
         self._terms = np.stack(rows) if rows else np.zeros((0, len(self._whole)), np.float32)
 
     def _sum(self, numbers: Sequence[int]) -> Array:
-        rows = self._table[numbers]
+        rows = self._table[self._np.array(numbers, self._np.int64) - 1]
         vector = (rows["vector"].astype(self._np.float32) * rows["scale"][:, None]).sum(0)
         length = float(self._np.linalg.norm(vector))
         found: Array = vector / length if length else vector
@@ -57,8 +57,11 @@ class Likeness:
         ends = np.cumsum([len(one) for one in numbers])
         if not len(ends) or not ends[-1]:
             return [0.0] * len(texts), [[0.0] * len(self._terms) for _ in texts]
-        used, places = np.unique(np.fromiter(chain.from_iterable(numbers), np.int64, ends[-1]), return_inverse=True)
-        rows = self._table[used]
+        found = np.fromiter(chain.from_iterable(numbers), np.int64, ends[-1]) - 1
+        is_used = np.zeros(len(self._table), bool)
+        is_used[found] = True
+        places = (np.cumsum(is_used) - 1)[found]
+        rows = self._table[is_used]
         bare, scale = rows["vector"].astype(np.float32), rows["scale"]
         lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", bare, bare)), 1e-9)
         starts = np.concatenate(([0], ends[:-1]))
@@ -81,8 +84,8 @@ class Likeness:
 
 
 def known(words: Sequence[str]) -> list[int]:
-    """The numbers of the words that have a vector, each once."""
-    return [number for number in map(_numbers().get, set(words)) if number is not None]
+    """The numbers of the words that have a vector, each once, always in the same order: sums depend on it."""
+    return sorted(set(filter(None, map(_numbers().get, words))))
 
 
 @lru_cache(maxsize=4_096)
@@ -91,7 +94,7 @@ def related(word: str) -> tuple[str, ...]:
     np, vectors, names = _numpy(), _bare(), _names()
     if word not in _numbers():
         return ()
-    like = vectors @ vectors[_numbers()[word]]
+    like = vectors @ vectors[_numbers()[word] - 1]
     near = np.flatnonzero(like >= RELATED)
     found: dict[str, str] = {}
     for number in near[np.argsort(-like[near])].tolist():
@@ -118,8 +121,8 @@ def _names() -> list[str]:
 
 @cache
 def _numbers() -> dict[str, int]:
-    """Of every word that says something."""
-    return {name: number for number, name in enumerate(_names()) if name not in STOP_WORDS}
+    """Of every word that says something, counted from one: so none of them is nothing."""
+    return {name: number for number, name in enumerate(_names(), 1) if name not in STOP_WORDS}
 
 
 def _numpy() -> Any:

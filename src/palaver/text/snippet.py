@@ -8,12 +8,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape as html_escape
-from itertools import islice
 from typing import NamedTuple
 from unicodedata import category
 
-from palaver.text.fold import LONGEST, stem, stems, stretches, tokens, words
+from palaver.text.fold import LONGEST, plain, stem, stems, stretches, tokens, words
 from palaver.text.query import Phrase, Query, wanted_phrases
+from palaver.text.sought import Sought
 
 CUT = "…"
 LONGEST_EXCERPT = 600
@@ -52,7 +52,7 @@ def excerpts(query: Query, *, length: int = 20, stemmed: bool = False) -> Callab
         only = None
 
     def excerpt(text: str) -> str:
-        if only and text.isascii() and (cut := _around_one(text, only, length)):
+        if only and (cut := _around_one(text, only, length)):
             return _marked(text, *cut)
         return _general_excerpt(text, phrases, length, stemmed)
 
@@ -76,23 +76,23 @@ def _around_one(text: str, phrase: Phrase, length: int) -> tuple[int, int, list[
     It is done on bytes in lower case with a blank for whatever is no letter or digit, and one blank more before them:
     what stands at a place in there is one place further than in the text.
     """
-    plain = b" " + text.encode().translate(_PLAIN) + b" "
     pattern = _pattern(phrase)
-    found = pattern.search(plain)
+    folded = plain(text)
+    found = pattern.search(line := b" " + folded + b" ") if folded is not None else None
     if found is None:
         return None
     place = found.start()
-    head, tail = plain[: place + 1], plain[place + 1 :]
+    head, tail = line[: place + 1], line[place + 1 :]
     after = tail.split(None, length)  # so many words, and what is left if there are more
     last = place + (_end_before(tail, after[-1]) if len(after) > length else len(tail.rstrip()))
     marks = []
     best = place
-    for match in pattern.finditer(plain, place):
+    for match in pattern.finditer(line, place):
         if match.start() >= last:
             break
         marks.append((match.start(), match.end() - 1))
         best = match.end() if match.end() <= last + 1 else best  # what ends later is marked as far as it is shown
-    best = len(plain[place:best].split())
+    best = len(line[place:best].split())
     left = max((length - best) // 2, length - len(after))
     before = head.rsplit(None, left)
     start, end = 0, len(text)
@@ -101,8 +101,6 @@ def _around_one(text: str, phrase: Phrase, length: int) -> tuple[int, int, list[
     shown = length - min(left, len(before))
     if shown < len(after):
         end = place + _end_before(tail, tail.split(None, shown)[-1])
-    if end - start > LONGEST and max(map(len, plain[start : end + 1].split())) > LONGEST:
-        return None
     if end - start > LONGEST_EXCERPT:
         start, end = _around(marks[0], text, start, end)
     return start, end, marks
@@ -111,9 +109,6 @@ def _around_one(text: str, phrase: Phrase, length: int) -> tuple[int, int, list[
 def _end_before(words: bytes, rest: bytes) -> int:
     """Where the last word before the rest ends."""
     return len(words[: len(words) - len(rest)].rstrip())
-
-
-_PLAIN = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else ord(" ") for n in range(256))
 
 
 @lru_cache(maxsize=256)
@@ -133,13 +128,13 @@ def _may_overlap_itself(phrase: Phrase) -> bool:
 def passage_snippet(text: str, query: Query, *, length: int = 300, stemmed: bool = False) -> str:
     """At most `length` characters around the matches, on one line and without marks."""
     # Matches are shown together when they are close: a word and its space take six characters or so.
-    view = _best_view(text, wanted_phrases(query), max(length // 8, 1), stemmed)
+    view = _best_view(text, _wanted(query), max(length // 8, 1), stemmed)
     return _cut_around(text, _place_of(view) or (0, 0), length)
 
 
 def snippet_and_place(text: str, query: Query, *, length: int = 300) -> tuple[str, _Place | None]:
     """The same whatever the endings of the words, and where the matches stand that it shows."""
-    place = _place_of(_best_view(text, wanted_phrases(query), max(length // 8, 1), stemmed=True))
+    place = _place_of(_best_view(text, _wanted(query), max(length // 8, 1), stemmed=True))
     return _cut_around(text, place or (0, 0), length), place
 
 
@@ -191,27 +186,59 @@ class _Reading:
 
     def places(self, first: int, last: int) -> list[_Place]:
         """Where some of the words stand; the others are never given places, which takes longer than finding them."""
-        found: list[_Place] = []
-        piece = begin = max(0, bisect_right(self.counted, first) - 1)
-        while piece < len(self.pieces) and self.counted[piece] < last:
-            until = self.counted[piece + 1] if piece + 1 < len(self.pieces) else len(self.words)
-            found += _places(self.pieces[piece], self.offsets[piece], min(until, last) - self.counted[piece])
-            piece += 1
-        skipped = self.counted[begin] if self.counted else 0
-        return found[first - skipped : last - skipped]
+        return [place for piece in self._pieces(first, last) for place in _places(*piece)]
+
+    def place(self, first: int, last: int) -> _Place | None:
+        """From the beginning of the first word to the end of the last of some."""
+        shown = [place for piece in self._pieces(first, last) if (place := _place(*piece))]
+        return (shown[0][0], shown[-1][1]) if shown else None
+
+    def _pieces(self, first: int, last: int) -> Iterator[tuple[str, int, int, int]]:
+        """The pieces that these words stand in, with their offsets and which of their own words these are."""
+        number = max(0, bisect_right(self.counted, first) - 1)
+        while number < len(self.pieces) and (before := self.counted[number]) < last:
+            yield self.pieces[number], self.offsets[number], max(first - before, 0), last - before
+            number += 1
 
 
-def _places(text: str, offset: int, count: int) -> list[_Place]:
-    """Where the first words of a piece of text stand."""
-    if not text.isascii():
-        return [(start + offset, end + offset) for _, start, end in tokens(text)]
-    spans = [found.span() for found in islice(_ASCII_WORD.finditer(text), count)]
+def _places(text: str, offset: int, first: int, last: int) -> list[_Place]:
+    """Where some of the words of a piece of text stand; there may be fewer."""
+    if (folded := plain(text)) is None:
+        return [(start + offset, end + offset) for _, start, end in tokens(text)[first:last]]
+    spans = [found.span() for found in _ASCII_WORD.finditer(text, *_within(folded, first, last))]
     return [(start + offset, end + offset) for start, end in spans] if offset else spans
+
+
+def _place(text: str, offset: int, first: int, last: int) -> _Place | None:
+    if (folded := plain(text)) is None:
+        places = _places(text, offset, first, last)
+        return (places[0][0], places[-1][1]) if places else None
+    start, end = _within(folded, first, last)
+    return (start + offset, end + offset) if end > start else None
+
+
+def _within(folded: bytes, first: int, last: int) -> _Place:
+    """Where some of the words stand in a text in which blanks are between them."""
+    rest = (folded.split(None, first) or [b""])[-1] if first else folded.lstrip()
+    shown = rest.split(None, last - first)
+    start = len(folded) - len(rest)
+    return start, start + (_end_before(rest, shown[-1]) if len(shown) > last - first else len(rest.rstrip()))
+
+
+@lru_cache(maxsize=256)
+def _wanted(query: Query) -> tuple[Phrase, ...]:
+    """Asked anew for every text that is shown, and so are the next two."""
+    return wanted_phrases(query)
+
+
+@lru_cache(maxsize=256)
+def _sought(phrases: tuple[Phrase, ...], length: int) -> Sought:
+    return Sought(phrase.words[:length] for phrase in phrases)
 
 
 @lru_cache(maxsize=256)
 def _beginnings(phrases: tuple[Phrase, ...]) -> dict[str, list[int]]:
-    """Which phrases, by their numbers, a word may begin. Asked anew for every text that is shown."""
+    """Which phrases, by their numbers, a word may begin."""
     begun_by: defaultdict[str, list[int]] = defaultdict(list)
     for number, phrase in enumerate(phrases):
         begun_by[phrase.words[0]].append(number)
@@ -229,7 +256,7 @@ class _View:
     best: Sequence[_Match]
 
 
-def _best_view(text: str, phrases: Sequence[Phrase], length: int, stemmed: bool) -> _View:
+def _best_view(text: str, phrases: tuple[Phrase, ...], length: int, stemmed: bool) -> _View:
     # Most texts show everything that was asked for near their beginning.
     for limit in (16_000, len(text)):
         reading = _read(text, limit)
@@ -246,13 +273,14 @@ def _best_view(text: str, phrases: Sequence[Phrase], length: int, stemmed: bool)
 
 
 def _read(text: str, limit: int) -> _Reading:
-    if len(text) <= 1_000:
+    size = 16_000 if text.isascii() else 300
+    if len(text) <= max(1_000, size):
         return _Reading(words(text), [text], [0], [0], is_partial=False)
     found: list[str] = []
     pieces: list[str] = []
     offsets: list[int] = []
     counted: list[int] = []
-    for offset, piece in stretches(text):
+    for offset, piece in stretches(text, size):
         if offset >= limit:
             return _Reading(found, pieces, offsets, counted, is_partial=True)
         counted.append(len(found))
@@ -262,10 +290,10 @@ def _read(text: str, limit: int) -> _Reading:
     return _Reading(found, pieces, offsets, counted, is_partial=False)
 
 
-def _matches(found: Sequence[str], phrases: Sequence[Phrase], length: int, stemmed: bool) -> list[_Match]:
+def _matches(found: Sequence[str], phrases: tuple[Phrase, ...], length: int, stemmed: bool) -> list[_Match]:
     """Every place where a phrase stands, in order; of a phrase longer than `length` the beginning is enough."""
-    if not stemmed and not any(phrase.prefix for phrase in phrases):
-        return _exact_matches(found, phrases, length)
+    if not any(phrase.prefix for phrase in phrases):
+        return _matches_of_stems(found, phrases, length) if stemmed else _exact_matches(found, phrases, length)
     forms = [phrase_forms[:length] for phrase_forms in _forms(set(found), phrases, stemmed)]
     begun_by: defaultdict[str, list[int]] = defaultdict(list)
     for phrase, (beginnings, *_) in enumerate(forms):
@@ -281,14 +309,19 @@ def _matches(found: Sequence[str], phrases: Sequence[Phrase], length: int, stemm
     return matches
 
 
+def _matches_of_stems(found: Sequence[str], phrases: tuple[Phrase, ...], length: int) -> list[_Match]:
+    places = _sought(phrases, length).places(found)
+    return [_Match(place, place + min(len(phrases[number].words), length), number) for place, number in places]
+
+
 def _in_order(match: _Match) -> tuple[int, int]:
     return match.first, match.phrase
 
 
-def _exact_matches(found: Sequence[str], phrases: Sequence[Phrase], length: int) -> list[_Match]:
+def _exact_matches(found: Sequence[str], phrases: tuple[Phrase, ...], length: int) -> list[_Match]:
     """The same, in the common case that words are to be found as they are."""
     matches = []
-    for word, numbers in _beginnings(tuple(phrases)).items():
+    for word, numbers in _beginnings(phrases).items():
         place = -1
         for _ in range(found.count(word)):
             place = found.index(word, place + 1)
@@ -300,7 +333,9 @@ def _exact_matches(found: Sequence[str], phrases: Sequence[Phrase], length: int)
     return sorted(matches, key=_in_order) if len(matches) > 1 else matches
 
 
-def _forms(vocabulary: AbstractSet[str], phrases: Sequence[Phrase], stemmed: bool) -> Iterator[list[AbstractSet[str]]]:
+def _forms(
+    vocabulary: AbstractSet[str], phrases: tuple[Phrase, ...], stemmed: bool
+) -> Iterator[list[AbstractSet[str]]]:
     """For each word of each phrase, the words of the text that match it."""
     ordered = sorted(vocabulary) if any(phrase.prefix for phrase in phrases) else []
     by_stem: dict[str, set[str]] = {}
@@ -385,7 +420,10 @@ def _marked(text: str, start: int, end: int, marks: Iterable[tuple[int, int]]) -
 
 
 def _on_one_line(text: str) -> str:
-    return re.sub(r"\s+", " ", text)
+    """With one blank for whatever stands between the words, also before the first and after the last one."""
+    line = " ".join(text.split())
+    before, after = text[:1].isspace(), text[-1:].isspace()
+    return f"{' ' * before}{line}{' ' * after}" if line else " " * before
 
 
 def _word_start(line: str, place: int, latest: int) -> int:
@@ -423,11 +461,11 @@ def _is_inside(text: str, place: int) -> bool:
 
 def match_place(text: str, query: Query, *, stemmed: bool = True) -> _Place | None:
     """Where the densest matches stand in the text: from the first to the last of them."""
-    return _place_of(_best_view(text, wanted_phrases(query), 40, stemmed))
+    return _place_of(_best_view(text, _wanted(query), 40, stemmed))
 
 
 def _place_of(view: _View) -> _Place | None:
+    """Where the best matches stand, from the first to the last of them."""
     if not view.best:
         return None
-    shown = view.reading.places(view.best[0].first, max(match.last for match in view.best))
-    return (shown[0][0], shown[-1][1]) if shown else None
+    return view.reading.place(view.best[0].first, max(match.last for match in view.best))

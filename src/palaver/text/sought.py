@@ -1,0 +1,51 @@
+"""Where words stand in a text, whatever their endings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from palaver.text.fold import stem, stems
+
+
+class Sought:
+    """Some words or phrases, known by their numbers, to be looked for in many texts."""
+
+    def __init__(self, phrases: Iterable[Sequence[str]]) -> None:
+        self._begun_by: defaultdict[str, list[tuple[int, list[str]]]] = defaultdict(list)
+        for number, phrase in enumerate(phrases):
+            first, *rest = stems(phrase)
+            self._begun_by[first].append((number, rest))
+        self._beginnings = _beginnings(self._begun_by)
+
+    def places(self, text: Sequence[str]) -> list[tuple[int, int]]:
+        """(place, number) of each that stands in the text, which comes as folded words; in their order there.
+
+        Words that begin like one of the stems are found within one line; the others are never looked at.
+        """
+        line, begun_by = f" {' '.join(text)} ", self._begun_by
+        likely = []
+        for beginning in self._beginnings:
+            at = line.find(beginning)
+            while at >= 0:
+                end = line.find(" ", at + 1)
+                one = stem(line[at + 1 : end])
+                if one in begun_by:
+                    likely.append((at, one))
+                at = line.find(beginning, end)
+        likely.sort()
+        found = []
+        place = counted = 0
+        for at, one in likely:
+            place, counted = place + line.count(" ", counted, at), at
+            for number, rest in begun_by[one]:
+                if not rest or stems(text[place + 1 : place + 1 + len(rest)]) == rest:
+                    found.append((place, number))
+        return found
+
+
+def _beginnings(wanted: Iterable[str]) -> list[str]:
+    """How words with these stems begin: like the stem, but for its last letters (happy has happi, dying has die)."""
+    found = {" " + one[: max(2, len(one) - 2)] for one in wanted}
+    found |= {f" {one[0]}y" for one in wanted if one[1:2] == "i" and len(one) < 5}
+    return [one for one in found if not any(one != other and one.startswith(other) for other in found)]
