@@ -23,7 +23,7 @@ async def test_each_passage_is_marked_with_the_words_it_has(bus: Bus):
     for text in ("a blue boat", "two boats", "blue sky", "nothing of it"):
         await bus.post(thread, text)
     found = await gathered(bus, "blue boats")
-    assert sorted(found.masks.values()) == [0b01, 0b10, 0b11]
+    assert {mask: len(ids) for mask, ids in found.alike.items()} == {0b01: 1, 0b10: 1, 0b11: 1}
     assert not found.too_common
     assert not found.is_capped
 
@@ -34,7 +34,7 @@ async def test_what_covers_more_comes_first_and_of_those_the_newest(bus: Bus):
         await bus.post(thread, text)
     found = await gathered(bus, "blue boat")
     first, second, third, fourth = found.best_first()
-    assert found.masks[first] == found.masks[second] == 0b11
+    assert found.mask_of(first) == found.mask_of(second) == 0b11
     assert first > second
     assert third > fourth
 
@@ -59,17 +59,17 @@ async def test_a_rare_word_tells_more_than_a_common_one(bus: Bus):
 async def test_a_word_nobody_wrote_brings_nothing(bus: Bus):
     await bus.post(await bus.thread(), "harbour")
     found = await gathered(bus, "zanzibar")
-    assert found.masks == {}
-    assert found.best_first() == []
+    assert found.alike == {}
+    assert found.best_first() == {}
 
 
 async def test_only_the_slice_is_looked_at(bus: Bus):
     one, other = await bus.thread(), await bus.thread()
     await bus.post(one, "harbour here")
     await bus.post(other, "harbour there")
-    assert len((await gathered(bus, "harbour")).masks) == 2
-    assert (await gathered(bus, "harbour", [Slice(("notes",))])).masks == {}
-    assert (await gathered(bus, "harbour", [Slice(("bus",), scopes=("d0",))])).masks == {}
+    assert (await gathered(bus, "harbour")).size == 2
+    assert (await gathered(bus, "harbour", [Slice(("notes",))])).alike == {}
+    assert (await gathered(bus, "harbour", [Slice(("bus",), scopes=("d0",))])).alike == {}
 
 
 async def test_a_common_word_brings_passages_only_while_there_is_room(bus: Bus, monkeypatch: pytest.MonkeyPatch):
@@ -79,10 +79,10 @@ async def test_a_common_word_brings_passages_only_while_there_is_room(bus: Bus, 
         await bus.post(thread, "harbour" + (" quicksilver" if n < 3 else ""))
     found = await gathered(bus, "harbour quicksilver")
     assert found.too_common == (0,)
-    assert len(found.masks) == 3
+    assert found.size == 3
     only = await gathered(bus, "harbour")
     assert only.is_capped
-    assert len(only.masks) == 10
+    assert only.size == 10
 
 
 async def test_the_size_of_the_index_is_known(bus: Bus):
@@ -105,8 +105,8 @@ async def test_two_common_words_bring_the_passages_that_have_both(bus: Bus, monk
         await bus.post(thread, "lantern")
     found = await gathered(bus, "harbour lantern")
     assert found.is_capped
-    assert list(found.masks.values()).count(0b11) == 1
-    assert found.masks[found.best_first()[0]] == 0b11
+    assert len(found.alike[0b11]) == 1
+    assert next(iter(found.best_first().values())) == 0b11
     assert both
 
 
@@ -116,6 +116,6 @@ async def test_a_related_word_is_worth_half(bus: Bus):
     await bus.post(thread, "a puppy")
     asked, also = terms("dog"), [terms("puppy")]
     found = await bus.here.read(lambda read: knowledge.gather(read, asked, BUS, also))
-    assert sorted(found.masks.values()) == [0b01, 0b10]
+    assert sorted(found.best_first().values()) == [0b01, 0b10]
     assert found.worth.of(0b01) == found.worth.of(0b11) == 1.0
     assert 0 < found.worth.of(0b10) <= 0.5

@@ -41,7 +41,7 @@ async def found(bus: Bus, query: str, *sources: str) -> set[str]:
 
 def documents_with(read: Reader, query: str, where: Slice) -> set[str]:
     gathered = knowledge.gather(read, terms(query), [where])
-    return {hit.document for hit in knowledge.candidates(read, gathered.best_first())}
+    return {hit.document for hit in knowledge.candidates(read, list(gathered.best_first()))}
 
 
 async def assert_whole(bus: Bus) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from palaver.model.knowledge import Beside, Capped, ResultItem, SaidItem, Standing
@@ -41,8 +41,7 @@ MOST_TITLES = 500
 """Passages with all words of the query among which a title is looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """One result before it is dressed: its best passage, and how good it is."""
 
     best: Candidate
@@ -103,9 +102,9 @@ def everything(read: Reader, question: Question, slices: Sequence[Slice], order:
     others = []
     for one in found.ranked:
         if named := known.get(one.uri):
-            known[one.uri] = replace(named, best=one.best)  # where its text says it too
+            known[one.uri] = named._replace(best=one.best)  # where its text says it too
         else:
-            others.append(replace(one, score=round(one.score * 0.9, 9)))
+            others.append(one._replace(score=round(one.score * 0.9, 9)))
     return replace(found, ranked=[*known.values(), *others])
 
 

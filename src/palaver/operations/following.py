@@ -95,7 +95,7 @@ def _topic(at: Standing, gathered: Gathered | None) -> int:
     """Which words of the question it has itself, as a mask."""
     if gathered is None:
         return 0
-    return gathered.masks.get(at.passage_id, 0) & ((1 << len(gathered.worth.rarity)) - 1)
+    return gathered.mask_of(at.passage_id) & ((1 << len(gathered.worth.rarity)) - 1)
 
 
 def _about_the_same(
@@ -103,12 +103,12 @@ def _about_the_same(
 ) -> list[int]:
     if gathered is None or not topic:
         return []
-    masks, worth = gathered.masks, gathered.worth
-    enough = SAME * worth.of(topic)
+    worth, enough = gathered.worth, SAME * gathered.worth.of(topic)
+    same = [ids for mask, ids in gathered.alike.items() if mask & topic and worth.of(mask & topic) >= enough]
     later = [
         id
         for place, id in after.get(at.document_id, {}).items()
-        if place > at.position and (shared := masks.get(id, 0) & topic) and worth.of(shared) >= enough
+        if place > at.position and any(id in ids for ids in same)
     ]
     return later[-MOST_LATER:]
 

@@ -7,11 +7,11 @@ page that is asked for, so a result has the same score on every page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import exp
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from palaver.meaning.vectors import Likeness, related
 from palaver.meaning.weights import weights
@@ -24,7 +24,7 @@ from palaver.text import ranking
 from palaver.text.fold import stem
 from palaver.text.query import Phrase
 from palaver.text.questions import Question
-from palaver.text.ranking import Likening, Passage, Reading, Seen
+from palaver.text.ranking import Likening, Passage, Reading, Seen, Worth
 
 PLACED = 300
 """So many of the best are placed in their documents."""
@@ -44,8 +44,7 @@ SOFTNESS = 3.0
 """How fast the score falls: a passage that is so many points behind the best one has a score of 1/e."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(NamedTuple):
     """A passage and how good it is, between 0 and 1; what was seen of it, if it was looked at closely."""
 
     at: Candidate
@@ -68,33 +67,31 @@ class Judgement:
     lowest: float
 
     def tail(self, read: Reader) -> list[Scored]:
-        return [self._behind(one) for one in knowledge.candidates(read, self.gathered.best_first()[PLACED:])]
-
-    def _behind(self, one: Candidate) -> Scored:
+        masks, worth = self.gathered.best_first(), self.gathered.worth
+        others = knowledge.candidates(read, list(masks)[PLACED:])
         # Lower than any that was placed: pages that were cut without these stay as they are.
-        return _behind(one, self.gathered, self.lowest * 0.99)
+        return [_behind(one, masks[one.passage_id], worth, self.lowest * 0.99) for one in others]
 
 
 def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgement:
     """Everything that has some of the words, the best of it looked at closely."""
     gathered = knowledge.gather(read, question.terms, slices, _related(question))
-    behind = max(0, gathered.size - PLACED)
-    ids = gathered.best_first(PLACED + (behind if behind <= ALL_COUNTED else COUNTED))
+    behind, worth = max(0, gathered.size - PLACED), gathered.worth
+    masks = gathered.best_first(PLACED + (behind if behind <= ALL_COUNTED else COUNTED))
+    ids = list(masks)
     placed = knowledge.candidates(read, ids[:PLACED])
-    masks = gathered.masks
-    near = ranking.around(((one.document_id, one.position, masks[one.passage_id]) for one in placed), gathered.worth)
-    looks = knowledge.looks(read, _spans(placed, gathered, near, question, slices))
-    scored = _scored(read, question, gathered, near, looks) if looks else []
+    near = ranking.around([(one.document_id, one.position, masks[one.passage_id]) for one in placed], worth)
+    looks = knowledge.looks(read, _spans(placed, masks, worth, near, question, slices))
+    scored = _scored(read, question, worth, near, looks) if looks else []
     lowest = min((one.score for one in scored), default=1.0)
     read_closely = {one.at.passage_id for one in scored}
-    scored += [_behind(one, gathered, lowest) for one in placed if one.passage_id not in read_closely]
+    others = [one for one in placed if one.passage_id not in read_closely]
+    scored += [_behind(one, masks[one.passage_id], worth, lowest) for one in others]
     return Judgement(scored, behind, ids[PLACED:], gathered, lowest)
 
 
-def _behind(one: Candidate, gathered: Gathered, lowest: float) -> Scored:
-    mask = gathered.masks[one.passage_id]
-    score = lowest * 0.99 * max(gathered.worth.of(mask), 1e-6)
-    return Scored(one, score, has_all=gathered.worth.has_all(mask), has_any=True)
+def _behind(one: Candidate, mask: int, worth: Worth, lowest: float) -> Scored:
+    return Scored(one, lowest * 0.99 * max(worth.of(mask), 1e-6), has_all=worth.has_all(mask), has_any=True)
 
 
 def _related(question: Question) -> list[list[Phrase]]:
@@ -111,20 +108,23 @@ def _related(question: Question) -> list[list[Phrase]]:
 
 def _spans(
     placed: Sequence[Candidate],
-    gathered: Gathered,
+    masks: Mapping[int, int],
+    worth: Worth,
     near: ranking.Around,
     question: Question,
     slices: Iterable[Slice],
 ) -> list[tuple[int, int, int]]:
     """What to read: the most promising passages; of a question also what was said just before and after the best."""
 
-    def promise(one: Candidate) -> float:
-        at = one.document_id
-        beside = sum(near.cover.get((at, one.position + step), 0.0) for step in (-1, 1)) if one.position else 0.0
-        return gathered.worth.of(gathered.masks[one.passage_id]) + 0.3 * beside + 0.5 * near.spread[at]
+    cover = near.cover.get
 
-    best = sorted(placed, key=lambda one: (-promise(one), -one.passage_id))[:READ]
-    is_said = any(gathered.worth.has_all(gathered.masks[one.passage_id]) for one in placed)
+    def promise(one: Candidate) -> tuple[float, int]:
+        at, position = one.document_id, one.position
+        beside = cover((at, position - 1), 0.0) + cover((at, position + 1), 0.0) if position else 0.0
+        return -(worth.of(masks[one.passage_id]) + 0.3 * beside + 0.5 * near.spread[at]), -one.passage_id
+
+    best = sorted(placed, key=promise)[:READ]
+    is_said = any(worth.has_all(masks[one.passage_id]) for one in placed)
     whole = _wholly_searched(slices) if question.is_asked and not is_said else frozenset[str]()
     wanted = {(one.document_id, one.position): None for one in best}
     near_to = [one for one in best[:WITH_NEIGHBOURS] if one.position and one.source in whole]
@@ -147,14 +147,14 @@ def _wholly_searched(slices: Iterable[Slice]) -> frozenset[str]:
 
 
 def _scored(
-    read: Reader, question: Question, gathered: Gathered, near: ranking.Around, looks: Sequence[Look]
+    read: Reader, question: Question, worth: Worth, near: ranking.Around, looks: Sequence[Look]
 ) -> list[Scored]:
     speakers: dict[int, set[str]] = {}
     for one in looks:
         if one.at.position:
             speakers.setdefault(one.at.document_id, set()).add(one.author or one.role or "")
     passages = [_passage(one, speakers.get(one.at.document_id, set())) for one in looks]
-    reading = Reading(question, gathered.worth.rarity, passages)
+    reading = Reading(question, worth.rarity, passages)
     likeness = Likeness(question.words, [term.words for term in reading.terms])
     like = Likening(*likeness.to(reading.words))
     if told := stronger.likeness(read, question.text, [one.at.passage_id for one in looks]):

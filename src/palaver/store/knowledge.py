@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
 from itertools import combinations, pairwise, zip_longest
 from math import log
 from operator import neg
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -34,18 +33,25 @@ MOST_RELATED = 3_000
 class Gathered:
     """Which of the words stand in which passages, as far as that was looked up."""
 
-    masks: dict[int, int]
-    """By passage: bit n is set where it has the n-th word, bit n + (number of words) where it has a related one."""
+    alike: dict[int, set[int]]
+    """The passages by what they have, as a mask: bit n is set where it is the n-th word, bit n + (number of words)
+    where it is a related one."""
     worth: Worth
     too_common: tuple[int, ...] = ()
     """Words that were looked for only where others are: alone they stand nearly everywhere."""
     cut_short: tuple[int, ...] = ()
     """Words of which only the newest passages were taken."""
+    found: dict[int, list[int]] = field(default_factory=dict, repr=False)
+    """What each lookup found, by the mask it gave."""
+
+    def mask_of(self, passage_id: int) -> int:
+        """What a passage has."""
+        return next((mask for mask, ids in self.alike.items() if passage_id in ids), 0)
 
     @property
     def is_capped(self) -> bool:
         """Are there passages with some of the words that nobody looked at?"""
-        return bool(self.too_common or self.cut_short) or len(self.masks) > MOST_CANDIDATES
+        return bool(self.too_common or self.cut_short) or _size(self.alike) > MOST_CANDIDATES
 
     def having_all(self) -> list[int] | None:
         """The passages that have all of the words, or all but those that stand nearly everywhere. None where it is not
@@ -54,31 +60,29 @@ class Gathered:
         wanted = sum(1 << number for number in known)
         if not wanted:
             return None
-        chosen = {mask for mask in set(self.masks.values()) if mask & wanted == wanted}
-        return [id for id, mask in self.masks.items() if mask in chosen] if chosen else []
+        return [id for mask, ids in self.alike.items() if mask & wanted == wanted for id in ids]
 
     @property
     def size(self) -> int:
         """How many passages there are to choose from."""
-        return min(len(self.masks), MOST_CANDIDATES)
+        return min(_size(self.alike), MOST_CANDIDATES)
 
-    def best_first(self, most: int = MOST_CANDIDATES) -> list[int]:
-        """The passages, those that cover most of the question first, and of those the newest of each lane in turn."""
-        counts = Counter(self.masks.values())
-        alike: dict[int, list[int]] = {}
-        taken = 0
-        for mask in sorted(counts, key=lambda mask: (-self.worth.of(mask), mask)):
-            if taken >= most:
+    def best_first(self, most: int = MOST_CANDIDATES) -> dict[int, int]:
+        """The passages with their masks, those that cover most of the question first, and of those the newest of each
+        lane in turn."""
+        best: dict[int, int] = {}
+        for mask in sorted(self.alike, key=lambda mask: (-self.worth.of(mask), mask)):
+            if len(best) >= most:
                 break
-            alike[mask] = []
-            taken += counts[mask]
-        for passage_id, mask in self.masks.items():
-            if mask in alike:
-                alike[mask].append(passage_id)
-        found: list[int] = []
-        for ids in alike.values():
-            found += _newest(sorted(ids, reverse=True), most - len(found))
-        return found
+            best |= dict.fromkeys(_newest(self._in_order(mask), most - len(best)), mask)
+        return best
+
+    def _in_order(self, mask: int) -> list[int]:
+        """The passages with this mask, those with the highest ids first."""
+        some = self.alike[mask]
+        if mask in self.found:  # which comes nearly in order, as a set does not
+            return [id for id in sorted(self.found[mask], reverse=True) if id in some]
+        return sorted(some, reverse=True)
 
 
 def _newest(ids: list[int], most: int) -> list[int]:
@@ -95,6 +99,10 @@ def _newest(ids: list[int], most: int) -> list[int]:
     return [id for some in zip_longest(*lanes) for id in some if id is not None][:most]
 
 
+def _size(alike: Mapping[int, Sized]) -> int:
+    return sum(map(len, alike.values()))
+
+
 def gather(
     read: Reader, terms: Sequence[Phrase], slices: Iterable[Slice], related: Sequence[Sequence[Phrase]] = ()
 ) -> Gathered:
@@ -107,41 +115,48 @@ def gather(
     most = [_most_of(read, one) for one in where]
     counts = _counts(read, terms)
     expected = [sum(min(count, limit) for limit in most) for count in counts]
-    masks: dict[int, int] = {}
+    alike: dict[int, set[int]] = {}
+    lookups: dict[int, list[int]] = {}
+
+    def look_up(groups: Sequence[Sequence[Phrase]], cap: int) -> list[int]:
+        return [id for one in where for id in read.having(groups, one, cap)]
+
     room, common, newest = MOST_GATHERED, list[int](), list[int]()
     for number in sorted(range(len(terms)), key=lambda number: (expected[number], number)):
         if not expected[number]:
             continue
         found = None
-        if expected[number] <= room or not (masks or common):
-            found = [id for one in where for id in read.having([[terms[number]]], one, room + 1)]
+        if expected[number] <= room or not (alike or common):
+            found = look_up([[terms[number]]], room + 1)
         if found is not None and len(found) <= room:
             room -= len(found)
             counts[number] = len(found)
-            _mark(masks, found, 1 << number)
+            lookups[1 << number] = found
+            _mark(alike, found, 1 << number)
         else:
             newest = newest or found or []
             common.append(number)
             counts[number] = max(counts[number], len(found or ()))
-    cut_short = common[:1] if not masks else []
+    cut_short = common[:1] if not alike else []
     if cut_short:
-        _mark(masks, newest[:MOST_GATHERED], 1 << common[0])
-    for pair in combinations(common[:3], 2):
-        together = [[terms[number]] for number in pair]
-        found = [id for one in where for id in read.having(together, one, MOST_TOGETHER)]
-        _mark(masks, found, 1 << pair[0] | 1 << pair[1])
+        lookups[1 << common[0]] = newest[:MOST_GATHERED]
+        _mark(alike, newest[:MOST_GATHERED], 1 << common[0])
+    for one, other in combinations(common[:3], 2):
+        found = look_up([[terms[one]], [terms[other]]], MOST_TOGETHER)
+        _mark(alike, found, 1 << one | 1 << other)
     left = common[len(cut_short) :]
-    size = max(size, len(masks), *counts, 1)
+    size = max(size, _size(alike), *counts, 1)
     rarity = [log(1 + (size - count + 0.5) / (count + 0.5)) for count in counts]
     others = [0.0] * len(terms)
     for number, group in enumerate(related):
         known = [term for term, count in zip(group, _counts(read, group), strict=True) if 0 < count <= MOST_RELATED]
         if not known:
             continue
-        found = [id for one in where for id in read.having([known], one, MOST_RELATED)]
+        found = look_up([known], MOST_RELATED)
         others[number] = min(rarity[number], log(1 + (size - len(found) + 0.5) / (len(found) + 0.5)))
-        _mark(masks, found, 1 << number + len(terms))
-    return Gathered(masks, Worth(tuple(rarity), tuple(others)), tuple(left), tuple(cut_short))
+        lookups[1 << number + len(terms)] = found
+        _mark(alike, found, 1 << number + len(terms))
+    return Gathered(alike, Worth(tuple(rarity), tuple(others)), tuple(left), tuple(cut_short), lookups)
 
 
 def _counts(read: Reader, terms: Sequence[Phrase]) -> list[int]:
@@ -157,17 +172,23 @@ def _most_of(read: Reader, where: Slice) -> int:
     return min(read.frequencies(tokens).get(token, 0) for token in tokens) if tokens else 2**62
 
 
-def _mark(masks: dict[int, int], found: Iterable[int], bits: int) -> None:
-    if not masks:
-        masks |= dict.fromkeys(found, bits)
-        return
-    known = masks.get
-    for passage_id in found:
-        masks[passage_id] = known(passage_id, 0) | bits
+def _mark(alike: dict[int, set[int]], found: Iterable[int], bits: int) -> None:
+    """Note that these passages have this too: what some of them were alike in, they are alike in with it."""
+    new = set(found)
+    for mask, ids in list(alike.items()):
+        both = ids & new
+        if not both:
+            continue
+        new -= both
+        ids -= both
+        if not ids:
+            del alike[mask]
+        alike.setdefault(mask | bits, set()).update(both)
+    if new:
+        alike.setdefault(bits, set()).update(new)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A passage that may be what was asked for, with as much as its order depends on."""
 
     passage_id: int
@@ -182,32 +203,18 @@ class Candidate:
 
 def candidates(read: Reader, passage_ids: Sequence[int]) -> list[Candidate]:
     """Where these passages stand, in the same order."""
-    rows = {row["id"]: row for row in read.all("candidates", ids=orjson.dumps(passage_ids).decode())}
-    return [_candidate(rows[id]) for id in passage_ids if id in rows]
+    rows = read.rows("candidates", ids=orjson.dumps(passage_ids).decode())
+    found = {row[0]: Candidate._make(row) for row in rows}
+    return [found[id] for id in passage_ids if id in found]
 
 
 def texts_among(read: Reader, passage_ids: Sequence[int]) -> dict[int, int]:
     """The documents among these that are one result each, and how many of the passages are in them."""
     first = lane_ranges(TEXT_SOURCES, bodies=True, titles=True)[0][0]
-    rows = read.all("texts_among", ids=orjson.dumps(passage_ids).decode(), sources=_TEXTS, lane=first)
-    return {row["document_id"]: row["passages"] for row in rows}
+    return dict(read.rows("texts_among", ids=orjson.dumps(passage_ids).decode(), sources=_TEXTS, lane=first))
 
 
-def _candidate(row: Row) -> Candidate:
-    return Candidate(
-        passage_id=row["id"],
-        document_id=row["document_id"],
-        position=row["position"],
-        source=row["source"],
-        document=row["document"],
-        native_id=row["native_id"],
-        created_at=row["created_at"],
-        modified_at=row["modified_at"],
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """A passage with its text, to be looked at closely."""
 
     at: Candidate
@@ -219,15 +226,16 @@ class Look:
 
 def looks(read: Reader, spans: Iterable[tuple[int, int, int]]) -> list[Look]:
     """The passages of documents between two positions: (document, first, last)."""
-    rows = read.all("looks", spans=orjson.dumps(list(spans)).decode())
-    return [Look(_candidate(row), row["title"], row["role"], row["author"], row["text"]) for row in rows]
+    rows = read.rows("looks", spans=orjson.dumps(list(spans)).decode())
+    size = len(Candidate._fields)
+    return [Look(Candidate._make(row[:size]), *row[size:]) for row in rows]
 
 
 def ids_within(read: Reader, spans: Iterable[tuple[int, int, int]]) -> dict[int, dict[int, int]]:
     """By document and position: the passages between two positions; no text is read. (document, first, last)"""
     found: dict[int, dict[int, int]] = {}
-    for row in read.all("ids_within", spans=orjson.dumps(list(spans)).decode()):
-        found.setdefault(row["document_id"], {})[row["position"]] = row["id"]
+    for document_id, position, id in read.rows("ids_within", spans=orjson.dumps(list(spans)).decode()):
+        found.setdefault(document_id, {})[position] = id
     return found
 
 
@@ -238,7 +246,7 @@ def titled(read: Reader, title: str) -> list[Row]:
 
 def titles_of(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:
     """The texts of passages, for those that are titles."""
-    return {row["id"]: row["text"] for row in read.all("titles_of", ids=orjson.dumps(list(passage_ids)).decode())}
+    return dict(read.rows("titles_of", ids=orjson.dumps(list(passage_ids)).decode()))
 
 
 def best_in(read: Reader, source: str, document_id: int, terms: Sequence[Phrase]) -> int | None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from palaver.errors import Conflict, PalaverError, Timeout, Unavailable
@@ -73,6 +73,10 @@ class PostgresConnection:
         self.has_written = self.has_written or not sql.startswith("SELECT")
         cursor = self.raw.execute(sql.encode(), params)
         return cursor.fetchall() if cursor.description else []
+
+    def fetch_tuples(self, sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        with self.raw.cursor(row_factory=tuple_row) as cursor:
+            return cursor.execute(sql.encode(), params).fetchall()
 
     def run(self, sql: str, params: Mapping[str, Any]) -> int:
         if sql in self._about_the_log:

@@ -78,6 +78,9 @@ class SqliteConnection:
             self._columns[sql] = columns
         return [dict(zip(columns, row, strict=True)) for row in (first, *cursor)]
 
+    def fetch_tuples(self, sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        return self.raw.execute(sql, params).fetchall()
+
     def run(self, sql: str, params: Mapping[str, Any]) -> int:
         self.raw.execute(sql, params)
         return self.raw.changes()

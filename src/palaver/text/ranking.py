@@ -91,8 +91,7 @@ class Seen(NamedTuple):
     """The latest is asked for: how new it is among the passages that were looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """A passage that is looked at closely."""
 
     id: int

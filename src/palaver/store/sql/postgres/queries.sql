@@ -199,7 +199,7 @@ SELECT array_agg(passage_id) AS ids FROM (
 ) AS newest;
 
 -- name: candidates  where the hits stand, as far as their order depends on it
-SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.native_id AS document, d.modified_at
+SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
@@ -211,7 +211,7 @@ WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(
 GROUP BY p.document_id;
 
 -- name: looks  passages between two positions of their documents, with their texts
-SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.native_id AS document, d.modified_at,
+SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at,
        d.title, p.role, p.author, p.text
 FROM jsonb_array_elements(CAST(:spans AS jsonb)) AS span (value)
 JOIN passages p ON p.document_id = CAST(span.value ->> 0 AS bigint)
@@ -219,7 +219,7 @@ JOIN passages p ON p.document_id = CAST(span.value ->> 0 AS bigint)
 JOIN documents d ON d.id = p.document_id;
 
 -- name: ids_within  passages between two positions of their documents, without their texts
-SELECT p.id, p.document_id, p.position
+SELECT p.document_id, p.position, p.id
 FROM jsonb_array_elements(CAST(:spans AS jsonb)) AS span (value)
 JOIN passages p ON p.document_id = CAST(span.value ->> 0 AS bigint)
     AND p.position BETWEEN CAST(span.value ->> 1 AS bigint) AND CAST(span.value ->> 2 AS bigint)

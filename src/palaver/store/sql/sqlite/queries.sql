@@ -186,7 +186,7 @@ SELECT json_group_array(id) AS ids FROM (
 );
 
 -- name: candidates  where the hits stand, as far as their order depends on it
-SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.native_id AS document, d.modified_at
+SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value FROM json_each(:ids));
 
@@ -199,7 +199,7 @@ WHERE given.value >= :lane AND d.source IN (SELECT value FROM json_each(:sources
 GROUP BY p.document_id;
 
 -- name: looks  passages between two positions of their documents, with their texts
-SELECT p.id, p.document_id, p.position, p.native_id, p.created_at, d.source, d.native_id AS document, d.modified_at,
+SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at,
        d.title, p.role, p.author, p.text
 FROM json_each(:spans) AS span
 CROSS JOIN passages p ON p.document_id = json_extract(span.value, '$[0]')
@@ -207,7 +207,7 @@ CROSS JOIN passages p ON p.document_id = json_extract(span.value, '$[0]')
 CROSS JOIN documents d ON d.id = p.document_id;
 
 -- name: ids_within  passages between two positions of their documents, without their texts
-SELECT p.id, p.document_id, p.position
+SELECT p.document_id, p.position, p.id
 FROM json_each(:spans) AS span
 CROSS JOIN passages p ON p.document_id = json_extract(span.value, '$[0]')
     AND p.position BETWEEN json_extract(span.value, '$[1]') AND json_extract(span.value, '$[2]')
