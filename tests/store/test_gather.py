@@ -43,8 +43,8 @@ def test_no_source_stands_behind_another_because_of_its_lane():
     notes, titles = (lane_of("notes", titles=titles)[0] for titles in (False, True))
     bus = lane_of("bus")[0]
     ids = [*range(bus, bus + 4), *range(notes, notes + 4), *range(titles, titles + 4)]
-    found = knowledge.Gathered(dict.fromkeys(ids, 1), Worth((1.0,), (0.0,)))
-    assert found.best_first(5) == [titles + 3, notes + 3, bus + 3, titles + 2, notes + 2]
+    found = knowledge.Gathered({1: set(ids)}, Worth((1.0,), (0.0,)))
+    assert list(found.best_first(5)) == [titles + 3, notes + 3, bus + 3, titles + 2, notes + 2]
     assert sorted(found.best_first()) == sorted(ids)
 
 

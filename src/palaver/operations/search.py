@@ -131,14 +131,13 @@ def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
 
 
 def _hit(caller: Caller, found: search.FoundMessage, cut: Callable[[str], str]) -> Hit:
-    row = found.row
     hidden = caller.is_agent and is_human_only(found.metadata)
     return Hit(
-        message_id=row["message_id"],
-        thread_id=row["thread_id"],
-        thread_topic=row["thread_topic"],
-        author=row["author"],
-        seq=row["seq"],
-        created_at=instant(row["created_at"]),
-        snippet=HIDDEN if hidden else cut(row["text"]),
+        found.message_id,
+        found.thread_id,
+        found.thread_topic,
+        found.author,
+        found.seq,
+        instant(found.created_at),
+        HIDDEN if hidden else cut(found.text),
     )

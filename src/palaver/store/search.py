@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from palaver.store.database import Finding, Narrow, Reader, Row
+from palaver.store.database import Finding, Narrow, Reader
 from palaver.store.documents import document_scope
 from palaver.text.query import Query
 
 
-@dataclass(frozen=True, slots=True)
-class FoundMessage:
-    row: Row
-    metadata: dict[str, Any] | None
+class FoundMessage(NamedTuple):
+    passage_id: int
+    message_id: str
+    thread_id: str
+    thread_topic: str
+    author: str
+    seq: int
+    created_at: int
+    text: str
+    data: str
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = orjson.loads(self.data).get("metadata")
+        return found
 
 
 def messages(read: Reader, query: Query, document_id: int | None, limit: int) -> tuple[list[FoundMessage], Finding]:
     scopes = () if document_id is None else (document_scope(document_id),)
     finding = read.find(query, Narrow("bus", scopes=scopes), limit)
-    ids = orjson.dumps([hit.passage_id for hit in finding.hits]).decode()
-    rows = {row["passage_id"]: row for row in read.all("found_messages", ids=ids)}
-    ranked = [rows[hit.passage_id] for hit in finding.hits]
-    return [FoundMessage(row, orjson.loads(row["data"]).get("metadata")) for row in ranked], finding
+    ids = [hit.passage_id for hit in finding.hits]
+    rows = {row[0]: FoundMessage._make(row) for row in read.rows("found_messages", ids=orjson.dumps(ids).decode())}
+    return [rows[id] for id in ids], finding

@@ -50,9 +50,10 @@ def plain(text: str) -> bytes | None:
         return None
     folded = text.encode().translate(_PLAIN)
     # No word is too long where there is a blank in every stretch of half that length.
-    half = LONGEST // 2
-    is_easy = all(folded.find(b" ", at, at + half) >= 0 for at in range(0, len(folded) - half, half))
-    return folded if is_easy and b"\0" not in folded else None
+    for at in range(0, len(folded) - LONGEST // 2, LONGEST // 2):
+        if folded.find(b" ", at, at + LONGEST // 2) < 0:
+            return None
+    return None if b"\0" in folded else folded
 
 
 def tokens(text: str) -> list[Token]:

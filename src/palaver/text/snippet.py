@@ -1,13 +1,17 @@
 """The part of a text that shows why it was found: one algorithm, from the text and the query, for both engines."""
 
+from __future__ import annotations
+
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from html import escape as html_escape
+from itertools import takewhile
+from operator import attrgetter
 from typing import NamedTuple
 from unicodedata import category
 
@@ -18,6 +22,8 @@ from palaver.text.sought import Sought
 CUT = "…"
 LONGEST_EXCERPT = 600
 """Characters: between two words there may be pages of punctuation."""
+AT_FIRST = 16_000
+"""So many characters of a text are looked at before the rest of it is."""
 
 
 _ASCII_WORD = re.compile(f"[A-Za-z0-9]{{1,{LONGEST}}}")
@@ -46,25 +52,26 @@ def excerpt(text: str, query: Query, *, length: int = 20, stemmed: bool = False)
 
 def excerpts(query: Query, *, length: int = 20, stemmed: bool = False) -> Callable[[str], str]:
     """The same for many texts: what cuts them."""
-    phrases = wanted_phrases(query)
-    only = phrases[0] if len(phrases) == 1 and not stemmed else None
+    wanted = _wanted(query, max(length, 1), stemmed)
+    only = wanted.phrases[0] if len(wanted.phrases) == 1 and not stemmed else None
     if only and (len(only.words) > length or _may_overlap_itself(only)):
         only = None
 
     def excerpt(text: str) -> str:
         if only and (cut := _around_one(text, only, length)):
             return _marked(text, *cut)
-        return _general_excerpt(text, phrases, length, stemmed)
+        return _general_excerpt(text, wanted)
 
     return excerpt
 
 
-def _general_excerpt(text: str, phrases: tuple[Phrase, ...], length: int, stemmed: bool) -> str:
-    view = _best_view(text, phrases, max(length, 1), stemmed)
-    shown = view.reading.places(view.first, view.last)
-    start = shown[0][0] if view.first > 0 else 0
-    end = shown[-1][1] if view.last < len(view.reading.words) or view.reading.is_partial else len(text)
-    marks = list(_marks(view, shown))
+def _general_excerpt(text: str, wanted: _Wanted) -> str:
+    view = _best_view(text, wanted)
+    where = view.finder()
+    start = where(view.first, view.last)[0] if view.first > 0 else 0
+    is_cut = view.last < len(view.reading.words) or view.reading.is_partial
+    end = where(view.last - 1, view.last)[1] if is_cut else len(text)
+    marks = list(_marks(view, where))
     if end - start > LONGEST_EXCERPT:
         start, end = _around(marks[0] if marks else (start, start), text, start, end)
     return _marked(text, start, end, marks)
@@ -128,13 +135,13 @@ def _may_overlap_itself(phrase: Phrase) -> bool:
 def passage_snippet(text: str, query: Query, *, length: int = 300, stemmed: bool = False) -> str:
     """At most `length` characters around the matches, on one line and without marks."""
     # Matches are shown together when they are close: a word and its space take six characters or so.
-    view = _best_view(text, _wanted(query), max(length // 8, 1), stemmed)
+    view = _best_view(text, _wanted(query, max(length // 8, 1), stemmed))
     return _cut_around(text, _place_of(view) or (0, 0), length)
 
 
 def snippet_and_place(text: str, query: Query, *, length: int = 300) -> tuple[str, _Place | None]:
     """The same whatever the endings of the words, and where the matches stand that it shows."""
-    place = _place_of(_best_view(text, _wanted(query), max(length // 8, 1), stemmed=True))
+    place = _place_of(_best_view(text, _wanted(query, max(length // 8, 1), stemmed=True)))
     return _cut_around(text, place or (0, 0), length), place
 
 
@@ -174,47 +181,29 @@ class _Match(NamedTuple):
     phrase: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """The words of a text, or of its beginning, and the pieces it was read in, to find the words' places."""
+class _Piece(NamedTuple):
+    """A piece of a text, where it stands there, and how many words come before it; folded, if it is easy to read."""
 
-    words: list[str]
-    pieces: list[str]
-    offsets: list[int]
-    counted: list[int]  # how many words come before each piece
-    is_partial: bool
+    text: str
+    offset: int
+    counted: int
+    folded: bytes | None
 
     def places(self, first: int, last: int) -> list[_Place]:
-        """Where some of the words stand; the others are never given places, which takes longer than finding them."""
-        return [place for piece in self._pieces(first, last) for place in _places(*piece)]
+        """Where some of the words stand, counted in the whole text; others may be in the next piece."""
+        offset, first, last = self.offset, max(first - self.counted, 0), last - self.counted
+        if self.folded is None:
+            return [(start + offset, end + offset) for _, start, end in tokens(self.text)[first:last]]
+        spans = [found.span() for found in _ASCII_WORD.finditer(self.text, *_within(self.folded, first, last))]
+        return [(start + offset, end + offset) for start, end in spans] if offset else spans
 
     def place(self, first: int, last: int) -> _Place | None:
-        """From the beginning of the first word to the end of the last of some."""
-        shown = [place for piece in self._pieces(first, last) if (place := _place(*piece))]
-        return (shown[0][0], shown[-1][1]) if shown else None
-
-    def _pieces(self, first: int, last: int) -> Iterator[tuple[str, int, int, int]]:
-        """The pieces that these words stand in, with their offsets and which of their own words these are."""
-        number = max(0, bisect_right(self.counted, first) - 1)
-        while number < len(self.pieces) and (before := self.counted[number]) < last:
-            yield self.pieces[number], self.offsets[number], max(first - before, 0), last - before
-            number += 1
-
-
-def _places(text: str, offset: int, first: int, last: int) -> list[_Place]:
-    """Where some of the words of a piece of text stand; there may be fewer."""
-    if (folded := plain(text)) is None:
-        return [(start + offset, end + offset) for _, start, end in tokens(text)[first:last]]
-    spans = [found.span() for found in _ASCII_WORD.finditer(text, *_within(folded, first, last))]
-    return [(start + offset, end + offset) for start, end in spans] if offset else spans
-
-
-def _place(text: str, offset: int, first: int, last: int) -> _Place | None:
-    if (folded := plain(text)) is None:
-        places = _places(text, offset, first, last)
-        return (places[0][0], places[-1][1]) if places else None
-    start, end = _within(folded, first, last)
-    return (start + offset, end + offset) if end > start else None
+        """From the beginning of the first of them to the end of the last."""
+        if self.folded is None:
+            places = self.places(first, last)
+            return (places[0][0], places[-1][1]) if places else None
+        start, end = _within(self.folded, max(first - self.counted, 0), last - self.counted)
+        return (start + self.offset, end + self.offset) if end > start else None
 
 
 def _within(folded: bytes, first: int, last: int) -> _Place:
@@ -225,27 +214,37 @@ def _within(folded: bytes, first: int, last: int) -> _Place:
     return start, start + (_end_before(rest, shown[-1]) if len(shown) > last - first else len(rest.rstrip()))
 
 
-@lru_cache(maxsize=256)
-def _wanted(query: Query) -> tuple[Phrase, ...]:
-    """Asked anew for every text that is shown, and so are the next two."""
-    return wanted_phrases(query)
+@dataclass(slots=True)  # not frozen, and neither is the next one: that takes four times as long
+class _Reading:
+    """The words of a text, or of its beginning, and the pieces it was read in, to find the words' places."""
+
+    words: list[str]
+    pieces: list[_Piece]
+    is_partial: bool = False
+
+    def places(self, first: int, last: int) -> list[_Place]:
+        """Where some of the words stand; the others are never given places, which takes longer than finding them."""
+        pieces = self._pieces(first, last)
+        return (
+            pieces[0].places(first, last)
+            if len(pieces) == 1
+            else [p for one in pieces for p in one.places(first, last)]
+        )
+
+    def place(self, first: int, last: int) -> _Place | None:
+        """From the beginning of the first word to the end of the last of some."""
+        shown = [place for piece in self._pieces(first, last) if (place := piece.place(first, last))]
+        return (shown[0][0], shown[-1][1]) if shown else None
+
+    def _pieces(self, first: int, last: int) -> list[_Piece]:
+        """The pieces that these words stand in."""
+        if len(self.pieces) == 1:
+            return self.pieces
+        number = max(0, bisect_right(self.pieces, first, key=attrgetter("counted")) - 1)
+        return list(takewhile(lambda piece: piece.counted < last, self.pieces[number:]))
 
 
-@lru_cache(maxsize=256)
-def _sought(phrases: tuple[Phrase, ...], length: int) -> Sought:
-    return Sought(phrase.words[:length] for phrase in phrases)
-
-
-@lru_cache(maxsize=256)
-def _beginnings(phrases: tuple[Phrase, ...]) -> dict[str, list[int]]:
-    """Which phrases, by their numbers, a word may begin."""
-    begun_by: defaultdict[str, list[int]] = defaultdict(list)
-    for number, phrase in enumerate(phrases):
-        begun_by[phrase.words[0]].append(number)
-    return dict(begun_by)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _View:
     """The words to show, the matches among them, and the best of these: the ones it was chosen for."""
 
@@ -255,82 +254,102 @@ class _View:
     matches: Sequence[_Match]
     best: Sequence[_Match]
 
-
-def _best_view(text: str, phrases: tuple[Phrase, ...], length: int, stemmed: bool) -> _View:
-    # Most texts show everything that was asked for near their beginning.
-    for limit in (16_000, len(text)):
-        reading = _read(text, limit)
-        matches = _matches(reading.words, phrases, length, stemmed)
-        best = _densest(matches, length)
-        start = best[0].first if best else 0
-        has_all = len({match.phrase for match in best}) == len(phrases)
-        if not reading.is_partial or (has_all and start + length <= len(reading.words)):
-            break
-    spare = length - (max(match.last for match in best) - start) if best else 0
-    first = max(0, min(start - spare // 2, len(reading.words) - length))
-    last = min(first + length, len(reading.words))
-    return _View(reading, first, last, [match for match in matches if match.first < last and match.last > first], best)
+    def finder(self) -> Callable[[int, int], _Place]:
+        """What tells where some of the words to show stand."""
+        pieces, first = self.reading.pieces, self.first
+        if len(pieces) == 1 and pieces[0].folded is not None:
+            return partial(_within, pieces[0].folded)
+        shown = self.reading.places(first, self.last)
+        return lambda begin, end: (shown[begin - first][0], shown[end - 1 - first][1])
 
 
-def _read(text: str, limit: int) -> _Reading:
-    size = 16_000 if text.isascii() else 300
-    if len(text) <= max(1_000, size):
-        return _Reading(words(text), [text], [0], [0], is_partial=False)
-    found: list[str] = []
-    pieces: list[str] = []
-    offsets: list[int] = []
-    counted: list[int] = []
-    for offset, piece in stretches(text, size):
-        if offset >= limit:
-            return _Reading(found, pieces, offsets, counted, is_partial=True)
-        counted.append(len(found))
-        offsets.append(offset)
-        pieces.append(piece)
-        found.extend(words(piece))
-    return _Reading(found, pieces, offsets, counted, is_partial=False)
+class _Wanted:
+    """What is looked for in many texts: phrases, of which as many as can be are shown within `length` words."""
+
+    def __init__(self, phrases: tuple[Phrase, ...], length: int, stemmed: bool) -> None:
+        self.phrases, self.length, self._stemmed = phrases, length, stemmed
+        self._shown = [phrase.words[:length] for phrase in phrases]
+        self._has_prefix = any(phrase.prefix for phrase in phrases)
+        self._sought = Sought(self._shown)
+        self._begun_by: defaultdict[str, list[int]] = defaultdict(list)
+        for number, phrase in enumerate(phrases):
+            self._begun_by[phrase.words[0]].append(number)
+
+    def matches(self, found: Sequence[str]) -> list[_Match]:
+        """Every place where a phrase stands, in order; of a phrase longer than `length` the beginning is enough."""
+        if self._has_prefix:
+            return self._matches_of_forms(found)
+        if self._stemmed:
+            places = self._sought.places(found)
+            return [_Match(place, place + len(self._shown[number]), number) for place, number in places]
+        matches = []
+        for word, numbers in self._begun_by.items():
+            place = -1
+            for _ in range(found.count(word)):
+                place = found.index(word, place + 1)
+                for number in numbers:
+                    wanted = self._shown[number]
+                    if len(wanted) == 1 or tuple(found[place : place + len(wanted)]) == wanted:
+                        matches.append(_Match(place, place + len(wanted), number))
+        return sorted(matches, key=_in_order) if len(matches) > 1 else matches
+
+    def _matches_of_forms(self, found: Sequence[str]) -> list[_Match]:
+        forms = [some[: self.length] for some in _forms(set(found), self.phrases, self._stemmed)]
+        begun_by: defaultdict[str, list[int]] = defaultdict(list)
+        for phrase, (beginnings, *_) in enumerate(forms):
+            for word in beginnings:
+                begun_by[word].append(phrase)
+        matches = []
+        for place, word in enumerate(found):
+            if word in begun_by:
+                for phrase in begun_by[word]:
+                    last = place + len(forms[phrase])
+                    if last - place == 1 or _follows(found, place, forms[phrase]):
+                        matches.append(_Match(place, last, phrase))
+        return matches
 
 
-def _matches(found: Sequence[str], phrases: tuple[Phrase, ...], length: int, stemmed: bool) -> list[_Match]:
-    """Every place where a phrase stands, in order; of a phrase longer than `length` the beginning is enough."""
-    if not any(phrase.prefix for phrase in phrases):
-        return _matches_of_stems(found, phrases, length) if stemmed else _exact_matches(found, phrases, length)
-    forms = [phrase_forms[:length] for phrase_forms in _forms(set(found), phrases, stemmed)]
-    begun_by: defaultdict[str, list[int]] = defaultdict(list)
-    for phrase, (beginnings, *_) in enumerate(forms):
-        for word in beginnings:
-            begun_by[word].append(phrase)
-    matches = []
-    for place, word in enumerate(found):
-        if word in begun_by:
-            for phrase in begun_by[word]:
-                last = place + len(forms[phrase])
-                if last - place == 1 or _follows(found, place, forms[phrase]):
-                    matches.append(_Match(place, last, phrase))
-    return matches
-
-
-def _matches_of_stems(found: Sequence[str], phrases: tuple[Phrase, ...], length: int) -> list[_Match]:
-    places = _sought(phrases, length).places(found)
-    return [_Match(place, place + min(len(phrases[number].words), length), number) for place, number in places]
+@lru_cache(maxsize=256)
+def _wanted(query: Query, length: int, stemmed: bool) -> _Wanted:
+    return _Wanted(wanted_phrases(query), length, stemmed)
 
 
 def _in_order(match: _Match) -> tuple[int, int]:
     return match.first, match.phrase
 
 
-def _exact_matches(found: Sequence[str], phrases: tuple[Phrase, ...], length: int) -> list[_Match]:
-    """The same, in the common case that words are to be found as they are."""
-    matches = []
-    for word, numbers in _beginnings(phrases).items():
-        place = -1
-        for _ in range(found.count(word)):
-            place = found.index(word, place + 1)
-            for number in numbers:
-                wanted = phrases[number].words[:length]
-                last = place + len(wanted)
-                if len(wanted) == 1 or tuple(found[place:last]) == wanted:
-                    matches.append(_Match(place, last, number))
-    return sorted(matches, key=_in_order) if len(matches) > 1 else matches
+def _best_view(text: str, wanted: _Wanted) -> _View:
+    length = wanted.length
+    # Most texts show everything that was asked for near their beginning.
+    for limit in (AT_FIRST, len(text)):
+        reading = _read(text, limit)
+        matches = wanted.matches(reading.words)
+        best = _densest(matches, length)
+        start = best[0].first if best else 0
+        if not reading.is_partial:
+            break
+        if len({match.phrase for match in best}) == len(wanted.phrases) and start + length <= len(reading.words):
+            break
+    spare = length - (max([match.last for match in best]) - start) if best else 0
+    first = max(0, min(start - spare // 2, len(reading.words) - length))
+    last = min(first + length, len(reading.words))
+    return _View(reading, first, last, [match for match in matches if match.first < last and match.last > first], best)
+
+
+def _read(text: str, limit: int) -> _Reading:
+    """The words of a text, or of as much of it. What is hard to read is cut small, so that places are found soon."""
+    size = AT_FIRST if text.isascii() else 300
+    if len(text) <= max(1_000, size):
+        folded = plain(text)
+        return _Reading(words(text) if folded is None else folded.decode().split(), [_Piece(text, 0, 0, folded)])
+    found: list[str] = []
+    pieces: list[_Piece] = []
+    for offset, piece in stretches(text, size):
+        if offset >= limit:
+            return _Reading(found, pieces, is_partial=True)
+        pieces.append(_Piece(piece, offset, len(found), plain(piece)))
+        found.extend(words(piece))
+    return _Reading(found, pieces)
 
 
 def _forms(
@@ -360,7 +379,7 @@ def _follows(found: Sequence[str], place: int, forms: Sequence[AbstractSet[str]]
 
 def _densest(matches: Sequence[_Match], length: int) -> Sequence[_Match]:
     """The matches that fit into `length` words and are of most different phrases; the earliest such."""
-    if len(matches) <= 1 or max(match.last for match in matches) <= matches[0].first + length:
+    if len(matches) <= 1 or max([match.last for match in matches]) <= matches[0].first + length:
         return matches
     by_end = sorted(matches, key=lambda match: match.last)
     inside: Counter[int] = Counter()
@@ -381,12 +400,11 @@ def _densest(matches: Sequence[_Match], length: int) -> Sequence[_Match]:
     return [match for match in matches if match.first >= start and match.last <= start + length]
 
 
-def _marks(view: _View, shown: Sequence[_Place]) -> Iterator[tuple[int, int]]:
+def _marks(view: _View, where: Callable[[int, int], _Place]) -> Iterator[tuple[int, int]]:
     """The places of the matches in the text, where those that overlap are one."""
     held: tuple[int, int] | None = None
     for match in view.matches:
-        start = shown[max(match.first - view.first, 0)][0]
-        end = shown[min(match.last, view.last) - view.first - 1][1]
+        start, end = where(max(match.first, view.first), min(match.last, view.last))
         if held and start < held[1]:
             held = held[0], max(held[1], end)
         else:
@@ -461,7 +479,7 @@ def _is_inside(text: str, place: int) -> bool:
 
 def match_place(text: str, query: Query, *, stemmed: bool = True) -> _Place | None:
     """Where the densest matches stand in the text: from the first to the last of them."""
-    return _place_of(_best_view(text, _wanted(query), 40, stemmed))
+    return _place_of(_best_view(text, _wanted(query, 40, stemmed)))
 
 
 def _place_of(view: _View) -> _Place | None:
