@@ -273,8 +273,24 @@ def test_deleting_with_a_stale_version_is_409_and_deletes_nothing(api: httpx.Cli
     assert (refused.status_code, refused.json()["detail"]["current_version"]) == (409, 2)
     key = KEY_OF[source]
     assert mcp.refused(f"{source}_delete", {key: made["id"], "version": 1})["error"] == "CONFLICT"
+    assert api.request("DELETE", path, json={"version": 1}).status_code == 409
     assert api.get(path).status_code == 200
     assert api.delete(path, params={"version": 2}).status_code == 200
+
+
+def test_the_version_may_stand_in_the_address_of_an_edit(api: httpx.Client):
+    path = f"/api/notes/{create(api, 'notes')['id']}"
+    assert api.put(path, params={"version": 1}, json={"title": "second"}).json()["version"] == 2
+    assert api.put(path, params={"version": 1}, json={"title": "third"}).status_code == 409
+    assert api.put(path, params={"version": "two"}, json={"title": "third"}).status_code == 422
+    assert api.get(path).json()["title"] == "second"
+
+
+def test_a_number_with_nothing_behind_its_point_is_an_id(library: Library, mcp: Mcp):
+    made = library.media("text")
+    assert mcp.call("media_get", media_id=float(made["id"]))["meta"]["id"] == made["id"]
+    for wrong in (1.5, True, [1]):
+        assert mcp.refused("media_get", media_id=wrong)["error"] == "media_id: must be a whole number or text."
 
 
 @pytest.mark.parametrize("source", LIBRARY)

@@ -560,6 +560,19 @@ def test_a_chat_is_read_by_pages_of_fifty(library: Library, mcp: Mcp):
     assert (most["page"], most["page_size"]) == (1, 200)
 
 
+@pytest.mark.parametrize("tokens", [0, 1, 7, 100, 10_000])
+def test_a_page_of_a_chat_keeps_to_the_budget_and_goes_on_with_its_cursor(library: Library, mcp: Mcp, tokens: int):
+    chat = library.chat(*(f"message {n} " * n for n in range(12)))
+    whole = mcp.call("chats_get", conversation_id=chat["id"], retrieval={"mode": "full"})["content"]
+    budget = {"mode": "full", "max_tokens": tokens}
+    page = mcp.call("chats_get", conversation_id=chat["id"], page=1, page_size=12, retrieval=budget)
+    assert len(page["content"]) == min(4 * tokens, len(whole))
+    assert page["truncated"] is (len(page["content"]) < len(whole))
+    if cursor := page["next_cursor"]:
+        rest = mcp.call("chats_get", conversation_id=chat["id"], retrieval={"mode": "full", "cursor": cursor})
+        assert page["content"] + rest["content"] == whole
+
+
 def test_a_retrieval_limits_a_chat_to_a_window_around_the_anchor(mcp: Mcp, chat: dict[str, Any]):
     message = chat["messages"][12]
     for loc in (

@@ -250,6 +250,12 @@ def test_a_wrong_type_is_an_error_that_names_the_field(mcp: Mcp, field: str, val
     assert field in mcp.refused("notes_search", {"query": "x", field: value})["error"]
 
 
+def test_a_wrong_type_is_said_in_plain_words(mcp: Mcp):
+    said = mcp.refused("characters_search", query=[1])["error"]
+    assert said == "query: must be text, or a list of texts."
+    assert mcp.refused("knowledge_search", query="x", filters=[])["error"] == "filters: must be an object."
+
+
 def test_null_is_the_same_as_absent(mcp: Mcp, twenty_five: str):
     nothing = dict.fromkeys(["limit", "offset", "snippet_length", "keywords"])
     assert mcp.call("notes_search", query=twenty_five, **nothing) == mcp.call("notes_search", query=twenty_five)
@@ -726,6 +732,16 @@ def test_filters_narrow_their_own_source_and_leave_the_others(library: Library, 
     found = mine.call("knowledge_search", query=unique, filters=filters, dedupe=False)["results"]
     assert sorted(hit["source"] for hit in found) == sorted(["notes", "characters", "bus", "sessions", "archive"])
     assert "tagged" in titles(found)
+
+
+def test_characters_are_narrowed_by_their_tags_wherever_the_word_stands(library: Library, mcp: Mcp):
+    unique, tag = word(), word()
+    library.character(unique, tags=[tag, "Wizard"])
+    library.character("in the text", scenario=f"Where {unique} is.", tags=[tag, "Wizard"])
+    library.character("another", description=unique, tags=["wizard"])
+    filters = {"characters": {"tags": [tag.upper(), "WIZARD"]}}
+    found = mcp.call("knowledge_search", query=unique, filters=filters, dedupe=False)["results"]
+    assert sorted(titles(found)) == sorted([unique, "in the text"])
 
 
 def test_a_filter_for_a_source_that_is_not_searched_does_nothing(library: Library, mcp: Mcp):

@@ -39,6 +39,7 @@ class Anything(Convertor[str]):
 register_url_convertor("any", Anything())
 
 HANDLER_SECONDS = 30.0
+VERSION = "version"
 
 
 def routes(max_body: int) -> list[BaseRoute]:
@@ -109,9 +110,11 @@ async def _ask(request: Request, operation: Operation, face: Route, max_body: in
             given[name] = values if is_list else values[-1]
         if face.method == "DELETE":  # some clients say there what others say in the address
             body = await body_of(request, max_body)
-            given = {name: value for name, value in body.items() if isinstance(value, str)} | given
+            given = {name: value for name, value in body.items() if isinstance(value, str | int)} | given
     else:
         given = await body_of(request, max_body)
+        if face.method == "PUT" and (version := request.query_params.get(VERSION)):
+            given.setdefault(VERSION, int(version) if version.isdecimal() and len(version) < 20 else version)
     for name, complaint in face.must_have.items():
         if not str(given.get(name) or "").strip():
             raise Refused(complaint)

@@ -149,6 +149,8 @@ def _explain(problem: ValidationError, kind: type[BaseModel]) -> str:
                 what = "must not be empty"
             case "string_unicode":
                 what = UNSTORABLE
+            case "model_type":
+                what = "must be an object"
             case "string_too_long" | "too_long" if error["ctx"].get("field_type", "Value") == "Value":
                 what = f"must have at most {error['ctx']['max_length']:,} characters"
             case "string_too_short" | "too_short" if error["ctx"].get("field_type", "Value") == "Value":

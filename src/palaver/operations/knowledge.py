@@ -184,8 +184,14 @@ def search_chats(read: Reader, caller: Caller, ask: SearchChats) -> SearchRespon
     return _in_one(read, caller, ask, ask.query, ask)
 
 
+def _text_or_texts(query: Any) -> Any:
+    if isinstance(query, str) or (isinstance(query, list) and all(isinstance(one, str) for one in query)):
+        return query
+    raise ValueError("must be text, or a list of texts")
+
+
 class SearchCharacters(Paged):
-    query: Query | Annotated[list[Line], Field(max_length=200)]
+    query: Annotated[Query | Annotated[list[Line], Field(max_length=200)], BeforeValidator(_text_or_texts)]
     """Words, a tag, tags with commas between them, or a list of tags."""
 
 

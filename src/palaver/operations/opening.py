@@ -354,11 +354,30 @@ class _Said(_Opener):
         content = BETWEEN.join(f"{self._label(row)}: {self._text(row)}" for row in rows)
         has_more = number * size < bounds
         paging = {"page": number, "page_size": size, "total_messages": bounds, "has_more": has_more}
+        if len(content) > self._room:
+            return self._cut_page(rows, content[: self._room], paging)
         messages = [self._message(row, with_text=True) for row in rows]
         return self.answer(self.at, content, truncated=False, attachments=messages, paging=paging)
 
+    def _cut_page(self, rows: Sequence[Row], content: str, paging: dict[str, Any]) -> GetResponse:
+        """As much of a page as there is room for; what follows is read with the cursor."""
+        shown: list[dict[str, Any]] = []
+        begun, cursor = 0, None
+        for row in rows:
+            if begun >= len(content):
+                break
+            shown.append(self._message(row, with_text=False))
+            cursor = f"m:{row['position']}:{len(content) - begun}"
+            begun += len(f"{self._label(row)}: {self._text(row)}{BETWEEN}")
+        more: dict[str, Any] = {"next_cursor": cursor, "attachments": shown or None, "paging": paging}
+        return self.answer(self.at, content, truncated=True, **more)
+
+    @property
+    def _room(self) -> int:
+        return min(FULL_PAGE, self.how.budget) if self.how.has_budget else FULL_PAGE
+
     def full(self) -> GetResponse:
-        room = min(FULL_PAGE, self.how.budget) if self.how.has_budget else FULL_PAGE
+        room = self._room
         position, offset = _cursor(self.how.cursor, "m", 2) or (0, 0)
         last = self.read.must("passage_bounds", document_id=self.at.document_id)["last"]
         parts: list[str] = []
@@ -567,10 +586,10 @@ def _cursor(cursor: str | None, kind: str, count: int) -> tuple[int, ...] | None
     return tuple(map(int, numbers))
 
 
-def page_of(read: Reader, caller: Caller, source: str, id: str, number: int, size: int) -> GetResponse:
-    """A page of a conversation's messages."""
+def page_of(read: Reader, caller: Caller, source: str, id: str, how: How, number: int, size: int) -> GetResponse:
+    """A page of a conversation's messages, as far as the budget goes."""
     opened = knowledge.resolve(read, source, id)
     at = knowledge.document(read, opened.document_id) if opened else None
     if opened is None or at is None or not finding.may_open(caller, at):
         raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
-    return _Said(read, caller, at, how_of(RetrievalOptions(mode="full"), caller)).page(number, size)
+    return _Said(read, caller, at, how).page(number, size)

@@ -64,10 +64,10 @@ class PagedGet(Ask):
     """Instead of a page: the part around a message, or all of it."""
 
     def open(self, read: Reader, caller: Caller, source: str, id: int | str) -> GetResponse:
-        mode = self.retrieval.mode if self.retrieval else "full"
-        if self.retrieval is None or (mode == "full" and (self.page or self.page_size)):
-            return opening.page_of(read, caller, source, str(id), self.page or 1, self.page_size or 50)
-        return open_item(read, caller, source, str(id), how_of(self.retrieval, caller))
+        how = how_of(self.retrieval, caller, "full" if self.retrieval is None else "snippet")
+        if self.retrieval is None or (how.mode == "full" and how.cursor is None and (self.page or self.page_size)):
+            return opening.page_of(read, caller, source, str(id), how, self.page or 1, self.page_size or 50)
+        return open_item(read, caller, source, str(id), how)
 
 
 class GetChat(PagedGet):

@@ -64,8 +64,8 @@ def media(piece: Media) -> Shelved:
 def character(piece: Character) -> Shelved:
     texts = {name: getattr(piece, name) for name in CHARACTER_TEXTS}
     texts[GREETINGS] = "\n\n".join(piece.alternate_greetings)
-    found = [draft for name, text in texts.items() for draft in _cut(text, name, (scopes.field(name),))]
     own = tuple(scopes.keyword(tag) for tag in piece.tags)
+    found = [draft for name, text in texts.items() for draft in _cut(text, name, (scopes.field(name), *own))]
     if piece.tags:
         found.append(Draft(text=", ".join(piece.tags), field="tags", scopes=(scopes.field("tags"), *own)))
     return Shelved(
@@ -78,7 +78,7 @@ def character(piece: Character) -> Shelved:
         },
         bodies=texts,
         passages=tuple(found),
-        title_scopes=(scopes.field("name"),),
+        title_scopes=(scopes.field("name"), *own),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from palaver.errors import Conflict
 from palaver.model.asking import Ask, Line, Time, clamp, storable
@@ -20,6 +20,14 @@ LONGEST_CONTENT = 20_000_000
 WRITING = "library-writing"
 
 
+def _number_or_text(id: Any) -> Any:
+    if isinstance(id, float) and id.is_integer():
+        return int(id)
+    if isinstance(id, bool) or not isinstance(id, int | str):
+        raise ValueError("must be a whole number or text")
+    return id
+
+
 def _short_enough(id: int | str) -> int | str:
     if len(str(id)) > 512:
         raise ValueError("must be at most 512 characters")
@@ -29,7 +37,7 @@ def _short_enough(id: int | str) -> int | str:
 
 
 Content = Annotated[str, Field(max_length=LONGEST_CONTENT), AfterValidator(storable)]
-AnyId = Annotated[int | str, AfterValidator(_short_enough)]
+AnyId = Annotated[int | str, BeforeValidator(_number_or_text), AfterValidator(_short_enough)]
 Keywords = Annotated[list[Line], Field(max_length=1000)]
 Version = Annotated[int, clamp(0, 2**53)]
 
