@@ -7,6 +7,7 @@ where the settings stand at the top or under `[palaver]`.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -29,11 +30,25 @@ def _switch(text: str) -> bool:
 
 def _size(text: str) -> int:
     """Bytes, with the usual suffixes: 5MB, 512k."""
-    text = text.strip().lower().removesuffix("b")
-    for suffix, factor in (("k", 1024), ("m", 1024**2), ("g", 1024**3)):
-        if text.endswith(suffix):
-            return int(float(text[:-1]) * factor)
-    return int(text)
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]?)b?", text.strip().lower())
+    if found is None:
+        raise ValueError("say a size such as 5MB")
+    return int(float(found[1]) * 1024 ** " kmg".index(found[2] or " "))
+
+
+def _whole(most: int = 2**53) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not re.fullmatch("[0-9]{1,16}", text.strip()) or int(text) > most:
+            raise ValueError("say a whole number" + (f" up to {most:,}" if most < 2**53 else ""))
+        return int(text)
+
+    return read
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,16}(\.[0-9]*)?", text.strip()):
+        raise ValueError("say a number of seconds")
+    return float(text)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -65,7 +80,7 @@ class Settings:
     home: Path | None = knob(None, "Directory for all data. Default: the platform's user data directory.", Path)
     database_url: str = knob("", "sqlite:///DIRECTORY or postgresql://… Default: SQLite in PALAVER_HOME.")
     host: str = knob("127.0.0.1", "Address to listen on.", also=("AGENTCHATBUS_HOST",))
-    port: int = knob(39765, "Port to listen on.", int, also=("AGENTCHATBUS_PORT",))
+    port: int = knob(39765, "Port to listen on.", _whole(65_535), also=("AGENTCHATBUS_PORT",))
     public_url: str = knob("", "Where people reach the server, for absolute links. Default: http://HOST:PORT.")
     auth: str = knob(
         "auto", "open, token, or auto: a token is needed unless bound to loopback.", _one_of("auto", "open", "token")
@@ -76,7 +91,7 @@ class Settings:
     toolsets: tuple[str, ...] = knob((), "List only these groups of tools, comma-separated. Default: all.", _names)
     language: str = knob("English", "Language agents are asked to prefer.")
     content_filter: bool = knob(True, "Refuse messages that hold keys, tokens or private keys.", _switch)
-    rate_limit: int = knob(0, "Posts a minute for each author; 0 is no limit.", int)
+    rate_limit: int = knob(0, "Posts a minute for each author; 0 is no limit.", _whole())
     conversation_db: Path | None = knob(
         None,
         "A canonical ChatGPT database that conversation_search serves as it is. Default: the newest db/*.db, if any.",
@@ -94,8 +109,8 @@ class Settings:
     )
     model_url: str = knob("https://api.openai.com/v1", "Where the endpoint of an openai:NAME model is.")
     model_key: str = knob("", "The key for that endpoint. It is sent there and shown nowhere.")
-    session_ttl: float = knob(1800.0, "Seconds for which a session of searching remembers what it has shown.", float)
-    search_timeout: float = knob(5.0, "Seconds one search or read may take.", float)
+    session_ttl: float = knob(1800.0, "Seconds for which a session of searching remembers what it has shown.", _seconds)
+    search_timeout: float = knob(5.0, "Seconds one search or read may take.", _seconds)
     max_upload: int = knob(5 * 1024 * 1024, "Largest uploaded image, e.g. 5MB.", _size)
     max_import: int = knob(4 * 1024**3, "Largest upload to be imported, e.g. 4GB.", _size)
     fetch: bool = knob(False, "Fetch web pages and documents that somebody asks to keep.", _switch)
@@ -103,8 +118,8 @@ class Settings:
         (), "Hosts of your own network that may be fetched from as well (host or host:port), comma-separated.", _names
     )
     max_body: int = knob(16 * 1024 * 1024, "Largest request body, e.g. 16MB.", _size)
-    heartbeat_timeout: float = knob(60.0, "Seconds without a sign of life until an agent counts as offline.", float)
-    keep_events: int = knob(100_000, "How many events stay replayable with Last-Event-ID.", int)
+    heartbeat_timeout: float = knob(60.0, "Seconds without a sign of life until an agent counts as offline.", _seconds)
+    keep_events: int = knob(100_000, "How many events stay replayable with Last-Event-ID.", _whole())
     log_level: str = knob(
         "warning", "debug, info, warning or error. At info every request is a line, without its text."
     )

@@ -233,6 +233,20 @@ def test_every_error_says_what_to_do_next_where_nothing_is_too(api: httpx.Client
     assert all("/docs" in text for text in answer.values())
 
 
+@pytest.mark.parametrize(
+    "body, complaint",
+    [
+        ({"content": 5}, "content: must be text."),
+        ({"content": "x", "mentions": "bob"}, "mentions: must be a list."),
+        ({"content": "x", "metadata": "none"}, "metadata: must be an object."),
+        ({"content": "x", "role": "boss"}, "role: must be 'user', 'assistant', 'system' or 'tool'."),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_told_what_it_must_be(thread: Thread, body: dict[str, Any], complaint: str):
+    response = thread.api.post(f"{thread.path}/messages", json=body)
+    assert (response.status_code, response.json()["detail"]) == (422, complaint)
+
+
 def test_a_slash_too_many_leads_to_where_the_same_can_be_done(api: httpx.Client):
     for method, path in (("GET", "/api/threads/"), ("POST", "/api/threads/"), ("GET", "/healthz/"), ("POST", "/mcp/")):
         response = api.request(method, path)

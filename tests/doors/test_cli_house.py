@@ -11,6 +11,9 @@ import pytest
 from tests.doors.test_cli import Terminal, terminal
 from tests.helpers import started
 
+from palaver.errors import Invalid
+from palaver.settings import load
+
 __all__ = ["terminal"]
 
 
@@ -206,3 +209,27 @@ def test_a_database_that_is_away_is_exit_code_5(terminal: Terminal):
     result = terminal.run("status", "--database-url", "postgresql://nobody@127.0.0.1:9/nothing")
     assert result.exit_code == 5
     assert result.stderr.startswith("palaver: PostgreSQL is not reachable")
+
+
+@pytest.mark.parametrize(
+    "variable, text, advice",
+    [
+        ("PALAVER_PORT", "many", "say a whole number up to 65,535"),
+        ("PALAVER_PORT", "99999", "say a whole number up to 65,535"),
+        ("PALAVER_RATE_LIMIT", "-5", "say a whole number"),
+        ("PALAVER_SEARCH_TIMEOUT", "soon", "say a number of seconds"),
+        ("PALAVER_SEARCH_TIMEOUT", "nan", "say a number of seconds"),
+        ("PALAVER_MAX_UPLOAD", "5 elephants", "say a size such as 5MB"),
+    ],
+)
+def test_a_setting_that_cannot_be_meant_says_what_to_write(variable: str, text: str, advice: str):
+    with pytest.raises(Invalid) as refused:
+        load(environ={variable: text})
+    assert refused.value.message == f"{variable} = {text!r} cannot be read: {advice}."
+
+
+def test_settings_are_read_as_people_write_them(tmp_path: Path):
+    written = {"PALAVER_MAX_UPLOAD": "1.5 MB", "PALAVER_MAX_IMPORT": "512k", "PALAVER_PORT": " 8080 "}
+    settings = load(environ={**written, "PALAVER_SEARCH_TIMEOUT": "2.5", "PALAVER_HOME": str(tmp_path)})
+    assert (settings.max_upload, settings.max_import, settings.port) == (1_572_864, 524_288, 8080)
+    assert settings.search_timeout == 2.5

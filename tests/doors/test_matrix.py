@@ -142,7 +142,7 @@ ERRORS = [
     ),
     ("msg_serch", {}, {"error": "There is no tool 'msg_serch'. Did you mean 'msg_search'?"}),
     ("msg_search", {"qeury": "x"}, {"error": "Unknown argument 'qeury'. Did you mean 'query'?"}),
-    ("msg_search", {"query": 5}, {"error": "query: Input should be a valid string."}),
+    ("msg_search", {"query": 5}, {"error": "query: must be text."}),
     ("msg_search", {}, {"error": "query: is required."}),
     ("thread_get", {"thread_id": None}, {"error": "thread_id: is required."}),
 ]

@@ -136,6 +136,18 @@ def _unknown(name: str, kind: type[BaseModel]) -> str:
     return f"Unknown argument '{name}'. {advice}"
 
 
+_IN_PLAIN_WORDS = {
+    "string_type": "must be text",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+}
+
+
 def _explain(problem: ValidationError, kind: type[BaseModel]) -> str:
     """One sentence a field: its name, and what it must be."""
     said = []
@@ -155,6 +167,12 @@ def _explain(problem: ValidationError, kind: type[BaseModel]) -> str:
                 what = f"must have at most {error['ctx']['max_length']:,} characters"
             case "string_too_short" | "too_short" if error["ctx"].get("field_type", "Value") == "Value":
                 what = "must not be empty"
+            case "literal_error" | "enum":
+                what = f"must be {error['ctx']['expected']}"
+            case "string_pattern_mismatch":
+                what = f"must match {error['ctx']['pattern']}"
+            case kind_of_error if kind_of_error in _IN_PLAIN_WORDS:
+                what = _IN_PLAIN_WORDS[kind_of_error]
             case "extra_forbidden":
                 *outer, name = error["loc"]
                 where = ".".join(map(str, outer)) or "arguments"
