@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import re
@@ -245,6 +246,13 @@ def test_every_error_says_what_to_do_next_where_nothing_is_too(api: httpx.Client
 def test_a_field_of_the_wrong_type_is_told_what_it_must_be(thread: Thread, body: dict[str, Any], complaint: str):
     response = thread.api.post(f"{thread.path}/messages", json=body)
     assert (response.status_code, response.json()["detail"]) == (422, complaint)
+
+
+def test_a_packed_body_is_refused_with_what_to_do(thread: Thread):
+    body = gzip.compress(json.dumps({"author": "ann", "content": "hello"}).encode())
+    response = thread.api.post(f"{thread.path}/messages", content=body, headers={"Content-Encoding": "gzip"})
+    assert response.status_code == 400
+    assert "without Content-Encoding" in response.json()["detail"]
 
 
 def test_a_slash_too_many_leads_to_where_the_same_can_be_done(api: httpx.Client):

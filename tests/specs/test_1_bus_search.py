@@ -509,7 +509,12 @@ def test_what_is_not_wanted_is_not_marked(search: Search, thread: Thread):
 
 # Human-only messages
 
-HUMAN_ONLY = [{"visibility": "human_only"}, {"audience": "human"}, {"visibility": "HUMAN_ONLY"}, {"audience": "Human"}]
+HUMAN_ONLY = [
+    {"visibility": "human_only"},
+    {"audience": "human"},
+    {"visibility": " HUMAN_ONLY "},
+    {"audience": "Human"},
+]
 
 
 @pytest.mark.parametrize("metadata", HUMAN_ONLY)

@@ -126,8 +126,9 @@ def test_reacting_twice_returns_the_existing_reaction(api: httpx.Client, mcp: Mc
 def test_reacting_anonymously_is_allowed_over_rest_and_idempotent(api: httpx.Client, path: str):
     first = react(api, path, "agree", None)
     assert (first["agent_id"], first["agent_name"]) == (None, None)
-    again = api.post(path, json={"reaction": "agree"})
-    assert (again.status_code, again.json()) == (201, first)
+    for nobody in ({}, {"agent_id": ""}, {"agent_id": "  "}):
+        again = api.post(path, json={**nobody, "reaction": "agree"})
+        assert (again.status_code, again.json()) == (201, first)
     removed = api.delete(f"{path}/agree").json()
     assert (removed["removed"], removed["agent_id"]) == (True, None)
     assert api.delete(f"{path}/agree").json()["removed"] is False

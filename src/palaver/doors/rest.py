@@ -132,6 +132,8 @@ async def _ask(request: Request, operation: Operation, face: Route, max_body: in
 
 async def body_of(request: Request, max_body: int) -> dict[str, Any]:
     """The JSON object in the body; an empty body is an empty object."""
+    if (packed := request.headers.get("content-encoding", "identity").lower()) != "identity":
+        raise Refused(f"The body is packed ({packed[:20]}). Send it as it is, without Content-Encoding.")
     chunks, size = [], 0
     try:
         async for chunk in request.stream():
@@ -159,7 +161,7 @@ def _parsed(data: bytes) -> Any:
         # A lone surrogate is valid JSON to some: read it, so that the field's own check can name it.
         return json.loads(data, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise Refused("The body is not valid JSON.") from None
+        raise Refused("The body is not valid JSON. Send one object, in UTF-8.") from None
 
 
 def _no_constant(name: str) -> None:

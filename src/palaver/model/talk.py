@@ -74,7 +74,7 @@ class Message:
 def is_human_only(metadata: dict[str, Any] | None) -> bool:
     if not metadata:
         return False
-    visibility, audience = (str(metadata.get(name)).casefold() for name in ("visibility", "audience"))
+    visibility, audience = (str(metadata.get(name)).strip().casefold() for name in ("visibility", "audience"))
     return visibility == "human_only" or audience == "human" or metadata.get("human_only") is True
 
 

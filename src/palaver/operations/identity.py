@@ -64,12 +64,12 @@ class Reacting:
 
 def reacting_as(read: Reader, caller: Caller, agent_id: str | None) -> Reacting:
     """Who puts the label on. Without tokens the given id is taken as it is, and none is fine too."""
-    own = me(read, caller)
+    own, agent_id = me(read, caller), (agent_id or "").strip() or None
     if caller.is_authenticated:
         if own and (not agent_id or own.answers_to(agent_id)):
             return Reacting(own.id, own.shown_name)
         person = f"human:{caller.name}"
-        if own or agent_id not in (None, "", person, caller.name):
+        if own or agent_id not in (None, person, caller.name):
             raise Forbidden(f"You are '{caller.name}' and cannot react as '{agent_id}'. Leave agent_id out.")
         return Reacting(person, caller.name)
     if not agent_id:
