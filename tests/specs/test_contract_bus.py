@@ -808,6 +808,12 @@ def test_an_agent_registers_lives_and_leaves(api: httpx.Client, mcp: Mcp):
     ]
 
 
+def test_a_name_of_blanks_is_none(mcp: Mcp):
+    ide = word("IDE")
+    agent = mcp.call("agent_register", ide=f" {ide} ", model="  ", display_name="  ")
+    assert (agent["name"], agent["display_name"]) == (f"{ide} (Unknown Model)", None)
+
+
 def test_a_listed_agent_shows_no_secret(api: httpx.Client, mcp: Mcp):
     agent = mcp.call("agent_register", display_name=word("Ann"))
     (shown,) = (a for a in api.get("/api/agents").json() if a["id"] == agent["id"])

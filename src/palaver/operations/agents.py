@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from palaver.model.asking import Ask, Id, Line, Metadata, Text
+from palaver.model.asking import Ask, Id, Line, Metadata, Text, Trimmed
 from palaver.model.events import agent_offline, agent_online
 from palaver.model.people import Agent, Caller
 from palaver.operations import identity
@@ -15,7 +15,7 @@ from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.store import agents
 from palaver.store.database import Change, Reader
 
-Name = Annotated[Line, Field(max_length=200)]
+Name = Annotated[Line, Field(max_length=200), Trimmed]
 
 
 class About(Ask):
@@ -77,7 +77,7 @@ def arrive(change: Change, about: About, slug: str | None = None) -> tuple[Agent
         slug=slug,
         ide=ide,
         model=model,
-        display_name=about.display_name,
+        display_name=about.display_name or None,
         description=about.description or "",
         capabilities=about.capabilities,
         skills=about.skills,
