@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import httpx
@@ -37,6 +39,9 @@ if os.environ.get("CI"):
     settings.load_profile("ci")
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
 class Engine:
     """One of the two engines: `name`, and fresh databases on it."""
@@ -44,6 +49,43 @@ class Engine:
     name: str
     fresh: Callable[[], str]
     """Gives a PALAVER_DATABASE_URL where nothing is yet."""
+
+    until_the_end: ExitStack = field(default_factory=ExitStack, repr=False)
+    kept: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def keep(self, name: str, begin: Callable[[], AbstractContextManager[T]]) -> T:
+        """What is begun once on this engine and kept until the end, whichever engine tests ask for meanwhile.
+
+        A fixture that depends on the engine is ended whenever a test wants the other one: twice in each file.
+        """
+        if name not in self.kept:
+            self.kept[name] = self.until_the_end.enter_context(begin())
+        return cast(T, self.kept[name])
+
+
+LONG = ("console", "specs", "trust", "doors", "importers", "store")
+"""Folders whose files take long, the longest first."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first. Where several workers take a file at a time, one that is left with a long file at the end keeps
+    the others waiting."""
+    sizes = Counter(item.path for item in items)
+    here = Path(__file__).parent
+
+    def place(path: Path) -> tuple[int, int, str]:
+        folder = path.relative_to(here).parts[0] if path.is_relative_to(here) else ""
+        return LONG.index(folder) if folder in LONG else len(LONG), -sizes[path], str(path)
+
+    places = {path: place(path) for path in sizes}
+    items.sort(key=lambda item: places[item.path])
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and all modules stay until the end: nobody need look at them again for what may go."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -96,12 +138,24 @@ def stop_at_once(server: Any) -> None:
     process.wait(PATIENCE)
 
 
+@pytest.fixture(scope="session")
+def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    engine = Engine("sqlite", lambda: f"sqlite:///{tmp_path_factory.mktemp('sqlite')}")
+    with engine.until_the_end:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def on_postgres(postgres: Callable[[], str]) -> Iterator[Engine]:
+    engine = Engine("postgres", postgres)
+    with engine.until_the_end:
+        yield engine
+
+
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])
-def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+def engine(request: pytest.FixtureRequest) -> Engine:
     """Whatever uses it runs once on each engine."""
-    if request.param == "postgres":
-        return Engine("postgres", request.getfixturevalue("postgres"))
-    return Engine("sqlite", lambda: f"sqlite:///{tmp_path_factory.mktemp('sqlite')}")
+    return cast(Engine, request.getfixturevalue(f"on_{request.param}"))
 
 
 @pytest.fixture
@@ -111,18 +165,20 @@ def database_url(engine: Engine) -> str:
 
 
 @pytest.fixture(scope="session")
-def server(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Server:
     """A server on each engine, shared by all tests: use words and topics of your own. It begins as a user starts it."""
-    home = tmp_path_factory.mktemp(f"home-{engine.name}")
-    with start_server(home, is_born=False, PALAVER_DATABASE_URL=engine.fresh()) as server:
-        yield server
+
+    def begin() -> AbstractContextManager[Server]:
+        home = tmp_path_factory.mktemp(f"home-{engine.name}")
+        return start_server(home, is_born=False, PALAVER_DATABASE_URL=engine.fresh())
+
+    return engine.keep("server", begin)
 
 
 @pytest.fixture(scope="session")
-def api(server: Server) -> Iterator[httpx.Client]:
+def api(engine: Engine, server: Server) -> httpx.Client:
     """The REST door of the shared server; whoever comes in here is human."""
-    with server.client() as client:
-        yield client
+    return engine.keep("api", server.client)
 
 
 @pytest.fixture
@@ -148,9 +204,16 @@ class Restarted:
 
 
 @pytest.fixture(scope="session")
-def restarted(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
+def restarted(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Restarted:
     """A server on each engine that was stopped, lost its search index, and was started again."""
-    home, url, unique = tmp_path_factory.mktemp(f"again-{engine.name}"), engine.fresh(), word()
+    return engine.keep(
+        "restarted", lambda: begin_again(tmp_path_factory.mktemp(f"again-{engine.name}"), engine.fresh())
+    )
+
+
+@contextmanager
+def begin_again(home: Path, url: str) -> Iterator[Restarted]:
+    unique = word()
     with start_server(home, PALAVER_DATABASE_URL=url) as server, server.client() as api:
         message = Thread(api).post(unique)
         reaction = api.post(f"/api/messages/{message['id']}/reactions", json={"reaction": "agree"}).json()

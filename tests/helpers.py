@@ -71,12 +71,13 @@ def started(home: Path, *args: str, **env: Any) -> subprocess.CompletedProcess[s
     return started_with(environment(home, **env), *args)
 
 
-def started_with(env: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
+def started_with(env: dict[str, str], *args: str, input: str = "") -> subprocess.CompletedProcess[str]:
     """The same in exactly this environment, such as a server's."""
+    patience = PATIENCE * 3
     if CAN_FORK:
-        return nursery.run(args, env, Path.cwd())
+        return nursery.run(args, env, Path.cwd(), input, patience)
     command = [sys.executable, "-m", "palaver", *args]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=env, input=input, capture_output=True, text=True, timeout=patience)
 
 
 def serve_command(before: str = "") -> list[str]:

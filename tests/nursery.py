@@ -74,12 +74,16 @@ def start(
     return Newborn(connection)
 
 
-def run(args: Sequence[str], env: Mapping[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
+def run(
+    args: Sequence[str], env: Mapping[str, str], cwd: Path, input: str, patience: float
+) -> subprocess.CompletedProcess[str]:
     """Run `palaver` with these arguments to its end, and keep what it said."""
-    with open(os.devnull, "rb") as nothing, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = start(args, env, cwd, nothing, out, err)
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(input.encode())
+        given.seek(0)
+        process = start(args, env, cwd, given, out, err)
         try:
-            code = process.wait(60)
+            code = process.wait(patience)
         except subprocess.TimeoutExpired:
             process.kill()
             raise

@@ -7,10 +7,10 @@ import json
 import random
 import resource
 import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPException
@@ -24,7 +24,7 @@ from tests.conftest import Engine
 from tests.faults.conftest import Start
 from tests.faults.press import IS_LONG, Client, kill, tell
 from tests.faults.test_disk import small_disk
-from tests.helpers import PATIENCE, Server, eventually, start_server, word
+from tests.helpers import PATIENCE, Server, eventually, start_server, started_with, word
 
 from palaver.house import House
 from palaver.operations import session_index
@@ -83,22 +83,19 @@ def differences(server: Server) -> list[session_index.Difference]:
 
 
 def test_many_processes_append_to_one_session_and_nothing_is_torn_or_missing(own: Server, client: Client):
-    command = [sys.executable, "-m", "palaver", "session", "append", "--agent", "bot", "--session", "s-1"]
+    command = ["session", "append", "--agent", "bot", "--session", "s-1"]
     env = {name: value for name, value in own.env.items() if name != "PALAVER_PORT"}
-    writers = [
-        subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        for _ in range(PROCESSES)
-    ]
     said = [f"common p{p}n{n} {'word ' * (n % 50)}" for p in range(PROCESSES) for n in range(EACH)]
-    for number, writer in enumerate(writers):
-        assert writer.stdin
-        for content in said[number * EACH : (number + 1) * EACH]:
-            writer.stdin.write(json.dumps({"role": "user", "content": content}).encode() + b"\n")
-        writer.stdin.close()
-    for writer in writers:
-        assert writer.stderr
-        assert writer.wait(PATIENCE * (5 if IS_LONG else 2)) == 0, writer.stderr.read()
-        writer.stderr.close()
+
+    def append(number: int) -> subprocess.CompletedProcess[str]:
+        mine = said[number * EACH : (number + 1) * EACH]
+        return started_with(
+            env, *command, input="".join(json.dumps({"role": "user", "content": c}) + "\n" for c in mine)
+        )
+
+    with ThreadPoolExecutor(PROCESSES) as at_once:
+        for done in at_once.map(append, range(PROCESSES)):
+            assert done.returncode == 0, done.stderr
     assert Counter(line["content"] for line in lines(own.home)) == Counter(said)
     assert differences(own) == []
     assert len(found(client, "common")) == 100
