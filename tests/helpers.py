@@ -141,7 +141,7 @@ def start_server(
             )
     server = Server(home, f"http://127.0.0.1:{port}", port, whole, process, log)
     try:
-        eventually(server.is_ready)
+        eventually(server.is_ready, PATIENCE * 3)
         yield server
     finally:
         process.terminate()
