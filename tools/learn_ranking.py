@@ -8,6 +8,9 @@ weights are sought under which the passages that answer stand out (softmax over 
 the ones in ranking_prior.toml: there are few questions and many weights. Before anything is written it learns from one
 half of the conversations and tests on the other, both ways, and prints what came of it. Nothing is learned about
 titles, about what is newest, or about written text: no labelled questions tell of them, so those are set by hand.
+
+With PALAVER_MODEL set its vectors are made first, and then it is learned what the stronger model's likeness counts, all
+others staying as they are without it: who sets no model has the same weights.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import asyncio
 import tempfile
 import tomllib
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2
 from pathlib import Path
 
@@ -26,16 +29,17 @@ import numpy as np
 from palaver.house import House
 from palaver.importers.labelled import Asked, worlds
 from palaver.meaning.weights import FILE
-from palaver.operations import evaluating
+from palaver.operations import evaluating, stronger
 from palaver.operations.ranking import judged
 from palaver.settings import load
 from palaver.store.database import Reader, Slice
 from palaver.text.questions import taken_apart
 from palaver.text.ranking import Seen
 
-HELD = {"people": 0.002, "assistant": 0.01}
+HELD = {"people": 0.002, "assistant": 0.01, "stronger": 0.01}
 """How strongly the weights are held where they are: the fewer questions, the more."""
 BY_HAND = ("title", "is_title", "newest")
+STRONGER = ("stronger", "stronger_before")
 STEPS = 600
 PRIOR = Path(__file__).parent / "ranking_prior.toml"
 
@@ -59,6 +63,7 @@ async def examples(path: Path) -> tuple[str, list[Example]]:
                 continue
             here = await house.create_workspace(f"w{number}")
             await evaluating.settle(here, world)
+            await stronger.catch_up(here)
             if {line.speaker for talk in world.talks for line in talk.lines} <= {"user", "assistant"}:
                 kind = "assistant"
             for asked in world.asked:
@@ -76,9 +81,18 @@ def _example(read: Reader, asked: Asked, world: str) -> Example:
 
 
 def learned(examples: list[Example], start: np.ndarray, held: float) -> np.ndarray:
+    """What everything counts but a stronger model; then, where there is one, what that counts beside it."""
+    of_stronger = np.array([name in STRONGER for name in Seen._fields], float)
+    by_hand = np.array([name in BY_HAND for name in Seen._fields], float)
+    without = [replace(one, seen=one.seen * (1 - of_stronger)) for one in examples]
+    now = _learned(without, start, held, (1 - of_stronger) * (1 - by_hand))
+    is_set = any((one.seen * of_stronger).any() for one in examples)
+    return _learned(examples, now, HELD["stronger"], of_stronger) if is_set else now
+
+
+def _learned(examples: list[Example], start: np.ndarray, held: float, free: np.ndarray) -> np.ndarray:
     """Adam over the softmax of each question."""
     some = [one for one in examples if one.answers.any()]
-    free = np.array([name not in BY_HAND for name in Seen._fields], float)
     now, first, second = start.copy(), np.zeros_like(start), np.zeros_like(start)
     for step in range(1, STEPS + 1):
         slope = np.zeros_like(start)

@@ -165,6 +165,47 @@ async def test_an_endpoint_that_fails_stops_nothing_and_its_key_is_not_logged(
         await house.close()
 
 
+async def test_a_server_says_once_that_a_model_fails_and_asks_it_again_later(
+    database_url: str, tmp_path: Path, endpoint: Endpoint, caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+):  # fmt: skip
+    house = House(settings_for(endpoint, database_url, tmp_path))
+    try:
+        here, background = await filled(house, word()), stronger.Embedding()
+        endpoint.status = 500
+        await background.go_over(here)
+        await background.go_over(here)
+        assert len(endpoint.keys) == 1
+        monkeypatch.setattr(stronger, "PAUSE_SECONDS", 0.0)
+        background._pause_until = 0.0
+        await background.go_over(here)
+        assert len(endpoint.keys) == 2
+        assert caplog.text.count("answered 500") == 1
+        endpoint.status = 200
+        await background.go_over(here)
+        await background.go_over(here)
+        assert len(endpoint.keys) == 3
+    finally:
+        await house.close()
+
+
+async def test_a_long_message_is_as_like_as_the_sentence_in_it_that_is_most(
+    database_url: str, tmp_path: Path, endpoint: Endpoint
+):
+    house = House(settings_for(endpoint, database_url, tmp_path))
+    try:
+        here, unique = await house.open(), word()
+        long = f"The {unique} is here. " + "There are many other words around it that say nothing. " * 4
+        said = (f"{long}\nBut a zorblat.", f"{long}\nBut a bongler.")
+        lines = tuple(Line(id=f"m{n}", speaker="Ann", text=text, at=None) for n, text in enumerate(said))
+        await evaluating.settle(here, World("w", (Talk("t", "", lines),), ()))
+        assert await stronger.catch_up(here) == 2
+        assert len(endpoint.texts) > 4
+        assert await first(here, unique) == "t/m0"
+    finally:
+        await house.close()
+
+
 async def test_another_model_makes_its_own_vectors(database_url: str, tmp_path: Path, endpoint: Endpoint):
     house = House(settings_for(endpoint, database_url, tmp_path))
     await filled(house, unique := word())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from palaver.meaning.encoders import likeness as nearest
+from palaver.meaning.encoders import packed
 from palaver.meaning.vectors import HERE, Likeness, related
 from palaver.text.fold import words
 
@@ -54,3 +56,14 @@ def test_nothing_heavy_is_imported_before_the_first_question():
     program = "import sys, palaver.operations, palaver.doors.cli; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_nearest_of_its_vectors_says_how_alike_a_text_is():
+    import numpy as np
+
+    rows = [np.array([[1.0, 0.0], [0.0, 0.5]]), np.array([[-3.0, 0.0]])]
+    texts = packed(rows, [2, 1])
+    assert [len(text) for text in texts] == [4, 2]
+    assert nearest(np.array([0.0, 2.0]), texts) == [1.0, 0.0]
+    assert nearest(np.array([1.0, 0.0]), texts) == [1.0, -1.0]
+    assert nearest(np.array([1.0, 0.0]), []) == []

@@ -134,6 +134,8 @@ def cell(name: str, value: Any) -> str:
             return clean(", ".join(map(str, value)))
         case list() if all(isinstance(item, dict) and "reaction" in item for item in value):
             return clean(", ".join(item["reaction"] for item in value))
+        case {"name": str(model), "passages": int(passages), "done": int(done)}:
+            return clean(f"{model}: {done:,} of {passages:,} passages have their vectors")
         case dict() | list():
             return clean(json.dumps(value, ensure_ascii=False))
         case _:

@@ -32,9 +32,6 @@ class CannotEncode(Exception):
 
 
 class Encoder(Protocol):
-    at_once: int
-    """Texts that are best given to it together."""
-
     def encode(self, texts: Sequence[str], seconds: float) -> Array:
         """A row for each text. Waits no longer than so many seconds, as far as that is in its hands."""
 
@@ -58,8 +55,6 @@ def encoder(model: str, url: str, key: str) -> Encoder | None:
 
 class _Endpoint:
     """Any server that speaks OpenAI's /embeddings."""
-
-    at_once = 32
 
     def __init__(self, name: str, url: str, key: str) -> None:
         import httpx2
@@ -91,9 +86,6 @@ class _Endpoint:
 class _Local:
     """A model that runs here, in a package that somebody installed. It is loaded when it is first needed."""
 
-    at_once = 8
-    """Few, so that a server which is told to stop need not wait for many."""
-
     def __init__(self, package: str, load: Callable[[Any], Callable[[list[str]], Any]], missing: str) -> None:
         if importlib.util.find_spec(package) is None:
             raise CannotEncode(missing)
@@ -122,21 +114,24 @@ def _minilm(package: Any) -> Any:
     return MiniLM(Path(package.get_model_path()))
 
 
-def packed(rows: Array) -> list[bytes]:
-    """Each vector as bytes."""
+def packed(batches: Sequence[Array], counts: Sequence[int]) -> list[bytes]:
+    """The vectors of texts that have so many each, those of a text behind each other."""
     import numpy as np
 
+    rows = np.concatenate(batches)
     largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9)
-    return [row.tobytes() for row in np.round(rows / largest * 127).astype(np.int8)]
+    small = np.round(rows / largest * 127).astype(np.int8)
+    return [own.tobytes() for own in np.split(small, np.cumsum(counts)[:-1])]
 
 
-def likeness(question: Array, vectors: Sequence[bytes]) -> list[float]:
-    """How alike each of the packed vectors is to the question: the cosine."""
+def likeness(question: Array, texts: Sequence[bytes]) -> list[float]:
+    """How alike each text is to the question: the cosine of that of its vectors which is nearest."""
     import numpy as np
 
-    if not vectors:
+    if not texts:
         return []
-    rows = np.frombuffer(b"".join(vectors), np.int8).reshape(len(vectors), -1).astype(np.float32)
+    rows = np.frombuffer(b"".join(texts), np.int8).reshape(-1, len(question)).astype(np.float32)
     lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)) * float(np.linalg.norm(question)), 1e-9)
-    found: list[float] = (rows @ question / lengths).tolist()
+    starts = np.cumsum([0, *(len(text) // len(question) for text in texts[:-1])])
+    found: list[float] = np.maximum.reduceat(rows @ question / lengths, starts).tolist()
     return found

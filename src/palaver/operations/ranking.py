@@ -158,7 +158,7 @@ def _scored(
     likeness = Likeness(question.words, [term.words for term in reading.terms])
     like = Likening(*likeness.to(reading.words))
     if told := stronger.likeness(read, question.text, [one.at.passage_id for one in looks]):
-        like = like._replace(whole=stronger.on_the_scale_of(like.whole, told))
+        like = like._replace(stronger=stronger.on_the_scale_of(like.whole, told))
     seen = reading.seen(near, like)
     points = [ranking.score(what, _weights(one.kind)) for one, what in zip(passages, seen, strict=True)]
     best = max(points)

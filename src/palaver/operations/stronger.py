@@ -21,13 +21,20 @@ from palaver.settings import Settings
 from palaver.store import vectors
 from palaver.store.database import Reader
 from palaver.store.workspaces import Workspace
+from palaver.text.stretches import stretches
 
 if TYPE_CHECKING:
     from palaver.meaning.encoders import Array
 
+AT_ONCE = 32
+"""Stretches that are given to a model together. A server that is told to stop waits for no more than these."""
+TOGETHER = 16
+"""Passages whose vectors are written together."""
 ANSWER_SECONDS, BATCH_SECONDS = 3.0, 60.0
 PAUSE_SECONDS = 30.0
-"""So long a model that failed is not asked again for a question."""
+"""So long a model that failed is not asked again."""
+WORTH_TELLING = 100
+"""So many passages without vectors are worth a line in the log."""
 ENOUGH = 0.9
 """The share of what is looked at that must have a vector."""
 
@@ -69,13 +76,23 @@ async def catch_up(here: Workspace, told: Callable[[int], None] = lambda more: N
     encoder, model, after, made = encoder_of(here.settings), here.settings.model, -1, 0
     if encoder is None:
         return 0
-    while some := await here.read(lambda read: vectors.missing(read, model, after, encoder.at_once)):  # noqa: B023
-        rows = await asyncio.to_thread(encoder.encode, [one.text for one in some], BATCH_SECONDS)
-        pairs = list(zip(some, encoders.packed(rows), strict=True))
+    while some := await here.read(lambda read: vectors.missing(read, model, after, TOGETHER)):  # noqa: B023
+        made_of = await _encoded(encoder, [one.text for one in some])
+        pairs = list(zip(some, made_of, strict=True))
         await here.change(lambda change: vectors.put(change, model, pairs))  # noqa: B023
         after, made = some[-1].id, made + len(some)
         told(len(some))
     return made
+
+
+async def _encoded(encoder: Encoder, texts: Sequence[str]) -> list[bytes]:
+    """Of each text the vectors of its stretches."""
+    cut = [stretches(text) for text in texts]
+    parts = [part for some in cut for part in some]
+    rows: list[Array] = []
+    for at in range(0, len(parts), AT_ONCE):
+        rows.append(await asyncio.to_thread(encoder.encode, parts[at : at + AT_ONCE], BATCH_SECONDS))
+    return encoders.packed(rows, [len(some) for some in cut])
 
 
 async def make_all(here: Workspace, told: Callable[[int], None]) -> int:
@@ -91,19 +108,31 @@ class Embedding:
 
     def __init__(self) -> None:
         self._done: dict[str, vectors.Counts] = {}
+        self._problem, self._pause_until = "", 0.0
 
     async def go_over(self, here: Workspace) -> None:
-        if here.settings.model == BUILTIN:
+        model, name = here.settings.model, here.name
+        if model == BUILTIN or time.monotonic() < self._pause_until:
             return
-        model = here.settings.model
-        if await here.read(lambda read: vectors.counts(read, model)) == self._done.get(here.name):
+        before = await here.read(lambda read: vectors.counts(read, model))
+        if before == self._done.get(name):
             return
+        if many := before.passages - before.vectors >= WORTH_TELLING:
+            log.info(
+                "%s makes vectors in %s: %d of %d passages have theirs", model, name, before.vectors, before.passages
+            )
         try:
             await catch_up(here)
         except CannotEncode as problem:
-            log.warning("vectors of %s are behind: %s", here.name, problem)
-        else:
-            self._done[here.name] = await here.read(lambda read: vectors.counts(read, model))
+            self._pause_until = time.monotonic() + PAUSE_SECONDS
+            if str(problem) != self._problem:  # once, not at every round
+                log.warning("vectors of %s are behind, the model inside serves: %s", name, problem)
+            self._problem = str(problem)
+            return
+        self._done[name] = after = await here.read(lambda read: vectors.counts(read, model))
+        if many or self._problem:
+            log.info("%s has made the vectors in %s: %d of %d", model, name, after.vectors, after.passages)
+        self._problem = ""
 
 
 # When somebody asks

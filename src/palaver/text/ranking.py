@@ -15,6 +15,7 @@ from functools import reduce
 from itertools import pairwise
 from math import log, log1p
 from operator import mul, or_
+from statistics import median
 from typing import Literal, NamedTuple
 
 from palaver.text.fold import words
@@ -89,6 +90,10 @@ class Seen(NamedTuple):
     """The question is about what the assistant said, and the assistant said this."""
     newest: float
     """The latest is asked for: how new it is among the passages that were looked at."""
+    stronger: float = 0.0
+    """Likeness of the stretch that is most alike, as a stronger model tells it; nothing where none is set."""
+    stronger_before: float = 0.0
+    """The same of what was said before it."""
 
 
 class Passage(NamedTuple):
@@ -112,10 +117,12 @@ class Passage(NamedTuple):
 
 
 class Likening(NamedTuple):
-    """For each passage how alike it is to the question as a whole, and to each term of it."""
+    """For each passage how alike it is to the question as a whole, and to each term of it; and, where a stronger model
+    is set, what that one says."""
 
     whole: Sequence[float]
     terms: Sequence[Sequence[float]]
+    stronger: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +241,8 @@ class Reading:
         ages = _ranks([one.at for one in passages]) if question.wants_latest else [0.0] * len(passages)
         is_about_sides = question.is_mine or question.is_yours
         cover = near.cover.get
+        stronger = like.stronger or [0.0] * len(passages)
+        unknown = median(stronger) if like.stronger else 0.0
         found = []
         for n, one in enumerate(passages):
             document, position, places, likes = one.document_id, one.position, self.places[n], like.terms[n]
@@ -269,6 +278,8 @@ class Reading:
                     1.0 if question.is_mine and side == "asking" else 0.0,  # mine
                     1.0 if question.is_yours and side == "answering" else 0.0,  # yours
                     ages[n],
+                    stronger[n],
+                    stronger[previous] if previous is not None else unknown,
                 )
             )
         return found

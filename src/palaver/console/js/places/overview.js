@@ -59,12 +59,18 @@ function picture() {
           ? tile("Index", "Complete", "everything can be found", "good")
           : tile("Index", "Catching up", "the newest may not be found yet", "warn")
       }
+      ${status.model ? vectors(status.model) : nothing}
     </ul>
     <section class="chart"><h2>Messages a day</h2>${lately ? perDay() : empty("overview", "Quiet", "Nothing was said in this time.")}</section>
     <div class="two">
       <section class="chart"><h2>Who spoke</h2>${bars(found.speakers.map((one) => [one.name, one.messages, one.agent_id ? "agents" : "person"]))}</section>
       <section class="chart"><h2>What is kept</h2>${bars(Object.entries(found.documents).map(kept))}</section>
     </div>`;
+}
+
+function vectors({ name, passages, done }) {
+  if (done >= passages) return tile("Model", "Ready", name, "good");
+  return tile("Model", `${Math.floor((100 * done) / passages)} %`, `of vectors made by ${name}`, "warn");
 }
 
 const kept = ([source, n]) => [

@@ -1,0 +1,31 @@
+"""Texts in stretches."""
+
+from __future__ import annotations
+
+import pytest
+
+from palaver.text.stretches import LONGEST, MOST_READ, stretches
+
+
+def test_a_short_text_is_one_stretch():
+    assert stretches("We sail on Friday. Bring a coat.") == ["We sail on Friday. Bring a coat."]
+
+
+def test_sentences_stay_whole_and_lines_end_them():
+    one, other = (
+        "I am looking for a new lamp for the desk in my room, a bright one.",
+        "By the way, I finished 20 videos so far!",
+    )
+    assert stretches(f"{one}\n\n{other} {one}") == [f"{one} {other}", one]
+
+
+@pytest.mark.parametrize("text", ["word " * 300, "x" * 3_000, "Yes. " * 400, "\n".join("line" for _ in range(500))])
+def test_all_of_the_beginning_is_in_stretches_that_are_not_long(text: str):
+    found = stretches(text)
+    assert max(map(len, found)) <= 2 * LONGEST
+    assert "".join("".join(found).split()) == "".join(text[:MOST_READ].split())
+
+
+@pytest.mark.parametrize("text", ["", "  \n "])
+def test_nothing_is_one_empty_stretch(text: str):
+    assert stretches(text) == [""]
