@@ -189,28 +189,20 @@ def _ranked(found: list[Scored], order: Order) -> list[Ranked]:
     for scored in found:
         one = scored.at
         key = one.source, SOURCES[one.source].key_of(one.document_id, one.passage_id, one.position)
-        _keep_better(best, key, scored)
-        if one.position and scored.has_any:
-            _keep_better(inside, key, scored)
-    top = max((one.score for one in best.values()), default=1.0)
-    ranked = [
-        Ranked(
-            # What the title says stands in the text too, as a rule: there one can show it, and open it.
-            best=one.at if one.at.position else inside.get(key, one).at,
-            score=round(one.score / top, 9) or 1e-9,
-            modified_at=_modified_at(one.at),
-            why=one,
-        )
-        for key, one in best.items()
-    ]
+        if (before := best.get(key)) is None or scored.score > before.score:
+            best[key] = scored
+        if one.position and scored.has_any and ((before := inside.get(key)) is None or scored.score > before.score):
+            inside[key] = scored
+    top = max([one.score for one in best.values()], default=1.0)
+    ranked = []
+    for key, scored in best.items():
+        one = scored.at
+        # What the title says stands in the text too, as a rule: there one can show it, and open it.
+        shown = one if one.position else inside.get(key, scored).at
+        ranked.append(Ranked(shown, round(scored.score / top, 9) or 1e-9, _modified_at(one), scored))
     if order == "recent":
         return _sorted(ranked, lambda one: (-one.modified_at, -one.score))
     return _sorted(ranked, lambda one: (-one.score, -one.modified_at))
-
-
-def _keep_better(held: dict[tuple[str, int], Scored], key: tuple[str, int], one: Scored) -> None:
-    if (before := held.get(key)) is None or one.score > before.score:
-        held[key] = one
 
 
 def _sorted(ranked: list[Ranked], key: Callable[[Ranked], tuple[float, float]]) -> list[Ranked]:

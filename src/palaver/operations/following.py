@@ -105,11 +105,9 @@ def _about_the_same(
         return []
     worth, enough = gathered.worth, SAME * gathered.worth.of(topic)
     same = [ids for mask, ids in gathered.alike.items() if mask & topic and worth.of(mask & topic) >= enough]
-    later = [
-        id
-        for place, id in after.get(at.document_id, {}).items()
-        if place > at.position and any(id in ids for ids in same)
-    ]
+    later = [id for place, id in after.get(at.document_id, {}).items() if place > at.position]
+    found = set[int]().union(*(ids.intersection(later) for ids in same))
+    later = [id for id in later if id in found]
     return later[-MOST_LATER:]
 
 

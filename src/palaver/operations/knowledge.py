@@ -80,7 +80,7 @@ class _Page:
     matched: finding.Matched
     left_out: list[str] | None
     capped: Capped | None
-    explanations: dict[str, dict[str, float]]
+    explanations: dict[str, dict[str, float]] | None
 
 
 def _hint(question: Question) -> str | None:
@@ -95,6 +95,8 @@ def _search(
     order: Order,
     ask: Paged,
     seen: frozenset[str] = frozenset(),
+    *,
+    explain: bool = False,
 ) -> _Page:
     wanted = ask.offset + ask.limit + len(seen)
     found = finding.everything(read, question, finding.own_slices(caller, slices), order, wanted)
@@ -109,7 +111,7 @@ def _search(
         matched=found.matched,
         left_out=found.left_out(question.terms),
         capped=found.capped(question.terms),
-        explanations={one.uri: _explained(one) for one in page if one.why.seen},
+        explanations={one.uri: _explained(one) for one in page if one.why.seen} if explain else None,
     )
 
 
@@ -335,12 +337,14 @@ async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge
         if wanted == ("sessions",):
             raise Unavailable(SESSIONS_OFF)
         ask = ask.model_copy(update={"sources": [name for name in wanted if name != "sessions"]})
-    page = await here.read(lambda read: _search(read, caller, question, ask.slices(read, caller), order, ask, seen))
+    page = await here.read(
+        lambda read: _search(read, caller, question, ask.slices(read, caller), order, ask, seen, explain=ask.explain)
+    )
     if recall:
         recalls.mark_seen(recall, [item.uri for item in page.items])
         if ask.offset == 0 and ask.query.strip():
             recall.queries.append(ask.query[:1000])
-    why = page.explanations if ask.explain else None
+    why = page.explanations
     answer = _response(page, ask, session_id=session_id, errors=errors or None, hint=_hint(question), explanations=why)
     return _compact(answer) if ask.shape == "compact" else answer
 

@@ -153,7 +153,9 @@ def _scored(
     for one in looks:
         if one.at.position:
             speakers.setdefault(one.at.document_id, set()).add(one.author or one.role or "")
-    passages = [_passage(one, speakers.get(one.at.document_id, set())) for one in looks]
+    sources = {one.at.document_id: one.at.source for one in looks}
+    kinds = {id: ranking.kind_of(source, speakers.get(id, ())) for id, source in sources.items()}
+    passages = [_passage(one, kinds[one.at.document_id]) for one in looks]
     reading = Reading(question, worth.rarity, passages)
     likeness = Likeness(question.words, [term.words for term in reading.terms])
     like = Likening(*likeness.to(reading.words))
@@ -166,7 +168,7 @@ def _scored(
         Scored(
             look.at,
             exp((value - best) / SOFTNESS),
-            has_all=not reading.missing(number),
+            has_all=reading.has_all(number),
             has_any=bool(reading.places[number]),
             seen=what,
         )
@@ -174,17 +176,10 @@ def _scored(
     ]
 
 
-def _passage(one: Look, speakers: Iterable[str]) -> Passage:
-    return Passage(
-        id=one.at.passage_id,
-        document_id=one.at.document_id,
-        position=one.at.position,
-        kind=ranking.kind_of(one.at.source, speakers),
-        speaker=one.author or one.role or "",
-        title=one.title or "",
-        text=one.text,
-        at=one.at.created_at or one.at.modified_at,
-    )
+def _passage(one: Look, kind: ranking.Kind) -> Passage:
+    at, title, role, author, text = one
+    said_at = at.created_at or at.modified_at
+    return Passage(at.passage_id, at.document_id, at.position, kind, author or role or "", title or "", text, said_at)
 
 
 @cache

@@ -209,9 +209,10 @@ class Reading:
 
     def __init__(self, question: Question, rarity: Sequence[float], passages: Sequence[Passage]) -> None:
         self.question, self.passages = question, passages
-        self.speakers = [frozenset(words(one.speaker)) - _ROLES for one in passages]
+        names = {speaker: frozenset(words(speaker)) - _ROLES for speaker in {one.speaker for one in passages}}
+        self.speakers = [names[one.speaker] for one in passages]
         asked = set(question.words)
-        self.names = frozenset[str]().union(*self.speakers) & asked
+        self.names = frozenset[str]().union(*names.values()) & asked
         chosen = [n for n, term in enumerate(question.terms) if not self.names.issuperset(term.words)]
         chosen = chosen or list(range(len(question.terms)))
         self.terms: list[Phrase] = [question.terms[n] for n in chosen]
@@ -284,10 +285,9 @@ class Reading:
             )
         return found
 
-    def missing(self, number: int) -> list[Phrase]:
-        """The terms that a passage does not have."""
-        there = {term for _, term in self.places[number]}
-        return [term for n, term in enumerate(self.terms) if n not in there]
+    def has_all(self, number: int) -> bool:
+        """Does a passage have all of the terms?"""
+        return len({term for _, term in self.places[number]}) == len(self.terms)
 
     def _bm25(self, counts: Mapping[int, int], length: float) -> float:
         rarity, slow = self.rarity, _K1 * (1 - _B + _B * length)
