@@ -81,8 +81,17 @@ def test_a_uri_opens_as_well_as_source_and_id(library: Library, api: httpx.Clien
     by_id = mine.call("knowledge_get", source=source, id=hit["id"], retrieval={"mode": "chunk"})
     assert unique in by_id["content"]
     assert mine.call("knowledge_get", source=source, id=hit["uri"], retrieval={"mode": "chunk"}) == by_id
+    assert mine.call(f"{source}_get", {GET_ID[source]: hit["uri"]}, retrieval={"mode": "chunk"}) == by_id
     opened = api.get("/api/knowledge/open", params={"uri": hit["uri"], "mode": "chunk"}).json()
     assert opened["content"] == by_id["content"]
+
+
+def test_what_looks_like_a_uri_of_elsewhere_is_an_id_of_its_source(library: Library, mcp: Mcp):
+    note, name = library.note("text"), f"notes://{word()}"
+    prompt = library.prompt(name)
+    assert mcp.call("knowledge_get", source="prompts", id=name)["meta"]["id"] == prompt["id"]
+    assert mcp.call("prompts_get", prompt_id_or_name=prompt["uri"]) == mcp.call("prompts_get", prompt_id_or_name=name)
+    assert mcp.refused("knowledge_get", source="media", id=note["uri"])["error"] == "ITEM_NOT_FOUND"
 
 
 def test_the_default_mode_is_a_snippet_of_300_characters(mcp: Mcp, note: dict[str, Any]):
