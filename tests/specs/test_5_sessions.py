@@ -39,7 +39,7 @@ def five(library: Library) -> tuple[str, str]:
 # Dedupe
 
 
-@pytest.mark.parametrize("door", ["http-2025", "websocket", "sse"])
+@pytest.mark.parametrize("door", ["http-2025", "websocket", "sse", "stdio"])
 def test_a_session_is_shown_nothing_twice(server: Server, api: httpx.Client, five: tuple[str, str], door: str):
     many, few = five
     with through(door, server, api) as client:
@@ -54,6 +54,9 @@ def test_a_session_is_shown_nothing_twice(server: Server, api: httpx.Client, fiv
         third = client.call("knowledge_search", query=many)
         assert (third["results"], third["suppressed"], third["has_more"], third["next_offset"]) == ([], 5, False, None)
         assert third["total_estimated"] == 0
+        if door == "stdio":  # whose connection has no id that the client knows: the answers say one
+            named = client.call("knowledge_search", query=many, session_id=first["session_id"])
+            assert (named["session_id"], named["suppressed"]) == (third["session_id"], 5)
     with through(door, server, api) as client:  # another session has seen nothing
         assert len(client.call("knowledge_search", query=many)["results"]) == 5
 

@@ -488,9 +488,9 @@ def _recall_of(ctx: Context) -> Recall | None:
     state: dict[str, Any] = ctx.session._connection.state
     if isinstance(request, WebSocket):
         state = cast(dict[str, Any], request.scope)
-    elif request is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+    elif ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return None
-    recall: Recall = state.setdefault("palaver.recall", Recall())
+    recall: Recall = state.setdefault("palaver.recall", Recall(is_named=request is None))
     return recall
 
 

@@ -161,3 +161,6 @@ class Recall:
     paging: tuple[str, frozenset[str]] | None = None
     """The search that is being paged through, and what had been seen before it began."""
     used_at: float = 0.0
+    is_named: bool = False
+    """The answers say its id, because the connection has none of its own."""
+    session_id: str | None = None

@@ -359,9 +359,11 @@ def _recall(here: Workspace, caller: Caller, ask: SearchKnowledge) -> tuple[str 
     """The session this search belongs to: the connection's, or the one it names; a new one where there is none."""
     if not ask.dedupe:
         return ask.session_id, None
+    owner = f"{caller.kind}:{caller.name}:{caller.acting_agent}"
     if ask.session_id is None and caller.recall is not None:
-        return None, here.recalls.alive(caller.recall)
-    return here.recalls.named(f"{caller.kind}:{caller.name}:{caller.acting_agent}", ask.session_id)
+        recall = here.recalls.alive(caller.recall)
+        return here.recalls.name_of(owner, recall) if recall.is_named else None, recall
+    return here.recalls.named(owner, ask.session_id)
 
 
 def _compact(answer: SearchResponse) -> SearchResponse:

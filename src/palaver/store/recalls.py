@@ -21,12 +21,22 @@ class Recalls:
         """The session of this id, if it is this owner's and still lives; else a new one, with an id of its own."""
         held = self._held.get((owner, session_id)) if session_id else None
         if held is None or session_id is None or self._is_over(held):
-            session_id, held = new_id(), Recall(used_at=time.monotonic())
-            self._held[owner, session_id] = held
-            while len(self._held) > MOST_SESSIONS:
-                self._held.popitem(last=False)
+            held = Recall(used_at=time.monotonic())
+            session_id = self._keep(owner, held)
         self._held.move_to_end((owner, session_id))
         return session_id, self.alive(held)
+
+    def name_of(self, owner: str, recall: Recall) -> str:
+        """The id of a connection's session, by which it may be named from now on."""
+        recall.session_id = recall.session_id or self._keep(owner, recall)
+        return recall.session_id
+
+    def _keep(self, owner: str, recall: Recall) -> str:
+        session_id = new_id()
+        self._held[owner, session_id] = recall
+        while len(self._held) > MOST_SESSIONS:
+            self._held.popitem(last=False)
+        return session_id
 
     def alive(self, recall: Recall) -> Recall:
         """The same session, or what it is after nobody has asked for a while: empty."""
