@@ -111,10 +111,15 @@ def test_the_flat_text_counts_only_where_there_are_no_blocks():
     assert said(message("u1", "assistant", "blocks")) == [("assistant", "blocks")]
 
 
+@pytest.mark.parametrize("content", [[], [{"type": "text", "text": ""}], [{"type": "text"}, None], None, "x"])
+def test_where_the_blocks_hold_no_words_the_flat_text_counts(content: Any):
+    assert said(message("u1", "human", content=content, text="only here")) == [("user", "only here")]
+
+
 def test_what_is_attached_belongs_to_what_was_said():
     pasted = {"file_name": "", "file_size": 9, "file_type": "txt", "extracted_content": "a long paste"}
     file = {"file_name": "ivy.pdf", "extracted_content": "about ivy"}
-    assert said(message("u1", "human", "", attachments=[pasted])) == [("user", "a long paste")]
+    assert said(message("u1", "human", "", text="", attachments=[pasted])) == [("user", "a long paste")]
     assert said(
         message(
             "u1", "human", "see", attachments=[file, 7], files=[{"file_name": "ivy.pdf"}, {"file_name": "b.png"}, {}]

@@ -742,6 +742,22 @@ def test_content_stored_with_its_type_is_shown_as_its_text(tmp_path: Path):
     assert served(tmp_path, path, query="PRINT('i").endswith("\nprint('ivy')")
 
 
+def test_a_database_that_another_program_has_for_itself_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("palaver.importers.sqlite_file.BUSY_MILLIS", 1)
+    path = make(tmp_path / "a.db", ("user", "x", NOON))
+    locking = (
+        f"import sqlite3; d = sqlite3.connect({str(path)!r}); d.execute('BEGIN EXCLUSIVE'); print(flush=True); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", locking], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as locker:
+        try:
+            assert locker.stdout is not None
+            locker.stdout.readline()
+            said = answer(Settings(home=tmp_path / "home", conversation_db=path))
+        finally:
+            locker.kill()
+    assert said == ("Error: a.db is locked by another program. Try again in a moment.", True)
+
+
 def test_a_database_that_is_written_again_and_again_is_read_as_it_is_then(tmp_path: Path):
     path = make(tmp_path / "a.db", ("user", "here all the time", NOON))
     apsw.Connection(str(path)).execute("PRAGMA journal_mode = WAL")

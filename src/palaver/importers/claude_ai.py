@@ -108,9 +108,16 @@ def _said(message: dict[str, Any]) -> Iterator[Draft]:
 
 def _blocks(message: dict[str, Any]) -> list[Any]:
     content, text = message.get("content"), message.get("text")
-    if isinstance(content, list) and content:
+    if isinstance(content, list) and not all(map(_is_blank, content)):
         return content
     return [{"text": _UNSUPPORTED.sub("", text)}] if isinstance(text, str) else []
+
+
+def _is_blank(block: Any) -> bool:
+    """A block of text without any: then the words, if there are any, stand only beside the blocks."""
+    if not isinstance(block, dict) or block.get("type", "text") != "text":
+        return not isinstance(block, dict)
+    return not (isinstance(text := block.get("text"), str) and text.strip())
 
 
 def _call(block: dict[str, Any]) -> str | None:

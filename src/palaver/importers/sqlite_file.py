@@ -22,6 +22,10 @@ class Changed(Unreadable):
     """It is there to be read, but not what was read just now."""
 
 
+class Locked(Unreadable):
+    """Another program has it for itself."""
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[apsw.Connection]:
     """A connection that cannot write. Another process may write meanwhile; Unreadable where it cannot be read."""
@@ -39,6 +43,8 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
             yield connection
         finally:
             connection.close(True)
+    except apsw.BusyError:
+        raise Locked("it is locked by another program; try again in a moment") from None
     except apsw.Error as problem:
         if not (is_at_rest and path.exists() and before != _sight(path)):
             raise Unreadable(why(problem)) from None

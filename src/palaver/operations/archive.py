@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from palaver.errors import DatabaseNotFound, NotFound, PalaverError, Timeout
 from palaver.importers import Unreadable
 from palaver.importers.canonical_messages import messages, messages_after
-from palaver.importers.sqlite_file import Changed
+from palaver.importers.sqlite_file import Changed, Locked
 from palaver.model.asking import Ask, Id, Query, Time, clamp
 from palaver.model.events import encode
 from palaver.model.library import Conversation
@@ -87,6 +87,8 @@ def _search_canonical(path: Path, wanted: Wanted, settings: Settings) -> list[Fo
             return _search_served(path, wanted, settings, too_late)
         except Changed:  # somebody wrote it just now: then it is read as it is now
             too_late()
+        except Locked:
+            raise PalaverError(f"{path.name} is locked by another program. Try again in a moment.") from None
         except (Unreadable, OSError):
             raise PalaverError(f"{path.name} cannot be read as a canonical ChatGPT database.") from None
 
