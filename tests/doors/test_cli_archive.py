@@ -484,6 +484,7 @@ def test_one_conversation_is_exported_as_a_json_line(desk: Desk, tmp_path: Path)
         "created_at": "2025-02-10T12:01:00Z",
         "updated_at": "2025-02-10T12:01:00Z",
         "messages": [{"id": "n1", "role": "user", "text": "How old are oaks?", "ts": "2025-02-10T12:01:00Z"}],
+        "is_titled": True,
     }
 
 

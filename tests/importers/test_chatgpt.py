@@ -151,6 +151,17 @@ def test_a_circle_is_walked_once():
     assert read(conversation(mapping=mapping, current_node=None))[0] == []
 
 
+def test_links_from_parents_to_children_alone_are_followed_too():
+    mapping = {
+        "r": node("r", None, None, "q"),
+        "q": node("q", None, message("user", "q"), "old", "new"),
+        "old": node("old", None, message("assistant", "old")),
+        "new": node("new", None, message("assistant", "new")),
+    }
+    (found,), _ = read(conversation(mapping=mapping, current_node="new"))
+    assert [one.id for one in found.messages] == ["q", "new"]
+
+
 # What is kept
 
 

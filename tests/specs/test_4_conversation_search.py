@@ -215,6 +215,13 @@ def test_the_query_is_matched_on_titles_and_gives_every_message_of_the_conversat
     assert place.blocks(query=unique, roles=["assistant"]) == ["second"]
 
 
+def test_a_title_that_was_made_of_the_first_words_gives_no_message_that_does_not_hold_them(place: Place):
+    unique = word()
+    place.hold(None, ("user", f"please mend the {unique}", NOON), ("assistant", "done", NOON + 1))
+    assert place.blocks(query=unique) == [f"please mend the {unique}"]
+    assert place.blocks(query=unique, roles=["assistant"]) == []
+
+
 def test_content_and_title_are_each_searched_and_a_message_with_both_comes_once(place: Place):
     unique = word()
     place.hold(f"about {unique}", ("user", f"tell me of {unique}", NOON))

@@ -54,6 +54,17 @@ async def test_what_a_program_copied_into_the_session_that_resumes_another_is_fo
     assert await found(bus, limit=2) == ["oak ivy", "ivy"]
 
 
+async def test_nothing_is_found_by_a_title_that_nobody_gave(bus: Bus):
+    given = talk(said("oak", 1), said("elm", 2), title="about ivy")
+    await put(bus, replace(given, is_titled=False))
+    assert (await found(bus, "ivy"), await found(bus, "iv")) == ([], [])
+    kept = await bus.here.read(lambda read: archive.conversation(read, "chatgpt:1"))
+    assert kept is not None
+    assert (kept.title, kept.is_titled) == ("about ivy", False)
+    assert await put(bus, given) == ["changed"]
+    assert await found(bus, "ivy") == ["elm", "oak"]
+
+
 # Putting
 
 

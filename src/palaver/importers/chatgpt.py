@@ -79,6 +79,11 @@ def conversation(item: Item, found: dict[str, Any]) -> Iterator[Conversation | S
 
 def _shown_last(nodes: dict[str, dict[str, Any]], current: Any) -> list[str]:
     parents = {id: parent if isinstance(parent := node.get("parent"), str) else None for id, node in nodes.items()}
+    if sum(parent is None for parent in parents.values()) > 1:  # where a node does not say what it follows, that may
+        for id, node in nodes.items():
+            for child in children if isinstance(children := node.get("children"), list) else ():
+                if isinstance(child, str) and child != id and child in parents and parents[child] is None:
+                    parents[child] = id
     path = path_to(current, parents) if isinstance(current, str) else []
     if any(_said(id, nodes[id].get("message")).text for id in path):
         return path

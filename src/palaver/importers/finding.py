@@ -493,6 +493,7 @@ def _storable(one: Conversation) -> Conversation:
         created_at=_aware(one.created_at),
         updated_at=_aware(one.updated_at),
         messages=messages.said,
+        is_titled=one.is_titled,
     )
 
 

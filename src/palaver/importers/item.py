@@ -147,13 +147,15 @@ def tell(
         yield Skipped(item, "nothing was said in it")
         return
     times = [said.ts for said in gathered.said if said.ts]
+    called = _line(title)
     yield Conversation(
         id=f"{origin}:{native}",
         origin=origin,
-        title=_line(title) or next((_line(said.text)[:100] for said in gathered.said if said.role == "user"), ""),
+        title=called or next((_line(said.text)[:100] for said in gathered.said if said.role == "user"), ""),
         created_at=created_at or min(times, default=None),
         updated_at=updated_at or max(times, default=None),
         messages=gathered.said,
+        is_titled=bool(called),
     )
     if gathered.is_cut:
         yield Skipped(item, "the end of a conversation of more than 100 million characters")

@@ -49,6 +49,7 @@ def _conversation(found: dict[str, Any]) -> Conversation:
         created_at=moment(found.get("created_at")),
         updated_at=moment(found.get("updated_at")),
         messages=gathered.said,
+        is_titled=found.get("is_titled") is not False,
     )
 
 

@@ -35,7 +35,8 @@ class SessionFiles:
         # Codex may go on with a session in a second file, which then has a longer name of its own.
         id = reading.name if self.name == "codex" and reading.name else reading.session_id or reading.name
         named = self.reader.name_beside(item.path, reading) if item.path else None
-        yield from tell(item.name, self.name, id, gathered, title=named or reading.title)
+        title = named or (reading.title if reading.title_rank else None)
+        yield from tell(item.name, self.name, id, gathered, title=title)
 
     def _said(self, item: Item, reading: Reading, skipped: Counter[str], gone: set[int]) -> Iterator[Draft]:
         for line in lines(item):

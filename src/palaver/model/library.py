@@ -29,6 +29,8 @@ class Conversation:
     created_at: datetime | None
     updated_at: datetime | None
     messages: tuple[Said, ...]
+    is_titled: bool = True
+    """Whether somebody, or some program, gave it that title. If not, it was made of the first words the user said."""
 
 
 # What a person keeps. Text is kept as it came: nothing is trimmed.

@@ -51,7 +51,7 @@ def prepare(conversation: Conversation) -> Prepared:
         conversation,
         _fingerprint(conversation),
         tuple(documents.folded("archive", said.text) for said in conversation.messages),
-        documents.folded("archive", conversation.title) if conversation.title else None,
+        documents.folded("archive", conversation.title) if conversation.title and conversation.is_titled else None,
     )
 
 
@@ -164,13 +164,17 @@ def _passages(document_id: int, one: Prepared) -> Iterator[NewPassage]:
         )
 
 
-def _data(one: Prepared) -> dict[str, str]:
-    return {"origin": one.conversation.origin, "fingerprint": one.fingerprint}
+def _data(one: Prepared) -> dict[str, str | bool]:
+    """A title that was made of the first words says nothing beyond them: then nothing is found by it."""
+    titled = {} if one.conversation.is_titled else {"is_titled": False}
+    return {"origin": one.conversation.origin, "fingerprint": one.fingerprint, **titled}
 
 
 def _fingerprint(conversation: Conversation) -> str:
     digest = hashlib.blake2b(digest_size=16)
     digest.update(conversation.title.encode("utf-8", "replace"))
+    if not conversation.is_titled:
+        digest.update(b"\0made")
     for said in conversation.messages:
         digest.update(orjson.dumps((said.id, said.role, said.text, micros(said.ts) if said.ts else None)))
     return digest.hexdigest()
@@ -224,13 +228,15 @@ def conversation(read: Reader, id: str) -> Conversation | None:
     if found is None:
         return None
     rows = read.all("passages_of_document", document_id=found["id"], after=0, limit=2**31)
+    data = orjson.loads(found["data"])
     return Conversation(
         id=id,
-        origin=orjson.loads(found["data"]).get("origin", ""),
+        origin=data.get("origin", ""),
         title=found["title"] or "",
         created_at=instant(found["created_at"]),
         updated_at=instant(found["modified_at"]),
         messages=tuple(Said(r["native_id"], r["role"], r["text"], maybe_instant(r["created_at"])) for r in rows),
+        is_titled=data.get("is_titled", True),
     )
 
 
@@ -334,7 +340,9 @@ def _narrow(wanted: Wanted) -> dict[str, Any]:
 
 
 def _holds(row: Row, part: str) -> bool:
-    return part in substring_form(row["text"]) or part in substring_form(row["title"] or "")
+    if part in substring_form(row["text"]):
+        return True
+    return part in substring_form(row["title"] or "") and bool(orjson.loads(row["data"]).get("is_titled", True))
 
 
 def _message(row: Row) -> FoundMessage:

@@ -117,12 +117,14 @@ WHERE p.position > 0
 ORDER BY p.created_at IS NULL, p.created_at DESC, p.id DESC;
 
 -- name: archive_messages
-SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title
+SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
+       d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) AS id FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- name: archive_newest  messages that have a time, newest first, a page from a given one on
-SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title
+SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
+       d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.created_at BETWEEN :since AND :until AND (p.created_at < :until OR p.id < :before)
   AND d.source = 'archive' AND p.position > 0
@@ -131,7 +133,8 @@ ORDER BY p.created_at DESC, p.id DESC
 LIMIT :limit;
 
 -- name: archive_timeless  messages that have none
-SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title
+SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
+       d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.created_at IS NULL AND p.id < :before
   AND d.source = 'archive' AND p.position > 0
