@@ -16,6 +16,7 @@ from threading import Thread
 import pytest
 from tests.helpers import eventually, start_server, started_with, word
 
+from palaver.doors import printing
 from palaver.errors import Invalid, Unavailable
 from palaver.house import House
 from palaver.importers.labelled import Line, Talk, World
@@ -233,6 +234,11 @@ def test_a_model_nobody_knows_is_refused_with_what_can_be_said(name: str):
 def test_a_likeness_is_put_on_the_scale_of_another():
     assert stronger.on_the_scale_of([0.0, 0.5, 1.0], [10.0, 20.0, 30.0]) == pytest.approx([0.0, 0.5, 1.0])
     assert stronger.on_the_scale_of([0.2, 0.4], [7.0, 7.0]) == [0.2, 0.4]
+
+
+def test_how_far_it_is_is_a_sentence_in_a_table():
+    known = {"name": "minilm", "passages": 1_200, "done": 80}
+    assert printing.cell("model", known) == "minilm: 80 of 1,200 passages have their vectors"
 
 
 def test_labelled_questions_are_asked_with_its_vectors(tmp_path: Path, endpoint: Endpoint):

@@ -143,7 +143,7 @@ async def workspace() -> AsyncIterator[Workspace]:
 def reindex(model: bool) -> None:
     """Make the index of sessions again from their transcripts, while everything goes on."""
     if model:
-        printing.say(f"{asyncio.run(_embed()):,} vectors were made.")
+        printing.say(f"{asyncio.run(_embed()):,} passages got their vectors.")
         return
     turns = asyncio.run(_reindex())
     printing.say(f"{turns:,} turns are in the index.")
