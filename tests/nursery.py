@@ -140,10 +140,15 @@ def be_born() -> list[str]:
 
 
 def _mind(pid: int, connection: socket.socket, streams: list[int]) -> None:
-    """Say who was born, and in the end how it ended."""
+    """Say who was born, and in the end how it ended. When nobody listens any more, the tests are gone: so is it then."""
     for stream in streams:
         os.close(stream)
     connection.sendall(b"%d\n" % pid)
+    ended, either = os.pidfd_open(pid), select.poll()
+    either.register(ended, select.POLLIN)
+    either.register(connection, 0)  # both its directions are closed
+    if ended not in dict(either.poll()):
+        os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     try:
         connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
