@@ -47,6 +47,15 @@ def test_text_is_in_the_order_of_its_times_as_cues_are(library: Library, mcp: Mc
     assert mcp.call("media_transcript", media_id=media["id"]) == {"content": "early\nlate"}
 
 
+def test_what_a_listening_program_writes_besides_is_passed_over(library, mcp):
+    heard = {"id": 0, "seek": 0, "start": 0.0, "end": 2.0, "text": "Hello.", "tokens": [1, 2], "speaker": "A"}
+    media = library.media(
+        "x", transcript={"language": "en", "segments": [heard]}, chunks=[{"text": "x", "chunk_index": 0}]
+    )
+    said = mcp.call("media_transcript", media_id=media["id"], format="json")
+    assert said == {"content": {"segments": [{"start": 0.0, "end": 2.0, "text": "Hello."}]}}
+
+
 @pytest.mark.parametrize("start", ["0", True, None, -1])
 def test_times_are_numbers(api: httpx.Client, start: Any):
     """Wrong type → validation error naming the field."""

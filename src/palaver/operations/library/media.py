@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import orjson
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from palaver.model.asking import Ask, Line, storable
 from palaver.model.library import Media, Segment
@@ -74,12 +74,18 @@ class KeptMedia(MediaCard):
     transcript: Spoken | None
 
 
-class GivenChunk(Ask):
+class Given(Ask):
+    """A piece as programs that cut or listen write it: with more fields than are kept here."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class GivenChunk(Given):
     text: Content
     """The text of the chunk."""
 
 
-class GivenSegment(Ask):
+class GivenSegment(Given):
     start: Annotated[float, Field(ge=0, le=10_000_000, allow_inf_nan=False)]
     """Where it begins, in seconds."""
     end: Annotated[float, Field(ge=0, le=10_000_000, allow_inf_nan=False)]
@@ -88,7 +94,7 @@ class GivenSegment(Ask):
     """What is said."""
 
 
-class GivenTranscript(Ask):
+class GivenTranscript(Given):
     segments: Annotated[list[GivenSegment], Field(max_length=200_000)]
     """What is said when."""
 
