@@ -26,7 +26,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 class Ask(BaseModel):
     """A request. It is checked once, at the door, and goes whole from there to the store."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True)
+    # What a process never asks need not be made ready: clients start one for each call.
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
 
 
 AskT = TypeVar("AskT", bound=Ask)
