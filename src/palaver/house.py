@@ -36,6 +36,7 @@ CHECK_SECONDS = 600.0
 LET_GO_SECONDS = 10.0
 CATCH_UP_SECONDS = 2.0
 BACKFILLED_AT_ONCE = 500
+LOOKING_SECONDS = 120.0  # whether anything is missing: all passages are looked at for that
 SWEEPS_BETWEEN_LOOKS = 6
 
 log = logging.getLogger("palaver")
@@ -363,7 +364,7 @@ class ShownOut(Exception):
 
 async def _catch_up(here: Workspace) -> None:
     try:
-        if not await here.read(documents.is_complete):
+        if not await here.read(documents.is_complete, timeout=LOOKING_SECONDS):
             while await here.change(lambda change: documents.backfill(change, BACKFILLED_AT_ONCE)):
                 pass
         await catch_up_all(here)

@@ -1138,7 +1138,7 @@ def test_an_unknown_resource_is_an_error_that_names_it(mcp: Mcp, uri: str):
 
 def test_prompts_are_filled_in(mcp: Mcp):
     names = [p["name"] for p in mcp.ask("prompts/list")["prompts"]]
-    assert names == ["summarize_thread", "handoff_to_agent"]
+    assert names[:2] == ["summarize_thread", "handoff_to_agent"]  # what follows is in the library
     given = {"topic": "§transcript§ {topic}", "transcript": "ann: hello"}
     (message,) = mcp.ask("prompts/get", name="summarize_thread", arguments=given)["messages"]
     assert inside(message["content"]["text"]) == "Topic: §transcript§ {topic}\n\nann: hello"

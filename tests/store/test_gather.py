@@ -119,3 +119,13 @@ async def test_a_related_word_is_worth_half(bus: Bus):
     assert sorted(found.best_first().values()) == [0b01, 0b10]
     assert found.worth.of(0b01) == found.worth.of(0b11) == 1.0
     assert 0 < found.worth.of(0b10) <= 0.5
+
+
+async def test_a_word_of_one_passage_is_found_after_the_server_has_counted(bus: Bus):
+    thread = await bus.thread()
+    texts = [f"only{n}x and others" for n in range(60)]
+    for text in texts:
+        await bus.post(thread, text)
+    await bus.here.change(lambda change: change.connection.run("ANALYZE", {}))
+    for n in range(60):
+        assert len((await gathered(bus, f"only{n}x")).alike) == 1

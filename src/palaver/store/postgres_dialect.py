@@ -103,9 +103,10 @@ class PostgresDialect:
         return max(0, int(connection.fetch(self.sql("index_size"), {})[0]["size"]))
 
     def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
-        """The server knows how common the most common words are; any other one is rare."""
+        """The server knows how common the most common words are; any other one is rare. It keeps them as shares of all
+        it counted: a word of one passage comes out a little below one, which does not mean that there is none."""
         rows = connection.fetch(self.sql("frequencies"), {"tokens": list(tokens)})
-        known = {row["term"]: int(row["doc"]) for row in rows}
+        known = {row["term"]: max(1, round(row["doc"])) for row in rows}
         return {token: known.get(token, 1) for token in tokens}
 
     def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
