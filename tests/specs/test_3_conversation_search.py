@@ -1269,7 +1269,8 @@ def test_searches_go_on_while_the_index_is_made_again_and_appends_are_included(s
         added.append(talk.say(f"meanwhile{looks} {unique}x")["id"])
         assert talk.found(f"meanwhile{looks}") == [added[-1]]
         looks += 1
-    assert process.wait(30) == 0
+    _, complaint = process.communicate(timeout=30)
+    assert process.returncode == 0, complaint
     assert looks > 3
     for n, id in enumerate(added):
         assert talk.found(f"meanwhile{n}") == [id]

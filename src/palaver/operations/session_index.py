@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
+from typing import TypeVar
 
+from palaver.errors import Conflict, Timeout
 from palaver.model.sessions import Owner, Turn
 from palaver.store import agents, sessions, watches
 from palaver.store.database import Change, Reader
@@ -22,6 +24,9 @@ log = logging.getLogger("palaver")
 
 INDEXED_AT_ONCE = 500
 REINDEXED_AT_ONCE = 2_000
+TRIES, WAIT_SECONDS = 5, 0.1
+
+T = TypeVar("T")
 
 
 async def catch_up(here: Workspace, transcript: Transcript) -> int:
@@ -43,10 +48,20 @@ async def _index_some(here: Workspace, transcript: Transcript) -> int | None:
     if not lines:
         return None
     turns = [line.turn for line in lines if line.turn]
-    if not await here.change(lambda change: sessions.index(change, owner, file, turns, start, lines[-1].end)):
+    if not await _patiently(here, lambda change: sessions.index(change, owner, file, turns, start, lines[-1].end)):
         return 0
     is_gone = await _forget_deleted(here, transcript, {turn.session_id for turn in turns}, before)
     return 0 if is_gone else len(turns)
+
+
+async def _patiently(here: Workspace, step: Callable[[Change], T]) -> T:
+    """A step that may be taken again as often as one likes: who writes the same turns just now may be in its way."""
+    for _ in range(TRIES - 1):
+        try:
+            return await here.change(step)
+        except (Conflict, Timeout):
+            await asyncio.sleep(WAIT_SECONDS)
+    return await here.change(step)
 
 
 async def _forget_deleted(
@@ -142,7 +157,7 @@ async def reindex(here: Workspace, progress: Progress = lambda read: None) -> in
     coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))
     while portion := await coming:
         coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))  # read on while these are written
-        await here.change(partial(_put_pieces, here=here, pieces=portion))
+        await _patiently(here, partial(_put_pieces, here=here, pieces=portion))
         for piece in portion:
             done += len(piece.turns)
             progress(piece.end - piece.start)
