@@ -22,7 +22,7 @@ def test_what_was_acknowledged_survives_a_kill(start: Start, engine: Engine):
     rooms: list[str] = []
     promised, kept = Promised(), 0
     for kills in range(KILLS[engine.name] + 1):
-        with start() as server:
+        with start(PALAVER_KEEP_EVENTS=10_000_000) as server:  # all of them, to compare them with the messages
             client = Client(server)
             rooms = rooms or [client.thread() for _ in range(3)]
             must_keep_its_promises(server, rooms, promised, searches=20)
