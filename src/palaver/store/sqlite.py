@@ -47,6 +47,7 @@ BUSY_SECONDS = 5.0
 GATHER_SECONDS = 0.002
 POLL_SECONDS = 0.02
 WIPE_SECONDS = 30.0
+AGAIN_SECONDS = 0.05
 
 
 class SqliteConnection:
@@ -155,10 +156,13 @@ class SqliteEngine:
 
     async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
         loop = asyncio.get_running_loop()
-        look = _Look()
+        look = _Look(loop)
         timer = loop.call_later(timeout or self._settings.search_timeout, look.give_up)
         try:
             return await loop.run_in_executor(self._readers, self._look, look, work)
+        except asyncio.CancelledError:
+            look.give_up()  # nobody waits for it any more
+            raise
         finally:
             timer.cancel()
 
@@ -326,16 +330,19 @@ def problems_of(path: Path) -> list[str]:
 class _Look:
     """A read that can be given up: before it begins, or by interrupting the engine in the middle of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self._lock = threading.Lock()
         self._raw: apsw.Connection | None = None
         self._is_late = False
 
     def give_up(self) -> None:
+        """Until it has ended: the engine does not hear it between two statements."""
         with self._lock:
             self._is_late = True
             if self._raw is not None:
                 self._raw.interrupt()
+                self._loop.call_later(AGAIN_SECONDS, self.give_up)
 
     @contextmanager
     def through(self, raw: apsw.Connection) -> Iterator[None]:
