@@ -34,7 +34,7 @@ class Job:
             self.done.set_result(self.result)
 
 
-class Line:
+class Waiting:
     """Jobs that stand in line for one writer, which is woken once for all it takes and not once for each of them."""
 
     def __init__(self) -> None:

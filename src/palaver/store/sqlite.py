@@ -35,7 +35,7 @@ from palaver.store.database import (
     write_events,
     write_index,
 )
-from palaver.store.jobs import Job, Line, answer, tell
+from palaver.store.jobs import Job, Waiting, answer, tell
 from palaver.store.sqlite_dialect import SqliteDialect
 
 T = TypeVar("T")
@@ -141,7 +141,7 @@ class SqliteEngine:
             _create_private(path)
             self._writer = SqliteConnection(path, self._dialect, read_only=False)
             migrate(self._writer, schema)
-        self._jobs = Line()
+        self._jobs = Waiting()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
         self._idle: list[SqliteConnection] = []
