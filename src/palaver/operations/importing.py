@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from palaver.errors import PalaverError
-from palaver.importers.finding import Found, Skipped, look
-from palaver.model.library import Brought, Conversation
-from palaver.operations import fetching, library
+from palaver.importers.finding import Skipped
+from palaver.model.library import Brought
+from palaver.operations import fetching, library, reading
+from palaver.operations.reading import Portion
 from palaver.sources import SOURCES
 from palaver.store import archive
 from palaver.store.archive import Outcome, Prepared
 from palaver.store.database import Change, Reader
 from palaver.store.workspaces import Workspace
 
-MESSAGES_AT_ONCE = 2_000
-CHARACTERS_AT_ONCE = 4_000_000
-TURN_SECONDS = 0.0005
-OBJECTS_LET_BE = 200_000
-CHARACTERS_OF_PIECES_AT_ONCE = 1_000_000
-PIECES_AT_ONCE = 100
 SHOWN_AT_MOST = 200
 NAMED_AT_MOST = 1_000
 
@@ -97,15 +90,14 @@ async def bring(
 ) -> Summary:
     """Import everything found at these paths and addresses. It may be stopped anywhere: run again, it goes on."""
     summary = Summary()
-    sources = look(paths, are_uploads=are_uploads)
-    seen: set[str] = set()
-    with _taking_turns():
-        while (found := await asyncio.to_thread(next, sources, None)) is not None:
-            if isinstance(found, Skipped):
-                summary.skip(found)
-            else:
-                await _bring_one(here, found, summary, dry_run, progress)
-                await _bring_pieces(here, found, summary, progress, seen if dry_run else None)
+    seen: set[str] | None = set() if dry_run else None
+    is_much = await asyncio.to_thread(reading.is_much, paths)
+    async with (
+        here.expecting_much() if is_much and not dry_run else nullcontext(),
+        aclosing(reading.portions(paths, are_uploads=are_uploads, is_much=is_much)) as portions,
+    ):
+        async for portion in portions:
+            await _bring_portion(here, portion, summary, seen)
             progress(summary)
     for url in urls:
         try:
@@ -113,111 +105,49 @@ async def bring(
         except PalaverError as problem:
             summary.skip(Skipped(url, problem.message.rstrip("."), is_error=True))
         else:
-            page = Found("web", url, 0, pieces=partial(iter, (brought,)))
-            await _bring_pieces(here, page, summary, progress, seen if dry_run else None)
+            page = Portion("web", pieces=[brought], bytes_total=summary.bytes_total, bytes_read=summary.bytes_read)
+            await _bring_portion(here, page, summary, seen)
+            progress(summary)
     return summary
 
 
-async def _bring_one(here: Workspace, found: Found, summary: Summary, dry_run: bool, progress: Progress) -> None:
-    """While one batch is written, the next one is read and prepared."""
-    conversations = found.conversations()
-    read_before = summary.bytes_read
-    summary.bytes_total += found.size
-    coming = asyncio.ensure_future(asyncio.to_thread(_batch, conversations, summary))
-    try:
-        while (batch := await coming) is not None:
-            coming = asyncio.ensure_future(asyncio.to_thread(_batch, conversations, summary))
-            if dry_run:
-                outcomes = await here.read(partial(archive.judge_all, batch=batch))
-            else:
-                outcomes = await here.change(partial(archive.put_all, batch=batch))
-            summary.count(outcomes)
-            if not dry_run:
-                summary.name("archive", (one.conversation.id for one in batch), outcomes)
-            summary.bytes_read = read_before + min(found.read, found.size)
-            summary.messages += sum(len(one.conversation.messages) for one in batch)
-            summary.formats[found.importer] = summary.formats.get(found.importer, 0) + len(batch)
-            progress(summary)
-    finally:
-        await asyncio.wait((coming,))
-        summary.bytes_read = read_before + found.size
+async def _bring_portion(here: Workspace, portion: Portion, summary: Summary, seen: set[str] | None) -> None:
+    """Write it; with `seen`, the contents of a dry run so far, only say what would be written."""
+    for skipped in portion.skipped:
+        summary.skip(skipped)
+    if portion.conversations:
+        await _bring_conversations(here, portion.conversations, summary, is_dry=seen is not None)
+    if portion.pieces:
+        await _bring_pieces(here, portion.pieces, summary, seen)
+    if count := len(portion.conversations) + len(portion.pieces):
+        summary.formats[portion.importer] = summary.formats.get(portion.importer, 0) + count
+    summary.bytes_total, summary.bytes_read = portion.bytes_total, portion.bytes_read
 
 
-def _batch(conversations: Iterator[Conversation | Skipped], summary: Summary) -> list[Prepared] | None:
-    """The next few conversations, together about as much as one change should hold."""
-    batch: list[Prepared] = []
-    messages = characters = 0
-    for one in conversations:
-        if isinstance(one, Skipped):
-            summary.skip(one)
-            continue
-        batch.append(archive.prepare(one))
-        messages += len(one.messages)
-        characters += sum(len(said.text) for said in one.messages)
-        if messages >= MESSAGES_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
-            return batch
-    return batch or None
-
-
-@contextmanager
-def _taking_turns() -> Iterator[None]:
-    """The thread that writes needs Python often and shortly: let it not wait 5 ms each time for the one that reads.
-
-    And what was read is let go of by itself: looking for circles after every few hundred objects would find none.
-    """
-    before, usual = sys.getswitchinterval(), gc.get_threshold()
-    sys.setswitchinterval(TURN_SECONDS)
-    gc.set_threshold(max(usual[0], OBJECTS_LET_BE), *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-        sys.setswitchinterval(before)
+async def _bring_conversations(here: Workspace, batch: list[Prepared], summary: Summary, is_dry: bool) -> None:
+    if is_dry:
+        outcomes = await here.read(partial(archive.judge_all, batch=batch))
+    else:
+        outcomes = await here.change(partial(archive.put_all, batch=batch))
+        summary.name("archive", (one.conversation.id for one in batch), outcomes)
+    summary.count(outcomes)
+    summary.messages += sum(len(one.conversation.messages) for one in batch)
 
 
 # Pieces of the library
 
 
-async def _bring_pieces(
-    here: Workspace, found: Found, summary: Summary, progress: Progress, seen: set[str] | None
-) -> None:
-    """Write them, a few at a time; with `seen`, the contents of a dry run so far, only say what would be written."""
-    pieces = found.pieces()
-    read_before = summary.bytes_read - found.size  # whoever looked for conversations in it has counted all of it
-    coming = asyncio.ensure_future(asyncio.to_thread(_some_pieces, pieces, summary))
-    try:
-        while (batch := await coming) is not None:
-            coming = asyncio.ensure_future(asyncio.to_thread(_some_pieces, pieces, summary))
-            if seen is not None:
-                outcomes = await here.read(partial(_judge_pieces, batch=batch, seen=seen))
-            else:
-                outcomes = await here.change(partial(_put_pieces, batch=batch))
-            some = batch[: NAMED_AT_MOST - len(summary.items)]
-            ids = await here.read(partial(_ids_of, batch=some))
-            for one, outcome in zip(batch, outcomes, strict=True):
-                summary.count([outcome], library.bringing.SHELVES[type(one.piece)][0])
-            for one, id, outcome in zip(some, ids, outcomes, strict=False):
-                summary.name(library.bringing.SHELVES[type(one.piece)][0], [id], [outcome])
-            summary.formats[found.importer] = summary.formats.get(found.importer, 0) + len(batch)
-            summary.bytes_read = read_before + min(found.read, found.size)
-            progress(summary)
-    finally:
-        await asyncio.wait((coming,))
-        summary.bytes_read = read_before + found.size
-
-
-def _some_pieces(pieces: Iterator[Brought | Skipped], summary: Summary) -> list[Brought] | None:
-    batch: list[Brought] = []
-    characters = 0
-    for one in pieces:
-        if isinstance(one, Skipped):
-            summary.skip(one)
-            continue
-        batch.append(one)
-        characters += len(getattr(one.piece, "content", ""))
-        if characters >= CHARACTERS_OF_PIECES_AT_ONCE or len(batch) >= PIECES_AT_ONCE:
-            break
-    return batch or None
+async def _bring_pieces(here: Workspace, batch: list[Brought], summary: Summary, seen: set[str] | None) -> None:
+    if seen is not None:
+        outcomes = await here.read(partial(_judge_pieces, batch=batch, seen=seen))
+    else:
+        outcomes = await here.change(partial(_put_pieces, batch=batch))
+    some = batch[: NAMED_AT_MOST - len(summary.items)]
+    ids = await here.read(partial(_ids_of, batch=some))
+    for one, outcome in zip(batch, outcomes, strict=True):
+        summary.count([outcome], library.bringing.SHELVES[type(one.piece)][0])
+    for one, id, outcome in zip(some, ids, outcomes, strict=False):
+        summary.name(library.bringing.SHELVES[type(one.piece)][0], [id], [outcome])
 
 
 def _put_pieces(change: Change, batch: list[Brought]) -> list[Outcome]:

@@ -6,7 +6,8 @@ import asyncio
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -47,6 +48,15 @@ class Workspace:
     async def change(self, work: Callable[[Change], T]) -> T:
         """Run work in one transaction; when this returns it is on disk and its events are on their way."""
         return await self._engine.change(work)
+
+    @asynccontextmanager
+    async def expecting_much(self) -> AsyncIterator[None]:
+        """While it lasts, the engine is set up for writing much at once."""
+        await self.change(lambda change: change.run("expect_much"))
+        try:
+            yield
+        finally:
+            await self.change(lambda change: change.run("expect_little"))
 
     def feed(self, after: int | None = None, thread_id: str | None = None) -> Listener:
         """Listen to events as they are committed, from `after` or from now: `async with here.feed() as listener`."""
