@@ -245,8 +245,8 @@ ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, vector = excluded
 
 -- name: expect_much  more pages in memory, a longer log between two copies into the file, and merging later: less is
 -- written twice. So many segments never have to be merged at once, which would keep all others waiting.
-INSERT INTO passage_index (passage_index, rank) VALUES ('automerge', 32), ('crisismerge', 512);
-INSERT INTO passage_trigrams (passage_trigrams, rank) VALUES ('automerge', 32), ('crisismerge', 512);
+INSERT INTO passage_index (passage_index, rank) VALUES ('automerge', 64), ('crisismerge', 512);
+INSERT INTO passage_trigrams (passage_trigrams, rank) VALUES ('automerge', 64), ('crisismerge', 512);
 PRAGMA cache_size = -24000;
 PRAGMA wal_autocheckpoint = 8000;
 

@@ -1,0 +1,185 @@
+"""Much is read in a process of its own: the same portions come of it, and whatever happens to it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.helpers import PATIENCE, eventually
+from tests.importers.shapes import as_json
+from tests.specs.test_4_conversation_search import NOON, chat
+
+from palaver.operations import reading
+from palaver.operations.importing import Summary, bring
+from palaver.operations.reading import Portion
+from palaver.settings import Settings
+from palaver.store.workspaces import Workspace, open_engine
+
+
+def history(folder: Path, *, count: int = 300, each: int = 20) -> Path:
+    """An export of several portions, and something nobody can read."""
+    folder.mkdir()
+    talks = [
+        chat(f"talk {c}", *(("user", f"talk {c} wörd {n}", NOON + c * 100 + n) for n in range(each)), id=f"c{c}")
+        for c in range(count)
+    ]
+    (folder / "conversations.json").write_bytes(as_json(talks))
+    (folder / "broken.zip").write_bytes(b"PK\x03\x04 and no more")
+    return folder
+
+
+async def all_portions(*paths: Path, is_much: bool) -> list[Portion]:
+    async with aclosing(reading.portions(list(paths), is_much=is_much)) as portions:
+        return [portion async for portion in portions]
+
+
+def children() -> list[psutil.Process]:
+    return [one for one in psutil.Process().children() if reading.READER in " ".join(one.cmdline())]
+
+
+async def test_a_process_of_its_own_reads_the_same(tmp_path: Path):
+    folder = history(tmp_path / "history")
+    note = tmp_path / "note.md"
+    note.write_text("# A note\n\nwith a few words", "utf-8")
+    apart = await all_portions(folder, note, is_much=True)
+    assert apart == await all_portions(folder, note, is_much=False)
+    assert sum(len(portion.conversations) for portion in apart) == 300
+    assert [getattr(piece.piece, "title", None) for portion in apart for piece in portion.pieces] == ["note"]
+    assert [skipped.name for portion in apart for skipped in portion.skipped] == ["broken.zip"]
+    assert apart[-1].bytes_read == apart[-1].bytes_total > 0
+    assert not children()
+
+
+def test_much_is_a_matter_of_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "deep" / "er"
+    folder.mkdir(parents=True)
+    for name in "ab":
+        (folder / name).write_bytes(b"x" * 600)
+    monkeypatch.setattr(reading, "MUCH", 1_000)
+    assert reading.is_much([tmp_path / "deep"])
+    assert reading.is_much([folder / "a", folder / "b"])
+    assert not reading.is_much([folder / "a"])
+    assert not reading.is_much([tmp_path / "not there", Path("nul\0")])
+
+
+@pytest.fixture
+async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(reading, "MUCH", 1)
+    settings = Settings(home=tmp_path / "home")
+    workspace = Workspace("default", open_engine(settings, "default"), settings)
+    yield workspace
+    workspace.close()
+
+
+async def test_what_was_read_before_the_reader_died_is_kept_and_the_rest_comes_next_time(
+    here: Workspace, tmp_path: Path
+):
+    folder = history(tmp_path / "history", count=1_500)
+
+    def kill(summary: Summary) -> None:
+        if summary.new:
+            for child in children():
+                child.send_signal(signal.SIGKILL)
+
+    summary = await bring(here, [folder], progress=kill)
+    assert summary.failed
+    assert 0 < summary.new < 1_500
+    assert "signal 9" in summary.skipped[-1].why
+    again = await bring(here, [folder])
+    assert (again.new, again.unchanged) == (1_500 - summary.new, summary.new)
+
+
+async def test_who_gives_up_leaves_no_reader_behind(here: Workspace, tmp_path: Path):
+    began = asyncio.Event()
+    task = asyncio.create_task(
+        bring(here, [history(tmp_path / "history", count=1_500)], progress=lambda summary: began.set())
+    )
+    async with asyncio.timeout(PATIENCE):
+        await began.wait()
+    assert children()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not children()
+
+
+async def test_a_reader_whose_parent_was_killed_ends(tmp_path: Path):
+    folder = history(tmp_path / "history", count=3_000)
+    code = (
+        "import asyncio, pathlib, sys\n"
+        "from palaver.operations import reading\n"
+        "async def main():\n"
+        "    async for portion in reading.portions([pathlib.Path(sys.argv[1])], is_much=True):\n"
+        "        print('began', flush=True)\n"
+        "        await asyncio.sleep(3600)\n"
+        "asyncio.run(main())\n"
+    )
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, str(folder), stdout=asyncio.subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    async with asyncio.timeout(PATIENCE):
+        assert await parent.stdout.readline() == b"began\n"
+    (reader,) = psutil.Process(parent.pid).children()
+    parent.kill()
+    await parent.wait()
+    eventually(lambda: not reader.is_running() or reader.status() == psutil.STATUS_ZOMBIE, PATIENCE)
+
+
+async def test_a_module_in_the_current_folder_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = history(tmp_path / "history", count=1)
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    (trap / "orjson.py").write_text(f"open({str(trap / 'sprung')!r}, 'w').close()", "utf-8")
+    monkeypatch.chdir(trap)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    await all_portions(folder, is_much=True)
+    assert not os.path.exists(trap / "sprung")
+
+
+async def test_what_goes_wrong_there_is_raised_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    broken = "import palaver.operations.reading as r; r.look = None; r.serve()"
+    monkeypatch.setattr(reading, "READER", broken)
+    with pytest.raises(TypeError):
+        await all_portions(tmp_path, is_much=True)
+
+
+async def test_what_a_reader_prints_is_not_taken_for_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = history(tmp_path / "history", count=3)
+    expected = await all_portions(folder, is_much=False)
+    loud = (
+        "import os, palaver.operations.reading as r\n"
+        "real = r.look\n"
+        "def look(*args, **rest):\n"
+        "    print('a warning', flush=True); os.write(1, b'another')\n"
+        "    return real(*args, **rest)\n"
+        "r.look = look; r.serve()"
+    )
+    monkeypatch.setattr(reading, "READER", loud)
+    assert await all_portions(folder, is_much=True) == expected
+
+
+async def test_for_much_the_engine_is_set_up_and_put_back(here: Workspace, tmp_path: Path):
+    def merging(read: Any) -> dict[str, int]:
+        rows = read.connection.fetch("SELECT k, v FROM passage_index_config WHERE k LIKE '%merge'", {})
+        return {row["k"]: row["v"] for row in rows}
+
+    seen: list[dict[str, int]] = []
+    async with here.expecting_much():
+        seen.append(await here.read(merging))
+    seen.append(await here.read(merging))
+    assert seen == [{"automerge": 64, "crisismerge": 512}, {"automerge": 8, "crisismerge": 512}]
+
+
+def test_a_portion_says_how_far_reading_has_come(tmp_path: Path):
+    folder = history(tmp_path / "history")
+    come = [(one.bytes_read, one.bytes_total) for one in reading.read([folder], are_uploads=False)]
+    assert come == sorted(come)
+    assert all(read <= total for read, total in come)
