@@ -52,7 +52,7 @@ async def test_a_process_of_its_own_reads_the_same(tmp_path: Path):
     assert apart == await all_portions(folder, note, is_much=False)
     assert sum(len(portion.conversations) for portion in apart) == 300
     assert [getattr(piece.piece, "title", None) for portion in apart for piece in portion.pieces] == ["note"]
-    assert [skipped.name for portion in apart for skipped in portion.skipped] == ["broken.zip"]
+    assert [Path(skipped.name).name for portion in apart for skipped in portion.skipped] == ["broken.zip"]
     assert apart[-1].bytes_read == apart[-1].bytes_total > 0
     assert not children()
 

@@ -351,3 +351,56 @@ async def test_a_page_of_the_list_follows_the_other(bus: Bus):
         for held in await bus.here.read(partial(archive.everyone, limit=10, offset=offset))
     ]
     assert listed == [f"chatgpt:{n}" for n in range(24, -1, -1)]
+
+
+PIECES = [
+    *(
+        "node.js",
+        "Straße",
+        "naïve",
+        "İstanbul",
+        "東京",
+        "snake_case",
+        "don't",
+        "e\u0301t\u00e9",
+        "ᾳδω",
+        "ΑΙ",
+        "ﬁle",
+        "=>",
+        "a-b",
+    ),
+    *("ivy", "ivory", "ivy-clad", "oak", "oaks", "the", "then", "x" * 230, "👍🏽", "100%", "C:\\temp", "\u1100\u1161"),
+]
+
+
+async def test_any_part_of_any_text_is_found_as_reading_all_would_find_it(bus: Bus):
+    """Whichever way it is looked up: by the words that are whole in it, by threes, by fewer."""
+    dice = random.Random(5)
+    spoken = []
+    for n in range(300):
+        between = dice.choice([" ", "  ", "\n", ", "])
+        spoken.append(between.join(dice.choices(PIECES, k=dice.randint(1, 9))) + f" #{n}")
+    await put(bus, talk(*(said(text, n, id=f"m{n}") for n, text in enumerate(spoken))))
+    for _ in range(600):
+        text = dice.choice(spoken)
+        start = dice.randrange(len(text))
+        part = text[start : start + dice.randint(1, 40)]
+        part = dice.choice([part, part.upper(), part.casefold()])
+        form = documents.substring_form(part)
+        expected = [one for one in reversed(spoken) if form in documents.substring_form(one)]
+        assert await found(bus, part, limit=400) == expected, part
+
+
+async def test_a_part_that_many_texts_may_have_is_narrowed_by_all_that_is_known_of_it(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+):
+    """Also where so much is common in it that the newest are looked through first."""
+    from palaver.store import sqlite_dialect
+
+    monkeypatch.setattr(sqlite_dialect, "MANY", 3)
+    monkeypatch.setattr(archive, "COMMON", 5)
+    monkeypatch.setattr(archive, "LOOKED_THROUGH", 10)
+    spoken = [f"{'some of the ivory' if n % 7 else 'some of the ivy grows'} {n}" for n in range(80)]
+    await put(bus, talk(*(said(text, n, id=f"m{n}") for n, text in enumerate(spoken))))
+    for part in ("of the ivy", "e ivy", "me of the ivory", "he ivo", "ivor", "of the ivy grows 14", "some of"):
+        assert await found(bus, part, limit=100) == [text for text in reversed(spoken) if part in text], part

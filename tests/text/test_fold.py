@@ -175,3 +175,34 @@ def test_threads_can_stem_at_the_same_time():
     for thread in threads:
         thread.join()
     assert results == [[word.removesuffix("ing") for word in typed]] * 8
+
+
+@pytest.mark.parametrize(
+    "part, expected",
+    [
+        ("ni ziluban gil zi", (["ziluban", "gil"], "zi")),
+        (" node.js ", (["node", "js"], "")),
+        ("ode.js", ([], "js")),
+        ("word", ([], "")),
+        ("x-", ([], "")),
+        ("", ([], "")),
+        ("a naïve caf", (["naive"], "caf")),
+        ("a naïve café", (["naive"], "")),
+        ("der ᾳ".casefold(), ([], "")),
+    ],
+)
+def test_the_words_inside_a_part(part: str, expected: tuple[list[str], str]):
+    assert fold.inside(part) == expected
+
+
+@given(st.lists(texts | st.sampled_from(["ivy", "oak", "Straße", "node.js", "é"]), max_size=9), st.data())
+def test_whatever_holds_a_part_has_the_words_inside_it_in_a_row(pieces: list[str], data: st.DataObject):
+    text = data.draw(st.sampled_from([" ", "-", "\n", ""])).join(pieces)
+    form = unicodedata.normalize("NFC", text).casefold()
+    start = data.draw(st.integers(0, len(form)))
+    inside, begun = fold.inside(form[start : data.draw(st.integers(start, len(form)))])
+    all_words = [*words(text), ""]
+    assert any(
+        all_words[n : n + len(inside)] == inside and all_words[n + len(inside)].startswith(begun)
+        for n in range(len(all_words) - len(inside))
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -18,12 +18,15 @@ from palaver.store.database import (
     Narrow,
     Slice,
 )
-from palaver.store.lanes import WIDTH, is_substring_lane, lane_numbers, lane_of, lane_ranges
+from palaver.store.lanes import SUBSTRING_SOURCES, WIDTH, is_substring_lane, lane_numbers, lane_of, lane_ranges
 from palaver.text import fold
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 
 RANKED_AT_MOST = 2_000
 MOST_THREES = 12
+MOST_WORDS = 8
+TELLING = 4  # so many first letters are those of few words
+MANY = 20_000
 PAST_THE_END = "\x01\x01"  # so that the last characters of a text begin a three as well
 
 
@@ -100,14 +103,38 @@ class SqliteDialect:
         connection.run_rows(self.sql("index_trigrams"), ((id, text + PAST_THE_END) for id, text in texts.items()))
 
     def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
-        """Three characters and more are looked up; fewer are how some of the threes begin."""
+        """By what tells most; where that leaves many, what tells less takes some of them away."""
+        found: dict[int, None] | None = None
+        for name, given in self._signs(part):
+            rows = [row["id"] for row in connection.fetch(self.sql(name), {**given, "cap": cap})]
+            if len(rows) == cap:
+                # The same passage may come several times: what is common is known to be after as many of them.
+                return rows if found is None else list(found)
+            also = set(rows)
+            found = {id: None for id in found if id in also} if found is not None else dict.fromkeys(rows)
+            if len(found) < MANY:
+                break
+        return list(found or ())
+
+    def _signs(self, part: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What can be looked up of it: words that are whole, each three of its characters, how its last word begins."""
+        words, begun = fold.inside(part)
+        ((first, last),) = lane_ranges(SUBSTRING_SOURCES, bodies=True, titles=True)
+        lane = {"first": first, "last": last}
+        if words:
+            yield "word_hits", {"match": f"exact : ({_print(_in_a_row(words, begun))})", **lane}
         if len(part) >= 3:
-            rows = connection.fetch(self.sql("trigram_hits"), {"match": all_of_threes(part), "cap": cap})
+            yield "trigram_hits", {"match": all_of_threes(part)}
         else:
-            # Many threes of one text may begin so: what is common is known to be after as many of them.
-            given = {"part": part, "beyond": part + "\U0010ffff", "cap": cap}
-            rows = connection.fetch(self.sql("short_hits"), given)
-        return list({row["id"]: None for row in rows}) if len(rows) < cap else [row["id"] for row in rows]
+            yield "short_hits", {"part": part, "beyond": part + "\U0010ffff"}
+        if len(begun) >= TELLING and not words:
+            yield "word_hits", {"match": f"exact : ({_print(Phrase((begun,), prefix=True))})", **lane}
+
+
+def _in_a_row(words: list[str], begun: str) -> Phrase:
+    if len(words) > MOST_WORDS or len(begun) < TELLING:
+        return Phrase(tuple(words[:MOST_WORDS]))
+    return Phrase((*words, begun), prefix=True)
 
 
 def all_of_threes(part: str) -> str:

@@ -83,6 +83,18 @@ def stretches(text: str, size: int = 300) -> Iterator[tuple[int, str]]:
         start = end
 
 
+def inside(part: str) -> tuple[list[str], str]:
+    """The words that stand whole in a part of some text, side by side, and how the next one begins; in lower case.
+
+    What comes before the first sign between words may be the end of a longer one, and is left out.
+    """
+    if _IOTA in part or not (signs := [found.start() for found in _BETWEEN.finditer(part)]):
+        return [], ""
+    begun = part[signs[-1] + 1 :]
+    is_plain = begun.isascii() and begun.isalnum() and len(begun) < LONGEST
+    return words(part[signs[0] : signs[-1]]), begun if is_plain else ""
+
+
 def stem(word: str) -> str:
     """The English stem of a word; what has digits or letters beyond a to z stays as it is."""
     return _STEMS[word]
@@ -110,6 +122,9 @@ _CLOSE, _MARK = "\x00", "\x01"
 _WORD = re.compile(f"[^ {_CLOSE}]{{1,{LONGEST}}}")
 _MARKED_WORD = re.compile(f"(?:{_MARK}.|[^ {_CLOSE}{_MARK}]){{1,{LONGEST}}}")
 _CLOSED_EARLY = re.compile(f"{_CLOSE}((?:{_MARK}.)+)")
+
+_BETWEEN = re.compile(r"[ \t\n\r!-/:-@\[-`{-~]")
+_IOTA = "\u03b9"  # may have been written below a letter, where it is no letter of the folded word
 
 # Characters before which a word surely ends; these are not all, but no long text is without them.
 _BOUNDARY = re.compile(r"[\s!-/:-@\[-`{-~\u0e01-\u0e2e\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")

@@ -100,6 +100,9 @@ DELETE FROM passage_trigrams WHERE rowid = :id;
 -- name: trigram_hits  passages that hold all of these threes, titles among them
 SELECT rowid AS id FROM passage_trigrams WHERE passage_trigrams MATCH :match LIMIT :cap;
 
+-- name: word_hits  passages that have these words in a row
+SELECT rowid AS id FROM passage_index WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last LIMIT :cap;
+
 -- name: short_hits  passages with threes that begin so, each as often as there are such threes in it
 SELECT doc AS id FROM passage_threes WHERE term >= :part AND term <= :beyond LIMIT :cap;
 
