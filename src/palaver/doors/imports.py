@@ -119,6 +119,12 @@ class Imports:
         task.add_done_callback(self._tasks.discard)
         return _json(job, 202)
 
+    async def close(self) -> None:
+        """What is being imported is given up between two portions; sent again, it goes on."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     async def show(self, request: Request) -> Response:
         try:
             return _json(self._job(request))

@@ -24,7 +24,7 @@ from palaver.model.events import encode
 
 
 def application(house: House) -> ASGIApp:
-    agents = LateMcp(house)
+    agents, coming = LateMcp(house), imports.Imports()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -32,10 +32,11 @@ def application(house: House) -> ASGIApp:
         house.start_sweeping()
         async with agents.opening():
             yield
+        await coming.close()
         await house.close()
 
     app = Starlette(
-        routes=[*rest.routes(house.settings.max_body), agents, *_pages()],
+        routes=[*rest.routes(house.settings.max_body), agents, *_pages(coming)],
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_problem, Exception: _unexpected},
     )
@@ -44,9 +45,8 @@ def application(house: House) -> ASGIApp:
     return Guard(app, house)
 
 
-def _pages() -> list[BaseRoute]:
+def _pages(coming: imports.Imports) -> list[BaseRoute]:
     console = pages.Console()
-    coming = imports.Imports()
     return [
         Route("/", console.home),
         Route("/console/{path:path}", console.file),

@@ -14,7 +14,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +27,8 @@ from palaver.store.archive import Prepared
 
 MESSAGES_AT_ONCE = 2_000
 CHARACTERS_AT_ONCE = 4_000_000
+MESSAGES_AMONG_OTHERS = 500
+"""What is uploaded is written by a server: whoever posts there waits for at most so many."""
 CHARACTERS_OF_PIECES_AT_ONCE = 1_000_000
 PIECES_AT_ONCE = 100
 
@@ -53,7 +55,7 @@ class Portion:
 
 async def portions(paths: list[Path], *, are_uploads: bool = False, is_much: bool = False) -> AsyncGenerator[Portion]:
     """While one is written, the next one is read."""
-    source: _Source = _Apart(paths, are_uploads) if is_much else _Beside(paths, are_uploads)
+    source: _Source = _Apart(paths, are_uploads) if is_much and sys.executable else _Beside(paths, are_uploads)
     with _taking_turns():
         coming = asyncio.ensure_future(asyncio.to_thread(source.next))
         try:
@@ -63,22 +65,23 @@ async def portions(paths: list[Path], *, are_uploads: bool = False, is_much: boo
         finally:
             source.stop()
             await asyncio.wait((coming,))
+            source.close()
 
 
-def read(paths: Iterable[Path], *, are_uploads: bool) -> Iterator[Portion]:
+def read(paths: Iterable[Path], *, are_uploads: bool) -> Generator[Portion]:
     total = done = 0
     for found in look(paths, are_uploads=are_uploads):
         if isinstance(found, Skipped):
             yield Portion(skipped=[found], bytes_total=total, bytes_read=done)
             continue
         total += found.size
-        for portion in _portions_of(found):
+        for portion in _portions_of(found, MESSAGES_AMONG_OTHERS if are_uploads else MESSAGES_AT_ONCE):
             yield replace(portion, bytes_total=total, bytes_read=done + min(found.read, found.size))
         done += found.size
         yield Portion(found.importer, bytes_total=total, bytes_read=done)
 
 
-def _portions_of(found: Found) -> Iterator[Portion]:
+def _portions_of(found: Found, most: int) -> Iterator[Portion]:
     portion, messages, characters = Portion(found.importer), 0, 0
     for one in found.conversations():
         if isinstance(one, Skipped):
@@ -87,7 +90,7 @@ def _portions_of(found: Found) -> Iterator[Portion]:
         portion.conversations.append(archive.prepare(one))
         messages += len(one.messages)
         characters += sum(len(said.text) for said in one.messages)
-        if messages >= MESSAGES_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
+        if messages >= most or characters >= CHARACTERS_AT_ONCE:
             yield portion
             portion, messages, characters = Portion(found.importer), 0, 0
     yield portion
@@ -120,7 +123,10 @@ def is_much(paths: Iterable[Path]) -> bool:
 class _Source(Protocol):
     def next(self) -> Portion | None: ...
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Nobody wants more of it, though somebody may just be asking."""
+
+    def close(self) -> None: ...
 
 
 class _Beside:
@@ -134,6 +140,9 @@ class _Beside:
 
     def stop(self) -> None:
         """It ends with the portion it is at."""
+
+    def close(self) -> None:
+        self._portions.close()
 
 
 class _Apart:
@@ -170,11 +179,19 @@ class _Apart:
             self._process.kill()
             self._process.wait()
 
+    def close(self) -> None:
+        if self._process is not None and self._process.stdout is not None:
+            self._process.stdout.close()
+
     def _begin(self) -> subprocess.Popen[bytes]:
-        # -P: what lies in the current folder is not to be taken for a module of ours.
-        command = [sys.executable, "-P", "-c", READER]
+        # -P: modules come from where ours do, and none from the current folder.
         process = subprocess.Popen(
-            command, bufsize=PIPE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [sys.executable, "-P", "-c", READER],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            bufsize=PIPE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
         self._process = process
         assert process.stdin is not None

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from palaver.errors import Unavailable
 from palaver.model.events import Event
 from palaver.store.database import Change
 
@@ -42,12 +43,16 @@ class Waiting:
         self._bell = threading.Lock()
         self._bell.acquire()
         self._rings_at = NEVER
+        self._is_over = False
 
     def __len__(self) -> int:
         return len(self._jobs)
 
     def put(self, job: Job | None) -> None:
         """Stand in line. `None` is the last one: nobody comes after it."""
+        if self._is_over and job is not None:
+            raise Unavailable("palaver is closing. Try again in a moment.")
+        self._is_over = job is None
         self._jobs.append(job)
         if len(self._jobs) >= self._rings_at or job is None:
             with suppress(RuntimeError):  # it rings already

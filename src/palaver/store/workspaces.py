@@ -7,11 +7,11 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from palaver.errors import Refused
+from palaver.errors import PalaverError, Refused
 from palaver.settings import Settings
 from palaver.store.database import Change, Engine, Numbers, Reader
 from palaver.store.feed import Feed, Listener
@@ -56,7 +56,8 @@ class Workspace:
         try:
             yield
         finally:
-            await self.change(lambda change: change.run("expect_little"))
+            with suppress(PalaverError):  # what went wrong before is to be told, not this
+                await self.change(lambda change: change.run("expect_little"))
 
     def feed(self, after: int | None = None, thread_id: str | None = None) -> Listener:
         """Listen to events as they are committed, from `after` or from now: `async with here.feed() as listener`."""
