@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 
+import psutil
 from tests.conftest import Engine
 from tests.faults.conftest import Start
 from tests.faults.press import IS_LONG, Client, Promised, kill, must_be_whole, must_keep_its_promises, pressing, tell
 from tests.faults.streams import Stream
 from tests.helpers import PATIENCE, Mcp, environment, eventually
+from tests.importers.shapes import as_json
+from tests.specs.test_4_conversation_search import NOON, chat
 
 KILLS = {"sqlite": 140 if IS_LONG else 3, "postgres": 60 if IS_LONG else 2}
 
@@ -66,6 +69,41 @@ def test_ending_politely_under_load_is_quick_and_loses_nothing(start: Start):
     assert taken < 2
     assert "Traceback" not in said
     assert [status for status, _ in promised.refused if status != 503] == []
+
+
+def test_ending_politely_in_the_middle_of_a_large_import_is_quick_too(start: Start):
+    """What is read in a process of its own ends with it; what was written until then is whole."""
+    pad = "as long as what people are told by machines, " * 20
+    talks = [
+        chat(f"talk {c}", *(("user", f"{c} {n} {pad}", NOON + n) for n in range(20)), id=f"c{c}") for c in range(2_000)
+    ]
+    with start() as server:
+        with server.client() as web:
+            Mcp(web)
+            asked = web.post("/api/import", files={"file": ("conversations.json", as_json(talks))})
+            assert asked.status_code == 202, asked.text
+            job = f"/api/import/{asked.json()['id']}"
+            eventually(lambda: web.get(job).json()["messages"] > 0, PATIENCE)
+            (reader,) = psutil.Process(server.process.pid).children()
+            before = web.get(job).json()
+        assert before["status"] == "running"
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        code = server.process.wait(10)
+        taken = time.monotonic() - began
+        said = server.said()
+    assert code == 0
+    assert taken < 2
+    assert "Traceback" not in said
+    assert not reader.is_running()
+    with start() as server, server.client() as web:
+        kept = [
+            one["messages"]
+            for offset in (0, 1_000)
+            for one in web.get("/api/archive", params={"limit": 1_000, "offset": offset}).json()["conversations"]
+        ]
+    assert set(kept) == {20}
+    assert before["messages"] <= sum(kept) < 40_000
 
 
 def test_a_server_and_an_agent_on_stdio_share_the_data(start: Start):

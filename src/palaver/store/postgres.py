@@ -46,7 +46,7 @@ RawConnection = psycopg.Connection[Row]
 
 READERS, HELPERS = 7, 2
 CONNECTIONS = READERS + 1 + HELPERS
-SHARED_BY_AT_MOST = 32
+SHARED_BY_AT_MOST = 64
 SLOW_SECONDS = 0.05
 LOST_A_RACE = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 TRIES = 6
