@@ -85,9 +85,12 @@ export const threadsView = {
   beforeDraw() {
     // Asked of the box itself: what has just been scrolled is told of only a moment later.
     atBottomWhenDrawn = box && isAtEnd && !talk?.hasNewer && box.scrollHeight - box.scrollTop - box.clientHeight < 80;
+    place = box && isKeepingPlace && !atBottomWhenDrawn ? inView() : null;
   },
   afterDraw() {
-    if (atBottomWhenDrawn && box) box.scrollTop = box.scrollHeight;
+    if (atBottomWhenDrawn && box) downToEnd();
+    const still = place && document.getElementById(place.id);
+    if (still) box.scrollTop += still.getBoundingClientRect().top - place.top;
     if (box && isAtEnd && !document.hidden && document.hasFocus()) talk?.markRead();
   },
 
@@ -142,16 +145,31 @@ function listStep(by) {
 
 // Scrolling
 
+let isKeepingPlace = false;
+let place = null;
+
+// What is in view when the new ones are drawn stays there; one may have scrolled while they came.
 async function keepingPlace(load) {
-  const anchor = [...box.querySelectorAll(".message")].find(
-    (one) => one.getBoundingClientRect().bottom > box.getBoundingClientRect().top,
-  );
-  const before = anchor?.getBoundingClientRect().top;
-  if (!(await load())) return false;
-  await drawn();
-  const now = anchor?.isConnected && document.getElementById(anchor.id);
-  if (now) box.scrollTop += now.getBoundingClientRect().top - before;
-  return true;
+  isKeepingPlace = true;
+  try {
+    if (!(await load())) return false;
+    await drawn();
+    return true;
+  } finally {
+    isKeepingPlace = false;
+  }
+}
+
+function inView() {
+  const edge = box.getBoundingClientRect().top;
+  const first = [...box.querySelectorAll(".message")].find((one) => one.getBoundingClientRect().bottom > edge);
+  return first ? { id: first.id, top: first.getBoundingClientRect().top } : null;
+}
+
+// Remembered at once: the event comes a moment later, and who scrolls up before it does is not to be pulled back.
+function downToEnd() {
+  box.scrollTop = box.scrollHeight;
+  lastTop = box.scrollTop;
 }
 
 async function onScroll() {
@@ -162,7 +180,7 @@ async function onScroll() {
   lastTop = box.scrollTop;
   // A picture that has just come pushes the end away; only who scrolls up leaves it.
   isAtEnd = !talk.hasNewer && (toBottom < 80 || (wasAtEnd && !wentUp));
-  if (isAtEnd && toBottom >= 80) box.scrollTop = box.scrollHeight;
+  if (isAtEnd && toBottom >= 80) downToEnd();
   if (isAtEnd) {
     talk.missed = 0;
     talk.markRead();
@@ -185,7 +203,7 @@ async function fill() {
 
 function toEnd() {
   isAtEnd = true;
-  if (box) box.scrollTop = box.scrollHeight;
+  if (box) downToEnd();
   talk?.markRead();
 }
 
@@ -220,7 +238,7 @@ function show(messageId) {
 }
 
 const watching = new ResizeObserver(() => {
-  if (box && isAtEnd && !talk?.hasNewer) box.scrollTop = box.scrollHeight;
+  if (box && isAtEnd && !talk?.hasNewer) downToEnd();
 });
 
 function taken(element) {
