@@ -133,7 +133,20 @@ def test_back_returns_to_where_one_was_among_the_results(window: Opening, thread
     expect(page.locator(".hit").nth(25)).to_be_in_viewport()
     assert page.locator(".scroll").evaluate("box => box.scrollTop") == down
     page.get_by_role("link", name="Library").click()
+    expect(page.get_by_role("heading", name="Library")).to_be_visible()
     page.get_by_label("Search everything", exact=True).fill(unique)
+    expect(page.locator(".hit").first).to_be_in_viewport()
+
+
+def test_another_search_is_read_from_its_best_result(window: Opening, thread: Thread):
+    one, other = word("elk"), word("owl")
+    for number in range(30):
+        thread.post(f"{one} and {other} stand here, {number}", author=f"a{number}")
+    page = window(f"#/search?q={one}")
+    expect(page.locator(".hit")).to_have_count(30)
+    page.locator(".hit").nth(25).scroll_into_view_if_needed()
+    page.get_by_label("Search everything", exact=True).fill(other)
+    expect(page.locator(".hit mark").first).to_have_text(other)
     expect(page.locator(".hit").first).to_be_in_viewport()
 
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import httpx
-from playwright.sync_api import FilePayload, expect
+from playwright.sync_api import APIResponse, FilePayload, Page, Route, expect
 from tests.console.conftest import Opening
 from tests.helpers import Thread, eventually, start_server, word
 
@@ -280,6 +280,76 @@ def test_who_scrolls_up_to_point_at_something_stays_there(window: Opening, threa
     page.locator(".message").last.hover()
     page.get_by_label("React", exact=True).click()
     expect(page.get_by_label("Another reaction")).to_be_in_viewport(ratio=1)
+
+
+class Slow:
+    """The first answer of these addresses: given by the server, and still on its way to the window."""
+
+    def __init__(self, page: Page, addresses: str) -> None:
+        self._given: tuple[Route, APIResponse] | None = None
+        self._page = page
+        page.route(addresses, self._asked)
+
+    def _asked(self, route: Route) -> None:
+        if self._given:
+            route.continue_()
+        else:
+            self._given = route, route.fetch()
+
+    def is_given(self) -> bool:
+        self._page.wait_for_timeout(10)  # the page is told of what was asked
+        return self._given is not None
+
+    def arrives(self) -> None:
+        assert self._given
+        route, answer = self._given
+        with self._page.expect_response(route.request.url):
+            route.fulfill(response=answer)
+
+
+def test_what_is_said_while_a_thread_is_on_its_way_is_there_when_it_has_come(
+    window: Opening, thread: Thread, rest: httpx.Client
+):
+    first, second = thread.post("first"), thread.post("second")
+    page = window("#/threads")
+    row = page.locator(f"[data-thread='{thread.id}']")
+    expect(row.locator(".last")).to_contain_text("second")
+    answer = Slow(page, "**/messages?newest=true*")
+    row.click()
+    eventually(answer.is_given)
+    say = page.get_by_label("Message", exact=True)
+    say.fill("from here")
+    say.press("Enter")
+    expect(row.locator(".last")).to_contain_text("from here")
+    rest.put(f"/api/messages/{first['id']}", json={"content": "first, but better"})
+    rest.delete(f"/api/messages/{second['id']}")
+    thread.post("from elsewhere", author="Bob")
+    expect(row.locator(".last")).to_contain_text("from elsewhere")
+    answer.arrives()
+    expect(page.locator(".message .prose")).to_have_text(["first, but better", "from here", "from elsewhere"])
+    expect(page.locator(".talk .head .name p")).to_contain_text("3 messages")
+
+
+def test_what_is_said_while_the_list_is_on_its_way_is_in_it_when_it_has_come(
+    window: Opening, thread: Thread, rest: httpx.Client
+):
+    doomed = Thread(rest)
+    page = window("#/threads")
+    row = page.locator(f"[data-thread='{thread.id}']")
+    expect(row).to_be_visible()
+    answer = Slow(page, "**/api/threads/glance*")
+    page.get_by_role("button", name="All").click()
+    eventually(answer.is_given)
+    thread.post("just now", author="Bob")
+    rest.delete(f"/api/threads/{doomed.id}")
+    expect(row.locator(".last")).to_contain_text("just now")
+    expect(page.locator(f"[data-thread='{doomed.id}']")).to_have_count(0)
+    answer.arrives()
+    expect(page.locator(".threads a").first).to_be_visible()
+    page.wait_for_timeout(300)
+    expect(row.locator(".last")).to_contain_text("just now")
+    expect(row.locator(".news")).to_have_text("1")
+    expect(page.locator(f"[data-thread='{doomed.id}']")).to_have_count(0)
 
 
 def test_when_the_server_goes_away_it_says_so_and_catches_up_without_loss_or_repeat(window: Opening, tmp_path: Path):

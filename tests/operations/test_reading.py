@@ -20,6 +20,7 @@ from palaver.operations import reading
 from palaver.operations.importing import Summary, bring
 from palaver.operations.reading import Portion
 from palaver.settings import Settings
+from palaver.store import documents
 from palaver.store.workspaces import Workspace, open_engine
 
 
@@ -94,6 +95,7 @@ async def test_what_was_read_before_the_reader_died_is_kept_and_the_rest_comes_n
     assert "signal 9" in summary.skipped[-1].why
     again = await bring(here, [folder])
     assert (again.new, again.unchanged) == (1_500 - summary.new, summary.new)
+    assert await here.read(documents.seems_complete)
 
 
 async def test_who_gives_up_leaves_no_reader_behind(here: Workspace, tmp_path: Path):
@@ -145,7 +147,7 @@ async def test_a_module_in_the_current_folder_is_not_run(tmp_path: Path, monkeyp
 
 
 async def test_what_goes_wrong_there_is_raised_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    broken = "import palaver.operations.reading as r; r.look = None; r.serve()"
+    broken = "import palaver.operations.reading as r; r.look = None; r.send_portions()"
     monkeypatch.setattr(reading, "READER", broken)
     with pytest.raises(TypeError):
         await all_portions(tmp_path, is_much=True)
@@ -160,7 +162,7 @@ async def test_what_a_reader_prints_is_not_taken_for_portions(tmp_path: Path, mo
         "def look(*args, **rest):\n"
         "    print('a warning', flush=True); os.write(1, b'another')\n"
         "    return real(*args, **rest)\n"
-        "r.look = look; r.serve()"
+        "r.look = look; r.send_portions()"
     )
     monkeypatch.setattr(reading, "READER", loud)
     assert await all_portions(folder, is_much=True) == expected

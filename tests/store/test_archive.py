@@ -175,6 +175,7 @@ async def test_what_the_index_has_lost_is_taken_up_again(bus: Bus):
     await bus.here.change(lambda change: change.connection.run("DELETE FROM passage_index", {}))
     await bus.here.change(lambda change: change.connection.run("DELETE FROM passage_trigrams", {}))
     assert not await bus.here.read(documents.is_complete)
+    assert not await bus.here.read(documents.seems_complete)
     assert await bus.here.change(lambda change: documents.backfill(change, 100)) == 2
     assert await found(bus, "and found") == ["lost and found"]
     assert await found(bus, "lost title") == ["lost and found"]

@@ -37,7 +37,7 @@ MUCH = 32_000_000
 PIPE = 2**20
 TURN_SECONDS = 0.0005
 OBJECTS_LET_BE = 200_000
-READER = "from palaver.operations.reading import serve; serve()"
+READER = "from palaver.operations.reading import send_portions; send_portions()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,7 @@ async def portions(paths: list[Path], *, are_uploads: bool = False, is_much: boo
 
 
 def read(paths: Iterable[Path], *, are_uploads: bool) -> Generator[Portion]:
+    """Everything that is found at these paths, in either process."""
     total = done = 0
     for found in look(paths, are_uploads=are_uploads):
         if isinstance(found, Skipped):
@@ -94,7 +95,7 @@ def _portions_of(found: Found, most: int) -> Iterator[Portion]:
             yield portion
             portion, messages, characters = Portion(found.importer), 0, 0
     yield portion
-    portion = Portion(found.importer)
+    portion, characters = Portion(found.importer), 0
     for piece in found.pieces():
         if isinstance(piece, Skipped):
             portion.skipped.append(piece)
@@ -149,23 +150,34 @@ class _Apart:
     """Read by a process of its own, which sends every portion through a pipe and waits when nobody takes them."""
 
     def __init__(self, paths: list[Path], are_uploads: bool) -> None:
-        self._sought = paths, are_uploads
-        self._process: subprocess.Popen[bytes] | None = None
+        self._sought: tuple[list[Path], bool] | None = (paths, are_uploads)
         self._is_over = False
+        # -P: modules come from where ours do, and none from the current folder.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", READER],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            bufsize=PIPE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
 
     def next(self) -> Portion | None:
         if self._is_over:
             return None
-        process = self._process or self._begin()
-        assert process.stdout is not None
+        asked, told = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert told is not None
+        if self._sought:
+            with suppress(BrokenPipeError), asked:
+                pickle.dump(self._sought, asked)
+            self._sought = None
         try:
-            sent = pickle.load(process.stdout)  # noqa: S301 - our own process wrote it
+            sent = pickle.load(told)  # noqa: S301 - our own process wrote it
         except (EOFError, pickle.UnpicklingError):
             self._is_over = True
-            ended = process.wait()
-            why = (
-                f"the process that read it was ended by signal {-ended}" if ended < 0 else f"reading ended with {ended}"
-            )
+            ended = self._process.wait()
+            why = f"its reader was ended by signal {-ended}" if ended < 0 else f"its reader ended with {ended}"
             return Portion(skipped=[Skipped("the rest", f"{why}; import it again to go on", is_error=True)])
         if isinstance(sent, Exception):
             raise sent
@@ -175,32 +187,17 @@ class _Apart:
 
     def stop(self) -> None:
         self._is_over = True
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        self._process.kill()
+        self._process.wait()
 
     def close(self) -> None:
-        if self._process is not None and self._process.stdout is not None:
-            self._process.stdout.close()
-
-    def _begin(self) -> subprocess.Popen[bytes]:
-        # -P: modules come from where ours do, and none from the current folder.
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", READER],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            bufsize=PIPE,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        self._process = process
-        assert process.stdin is not None
-        with suppress(BrokenPipeError), process.stdin as asked:
-            pickle.dump(self._sought, asked)
-        return process
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
 
-def serve() -> None:
+def send_portions() -> None:
     """What that process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that asked hears it too, and stops this one
     gc.set_threshold(OBJECTS_LET_BE, *gc.get_threshold()[1:])

@@ -26,7 +26,7 @@ RANKED_AT_MOST = 2_000
 MOST_THREES = 12
 MOST_WORDS = 8
 TELLING = 4  # so many first letters are those of few words
-MANY = 20_000
+MANY = 20_000  # to look at one by one
 PAST_THE_END = "\x01\x01"  # so that the last characters of a text begin a three as well
 
 

@@ -15,6 +15,30 @@ function tell(type, data) {
   for (const heard of [...(listeners.get(type) ?? [])]) heard(data, type);
 }
 
+// For whoever fetches what is also told of. What is told while it comes may be newer: it is told again when that is here.
+export class Meanwhile {
+  #coming = 0;
+  #told = [];
+
+  on = (type, heard) => on(type, (data) => this.tell(() => heard(data)));
+
+  tell(news) {
+    if (this.#coming) this.#told.push(news);
+    return news();
+  }
+
+  async during(load) {
+    this.#coming += 1;
+    try {
+      return await load();
+    } finally {
+      this.#coming -= 1;
+      for (const news of this.#told) news();
+      if (!this.#coming) this.#told = [];
+    }
+  }
+}
+
 function take(message) {
   if (message.kind === "state") {
     if (live.isOpen === message.isOpen) return;

@@ -118,7 +118,8 @@ async function ask(wanted, offset = 0) {
     Object.assign(state, { problem, results: [] });
   }
   state.isAsking = false;
-  redraw();
+  await drawn();
+  if (!offset) document.querySelector(".search > .scroll")?.scrollTo(0, 0); // the best is read first
 }
 
 // In threads the whole query language holds; over everything the words are ranked by how well they fit.

@@ -2,7 +2,7 @@
 // newer ones come as one scrolls, and what is far away is let go, so a thread may be as long as it likes.
 
 import { at, get, withQuery } from "./api.js";
-import { on } from "./live.js";
+import { Meanwhile, on } from "./live.js";
 import { notify } from "./parts.js";
 import { seen } from "./state.js";
 import { redraw } from "./view.js";
@@ -18,22 +18,23 @@ export class Talk {
   thread = null;
   problem = null;
   isLoaded = false;
-  missed = 0; // arrived while one was reading further up
+  missed = new Set(); // what arrived while one was reading further up
   #ears = [];
+  #news = new Meanwhile();
   #isBusy = false;
   #replied = new Map();
 
   constructor(threadId) {
     this.id = threadId;
     this.#ears = [
-      on("msg.new", (message) => this.#hear(message)),
-      on("msg.edit", (edit) => this.#change(edit.message_id, (m) => Object.assign(m, pick(edit)))),
-      on("msg.delete", ({ message_id }) => this.#forget(message_id)),
-      on("msg.react", (reaction) => this.#change(reaction.message_id, (m) => addReaction(m, reaction))),
-      on("msg.unreact", (gone) => this.#change(gone.message_id, (m) => removeReaction(m, gone))),
       on("thread.state", ({ thread_id }) => thread_id === this.id && this.#loadThread()),
       on("thread.deleted", ({ thread_id }) => thread_id === this.id && this.#gone()),
       on("reset", () => this.reload()),
+      this.#news.on("msg.new", (message) => this.#hear(message)),
+      this.#news.on("msg.edit", (edit) => this.#change(edit.message_id, (m) => Object.assign(m, pick(edit)))),
+      this.#news.on("msg.delete", ({ message_id }) => this.#forget(message_id)),
+      this.#news.on("msg.react", (reaction) => this.#change(reaction.message_id, (m) => addReaction(m, reaction))),
+      this.#news.on("msg.unreact", (gone) => this.#change(gone.message_id, (m) => removeReaction(m, gone))),
     ];
   }
 
@@ -75,16 +76,19 @@ export class Talk {
 
   #page = (query) => get(withQuery(at`/api/threads/${this.id}/messages`, query));
 
-  async newest() {
-    const found = await this.#page({ newest: true, limit: FIRST });
-    this.messages = found;
-    this.hasOlder = found.length === FIRST && found[0].seq > 1;
-    this.hasNewer = false;
-    this.missed = 0;
-    redraw();
-  }
+  newest = () =>
+    this.#news.during(async () => {
+      const found = await this.#page({ newest: true, limit: FIRST });
+      this.messages = found;
+      this.hasOlder = found.length === FIRST && found[0].seq > 1;
+      this.hasNewer = false;
+      this.missed.clear();
+      redraw();
+    });
 
-  async around(messageId) {
+  around = (messageId) => this.#news.during(() => this.#around(messageId));
+
+  async #around(messageId) {
     const message = await get(at`/api/messages/${messageId}`).catch(gone);
     if (message?.thread_id !== this.id) {
       notify("The message this link means is not here any more.");
@@ -121,7 +125,7 @@ export class Talk {
       const found = await this.#page({ after_seq: this.last, limit: PAGE });
       this.messages = [...this.messages, ...found];
       this.hasNewer = found.length === PAGE;
-      if (!this.hasNewer) this.missed = 0;
+      if (!this.hasNewer) this.missed.clear();
       if (this.messages.length > MOST) {
         this.messages = this.messages.slice(-MOST);
         this.hasOlder = true;
@@ -133,7 +137,7 @@ export class Talk {
     if (this.#isBusy) return false;
     this.#isBusy = true;
     try {
-      return await load();
+      return await this.#news.during(load);
     } catch {
       return false; // the stream says when the server is away
     } finally {
@@ -147,24 +151,24 @@ export class Talk {
   }
 
   // What was posted here, or arrives from elsewhere: it is the same message.
-  take(message) {
+  take = (message) => this.#news.tell(() => this.#take(message));
+
+  #take(message) {
     if (message.thread_id !== this.id) return false;
     if (this.messages.some((known) => known.id === message.id)) return false;
     if (this.hasNewer) {
-      this.missed += 1;
+      this.missed.add(message.id);
       redraw();
       return false;
     }
     const place = this.messages.findLastIndex((known) => known.seq < message.seq) + 1;
     this.messages = this.messages.toSpliced(place, 0, message);
-    if (this.thread) this.thread.current_seq = Math.max(this.thread.current_seq, message.seq);
     redraw();
     return true;
   }
 
   #hear(message) {
-    if (message.seq > this.last || this.hasNewer) this.take(message);
-    else if (message.seq > this.first) this.take(message);
+    if (message.seq > this.first || this.hasNewer) this.#take(message);
   }
 
   #change(messageId, change) {

@@ -182,7 +182,7 @@ async function onScroll() {
   isAtEnd = !talk.hasNewer && (toBottom < 80 || (wasAtEnd && !wentUp));
   if (isAtEnd && toBottom >= 80) downToEnd();
   if (isAtEnd) {
-    talk.missed = 0;
+    talk.missed.clear();
     talk.markRead();
   }
   if (wasAtEnd !== isAtEnd) redraw();
@@ -267,8 +267,8 @@ function main() {
 const someOf = (names) => names.slice(0, 4).join(", ") + (names.length > 4 ? ` and ${names.length - 4} more` : "");
 
 function head() {
-  const { thread } = talk;
   const known = threads.byId.get(talk.id);
+  const thread = talk.thread && { ...talk.thread, message_count: (known ?? talk.thread).message_count };
   const participants = [
     ...new Set([...(known?.participants ?? []), ...talk.messages.map((message) => message.author_name)]),
   ];
@@ -340,6 +340,6 @@ function body() {
     isAtEnd
       ? nothing
       : html`<button type="button" class="to-end" @click=${jumpToEnd}>${icon("down")}
-    ${talk.missed ? plural(talk.missed, "new message") : "Newest"}</button>`
+    ${talk.missed.size ? plural(talk.missed.size, "new message") : "Newest"}</button>`
   }</div>`;
 }

@@ -1,7 +1,7 @@
 // The threads: the list at the side, and what can be done with one.
 
 import { at, get, post, put, remove, withQuery } from "./api.js";
-import { on } from "./live.js";
+import { Meanwhile, on } from "./live.js";
 import {
   askFor,
   askWhether,
@@ -39,7 +39,11 @@ export const threads = {
   hasMore: false,
 };
 
-export async function loadThreads() {
+const news = new Meanwhile();
+
+export const loadThreads = () => news.during(readThreads);
+
+async function readThreads() {
   try {
     const found = [];
     let page;
@@ -104,7 +108,7 @@ const current = () => location.hash.match(/^#\/threads\/([^?]+)/)?.[1];
 
 // News
 
-on("msg.new", (message) => {
+news.on("msg.new", (message) => {
   const thread = threads.byId.get(message.thread_id);
   if (!thread) return refresh(message.thread_id);
   if (message.seq <= thread.current_seq) return;
@@ -121,17 +125,17 @@ on("msg.new", (message) => {
   redraw();
 });
 
-on("msg.edit", (edit) => {
+news.on("msg.edit", (edit) => {
   const thread = threads.byId.get(edit.thread_id);
   if (thread?.last?.seq !== edit.seq) return;
   thread.last.text = edit.content.slice(0, 200);
   redraw();
 });
 
-on("msg.delete", ({ thread_id }) => threads.byId.has(thread_id) && again());
-on("thread.new", ({ thread_id }) => refresh(thread_id));
-on("thread.state", ({ thread_id }) => refresh(thread_id));
-on("thread.deleted", ({ thread_id }) => {
+news.on("msg.delete", ({ thread_id }) => threads.byId.has(thread_id) && again());
+news.on("thread.new", ({ thread_id }) => refresh(thread_id));
+news.on("thread.state", ({ thread_id }) => refresh(thread_id));
+news.on("thread.deleted", ({ thread_id }) => {
   threads.byId.delete(thread_id);
   redraw();
 });

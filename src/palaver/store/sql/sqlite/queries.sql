@@ -91,8 +91,8 @@ LEFT JOIN passage_index_docsize i ON i.id = p.id
 WHERE i.id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
--- name: count_indexed
-SELECT (SELECT count(*) FROM passages) AS passages, (SELECT count(*) FROM passage_index_docsize) AS indexed;
+-- name: has_as_many_indexed
+SELECT (SELECT count(*) FROM passages) = (SELECT count(*) FROM passage_index_docsize) AS is_so;
 
 -- name: index_trigrams
 INSERT INTO passage_trigrams (rowid, text) SELECT value ->> 0, value ->> 1 FROM json_each(CAST(:rows AS TEXT));
