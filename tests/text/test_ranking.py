@@ -18,7 +18,7 @@ def seen(question: str, *passages: Passage) -> list[Seen]:
         (one.document_id, one.position, sum(1 << number for number in {n for _, n in places}))
         for one, places in zip(passages, reading.places, strict=True)
     ]
-    none = Likening([0.0] * len(passages), [[0.0] * len(reading.terms)] * len(passages))
+    none = Likening([0.0] * len(passages), [0.0] * len(passages), [[0.0] * len(reading.terms)] * len(passages))
     return reading.seen(around(found, Worth(tuple(reading.rarity), (0.0,) * len(reading.rarity))), none)
 
 

@@ -35,6 +35,11 @@ WITH_LATER = 10
 take the room of other evidence."""
 LONGEST_PART = 700
 """Characters of one passage; of a longer one the part around the match. With more, fewer passages have room."""
+SHORTEST_PART = 250
+SHOWN_FULLY = 2
+"""The best are shown so far in any case. Of the others less where the budget is small,"""
+HAVE_ROOM = 16
+"""so that about so many have room."""
 PER_TOKEN = 4
 UNFENCED = 16
 """Characters that may be shown where a fence has no room."""
@@ -114,8 +119,9 @@ def packed(
     chosen: list[tuple[Standing, str]] = []
     mark = mark_for(*(_text([(at, at.text)]) for at in passages))
     best = Context("", 0, False, matched)
+    usual = min(LONGEST_PART, max(SHORTEST_PART, budget // HAVE_ROOM))
     for number, at in enumerate(passages):
-        part = _part(at, query, LONGEST_PART)
+        part = _part(at, query, LONGEST_PART if number < SHOWN_FULLY else usual)
         more = number + 1 < len(passages)
         fuller = Context(fenced(_text([*chosen, (at, part)]), mark), len(chosen) + 1, more, matched)
         if fuller.length > budget and not chosen:

@@ -7,13 +7,13 @@ page that is asked for, so a result has the same score on every page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import exp
 from typing import Literal, NamedTuple
 
-from palaver.meaning.vectors import Likeness, related
+from palaver.meaning.vectors import Likeness, near, related
 from palaver.meaning.weights import weights
 from palaver.operations import stronger
 from palaver.sources import SOURCES
@@ -25,6 +25,7 @@ from palaver.text.fold import stem
 from palaver.text.query import Phrase
 from palaver.text.questions import Question
 from palaver.text.ranking import Likening, Passage, Reading, Seen, Worth
+from palaver.text.stretches import words_of_stretches
 
 PLACED = 300
 """So many of the best are placed in their documents."""
@@ -32,12 +33,21 @@ COUNTED = 300
 """So many that come after them are counted one by one, to tell how many results there are;"""
 ALL_COUNTED = 2_000
 """where no more than these come after them, all are."""
-READ = 90
-"""So many of those are read,"""
 WITH_NEIGHBOURS = 60
-"""and so many of those with what was said before and after, the very best with a little more of it;"""
-MOST_READ = 170
-"""all together so many."""
+"""So many of those are read with what was said before and after, the very best with a little more of it;"""
+
+
+class Patience(NamedTuple):
+    """How much is read: the most promising, and with what stands around them. And of whose messages every stretch is
+    held against the question for itself: it may be answered in passing, in a message about something else."""
+
+    best: int
+    all: int
+    sides: Collection[str]
+
+
+HURRIED, PATIENT = Patience(90, 170, ("asking",)), Patience(150, 220, ("asking", "answering"))
+"""Where a question found little, looking that up took little time."""
 MOST_WIDENED = 8
 """So many words of a question are also looked for in other words."""
 SOFTNESS = 3.0
@@ -75,14 +85,15 @@ class Judgement:
 
 def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgement:
     """Everything that has some of the words, the best of it looked at closely."""
-    gathered = knowledge.gather(read, question.terms, slices, _related(question))
+    gathered = knowledge.gather(read, question.terms, slices, _related(question), partial(_theme, question))
     behind, worth = max(0, gathered.size - PLACED), gathered.worth
     masks = gathered.best_first(PLACED + (behind if behind <= ALL_COUNTED else COUNTED))
     ids = list(masks)
     placed = knowledge.candidates(read, ids[:PLACED])
     near = ranking.around([(one.document_id, one.position, masks[one.passage_id]) for one in placed], worth)
-    looks = knowledge.looks(read, _spans(placed, masks, worth, near, question, slices))
-    scored = _scored(read, question, worth, near, looks) if looks else []
+    patience = PATIENT if question.is_asked and gathered.are_few else HURRIED
+    looks = knowledge.looks(read, _spans(placed, masks, worth, near, question, slices, patience))
+    scored = _scored(read, question, worth, near, looks, patience) if looks else []
     lowest = min((one.score for one in scored), default=1.0)
     read_closely = {one.at.passage_id for one in scored}
     others = [one for one in placed if one.passage_id not in read_closely]
@@ -106,6 +117,14 @@ def _related(question: Question) -> list[list[Phrase]]:
     return found
 
 
+def _theme(question: Question) -> list[Phrase]:
+    """Words that are near to the question as a whole."""
+    if not question.is_asked:
+        return []
+    known = {stem(word) for term in question.terms for word in term.words}
+    return [Phrase((word,)) for word in near(question.words, known)]
+
+
 def _spans(
     placed: Sequence[Candidate],
     masks: Mapping[int, int],
@@ -113,6 +132,7 @@ def _spans(
     near: ranking.Around,
     question: Question,
     slices: Iterable[Slice],
+    patience: Patience,
 ) -> list[tuple[int, int, int]]:
     """What to read: the most promising passages; of a question also what was said just before and after the best."""
 
@@ -123,14 +143,14 @@ def _spans(
         beside = cover((at, position - 1), 0.0) + cover((at, position + 1), 0.0) if position else 0.0
         return -(worth.of(masks[one.passage_id]) + 0.3 * beside + 0.5 * near.spread[at]), -one.passage_id
 
-    best = sorted(placed, key=promise)[:READ]
+    best = sorted(placed, key=promise)[: patience.best]
     is_said = any(worth.has_all(masks[one.passage_id]) for one in placed)
     whole = _wholly_searched(slices) if question.is_asked and not is_said else frozenset[str]()
     wanted = {(one.document_id, one.position): None for one in best}
     near_to = [one for one in best[:WITH_NEIGHBOURS] if one.position and one.source in whole]
     for step in (1, -1, 2, -2, 3):
         for one in near_to[: WITH_NEIGHBOURS // abs(step) ** 2]:
-            if one.position + step > 0 and len(wanted) < MOST_READ:
+            if one.position + step > 0 and len(wanted) < patience.all:
                 wanted[one.document_id, one.position + step] = None
     return [(document_id, position, position) for document_id, position in wanted]
 
@@ -147,7 +167,7 @@ def _wholly_searched(slices: Iterable[Slice]) -> frozenset[str]:
 
 
 def _scored(
-    read: Reader, question: Question, worth: Worth, near: ranking.Around, looks: Sequence[Look]
+    read: Reader, question: Question, worth: Worth, near: ranking.Around, looks: Sequence[Look], patience: Patience
 ) -> list[Scored]:
     speakers: dict[int, set[str]] = {}
     for one in looks:
@@ -158,7 +178,10 @@ def _scored(
     passages = [_passage(one, kinds[one.at.document_id]) for one in looks]
     reading = Reading(question, worth.rarity, passages)
     likeness = Likeness(question.words, [term.words for term in reading.terms])
-    like = Likening(*likeness.to(reading.words))
+    inside = [
+        words_of_stretches(one.text) if question.is_asked and one.side in patience.sides else [] for one in passages
+    ]
+    like = Likening(*likeness.to(reading.words, inside))
     if told := stronger.likeness(read, question.text, [one.at.passage_id for one in looks]):
         like = like._replace(stronger=stronger.on_the_scale_of(like.whole, told))
     seen = reading.seen(near, like)

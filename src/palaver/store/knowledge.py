@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise, zip_longest
 from math import log
@@ -27,6 +27,7 @@ MOST_CANDIDATES = 10_000
 MOST_GATHERED = 12_000
 MOST_TOGETHER = 2_000
 MOST_RELATED = 3_000
+FEW = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,14 @@ class Gathered:
     """Which of the words stand in which passages, as far as that was looked up."""
 
     alike: dict[int, set[int]]
-    """The passages by what they have, as a mask: bit n is set where it is the n-th word, bit n + (number of words)
-    where it is a related one."""
+    """The passages by what they have, as a mask (see Worth)."""
     worth: Worth
     too_common: tuple[int, ...] = ()
     """Words that were looked for only where others are: alone they stand nearly everywhere."""
     cut_short: tuple[int, ...] = ()
     """Words of which only the newest passages were taken."""
+    are_few: bool = False
+    """The words themselves stand in few passages: there is time to look at them more closely."""
     found: dict[int, list[int]] = field(default_factory=dict, repr=False)
     """What each lookup found, by the mask it gave."""
 
@@ -104,12 +106,17 @@ def _size(alike: Mapping[int, Sized]) -> int:
 
 
 def gather(
-    read: Reader, terms: Sequence[Phrase], slices: Iterable[Slice], related: Sequence[Sequence[Phrase]] = ()
+    read: Reader,
+    terms: Sequence[Phrase],
+    slices: Iterable[Slice],
+    related: Sequence[Sequence[Phrase]] = (),
+    theme: Callable[[], Sequence[Phrase]] = tuple,
 ) -> Gathered:
     """Look the words up, the rarest first, until there are enough passages to choose from.
 
     The index cannot rank without reading every passage that has any of the words, and a common word stands in a
-    million. So a common word brings passages only while there is room, or together with another one.
+    million. So a common word brings passages only while there is room, or together with another one. Of each word those
+    related to it are looked up too, and where little was found those that belong to the theme of them all.
     """
     where, size = list(slices), read.size()
     most = [_most_of(read, one) for one in where]
@@ -147,16 +154,26 @@ def gather(
     left = common[len(cut_short) :]
     size = max(size, _size(alike), *counts, 1)
     rarity = [log(1 + (size - count + 0.5) / (count + 0.5)) for count in counts]
-    others = [0.0] * len(terms)
-    for number, group in enumerate(related):
+    others = [0.0] * (len(terms) + 1)
+    are_few = _size(alike) <= FEW
+    groups = dict(enumerate(related)) | ({len(terms): theme()} if are_few else {})
+    for number, group in groups.items():
         known = [term for term, count in zip(group, _counts(read, group), strict=True) if 0 < count <= MOST_RELATED]
         if not known:
             continue
         found = look_up([known], MOST_RELATED)
-        others[number] = min(rarity[number], log(1 + (size - len(found) + 0.5) / (len(found) + 0.5)))
+        others[number] = log(1 + (size - len(found) + 0.5) / (len(found) + 0.5))
         lookups[1 << number + len(terms)] = found
         _mark(alike, found, 1 << number + len(terms))
-    return Gathered(alike, Worth(tuple(rarity), tuple(others)), tuple(left), tuple(cut_short), lookups)
+    instead = tuple(map(min, rarity, others))
+    return Gathered(
+        alike,
+        Worth(tuple(rarity), instead, min(others[-1], max(rarity, default=0.0))),
+        tuple(left),
+        tuple(cut_short),
+        are_few,
+        lookups,
+    )
 
 
 def _counts(read: Reader, terms: Sequence[Phrase]) -> list[int]:

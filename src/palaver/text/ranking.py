@@ -80,6 +80,10 @@ class Seen(NamedTuple):
     """A time is asked for, and there is one."""
     like: float
     """Likeness in meaning, as a whole."""
+    like_best: float
+    """The same of the sentence or two that are most alike."""
+    document_like: float
+    """The best of those in the document."""
     words_like: float
     """For each word of the question the word here that is nearest in meaning, rare ones counting more."""
     words_like_before: float
@@ -117,10 +121,11 @@ class Passage(NamedTuple):
 
 
 class Likening(NamedTuple):
-    """For each passage how alike it is to the question as a whole, and to each term of it; and, where a stronger model
-    is set, what that one says."""
+    """For each passage how alike it is to the question as a whole, in its best stretch, and to each term of it; and,
+    where a stronger model is set, what that one says."""
 
     whole: Sequence[float]
+    best: Sequence[float]
     terms: Sequence[Sequence[float]]
     stronger: Sequence[float] = ()
 
@@ -146,13 +151,15 @@ def kind_of(source: str, speakers: Iterable[str]) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What the words of a question are worth where they are found: rare ones more. A related word is worth half.
+    """What the words of a question are worth where they are found: rare ones more. A related word is worth half, and so
+    is one that belongs to the theme of them all.
 
-    In a mask bit n is the n-th word, and bit n + (number of words) a word related to it.
+    In a mask bit n is the n-th word, bit n + (number of words) a word related to it, and the last bit one of the theme.
     """
 
     rarity: tuple[float, ...]
     related: tuple[float, ...]
+    theme: float = 0.0
     _known: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, mask: int) -> float:
@@ -168,6 +175,8 @@ class Worth:
             rare if mask >> n & 1 else RELATED * like if mask >> n + count & 1 else 0.0
             for n, (rare, like) in enumerate(zip(self.rarity, self.related, strict=True))
         )
+        if mask >> 2 * count & 1:
+            worth += RELATED * self.theme
         return worth / (sum(self.rarity) or 1.0)
 
     def has_all(self, mask: int) -> bool:
@@ -233,9 +242,7 @@ class Reading:
         relative = [length / usual[one.kind] for one, length in zip(passages, lengths, strict=True)]
         bm25 = list(map(self._bm25, counts, relative))
         exact = list(map(self._bm25, map(self._as_typed, self.words, self.places), relative))
-        best_of: dict[int, float] = {}
-        for one, value in zip(passages, bm25, strict=True):
-            best_of[one.document_id] = max(best_of.get(one.document_id, 0.0), value)
+        best_of, likest = self._best_of_each(bm25), self._best_of_each(like.best)
         most, most_exact = max(bm25, default=0.0) or 1.0, max(exact, default=0.0) or 1.0
         titles = {title: self._cover_of(title) for title in {one.title for one in passages}}
         asks = [1.0 if "?" in one.text else 0.0 for one in passages]
@@ -274,6 +281,8 @@ class Reading:
                     min(1.0, log1p(lengths[n]) / _LONG),
                     1.0 if question.wants_time and self._has_time(n) else 0.0,
                     like.whole[n],
+                    like.best[n],
+                    likest[document],
                     words_like,
                     words_like_before,
                     1.0 if question.is_mine and side == "asking" else 0.0,  # mine
@@ -288,6 +297,13 @@ class Reading:
     def has_all(self, number: int) -> bool:
         """Does a passage have all of the terms?"""
         return len({term for _, term in self.places[number]}) == len(self.terms)
+
+    def _best_of_each(self, values: Sequence[float]) -> dict[int, float]:
+        """By document."""
+        found: dict[int, float] = {}
+        for one, value in zip(self.passages, values, strict=True):
+            found[one.document_id] = max(found.get(one.document_id, value), value)
+        return found
 
     def _bm25(self, counts: Mapping[int, int], length: float) -> float:
         rarity, slow = self.rarity, _K1 * (1 - _B + _B * length)

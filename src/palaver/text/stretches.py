@@ -1,29 +1,35 @@
-"""A text in stretches of a sentence or two: a model that looks at all of it at once misses what is said in passing."""
+"""A text in stretches of a sentence or two: who looks at all of it at once misses what is said in passing."""
 
 from __future__ import annotations
 
 import re
 
+from palaver.text import fold
+
 LONGEST = 130
+SHORTEST = 30
+"""A shorter sentence is not cut off from the next."""
 MOST_READ = 800
 """Characters of a text that are cut up: of longer ones the beginning says what they are about."""
 
-_END = re.compile(r"(?<=[.!?])\s+|\n+")
+# As many whole sentences and lines as there is room for; else as many words; else as many letters.
+_STRETCH = re.compile(
+    rf".{{{SHORTEST},{LONGEST}}}(?:(?<=[.!?])\s+|\n+|\Z)|.{{1,{LONGEST}}}(?:\s+|\Z)|.{{{LONGEST}}}", re.DOTALL
+)
+
+
+def words_of_stretches(text: str) -> list[list[str]]:
+    """Their folded words; nothing of a text that is one stretch."""
+    beginning = text[:MOST_READ]
+    if len(beginning) <= LONGEST:
+        return []
+    folded = fold.plain(beginning)
+    if folded is None:
+        return [fold.words(one) for one in stretches(text)]
+    easy = folded.decode()
+    return [easy[slice(*one.span())].split() for one in _STRETCH.finditer(beginning)]
 
 
 def stretches(text: str) -> list[str]:
     """At least one, each of whole sentences where those are not too long."""
-    found, now = list[str](), ""
-    for sentence in _END.split(text[:MOST_READ]):
-        left = sentence.strip()
-        while len(left) > 2 * LONGEST:
-            at = left.rfind(" ", LONGEST // 2, LONGEST) if " " in left[:LONGEST] else LONGEST
-            at = at if at > 0 else LONGEST
-            found.append(left[:at])
-            left = left[at:].lstrip()
-        if now and len(now) + len(left) >= LONGEST:
-            found.append(now)
-            now = left
-        else:
-            now = f"{now} {left}".strip()
-    return [*found, now] if now or not found else found
+    return [one for one in map(str.strip, _STRETCH.findall(text[:MOST_READ])) if one] or [""]
