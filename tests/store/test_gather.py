@@ -48,6 +48,25 @@ def test_no_source_stands_behind_another_because_of_its_lane():
     assert sorted(found.best_first()) == sorted(ids)
 
 
+async def test_words_of_the_theme_are_looked_up_where_little_was_found(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    thread = await bus.thread()
+    for text in ("a blue boat", "the harbour", "nothing of it"):
+        await bus.post(thread, text)
+
+    def look(read: Reader) -> knowledge.Gathered:
+        return knowledge.gather(read, terms("blue boat"), BUS, theme=lambda: terms("harbour quay"))
+
+    found = await bus.here.read(look)
+    assert found.are_few
+    assert {mask: len(ids) for mask, ids in found.alike.items()} == {0b11: 1, 0b10000: 1}
+    assert 0 < found.worth.of(0b10000) < found.worth.of(0b01)
+    assert not found.worth.has_all(0b10000)
+    monkeypatch.setattr(knowledge, "FEW", 0)
+    found = await bus.here.read(look)
+    assert not found.are_few
+    assert list(found.alike) == [0b11]
+
+
 async def test_a_rare_word_tells_more_than_a_common_one(bus: Bus):
     thread = await bus.thread()
     for n in range(20):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.text.stretches import LONGEST, MOST_READ, stretches
+from palaver.text.fold import words
+from palaver.text.stretches import LONGEST, MOST_READ, stretches, words_of_stretches
 
 
 def test_a_short_text_is_one_stretch():
@@ -29,3 +30,14 @@ def test_all_of_the_beginning_is_in_stretches_that_are_not_long(text: str):
 @pytest.mark.parametrize("text", ["", "  \n "])
 def test_nothing_is_one_empty_stretch(text: str):
     assert stretches(text) == [""]
+
+
+@pytest.mark.parametrize("end", ["", " Straße, naïve: 東京"])
+def test_the_words_of_stretches_are_those_of_each(end: str):
+    text = "I loved the debate team at school. " * 8 + "What does an economist earn?" + end
+    assert words_of_stretches(text) == [words(one) for one in stretches(text)]
+    assert len(words_of_stretches(text)) > 2
+
+
+def test_one_stretch_needs_no_words_of_its_own():
+    assert words_of_stretches("x" * LONGEST) == []
