@@ -7,7 +7,7 @@ import sys
 
 from palaver.meaning.encoders import likeness as nearest
 from palaver.meaning.encoders import packed
-from palaver.meaning.vectors import HERE, Likeness, asked_for, known, near, related
+from palaver.meaning.vectors import HERE, Likeness, asked_for, known, related, theme
 from palaver.text.fold import words
 
 
@@ -59,10 +59,10 @@ def test_a_word_of_a_question_that_is_not_in_the_table_is_meant_as_one_with_its_
 
 def test_the_theme_of_a_question_is_what_all_of_it_is_near_to():
     asked = "What should I cook for dinner with my tomatoes?"
-    found = near(words(asked), {"dinner"})
+    found = theme(words(asked), {"dinner"})
     assert {"meal", "recipe"} & set(found)
     assert "dinner" not in found
-    assert near(["quicksilverish"], ()) == []
+    assert theme(["quicksilverish"], ()) == []
 
 
 def test_a_word_nobody_knows_says_nothing():

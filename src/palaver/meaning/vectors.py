@@ -27,8 +27,9 @@ LONGEST_TEXT = 250
 RELATED = 0.6
 """So alike two words must be to stand for each other. Below it the names of people stand for each other."""
 MOST_RELATED = 3
-MOST_NEAR = 8
-"""Words that belong to the theme of a question."""
+MOST_OF_A_THEME = 8
+_LOOKED_THROUGH = 60
+"""Words that are nearest to a question; many of them are its own, with other endings."""
 COARSE = 32
 """Directions that are added up to know how long a sum is."""
 
@@ -116,14 +117,14 @@ def related(word: str) -> tuple[str, ...]:
     return tuple(_distinct(close[np.argsort(-like[close])].tolist(), {stem(word)})[:MOST_RELATED])
 
 
-def near(question: Sequence[str], besides: Collection[str]) -> list[str]:
+def theme(question: Sequence[str], besides: Collection[str]) -> list[str]:
     """The words that are nearest to a question as a whole, besides those with these stems."""
     np, numbers = _numpy(), asked_for(question)
     if not numbers:
         return []
     like = _bare() @ _sum(numbers)
-    best = np.argpartition(-like, 60)[:60]
-    return _distinct(best[np.argsort(-like[best])].tolist(), besides)[:MOST_NEAR]
+    best = np.argpartition(-like, _LOOKED_THROUGH)[:_LOOKED_THROUGH]
+    return _distinct(best[np.argsort(-like[best])].tolist(), besides)[:MOST_OF_A_THEME]
 
 
 def _distinct(numbers: Iterable[int], besides: Collection[str]) -> list[str]:

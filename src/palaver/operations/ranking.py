@@ -13,7 +13,7 @@ from functools import cache, partial
 from math import exp
 from typing import Literal, NamedTuple
 
-from palaver.meaning.vectors import Likeness, near, related
+from palaver.meaning.vectors import Likeness, related, theme
 from palaver.meaning.weights import weights
 from palaver.operations import stronger
 from palaver.sources import SOURCES
@@ -34,7 +34,7 @@ COUNTED = 300
 ALL_COUNTED = 2_000
 """where no more than these come after them, all are."""
 WITH_NEIGHBOURS = 60
-"""So many of those are read with what was said before and after, the very best with a little more of it;"""
+"""So many of those that are read are read with what was said before and after, the very best with a little more."""
 
 
 class Patience(NamedTuple):
@@ -47,7 +47,7 @@ class Patience(NamedTuple):
 
 
 HURRIED, PATIENT = Patience(90, 170, ("asking",)), Patience(150, 220, ("asking", "answering"))
-"""Where a question found little, looking that up took little time."""
+"""A question that found little is looked at patiently: looking it up took little time."""
 MOST_WIDENED = 8
 """So many words of a question are also looked for in other words."""
 SOFTNESS = 3.0
@@ -122,7 +122,7 @@ def _theme(question: Question) -> list[Phrase]:
     if not question.is_asked:
         return []
     known = {stem(word) for term in question.terms for word in term.words}
-    return [Phrase((word,)) for word in near(question.words, known)]
+    return [Phrase((word,)) for word in theme(question.words, known)]
 
 
 def _spans(

@@ -28,6 +28,7 @@ MOST_GATHERED = 12_000
 MOST_TOGETHER = 2_000
 MOST_RELATED = 3_000
 FEW = 1_000
+"""Where the words of a question stand in no more passages, words of its theme are looked up too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,27 +154,28 @@ def gather(
         _mark(alike, found, 1 << one | 1 << other)
     left = common[len(cut_short) :]
     size = max(size, _size(alike), *counts, 1)
-    rarity = [log(1 + (size - count + 0.5) / (count + 0.5)) for count in counts]
+    rarity = [_rarity(size, count) for count in counts]
     others = [0.0] * (len(terms) + 1)
     are_few = _size(alike) <= FEW
     groups = dict(enumerate(related)) | ({len(terms): theme()} if are_few else {})
     for number, group in groups.items():
-        known = [term for term, count in zip(group, _counts(read, group), strict=True) if 0 < count <= MOST_RELATED]
-        if not known:
-            continue
-        found = look_up([known], MOST_RELATED)
-        others[number] = log(1 + (size - len(found) + 0.5) / (len(found) + 0.5))
-        lookups[1 << number + len(terms)] = found
-        _mark(alike, found, 1 << number + len(terms))
-    instead = tuple(map(min, rarity, others))
-    return Gathered(
-        alike,
-        Worth(tuple(rarity), instead, min(others[-1], max(rarity, default=0.0))),
-        tuple(left),
-        tuple(cut_short),
-        are_few,
-        lookups,
-    )
+        if known := _uncommon(read, group):
+            found = look_up([known], MOST_RELATED)
+            others[number] = _rarity(size, len(found))
+            lookups[1 << number + len(terms)] = found
+            _mark(alike, found, 1 << number + len(terms))
+    worth = Worth(tuple(rarity), tuple(map(min, rarity, others)), min(others[-1], max(rarity, default=0.0)))
+    return Gathered(alike, worth, tuple(left), tuple(cut_short), are_few, lookups)
+
+
+def _rarity(size: int, count: int) -> float:
+    """What it tells that a passage has a word which so many of all have."""
+    return log(1 + (size - count + 0.5) / (count + 0.5))
+
+
+def _uncommon(read: Reader, terms: Sequence[Phrase]) -> list[Phrase]:
+    """Those that stand somewhere, and not nearly everywhere."""
+    return [term for term, count in zip(terms, _counts(read, terms), strict=True) if 0 < count <= MOST_RELATED]
 
 
 def _counts(read: Reader, terms: Sequence[Phrase]) -> list[int]:
