@@ -9,7 +9,17 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, expect, sync_playwright
+from playwright.sync_api import (
+    APIResponse,
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Route,
+    expect,
+    sync_playwright,
+)
 from tests.helpers import Server, Thread, start_server
 
 expect.set_options(timeout=15_000)
@@ -93,3 +103,28 @@ def window(browser: Browser, place: Server) -> Iterator[Opening]:
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+class Slow:
+    """The first answer of these addresses: given by the server, and still on its way to the window."""
+
+    def __init__(self, page: Page, addresses: str) -> None:
+        self._given: tuple[Route, APIResponse] | None = None
+        self._page = page
+        page.route(addresses, self._asked)
+
+    def _asked(self, route: Route) -> None:
+        if self._given:
+            route.continue_()
+        else:
+            self._given = route, route.fetch()
+
+    def is_given(self) -> bool:
+        self._page.wait_for_timeout(10)  # the page is told of what was asked
+        return self._given is not None
+
+    def arrives(self) -> None:
+        assert self._given
+        route, answer = self._given
+        with self._page.expect_response(route.request.url):
+            route.fulfill(response=answer)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-from tests.console.conftest import Opening
+from tests.console.conftest import Opening, Slow
 from tests.helpers import Server, environment, eventually, start_server
 
 from palaver.house import House
@@ -116,6 +116,53 @@ def test_what_is_in_view_stays_there_while_earlier_messages_come(window: Opening
         }"""
     )
     assert moved < 3
+
+
+SCROLL_UP = """() => {
+    const box = document.querySelector(".scroll");
+    box.scrollTop = 300;
+    const seen = [...document.querySelectorAll(".message")].find((m) => m.getBoundingClientRect().top > 150);
+    window.reading = { seen, before: seen.getBoundingClientRect().top };
+}"""
+MOVED = "() => Math.abs(window.reading.seen.getBoundingClientRect().top - window.reading.before)"
+TWO_PICTURES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def test_who_scrolls_up_before_the_earlier_messages_have_come_stays_where_he_reads(
+    window: Opening, long: tuple[Server, str]
+):
+    server, thread_id = long
+    page = window("healthz", at=server)
+    answer = Slow(page, "**/messages?before_seq=*")
+    page.goto(f"{server.url}/#/threads/{thread_id}")
+    eventually(answer.is_given)
+    page.evaluate(SCROLL_UP)
+    page.evaluate(TWO_PICTURES)  # the console knows that one has scrolled
+    answer.arrives()
+    expect(page.locator(".message")).to_have_count(84)
+    page.evaluate(TWO_PICTURES)
+    assert page.evaluate(MOVED) < 3
+
+
+def test_who_scrolls_up_in_the_moment_in_which_they_come_stays_where_he_reads(
+    window: Opening, long: tuple[Server, str]
+):
+    server, thread_id = long
+    page = window("healthz", at=server)
+    page.add_init_script(
+        f"""const ask = window.fetch;
+        window.fetch = async (...what) => {{
+            const answer = await ask(...what);
+            if (!String(what[0]).includes("before_seq=") || window.reading) return answer;
+            const text = await answer.text();
+            ({SCROLL_UP})();
+            return new Response(text, answer);
+        }};"""
+    )
+    page.goto(f"{server.url}/#/threads/{thread_id}")
+    expect(page.locator(".message")).to_have_count(84)
+    page.evaluate(TWO_PICTURES)
+    assert page.evaluate(MOVED) < 3
 
 
 def test_news_do_not_tear_one_away_from_what_one_reads(window: Opening, long: tuple[Server, str]):

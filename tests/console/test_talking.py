@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import httpx
-from playwright.sync_api import APIResponse, FilePayload, Page, Route, expect
-from tests.console.conftest import Opening
+from playwright.sync_api import FilePayload, expect
+from tests.console.conftest import Opening, Slow
 from tests.helpers import Thread, eventually, start_server, word
 
 PNG = bytes.fromhex(
@@ -280,31 +280,6 @@ def test_who_scrolls_up_to_point_at_something_stays_there(window: Opening, threa
     page.locator(".message").last.hover()
     page.get_by_label("React", exact=True).click()
     expect(page.get_by_label("Another reaction")).to_be_in_viewport(ratio=1)
-
-
-class Slow:
-    """The first answer of these addresses: given by the server, and still on its way to the window."""
-
-    def __init__(self, page: Page, addresses: str) -> None:
-        self._given: tuple[Route, APIResponse] | None = None
-        self._page = page
-        page.route(addresses, self._asked)
-
-    def _asked(self, route: Route) -> None:
-        if self._given:
-            route.continue_()
-        else:
-            self._given = route, route.fetch()
-
-    def is_given(self) -> bool:
-        self._page.wait_for_timeout(10)  # the page is told of what was asked
-        return self._given is not None
-
-    def arrives(self) -> None:
-        assert self._given
-        route, answer = self._given
-        with self._page.expect_response(route.request.url):
-            route.fulfill(response=answer)
 
 
 def test_what_is_said_while_a_thread_is_on_its_way_is_there_when_it_has_come(

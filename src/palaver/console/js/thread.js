@@ -85,12 +85,12 @@ export const threadsView = {
   beforeDraw() {
     // Asked of the box itself: what has just been scrolled is told of only a moment later.
     atBottomWhenDrawn = box && isAtEnd && !talk?.hasNewer && box.scrollHeight - box.scrollTop - box.clientHeight < 80;
-    place = box && isKeepingPlace && !atBottomWhenDrawn ? inView() : null;
+    place = box && keepers && !atBottomWhenDrawn ? inView() : null;
   },
   afterDraw() {
     if (atBottomWhenDrawn && box) downToEnd();
     const still = place && document.getElementById(place.id);
-    if (still) box.scrollTop += still.getBoundingClientRect().top - place.top;
+    if (still) moveBy(still.getBoundingClientRect().top - place.top);
     if (box && isAtEnd && !document.hidden && document.hasFocus()) talk?.markRead();
   },
 
@@ -145,18 +145,18 @@ function listStep(by) {
 
 // Scrolling
 
-let isKeepingPlace = false;
+let keepers = 0; // of the place: two may be waiting for the same messages
 let place = null;
 
 // What is in view when the new ones are drawn stays there; one may have scrolled while they came.
 async function keepingPlace(load) {
-  isKeepingPlace = true;
+  keepers += 1;
   try {
     if (!(await load())) return false;
     await drawn();
     return true;
   } finally {
-    isKeepingPlace = false;
+    keepers -= 1;
   }
 }
 
@@ -164,6 +164,12 @@ function inView() {
   const edge = box.getBoundingClientRect().top;
   const first = [...box.querySelectorAll(".message")].find((one) => one.getBoundingClientRect().bottom > edge);
   return first ? { id: first.id, top: first.getBoundingClientRect().top } : null;
+}
+
+// What came above moves everything down; nobody has scrolled by that.
+function moveBy(pixels) {
+  box.scrollTop += pixels;
+  lastTop += pixels;
 }
 
 // Remembered at once: the event comes a moment later, and who scrolls up before it does is not to be pulled back.
