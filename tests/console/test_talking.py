@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import httpx
-from playwright.sync_api import FilePayload, expect
+from playwright.sync_api import FilePayload, Page, Route, expect
 from tests.console.conftest import Opening, Slow
 from tests.helpers import Thread, eventually, start_server, word
 
@@ -349,3 +349,90 @@ def test_when_the_server_goes_away_it_says_so_and_catches_up_without_loss_or_rep
         assert [one["content"] for one in api.get(f"/api/threads/{thread.id}/messages").json()] == [
             "before", "meanwhile", "in between",
         ]  # fmt: skip
+
+
+def kept(page: Page) -> str:
+    """What this window keeps in the browser, drafts among it."""
+    return str(page.evaluate("JSON.stringify({...localStorage})"))
+
+
+def test_what_is_written_while_a_message_is_on_its_way_goes_after_it_and_is_not_lost(window: Opening, thread: Thread):
+    page = window(f"#/threads/{thread.id}")
+    expect(page.get_by_text("Nothing has been said yet.")).to_be_visible()
+    answer = Slow(page, "**/messages")
+    say = page.get_by_label("Message", exact=True)
+    say.fill("the first")
+    say.press("Enter")
+    eventually(answer.is_given)
+    expect(say).to_have_value("")
+    say.fill("the second")
+    say.press("Enter")
+    expect(say).to_have_value("")
+    say.fill("not yet")
+    answer.arrives()
+    expect(page.locator(".message .prose")).to_have_text(["the first", "the second"])
+    expect(say).to_have_value("not yet")
+    eventually(lambda: "the second" not in kept(page))
+    page.reload()
+    expect(say).to_have_value("not yet")
+    expect(page.locator(".message .prose")).to_have_text(["the first", "the second"])
+
+
+def test_what_could_not_be_sent_comes_back_before_what_was_written_since(window: Opening, thread: Thread):
+    page = window(f"#/threads/{thread.id}")
+    expect(page.get_by_text("Nothing has been said yet.")).to_be_visible()
+    held: list[Route] = []
+    page.route("**/messages", lambda route: held.append(route))
+    say = page.get_by_label("Message", exact=True)
+    say.fill("the first")
+    say.press("Enter")
+    eventually(lambda: (page.wait_for_timeout(10), held)[1])
+    say.fill("more of it")
+    held[0].abort()
+    page.unroute("**/messages")
+    expect(page.get_by_text("Not sent")).to_be_visible()
+    expect(say).to_have_value("the first\n\nmore of it")
+    say.press("Enter")
+    expect(page.locator(".message")).to_have_count(1)
+    expect(page.locator(".message .prose")).to_contain_text("more of it")
+
+
+def test_who_goes_away_while_a_message_is_sent_and_comes_back_does_not_find_it_in_the_box(
+    window: Opening, thread: Thread, rest: httpx.Client
+):
+    other = Thread(rest)
+    other.post("elsewhere")
+    page = window(f"#/threads/{thread.id}")
+    expect(page.get_by_text("Nothing has been said yet.")).to_be_visible()
+    answer = Slow(page, "**/messages")
+    say = page.get_by_label("Message", exact=True)
+    say.fill("on its way")
+    say.press("Enter")
+    eventually(answer.is_given)
+    page.locator(f"[data-thread='{other.id}']").click()
+    expect(page.locator(".message .prose")).to_have_text("elsewhere")
+    expect(say).to_have_value("")
+    page.locator(f"[data-thread='{thread.id}']").click()
+    expect(page.locator(".message .prose")).to_have_text("on its way")
+    expect(say).to_have_value("")
+    assert "on its way" in kept(page)
+    answer.arrives()
+    eventually(lambda: "on its way" not in kept(page))
+    page.reload()
+    expect(page.locator(".message .prose")).to_have_text("on its way")
+    expect(say).to_have_value("")
+
+
+def test_who_has_gone_on_to_something_else_while_a_thread_came_is_not_called_back(window: Opening, thread: Thread):
+    thread.post("here I am")
+    page = window("#/threads")
+    answer = Slow(page, "**/messages?newest=true*")
+    page.locator(f"[data-thread='{thread.id}']").click()
+    eventually(answer.is_given)
+    page.get_by_label("You are").click()
+    item = page.get_by_role("menuitem", name="Change name")
+    expect(item).to_be_visible()
+    answer.arrives()
+    expect(page.locator(".message .prose")).to_have_text("here I am")
+    page.wait_for_timeout(50)
+    expect(item).to_be_visible()

@@ -4,18 +4,26 @@ import { at, post, upload } from "./api.js";
 import { face, failed, icon, plain, tool } from "./parts.js";
 import { agentNamed, people, shownName } from "./people.js";
 import { drafts, may, me } from "./state.js";
-import { html, liveValue, nothing, redraw } from "./view.js";
+import { drawn, html, liveValue, nothing, redraw } from "./view.js";
 
 export class Compose {
   replyTo = null;
   isForHumans = false;
   images = [];
   problem = null;
-  isSending = false;
   #key = null;
+  #leaving = [];
   #suggested = [];
   #chosen = 0;
   #box = null;
+
+  // Who comes back while something is on its way finds the same box.
+  static #busy = new Map();
+
+  static in(talk) {
+    const found = Compose.#busy.get(talk.id) ?? new Compose(talk);
+    return Object.assign(found, { talk });
+  }
 
   constructor(talk) {
     this.talk = talk;
@@ -35,39 +43,72 @@ export class Compose {
   #write(text) {
     this.text = text;
     this.#key = null;
-    drafts.keep(this.talk.id, text);
+    this.#keep();
     redraw();
   }
 
+  // What is on its way is kept as well until it has arrived.
+  #keep() {
+    drafts.keep(this.talk.id, together([...this.#leaving, this]));
+  }
+
+  // The box is free for the next one at once; they arrive one after the other.
   async send() {
-    const content = this.text.trim();
-    if ((!content && !this.images.length) || this.isSending) return;
-    this.isSending = true;
-    this.problem = null;
-    this.#key ??= crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`; // sent twice by a bad line, it is one message
-    redraw();
+    if (!this.text.trim() && !this.images.length) return;
+    const { text, replyTo, isForHumans, images } = this;
+    const key = this.#key ?? crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`; // sent twice by a bad line, it is one message
+    this.#leaving.push({ text: text.trim(), replyTo, isForHumans, images, key });
+    Object.assign(this, { replyTo: null, images: [], isForHumans: false, problem: null });
+    this.#write("");
+    drawn().then(() => this.#box?.isConnected && fit(this.#box));
+    if (!Compose.#busy.has(this.talk.id)) await this.#sendAll();
+  }
+
+  async #sendAll() {
+    Compose.#busy.set(this.talk.id, this);
     try {
-      const message = await post(at`/api/threads/${this.talk.id}/messages`, {
-        content: this.text.trim() || this.images.map((image) => image.name).join(", "),
-        author: me.needsLogin ? undefined : me.name,
-        reply_to_msg_id: this.replyTo?.id,
-        mentions: mentioned(content),
-        metadata: this.isForHumans ? { visibility: "human_only" } : undefined,
-        images: this.images.length ? this.images : undefined,
-        idempotency_key: this.#key,
-      });
-      this.#write("");
-      Object.assign(this, { replyTo: null, images: [], isForHumans: false });
-      if (this.talk.hasNewer) await this.talk.newest();
-      else this.talk.take(message);
-      this.talk.onSent?.();
+      while (this.#leaving.length) {
+        const message = await this.#post(this.#leaving[0]);
+        this.#leaving.shift();
+        this.#keep();
+        if (this.talk.hasNewer) await this.talk.newest().catch(failed);
+        else this.talk.take(message);
+        this.talk.onSent?.();
+      }
     } catch (problem) {
+      this.#giveBack();
       this.problem = problem.isAway
         ? "Not sent: the server cannot be reached. Your text is kept; send it again when it is back."
         : `Not sent: ${problem.message}`;
     }
-    this.isSending = false;
+    Compose.#busy.delete(this.talk.id);
     redraw();
+  }
+
+  #post = ({ text, replyTo, isForHumans, images, key }) =>
+    post(at`/api/threads/${this.talk.id}/messages`, {
+      content: text || images.map((image) => image.name).join(", "),
+      author: me.needsLogin ? undefined : me.name,
+      reply_to_msg_id: replyTo?.id,
+      mentions: mentioned(text),
+      metadata: isForHumans ? { visibility: "human_only" } : undefined,
+      images: images.length ? images : undefined,
+      idempotency_key: key,
+    });
+
+  // Into the box, before what was written there since.
+  #giveBack() {
+    const all = [...this.#leaving, this];
+    const isAlone = this.#leaving.length === 1 && !this.text && !this.images.length;
+    const [{ key }] = all;
+    Object.assign(this, {
+      replyTo: all.find((one) => one.replyTo)?.replyTo ?? null,
+      isForHumans: all.some((one) => one.isForHumans),
+      images: all.flatMap((one) => one.images),
+    });
+    this.#leaving = [];
+    this.#write(together(all));
+    if (isAlone) this.#key = key;
   }
 
   async attach(files) {
@@ -176,7 +217,7 @@ export class Compose {
           @click=${() => ((this.isForHumans = !this.isForHumans), redraw())}>${icon("lock")}<span>Only people</span></button>
         <span class="as">as <b>${me.name}</b></span>
         <button class="main send" aria-label="Send" title="Send (Enter)"
-          ?disabled=${this.isSending || (!this.text.trim() && !this.images.length)}>${icon("send")}</button>
+          ?disabled=${!this.text.trim() && !this.images.length}>${icon("send")}</button>
       </footer>
     </form>`;
   }
@@ -189,6 +230,8 @@ export class Compose {
     )}</ul>`;
   }
 }
+
+const together = (some) => some.map((one) => one.text).filter(Boolean).join("\n\n");
 
 // As high as what is written in it, within reason; the style sheet says what reason is.
 export function fit(box) {

@@ -47,14 +47,15 @@ export const threadsView = {
     this.leave();
     if (!id) return;
     talk = new Talk(id);
-    compose = new Compose(talk);
+    compose = Compose.in(talk);
     talk.onReply = (message) => compose.reply(message);
-    talk.onSent = () => toEnd();
     const known = threads.byId.get(id);
     newFrom = known && known.current_seq > seen.of(id) ? seen.of(id) : null;
     focus = wanted;
     isAtEnd = !wanted;
     const opening = talk;
+    opening.onSent = () => talk === opening && toEnd();
+    const here = document.activeElement;
     this.opening = opening.open(wanted);
     await this.opening;
     if (talk !== opening) return;
@@ -65,7 +66,7 @@ export const threadsView = {
     fill();
     const say = document.querySelector(".compose textarea");
     if (say) fit(say);
-    if (matchMedia("(min-width: 700px)").matches && !wanted) compose.focus();
+    if (matchMedia("(min-width: 700px)").matches && !wanted && isStill(here)) compose.focus();
   },
 
   leave() {
@@ -109,6 +110,9 @@ export const threadsView = {
     return false;
   },
 };
+
+// Who has gone on to something else while a thread came, a menu or a search, is not called back.
+const isStill = (here) => [here, document.body].includes(document.activeElement);
 
 on("state", (isOpen) => {
   if (!isOpen || !compose?.problem) return;
