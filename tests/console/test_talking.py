@@ -423,6 +423,23 @@ def test_who_goes_away_while_a_message_is_sent_and_comes_back_does_not_find_it_i
     expect(say).to_have_value("")
 
 
+def test_a_message_whose_answer_was_not_heard_is_sent_again_without_being_doubled(window: Opening, thread: Thread):
+    page = window(f"#/threads/{thread.id}")
+    expect(page.get_by_text("Nothing has been said yet.")).to_be_visible()
+    answer = Slow(page, "**/messages")
+    say = page.get_by_label("Message", exact=True)
+    say.fill("once")
+    say.press("Enter")
+    eventually(answer.is_given)
+    page.reload()
+    expect(page.locator(".message .prose")).to_have_text("once")
+    expect(say).to_have_value("once")
+    say.press("Enter")
+    eventually(lambda: "once" not in kept(page))
+    thread.post("after it")
+    expect(page.locator(".message .prose")).to_have_text(["once", "after it"])
+
+
 def test_who_has_gone_on_to_something_else_while_a_thread_came_is_not_called_back(window: Opening, thread: Thread):
     thread.post("here I am")
     page = window("#/threads")

@@ -27,7 +27,7 @@ export class Compose {
 
   constructor(talk) {
     this.talk = talk;
-    this.text = drafts.of(talk.id);
+    ({ text: this.text, key: this.#key } = drafts.of(talk.id));
   }
 
   reply(message) {
@@ -40,16 +40,17 @@ export class Compose {
     document.querySelector(".compose textarea")?.focus();
   }
 
-  #write(text) {
+  #write(text, key = null) {
     this.text = text;
-    this.#key = null;
+    this.#key = key;
     this.#keep();
     redraw();
   }
 
   // What is on its way is kept as well until it has arrived.
   #keep() {
-    drafts.keep(this.talk.id, together([...this.#leaving, this]));
+    const all = [...this.#leaving, { text: this.text, key: this.#key }].filter((one) => one.text);
+    drafts.keep(this.talk.id, together(all), all.length === 1 ? all[0].key : null);
   }
 
   // The box is free for the next one at once; they arrive one after the other.
@@ -100,15 +101,14 @@ export class Compose {
   #giveBack() {
     const all = [...this.#leaving, this];
     const isAlone = this.#leaving.length === 1 && !this.text && !this.images.length;
-    const [{ key }] = all;
+    const key = isAlone ? this.#leaving[0].key : null;
     Object.assign(this, {
       replyTo: all.find((one) => one.replyTo)?.replyTo ?? null,
       isForHumans: all.some((one) => one.isForHumans),
       images: all.flatMap((one) => one.images),
     });
     this.#leaving = [];
-    this.#write(together(all));
-    if (isAlone) this.#key = key;
+    this.#write(together(all), key);
   }
 
   async attach(files) {

@@ -111,7 +111,12 @@ export const seen = {
   },
 };
 
+// What is not sent yet; and the key under which it was sent, if nobody knows whether it arrived: under that key it is one
+// message, however often it is sent.
 export const drafts = {
-  of: (threadId) => keep.read(`${place("draft")}/${threadId}`, ""),
-  keep: (threadId, text) => keep.write(`${place("draft")}/${threadId}`, text),
+  of(threadId) {
+    const kept = keep.read(`${place("draft")}/${threadId}`, "");
+    return typeof kept === "string" ? { text: kept, key: null } : kept;
+  },
+  keep: (threadId, text, key) => keep.write(`${place("draft")}/${threadId}`, key ? { text, key } : text),
 };
