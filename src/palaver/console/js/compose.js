@@ -61,7 +61,7 @@ export class Compose {
     this.#leaving.push({ text: text.trim(), replyTo, isForHumans, images, key });
     Object.assign(this, { replyTo: null, images: [], isForHumans: false, problem: null });
     this.#write("");
-    drawn().then(() => this.#box?.isConnected && fit(this.#box));
+    this.#fit();
     if (!Compose.#busy.has(this.talk.id)) await this.#sendAll();
   }
 
@@ -109,6 +109,11 @@ export class Compose {
     });
     this.#leaving = [];
     this.#write(together(all), key);
+    this.#fit();
+  }
+
+  #fit() {
+    drawn().then(() => this.#box?.isConnected && fit(this.#box));
   }
 
   async attach(files) {
