@@ -39,7 +39,7 @@ from palaver.text.ranking import Seen
 HELD = {"people": 0.002, "assistant": 0.01, "stronger": 0.01}
 """How strongly the weights are held where they are: the fewer questions, the more."""
 BY_HAND = ("title", "is_title", "newest")
-STRONGER = ("stronger", "stronger_before")
+STRONGER = ("stronger", "stronger_before", "stronger_behind")
 STEPS = 600
 PRIOR = Path(__file__).parent / "ranking_prior.toml"
 

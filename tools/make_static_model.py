@@ -7,10 +7,11 @@
 
 The words are those of MiniLM's vocabulary and, from the list, the most frequent ones with stems of their own. Each goes
 through the transformer alone; what comes out is turned to its 256 strongest directions, and weighted so that frequent
-words count less. That is where learning begins. Then the words of what was said in the labelled files (their questions
-are not looked at) are moved until the sum of a stretch's words points where MiniLM points for the stretch; words that
-were never said stay where they were. At last all is turned so that what words have in common comes first, and rounded
-to bytes. No network runs when somebody asks. Needs numpy only; takes a quarter of an hour of one core.
+words count less. That is where learning begins. Then words are moved until the sum of a stretch's words points where
+MiniLM points for the stretch. Stretches are what was said in the labelled files (their questions are not looked at),
+and, as few words are said there often, every word put among some that were said together. At last all is turned so
+that what words have in common comes first, and rounded to bytes. No network runs when somebody asks. Needs numpy only;
+takes a quarter of an hour of two cores.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ DIMENSIONS = 256
 MORE_WORDS = 10_000
 RARITY = 3e-3  # the "a" of a / (a + p), by which a piece of probability p is weighted
 ASSISTANTS = 4  # stretches of each of their messages: they say most, and much of it alike
-BATCH, EPOCHS, STEP, HELD = 256, 10, 0.001, 3e-5
+TIMES, COMPANY = 6, 7  # so often each word is put among others, and among how many at most
+BATCH, EPOCHS, STEP, HELD = 256, 10, 0.001, 1e-5
 HERE = Path(__file__).parent.parent / "src/palaver/meaning"
 
 
@@ -75,6 +77,20 @@ def said(files: Sequence[Path]) -> Iterator[str]:
         for world in worlds(path):
             for line in (line for talk in world.talks for line in talk.lines):
                 yield from stretches(line.text)[: ASSISTANTS if line.speaker == "assistant" else None]
+
+
+def accompanied(names: Sequence[str], texts: Sequence[str]) -> Iterator[str]:
+    """Each word among a few that were said one after the other, in six places."""
+    dice, known = np.random.default_rng(0), frozenset(names)
+    company = [found for text in texts if len(found := [word for word in words(text) if word in known]) > 2]
+    for name in names:
+        for _ in range(TIMES):
+            others = [word for word in company[dice.integers(len(company))] if word != name]
+            count = int(dice.integers(1, COMPANY + 1))
+            first = int(dice.integers(max(1, len(others) - count + 1)))
+            some = others[first : first + count]
+            some.insert(int(dice.integers(len(some) + 1)), name)
+            yield " ".join(some)
 
 
 def moved(begin: np.ndarray, texts: Sequence[np.ndarray], towards: np.ndarray) -> np.ndarray:
@@ -123,15 +139,17 @@ def main(model: Path, listed: Path, files: Sequence[Path]) -> None:
     begin *= np.concatenate([weights[whole], np.full(len(more), weights[-1])])[:, None]
     names += more
 
+    known = {name: number for number, name in enumerate(names) if name not in STOP_WORDS}
     texts = list(dict.fromkeys(said(files)))
+    count = len(texts)
+    texts += accompanied(list(known), texts)
     encode, rows = MiniLM(model), []
     for at in range(0, len(texts), BATCH):
         rows.append(encode(texts[at : at + BATCH]))
         told(at + len(rows[-1]), len(texts), "stretches")
     towards = np.concatenate(rows).astype(np.float64)
-    towards = (towards - towards.mean(0)) @ directions
+    towards = (towards - towards[:count].mean(0)) @ directions
     towards /= np.linalg.norm(towards, axis=1, keepdims=True)
-    known = {name: number for number, name in enumerate(names) if name not in STOP_WORDS}
     stems: dict[str, int] = {}
     for name, number in known.items():
         stems.setdefault(stem(name), number)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from palaver.meaning.weights import weights
 from palaver.text.questions import taken_apart
 from palaver.text.ranking import Around, Likening, Passage, Reading, Seen, Worth, around, in_order, kind_of, score
@@ -11,15 +13,16 @@ def passage(text: str, *, position: int = 1, document: int = 1, speaker: str = "
     return Passage(position + 100 * document, document, position, "people", speaker, title, text, at)
 
 
-def seen(question: str, *passages: Passage) -> list[Seen]:
+def seen(question: str, *passages: Passage, stronger: Sequence[float] = ()) -> list[Seen]:
     asked = taken_apart(question)
     reading = Reading(asked, [1.0 + n for n in range(len(asked.terms))], passages)
     found = [
         (one.document_id, one.position, sum(1 << number for number in {n for _, n in places}))
         for one, places in zip(passages, reading.places, strict=True)
     ]
-    none = Likening([0.0] * len(passages), [0.0] * len(passages), [[0.0] * len(reading.terms)] * len(passages))
-    return reading.seen(around(found, Worth(tuple(reading.rarity), (0.0,) * len(reading.rarity))), none)
+    nothing = [0.0] * len(passages)
+    like = Likening(nothing, nothing, [[0.0] * len(reading.terms)] * len(passages), stronger)
+    return reading.seen(around(found, Worth(tuple(reading.rarity), (0.0,) * len(reading.rarity))), like)
 
 
 def test_more_of_the_question_counts_more():
@@ -82,6 +85,24 @@ def test_a_phrase_is_found_where_its_words_follow_each_other():
 def test_the_latest_is_the_newest():
     old, new = seen("What is my current job?", passage("my job", at=1), passage("my job", position=5, at=9))
     assert (old.newest, new.newest) == (0.0, 1.0)
+
+
+def test_a_stronger_model_tells_of_a_passage_of_the_one_before_and_how_far_its_document_is_behind():
+    said = [passage("a"), passage("b", position=2), passage("c", document=2), passage("d", document=3)]
+    of_people = seen("Where is the boat?", *said, stronger=[0.9, 0.1, 0.2, 0.5])
+    assert [one.stronger for one in of_people] == [0.9, 0.1, 0.2, 0.5]
+    assert of_people[1].stronger_before == 0.9
+    assert of_people[0].stronger_before == of_people[2].stronger_before == 0.35  # nothing was said before: the usual
+    assert [round(one.stronger_behind, 3) for one in of_people] == [0, 0, round(2 / 7, 3), round(1 / 6, 3)]
+    # Each kind has a first one of its own.
+    mixed = seen("Where is the boat?", *said[:3], said[3]._replace(kind="text"), stronger=[0.9, 0.1, 0.2, 0.5])
+    assert [round(one.stronger_behind, 3) for one in mixed] == [0, 0, round(1 / 6, 3), 0]
+
+
+def test_keywords_are_not_moved_by_how_alike_whole_documents_are():
+    found = seen("boat", passage("a"), passage("c", document=2), stronger=[0.9, 0.2])
+    assert [one.stronger_behind for one in found] == [0, 0]
+    assert found[0].stronger == 0.9
 
 
 def test_who_talks():

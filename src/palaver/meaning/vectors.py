@@ -27,7 +27,7 @@ LONGEST_TEXT = 250
 RELATED = 0.6
 """So alike two words must be to stand for each other. Below it the names of people stand for each other."""
 MOST_RELATED = 3
-MOST_OF_A_THEME = 8
+MOST_OF_A_THEME = 12
 _LOOKED_THROUGH = 60
 """Words that are nearest to a question; many of them are its own, with other endings."""
 COARSE = 32

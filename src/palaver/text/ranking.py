@@ -31,6 +31,8 @@ RELATED = 0.5
 """What a related word is worth beside the word itself."""
 _K1, _B = 1.2, 0.75
 _LONG = log(1000)
+_FEW_BEHIND = 5
+"""A document that is so many places behind is half as far behind as one can be."""
 
 _ROLES = frozenset(["user", "assistant", "human", "ai", "model", "system", "tool", "bot"])
 _TIMES = frozenset(
@@ -98,6 +100,9 @@ class Seen(NamedTuple):
     """Likeness of the stretch that is most alike, as a stronger model tells it; nothing where none is set."""
     stronger_before: float = 0.0
     """The same of what was said before it."""
+    stronger_behind: float = 0.0
+    """Of a question, how far its document is behind the one of its kind that the stronger model holds for the most
+    alike: nothing for that one, a half for the sixth."""
 
 
 class Passage(NamedTuple):
@@ -249,8 +254,7 @@ class Reading:
         ages = _ranks([one.at for one in passages]) if question.wants_latest else [0.0] * len(passages)
         is_about_sides = question.is_mine or question.is_yours
         cover = near.cover.get
-        stronger = like.stronger or [0.0] * len(passages)
-        unknown = median(stronger) if like.stronger else 0.0
+        stronger = self._told(like.stronger, at) if like.stronger else [(0.0, 0.0, 0.0)] * len(passages)
         found = []
         for n, one in enumerate(passages):
             document, position, places, likes = one.document_id, one.position, self.places[n], like.terms[n]
@@ -288,8 +292,7 @@ class Reading:
                     1.0 if question.is_mine and side == "asking" else 0.0,  # mine
                     1.0 if question.is_yours and side == "answering" else 0.0,  # yours
                     ages[n],
-                    stronger[n],
-                    stronger[previous] if previous is not None else unknown,
+                    *stronger[n],
                 )
             )
         return found
@@ -303,6 +306,21 @@ class Reading:
         found: dict[int, float] = {}
         for one, value in zip(self.passages, values, strict=True):
             found[one.document_id] = max(found.get(one.document_id, value), value)
+        return found
+
+    def _told(self, stronger: Sequence[float], at: Mapping[tuple[int, int], int]) -> list[tuple[float, float, float]]:
+        """What a stronger model says of each passage, of what was said before it, and of its document."""
+        unknown, best, places = median(stronger), self._best_of_each(stronger), dict[int, int]()
+        kinds = {one.document_id: one.kind for one in self.passages} if self.question.is_asked else {}
+        counts = Counter[Kind]()
+        for document in sorted(kinds, key=lambda id: (-best[id], id)):
+            places[document] = counts[kinds[document]]
+            counts[kinds[document]] += 1
+        found = []
+        for one, own in zip(self.passages, stronger, strict=True):
+            previous = at.get((one.document_id, one.position - 1)) if one.position > 1 else None
+            place = places.get(one.document_id, 0)
+            found.append((own, stronger[previous] if previous is not None else unknown, place / (place + _FEW_BEHIND)))
         return found
 
     def _bm25(self, counts: Mapping[int, int], length: float) -> float:
