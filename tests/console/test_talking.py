@@ -386,7 +386,8 @@ def test_what_could_not_be_sent_comes_back_before_what_was_written_since(window:
     say = page.get_by_label("Message", exact=True)
     say.fill("the first")
     say.press("Enter")
-    eventually(lambda: (page.wait_for_timeout(10), held)[1])
+    while not held:
+        page.wait_for_timeout(10)
     say.fill("more of it")
     held[0].abort()
     page.unroute("**/messages")
