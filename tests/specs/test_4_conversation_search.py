@@ -1038,13 +1038,17 @@ class Stdio:
 def test_the_first_answer_comes_soon_after_the_process_starts(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     path = make(tmp_path / "a.db", ("user", "quick", NOON))
     taken: list[float] = []
+    shares: list[float] = []
     while len(taken) < 3 and min(taken, default=9) > 1.5:  # another process may have been in the way
         with Stdio(tmp_path / "home", tmp_path, CONVERSATION_DB=path) as stdio:
             assert stdio.search(query="quick") == ("[2025-02-10 12:00] user (conv: Ivy)\nquick", False)
             taken.append(time.monotonic() - stdio.began)
+        began = time.monotonic()  # what any server needs that speaks through the official package
+        subprocess.run([sys.executable, "-c", "import mcp.server.lowlevel"], check=True)
+        shares.append(taken[-1] / (time.monotonic() - began))
     with capfd.disabled():
         print(f" [first answer over stdio after {min(taken):.2f} s]", end="")
-    assert min(taken) < 4
+    assert min(taken) < 1.5 or min(shares) < 2.5
 
 
 @pytest.mark.parametrize("where", ["CONVERSATION_DB", "ORIGIN_CONVERSATION_DB", "working directory", "PALAVER_HOME"])
