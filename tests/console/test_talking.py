@@ -214,6 +214,20 @@ def test_agents_are_offered_while_one_types_a_name_and_are_mentioned(
     assert thread.messages()[0]["mentions"] == [agent["agent_id"]]
 
 
+def test_agents_are_offered_also_when_they_come_after_the_name_was_begun(
+    window: Opening, thread: Thread, rest: httpx.Client
+):
+    slug = word("rook")
+    rest.post("/api/agents/register", json={"display_name": slug.upper(), "slug": slug})
+    page = window("healthz")
+    answer = Slow(page, "**/api/agents")
+    page.goto(page.url.replace("healthz", f"#/threads/{thread.id}"))
+    eventually(answer.is_given)
+    page.get_by_label("Message", exact=True).fill(f"please, @{slug[:8]}")
+    answer.arrives()
+    expect(page.locator(".names li")).to_have_text(f"{slug.upper()} @{slug}")
+
+
 def test_an_image_can_be_attached(window: Opening, thread: Thread):
     page = window(f"#/threads/{thread.id}")
     page.locator(".compose input[type=file]").set_input_files(

@@ -13,7 +13,7 @@ export class Compose {
   problem = null;
   #key = null;
   #leaving = [];
-  #suggested = [];
+  #begun; // of a name, after the @
   #chosen = 0;
   #box = null;
 
@@ -60,6 +60,7 @@ export class Compose {
     const key = this.#key ?? crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`; // sent twice by a bad line, it is one message
     this.#leaving.push({ text: text.trim(), replyTo, isForHumans, images, key });
     Object.assign(this, { replyTo: null, images: [], isForHumans: false, problem: null });
+    this.#begun = undefined;
     this.#write("");
     this.#fit();
     if (!Compose.#busy.has(this.talk.id)) await this.#sendAll();
@@ -139,23 +140,23 @@ export class Compose {
 
   #suggest(box) {
     const before = box.value.slice(0, box.selectionStart);
-    const begun = before.match(/(?:^|\s)@([\p{L}\p{N}_.-]*)$/u)?.[1]?.toLowerCase();
-    this.#suggested =
-      begun === undefined
-        ? []
-        : people.agents
-            .filter((agent) =>
-              [agent.slug, agent.name, agent.display_name].some((name) => name?.toLowerCase().includes(begun)),
-            )
-            .sort((a, b) => b.slug.startsWith(begun) - a.slug.startsWith(begun) || b.is_online - a.is_online)
-            .slice(0, 6);
+    this.#begun = before.match(/(?:^|\s)@([\p{L}\p{N}_.-]*)$/u)?.[1]?.toLowerCase();
     this.#chosen = 0;
+  }
+
+  get #suggested() {
+    const begun = this.#begun;
+    if (begun === undefined) return [];
+    return people.agents
+      .filter((agent) => [agent.slug, agent.name, agent.display_name].some((name) => name?.toLowerCase().includes(begun)))
+      .sort((a, b) => b.slug.startsWith(begun) - a.slug.startsWith(begun) || b.is_online - a.is_online)
+      .slice(0, 6);
   }
 
   #complete(agent) {
     const box = this.#box;
     const before = box.value.slice(0, box.selectionStart).replace(/@[\p{L}\p{N}_.-]*$/u, `@${agent.slug} `);
-    this.#suggested = [];
+    this.#begun = undefined;
     this.#write(before + box.value.slice(box.selectionStart));
     box.value = this.text;
     box.focus();
@@ -171,8 +172,8 @@ export class Compose {
         return redraw();
       }
       if (event.key === "Enter" || event.key === "Tab")
-        return (event.preventDefault(), this.#complete(this.#suggested[this.#chosen]));
-      if (event.key === "Escape") return (event.stopPropagation(), (this.#suggested = []), redraw());
+        return (event.preventDefault(), this.#complete(this.#suggested[this.#chosen] ?? this.#suggested[0]));
+      if (event.key === "Escape") return (event.stopPropagation(), (this.#begun = undefined), redraw());
     }
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
