@@ -10,7 +10,8 @@ half of the conversations and tests on the other, both ways, and prints what cam
 titles, about what is newest, or about written text: no labelled questions tell of them, so those are set by hand.
 
 With PALAVER_MODEL set its vectors are made first, and then it is learned what the stronger model's likeness counts, all
-others staying as they are without it: who sets no model has the same weights.
+others staying as they are without it: who sets no model has the same weights. Without it what a stronger model counts
+stays what it is today.
 """
 
 from __future__ import annotations
@@ -139,8 +140,10 @@ def main() -> None:
     for path in asked.files:
         kind, found = asyncio.run(examples(path))
         by_kind[kind] += found
-    result = tomllib.loads(PRIOR.read_text("utf-8"))
+    result, today = (tomllib.loads(path.read_text("utf-8")) for path in (PRIOR, FILE))
     for kind, found in by_kind.items():
+        if not stronger.is_set(load()):
+            result[kind] |= {name: today[kind].get(name, 0.0) for name in STRONGER}
         start = np.array([result[kind].get(name, 0.0) for name in Seen._fields])
         print(f"{kind}: {len(found)} questions (recall@10, hit@1, hit@5, nDCG@10)")
         print("  where it begins: ", quality(found, start).round(1))

@@ -11,7 +11,7 @@ words count less. That is where learning begins. Then words are moved until the 
 MiniLM points for the stretch. Stretches are what was said in the labelled files (their questions are not looked at),
 and, as few words are said there often, every word put among some that were said together. At last all is turned so
 that what words have in common comes first, and rounded to bytes. No network runs when somebody asks. Needs numpy only;
-takes a quarter of an hour of two cores.
+takes about twenty minutes of one core.
 """
 
 from __future__ import annotations

@@ -370,14 +370,21 @@ def kept(page: Page) -> str:
     return str(page.evaluate("JSON.stringify({...localStorage})"))
 
 
-def test_what_is_written_while_a_message_is_on_its_way_goes_after_it_and_is_not_lost(window: Opening, thread: Thread):
-    page = window(f"#/threads/{thread.id}")
+def send_slowly(page: Page, text: str) -> Slow:
+    """The server has the message, and its answer is still on its way."""
     expect(page.get_by_text("Nothing has been said yet.")).to_be_visible()
     answer = Slow(page, "**/messages")
     say = page.get_by_label("Message", exact=True)
-    say.fill("the first")
+    say.fill(text)
     say.press("Enter")
     eventually(answer.is_given)
+    return answer
+
+
+def test_what_is_written_while_a_message_is_on_its_way_goes_after_it_and_is_not_lost(window: Opening, thread: Thread):
+    page = window(f"#/threads/{thread.id}")
+    answer = send_slowly(page, "the first")
+    say = page.get_by_label("Message", exact=True)
     expect(say).to_have_value("")
     say.fill("the second")
     say.press("Enter")
@@ -418,12 +425,8 @@ def test_who_goes_away_while_a_message_is_sent_and_comes_back_does_not_find_it_i
     other = Thread(rest)
     other.post("elsewhere")
     page = window(f"#/threads/{thread.id}")
-    expect(page.get_by_text("Nothing has been said yet.")).to_be_visible()
-    answer = Slow(page, "**/messages")
+    answer = send_slowly(page, "on its way")
     say = page.get_by_label("Message", exact=True)
-    say.fill("on its way")
-    say.press("Enter")
-    eventually(answer.is_given)
     page.locator(f"[data-thread='{other.id}']").click()
     expect(page.locator(".message .prose")).to_have_text("elsewhere")
     expect(say).to_have_value("")
@@ -440,12 +443,8 @@ def test_who_goes_away_while_a_message_is_sent_and_comes_back_does_not_find_it_i
 
 def test_a_message_whose_answer_was_not_heard_is_sent_again_without_being_doubled(window: Opening, thread: Thread):
     page = window(f"#/threads/{thread.id}")
-    expect(page.get_by_text("Nothing has been said yet.")).to_be_visible()
-    answer = Slow(page, "**/messages")
+    send_slowly(page, "once")
     say = page.get_by_label("Message", exact=True)
-    say.fill("once")
-    say.press("Enter")
-    eventually(answer.is_given)
     page.reload()
     expect(page.locator(".message .prose")).to_have_text("once")
     expect(say).to_have_value("once")
