@@ -177,6 +177,39 @@ def test_a_draft_is_kept_until_it_is_sent(window: Opening, thread: Thread, rest:
     expect(page.get_by_label("Message", exact=True)).to_have_value("half a thou")
 
 
+def test_a_draft_is_kept_whole_also_for_whom_it_is(window: Opening, thread: Thread, rest: httpx.Client):
+    asked, other = thread.post("what do you really think?", author="Ann"), Thread(rest)
+    page = window(f"#/threads/{thread.id}")
+    page.locator(".message").hover()
+    page.locator(".message").get_by_label("Reply").click()
+    page.get_by_role("button", name="Only people").click()
+    page.locator(".compose input[type=file]").set_input_files(FilePayload(name="dot.png", mimeType="image/png", buffer=PNG))
+    expect(page.locator(".compose .images img")).to_have_count(1)
+    say = page.get_by_label("Message", exact=True)
+    say.fill("between us")
+
+    def is_whole() -> None:
+        expect(say).to_have_value("between us")
+        expect(page.get_by_role("button", name="Only people")).to_have_attribute("aria-pressed", "true")
+        expect(page.locator(".compose .answering")).to_contain_text("what do you really think?")
+        expect(page.locator(".compose .images img")).to_have_count(1)
+
+    page.locator(f"[data-thread='{other.id}']").click()
+    expect(say).to_have_value("")
+    expect(page.get_by_role("button", name="Only people")).to_have_attribute("aria-pressed", "false")
+    page.go_back()
+    is_whole()
+    page.reload()
+    is_whole()
+    say.press("Enter")
+    expect(page.locator(".message")).to_have_count(2)
+    message = thread.messages()[-1]
+    assert (message["content"], message["reply_to_msg_id"]) == ("between us", asked["id"])
+    assert message["metadata"]["visibility"] == "human_only"
+    expect(page.get_by_role("button", name="Only people")).to_have_attribute("aria-pressed", "false")
+    eventually(lambda: "between us" not in kept(page))
+
+
 def test_shift_enter_begins_a_new_line(window: Opening, thread: Thread):
     page = window(f"#/threads/{thread.id}")
     box = page.get_by_label("Message", exact=True)
@@ -452,6 +485,18 @@ def test_a_message_whose_answer_was_not_heard_is_sent_again_without_being_double
     eventually(lambda: "once" not in kept(page))
     thread.post("after it")
     expect(page.locator(".message .prose")).to_have_text(["once", "after it"])
+
+
+def test_a_message_that_may_have_arrived_is_another_one_once_it_is_for_people_only(window: Opening, thread: Thread):
+    page = window(f"#/threads/{thread.id}")
+    send_slowly(page, "once")
+    page.reload()
+    say = page.get_by_label("Message", exact=True)
+    expect(say).to_have_value("once")
+    page.get_by_role("button", name="Only people").click()
+    say.press("Enter")
+    expect(page.locator(".message .prose")).to_have_text(["once", "once"])
+    assert [one["metadata"] and one["metadata"]["visibility"] for one in thread.messages()] == [None, "human_only"]
 
 
 def test_who_has_gone_on_to_something_else_while_a_thread_came_is_not_called_back(window: Opening, thread: Thread):

@@ -6,12 +6,12 @@ import { agentNamed, people, shownName } from "./people.js";
 import { drafts, may, me } from "./state.js";
 import { drawn, html, liveValue, nothing, redraw } from "./view.js";
 
+// A message before it is one; and the key under which it was sent, if nobody knows whether it arrived: under that key it
+// is one message, however often it is sent.
+const EMPTY = { text: "", replyTo: null, isForHumans: false, images: [], key: null };
+
 export class Compose {
-  replyTo = null;
-  isForHumans = false;
-  images = [];
   problem = null;
-  #key = null;
   #leaving = [];
   #begun; // of a name, after the @
   #chosen = 0;
@@ -19,20 +19,20 @@ export class Compose {
 
   // Who comes back while something is on its way finds the same box.
   static #busy = new Map();
+  static #open = null;
 
   static in(talk) {
     const found = Compose.#busy.get(talk.id) ?? new Compose(talk);
-    return Object.assign(found, { talk });
+    return (Compose.#open = Object.assign(found, { talk }));
   }
 
   constructor(talk) {
     this.talk = talk;
-    ({ text: this.text, key: this.#key } = drafts.of(talk.id));
+    Object.assign(this, EMPTY, drafts.of(talk.id));
   }
 
-  reply(message) {
-    this.replyTo = message;
-    redraw();
+  reply({ id, author_name, content }) {
+    this.#change({ replyTo: { id, author_name, content: plain(content).slice(0, 120) } });
     this.focus();
   }
 
@@ -40,28 +40,27 @@ export class Compose {
     document.querySelector(".compose textarea")?.focus();
   }
 
-  #write(text, key = null) {
-    this.text = text;
-    this.#key = key;
+  // Changed, it is another message than the one that may have arrived.
+  #change(what) {
+    Object.assign(this, { key: null }, what);
     this.#keep();
     redraw();
   }
 
   // What is on its way is kept as well until it has arrived.
   #keep() {
-    const all = [...this.#leaving, { text: this.text, key: this.#key }].filter((one) => one.text);
-    drafts.keep(this.talk.id, together(all), all.length === 1 ? all[0].key : null);
+    drafts.keep(this.talk.id, together([...this.#leaving, this]));
   }
 
   // The box is free for the next one at once; they arrive one after the other.
   async send() {
-    if (!this.text.trim() && !this.images.length) return;
+    if (!saysSomething(this)) return;
     const { text, replyTo, isForHumans, images } = this;
-    const key = this.#key ?? crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`; // sent twice by a bad line, it is one message
+    const key = this.key ?? crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`; // sent twice by a bad line, it is one message
     this.#leaving.push({ text: text.trim(), replyTo, isForHumans, images, key });
-    Object.assign(this, { replyTo: null, images: [], isForHumans: false, problem: null });
     this.#begun = undefined;
-    this.#write("");
+    this.problem = null;
+    this.#change(EMPTY);
     this.#fit();
     if (!Compose.#busy.has(this.talk.id)) await this.#sendAll();
   }
@@ -100,16 +99,9 @@ export class Compose {
 
   // Into the box, before what was written there since.
   #giveBack() {
-    const all = [...this.#leaving, this];
-    const isAlone = this.#leaving.length === 1 && !this.text && !this.images.length;
-    const key = isAlone ? this.#leaving[0].key : null;
-    Object.assign(this, {
-      replyTo: all.find((one) => one.replyTo)?.replyTo ?? null,
-      isForHumans: all.some((one) => one.isForHumans),
-      images: all.flatMap((one) => one.images),
-    });
+    const all = together([...this.#leaving, this]);
     this.#leaving = [];
-    this.#write(together(all), key);
+    this.#change(all);
     this.#fit();
   }
 
@@ -122,18 +114,17 @@ export class Compose {
     for (const file of pictures) {
       try {
         const { url, name } = await upload("/api/upload/image", [file]);
-        this.images = [...this.images, { url, name }];
+        const box = Compose.#open?.talk.id === this.talk.id ? Compose.#open : this; // who has come back since has another
+        box.#change({ images: [...box.images, { url, name }] });
       } catch (problem) {
         failed(problem);
       }
     }
-    redraw();
     return pictures.length > 0;
   }
 
   #detach(image) {
-    this.images = this.images.filter((one) => one !== image);
-    redraw();
+    this.#change({ images: this.images.filter((one) => one !== image) });
   }
 
   // Names while one types @…
@@ -157,7 +148,7 @@ export class Compose {
     const box = this.#box;
     const before = box.value.slice(0, box.selectionStart).replace(/@[\p{L}\p{N}_.-]*$/u, `@${agent.slug} `);
     this.#begun = undefined;
-    this.#write(before + box.value.slice(box.selectionStart));
+    this.#change({ text: before + box.value.slice(box.selectionStart) });
     box.value = this.text;
     box.focus();
     box.setSelectionRange(before.length, before.length);
@@ -180,7 +171,7 @@ export class Compose {
       this.send();
     } else if (event.key === "Escape") {
       event.stopPropagation();
-      if (this.replyTo) ((this.replyTo = null), redraw());
+      if (this.replyTo) this.#change({ replyTo: null });
       else event.target.blur();
     }
   }
@@ -196,8 +187,8 @@ export class Compose {
       ${this.#suggested.length ? this.#names() : nothing}
       ${
         this.replyTo
-          ? html`<p class="answering">${icon("reply")} <span>Answering <b>${this.replyTo.author_name}</b>: ${plain(this.replyTo.content).slice(0, 120)}</span>
-        <button type="button" class="quiet" aria-label="Answer nobody" @click=${() => ((this.replyTo = null), redraw())}>${icon("close")}</button></p>`
+          ? html`<p class="answering">${icon("reply")} <span>Answering <b>${this.replyTo.author_name}</b>: ${this.replyTo.content}</span>
+        <button type="button" class="quiet" aria-label="Answer nobody" @click=${() => this.#change({ replyTo: null })}>${icon("close")}</button></p>`
           : nothing
       }
       ${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}
@@ -213,17 +204,17 @@ export class Compose {
       <textarea id="say" rows="1" placeholder="Message ${thread?.topic ?? ""}" .value=${liveValue(this.text)} enterkeyhint="send"
         aria-autocomplete="list" aria-controls=${this.#suggested.length ? "names" : nothing}
         aria-activedescendant=${this.#suggested.length ? `name-${this.#chosen}` : nothing} @keydown=${(event) => this.#keys(event)}
-        @input=${(event) => ((this.#box = event.target), this.#suggest(event.target), this.#write(event.target.value), fit(event.target))}
+        @input=${(event) => ((this.#box = event.target), this.#suggest(event.target), this.#change({ text: event.target.value }), fit(event.target))}
         @paste=${(event) => event.clipboardData.files.length && (event.preventDefault(), this.attach(event.clipboardData.files))}></textarea>
       <footer>
         <label class="quiet" title="Attach an image"><span class="hidden">Attach an image</span>${icon("image")}
           <input class="hidden" type="file" accept="image/png,image/jpeg,image/gif,image/webp" multiple
             @change=${(event) => (this.attach(event.target.files), (event.target.value = ""))} /></label>
         <button type="button" class="quiet only-people" aria-pressed=${this.isForHumans} title="Hide what it says from agents"
-          @click=${() => ((this.isForHumans = !this.isForHumans), redraw())}>${icon("lock")}<span>Only people</span></button>
+          @click=${() => this.#change({ isForHumans: !this.isForHumans })}>${icon("lock")}<span>Only people</span></button>
         <span class="as">as <b>${me.name}</b></span>
         <button class="main send" aria-label="Send" title="Send (Enter)"
-          ?disabled=${!this.text.trim() && !this.images.length}>${icon("send")}</button>
+          ?disabled=${!saysSomething(this)}>${icon("send")}</button>
       </footer>
     </form>`;
   }
@@ -237,7 +228,20 @@ export class Compose {
   }
 }
 
-const together = (some) => some.map((one) => one.text).filter(Boolean).join("\n\n");
+const saysSomething = ({ text, images }) => text.trim() || images.length;
+
+// One message of some, or none. If one of them is for people only, so are all.
+function together(some) {
+  const all = some.filter(saysSomething);
+  if (!all.length) return null;
+  return {
+    text: all.map((one) => one.text).filter(Boolean).join("\n\n"),
+    replyTo: some.find((one) => one.replyTo)?.replyTo ?? null,
+    isForHumans: some.some((one) => one.isForHumans),
+    images: all.flatMap((one) => one.images),
+    key: all.length === 1 ? all[0].key : null,
+  };
+}
 
 // As high as what is written in it, within reason; the style sheet says what reason is.
 export function fit(box) {

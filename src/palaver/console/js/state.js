@@ -111,12 +111,11 @@ export const seen = {
   },
 };
 
-// What is not sent yet; and the key under which it was sent, if nobody knows whether it arrived: under that key it is one
-// message, however often it is sent.
+// What is not sent yet.
 export const drafts = {
   of(threadId) {
-    const kept = keep.read(`${place("draft")}/${threadId}`, "");
-    return typeof kept === "string" ? { text: kept, key: null } : kept;
+    const kept = keep.read(`${place("draft")}/${threadId}`, null);
+    return typeof kept === "string" ? { text: kept } : kept; // text was all that was kept once
   },
-  keep: (threadId, text, key) => keep.write(`${place("draft")}/${threadId}`, key ? { text, key } : text),
+  keep: (threadId, draft) => keep.write(`${place("draft")}/${threadId}`, draft),
 };
