@@ -183,7 +183,9 @@ def test_a_draft_is_kept_whole_also_for_whom_it_is(window: Opening, thread: Thre
     page.locator(".message").hover()
     page.locator(".message").get_by_label("Reply").click()
     page.get_by_role("button", name="Only people").click()
-    page.locator(".compose input[type=file]").set_input_files(FilePayload(name="dot.png", mimeType="image/png", buffer=PNG))
+    page.locator(".compose input[type=file]").set_input_files(
+        FilePayload(name="dot.png", mimeType="image/png", buffer=PNG)
+    )
     expect(page.locator(".compose .images img")).to_have_count(1)
     say = page.get_by_label("Message", exact=True)
     say.fill("between us")

@@ -160,9 +160,10 @@ def test_a_query_finds_the_anchor(mcp: Mcp, note: dict[str, Any], n: int):
     assert LONG.startswith(nothing)
 
 
-def test_without_loc_the_last_search_of_the_session_says_where(api: httpx.Client, note: dict[str, Any]):
+@pytest.mark.parametrize("search", ["knowledge_search", "notes_search"])
+def test_without_loc_the_last_search_of_the_session_says_where(api: httpx.Client, note: dict[str, Any], search: str):
     client = Mcp(api)
-    client.call("knowledge_search", query="item313", sources=["notes"])
+    client.call(search, query="item313")
     for mode in ("snippet", "chunk"):
         assert "item313 " in get(client, "notes", note["id"], mode=mode)["content"]
         assert "item5 " in get(client, "notes", note["id"], mode=mode, query="item5")["content"]
@@ -241,6 +242,21 @@ def test_prefer_prechunked_false_cuts_the_text_itself(mcp: Mcp, film: dict[str, 
     answer = get(mcp, "media", film["id"], mode="chunk", prefer_prechunked=False)
     assert answer["content"] == "whatever"
     assert get(mcp, "media", film["id"], mode="chunk", prefer_prechunked=True)["content"] == film["chunks"][0]["text"]
+
+
+@pytest.mark.parametrize("cut", [{"prefer_prechunked": False}, {"chunk_size_tokens": 8}, {"chunk_size_tokens": 50}])
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_the_loc_of_a_given_chunk_lands_on_the_match_however_the_text_is_cut(
+    library: Library, mcp: Mcp, cut: dict[str, Any], is_kept: bool
+):
+    unique = word()
+    chunks = ["".join(SENTENCES[n : n + 3]) for n in range(0, 30, 3)]
+    chunks[6] += f"{unique} "
+    media = library.media("".join(chunks) if is_kept else "whatever", chunks=[{"text": chunk} for chunk in chunks])
+    (hit,) = mcp.call("media_search", query=unique)["results"]
+    assert hit["loc"]["chunk_index"] == 6
+    for mode in ("snippet", "chunk", "chunk_with_siblings"):
+        assert unique in get(mcp, "media", media["id"], mode=mode, loc=hit["loc"], **cut)["content"]
 
 
 def test_chunks_of_a_size_and_overlap_are_cut_on_the_way(mcp: Mcp, note: dict[str, Any]):
@@ -482,6 +498,16 @@ def test_what_given_chunks_share_at_their_edges_stands_once(library: Library, mc
     loc = {"chunk_index": 2}
     content = get(mcp, "media", media["id"], mode="chunk_with_siblings", max_tokens=100_000, loc=loc)["content"]
     assert content == text
+
+
+def test_short_chunks_are_put_together_as_they_stand_in_the_text(library: Library, mcp: Mcp):
+    text = "one two three four five six. seven eight\nnine"
+    chunks = ["one two three four", "three four five six.", "seven eight", "nine"]
+    media = library.media(text, chunks=[{"text": chunk} for chunk in chunks])
+    for n, chunk in enumerate(chunks):
+        assert get(mcp, "media", media["id"], mode="chunk", loc={"chunk_index": n})["content"] == chunk
+        around = {"mode": "chunk_with_siblings", "max_tokens": 500, "loc": {"chunk_index": n}}
+        assert get(mcp, "media", media["id"], **around)["content"] == text
 
 
 # Full

@@ -125,6 +125,20 @@ def test_paging_inside_one_query_is_not_broken(mcp: Mcp, five: tuple[str, str]):
     assert mcp.call("knowledge_search", query=five[0])["results"] == []
 
 
+def test_two_searches_may_be_paged_through_by_turns(library: Library, mcp: Mcp):
+    one, other = word(), word()
+    for n in range(6):
+        library.note(f"{one} {n}")
+    library.note(other)
+    found = uris(mcp.call("knowledge_search", query=one, limit=2))
+    for offset in (2, 4):
+        mcp.call("knowledge_search", query=other if offset == 2 else f"{other} {one}", limit=1)
+        page = mcp.call("knowledge_search", query=one, limit=2, offset=offset)
+        assert page["total_estimated"] == 6
+        found += uris(page)
+    assert len(set(found)) == 6
+
+
 def test_scores_do_not_change_when_some_have_been_seen(mcp: Mcp, five: tuple[str, str]):
     fresh = {hit["uri"]: hit["score"] for hit in mcp.call("knowledge_search", query=five[0], dedupe=False)["results"]}
     mcp.call("knowledge_search", query=five[0], limit=1)

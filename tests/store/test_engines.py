@@ -47,6 +47,15 @@ async def test_a_read_that_takes_too_long_is_given_up(settings: Settings):
             assert await bus.found("heliotrope") == {message.id}
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.000001])
+async def test_with_no_time_at_all_every_read_is_given_up_and_writing_goes_on(settings: Settings, seconds: float):
+    async with opened(replace(settings, search_timeout=seconds)) as bus:
+        await bus.here.change(lambda change: None)
+        for _ in range(10):
+            with pytest.raises(Timeout):
+                await bus.here.read(lambda read: None)
+
+
 async def test_many_slow_reads_at_once_are_all_given_up_and_writing_goes_on(settings: Settings):
     async with opened(replace(settings, search_timeout=0.3)) as bus:
         thread = await bus.thread()

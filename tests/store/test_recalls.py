@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palaver.model.knowledge import Recall
 from palaver.store import recalls
-from palaver.store.recalls import MOST_SEEN, MOST_SESSIONS, Recalls, mark_seen, seen_before
+from palaver.store.recalls import MOST_PAGED, MOST_SEEN, MOST_SESSIONS, Recalls, mark_seen, seen_before
 
 
 def test_a_session_is_found_by_its_owner_and_nobody_else():
@@ -75,6 +75,19 @@ def test_paging_leaves_out_only_what_was_seen_before_the_search_began():
     assert seen_before(recall, "first", is_new=True) == {"a"}
     mark_seen(recall, ["b", "c"])
     assert seen_before(recall, "first", is_new=False) == {"a"}
+    assert seen_before(recall, "second", is_new=True) == {"a", "b", "c"}
+    mark_seen(recall, ["d"])
+    assert seen_before(recall, "first", is_new=False) == {"a"}  # it goes on where it was
     assert seen_before(recall, "second", is_new=False) == {"a", "b", "c"}
-    assert seen_before(recall, "first", is_new=True) == {"a", "b", "c"}
+    assert seen_before(recall, "first", is_new=True) == {"a", "b", "c", "d"}
     assert recalls.seen_before(Recall(), "any", is_new=False) == frozenset()
+
+
+def test_only_the_latest_searches_are_paged_through():
+    recall = Recall()
+    for n in range(MOST_PAGED + 1):
+        seen_before(recall, str(n), is_new=True)
+        mark_seen(recall, [str(n)])
+    assert seen_before(recall, "1", is_new=False) == {"0"}
+    assert seen_before(recall, "0", is_new=False) == {str(n) for n in range(MOST_PAGED + 1)}
+    assert len(recall.paging) == MOST_PAGED

@@ -7,7 +7,7 @@ import math
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from palaver.text.siblings import LEAST_SHARED, characters, cut_around, joined, spread
+from palaver.text.siblings import LEAST_SHARED, characters, cut_around, joined, located, spread
 
 
 @given(st.integers(0, 10_000), st.floats(1, 20), st.integers(0, 300_000))
@@ -85,3 +85,17 @@ def test_chunks_that_share_nothing_are_kept_apart():
     assert joined(["one", "two", "three"]) == "one\n\ntwo\n\nthree"
     assert joined(["a word", "a word"]) == "a word\n\na word"  # too short to be an overlap
     assert joined([]) == ""
+
+
+@given(st.text("ab c.", min_size=1, max_size=60), st.integers(1, 12), st.integers(0, 5))
+def test_chunks_of_a_text_are_found_in_it_one_after_the_other(text: str, size: int, overlap: int):
+    chunks = [text[at : at + size] for at in range(0, len(text), max(1, size - overlap))]
+    pieces = located(chunks, text)
+    assert pieces is not None
+    assert [text[piece.start : piece.end] for piece in pieces] == chunks
+    assert [piece.start for piece in pieces] == sorted({piece.start for piece in pieces})
+
+
+def test_chunks_of_another_text_are_nowhere():
+    assert located(["one", "two"], "one and three") is None
+    assert located(["one", ""], "one") is None

@@ -158,8 +158,8 @@ class Recall:
 
     seen: dict[str, None] = field(default_factory=dict)
     queries: deque[str] = field(default_factory=lambda: deque(maxlen=20))
-    paging: tuple[str, frozenset[str]] | None = None
-    """The search that is being paged through, and what had been seen before it began."""
+    paging: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The latest searches, and what had been seen before each began: they may be paged through by turns."""
     used_at: float = 0.0
     is_named: bool = False
     """The answers say its id, because the connection has none of its own."""

@@ -70,7 +70,7 @@ class Connected:
     reply_token: str
 
 
-@operation(Tool("bus_connect"), Route("POST", "/api/connect"))
+@operation(Tool("bus_connect", brings_words=True), Route("POST", "/api/connect"))
 def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
     """Register (or come back) and join a thread in one call. Returns who you are, the thread, its newest messages,
     current_seq for msg_wait, and a reply_token for your first msg_post."""
@@ -104,6 +104,8 @@ def _who(change: Change, caller: Caller, ask: Connect) -> tuple[Agent, str | Non
         agent, token = agents.must_exist(change, caller.agent_id), None
     else:
         return arrive(change, ask)
+    if ask.display_name and ask.display_name != agent.display_name:
+        agent = agents.rename(change, agent, ask.display_name)
     if agents.touch(change, agent, "bus_connect"):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
     return agent, token

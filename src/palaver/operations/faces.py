@@ -7,6 +7,7 @@ The first parameter's type says what the work needs: a `Reader` gets a snapshot,
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from palaver.store.database import Change, Reader
 from palaver.store.workspaces import Workspace
 
 Show = Callable[[Any], Any]
+_LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Tool:
     take cannot say so.
 
     `if_late` makes the answer (from the ask) when the database took too long, where that is no error; `is_text` says
-    that the answer, and any error, is text to be read and nothing else.
+    that the answer, and any error, is text to be read and nothing else. `brings_words` says that it answers with what
+    others wrote, and its description warns of it.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Tool:
     if_late: Show | None = None
     listed: str = ""
     is_text: bool = False
+    brings_words: bool = False
 
     @property
     def plain_name(self) -> str:
@@ -184,7 +188,7 @@ def operation(
         hints = typing.get_type_hints(work)
         first, _, third = list(inspect.signature(work).parameters)
         kinds: dict[type, Works] = {Reader: "read", Change: "change", Workspace: "wait"}
-        description = inspect.getdoc(work)
+        description = _LINE_END.sub(" ", inspect.getdoc(work) or "")
         assert description, f"{work.__name__} needs a docstring: it is what models and people read"
         name, works = work.__name__, kinds[hints[first]]
         noted = audited or DEEDS.get(name.partition("_")[0])

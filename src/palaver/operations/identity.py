@@ -41,7 +41,7 @@ def author_of(read: Reader, caller: Caller, given: str | None) -> Author:
     if caller.is_authenticated:
         if caller.is_agent or named:
             raise Forbidden(f"You are '{caller.name}' and cannot write as '{given}'. Leave author out.")
-        return Author(given or caller.name, None, caller.name)
+        return Author(caller.name, None, caller.name)
     if named:
         return Author(given or named.shown_name, named, named.shown_name)
     label = given or caller.name

@@ -271,7 +271,7 @@ class _Opener:
         return ()
 
     def _with_surroundings(self, reading: Reading) -> str:
-        if reading.pieces and reading.count:
+        if reading.pieces and not reading.texts:
             return reading.whole[reading.pieces[reading.anchor].start :][: 8 * self.how.snippet_length]
         if reading.count and not reading.labels and self.how.loc is None:
             last = min(reading.anchor + self.how.snippet_length, reading.count - 1)
@@ -448,16 +448,24 @@ class _Text(_Opener):
 
     def _reading(self, field: str, loc: Loc, offset: int) -> Reading:
         text = library.body(self.read, self.at.document_id, field) or (self._joined() if field == "content" else "")
-        given = self._given_chunks() if field == "content" and self.how.chunk is None else None
-        if given is not None:
-            found = Reading(anchor=self._number_of_given(given, text, loc), texts=given)
-            if loc.get("chunk_offset") is not None:
-                found.place = _inside(_whole_number(loc, "chunk_offset"), found.alone())
-            return found
+        given = self._given_chunks() if field == "content" else None
+        if given is not None and (self.how.chunk is None or _names_chunk(loc)):
+            found = self._given(given, text, loc)
+            if self.how.chunk is None or not found.pieces:
+                return found
+            loc = {"approx_offset": found.pieces[found.anchor].start + (found.place or 0)}
         pieces = self._pieces(field, text)
         found = Reading(anchor=self._number(pieces, loc, offset), texts=(), whole=text, pieces=pieces)
         if pieces and loc.get("approx_offset") is not None:
             found.place = _inside(_whole_number(loc, "approx_offset") - pieces[found.anchor].start, found.alone())
+        return found
+
+    def _given(self, chunks: list[str], text: str, loc: Loc) -> Reading:
+        """The chunks as they came. Where they are pieces of the text, what stands between two is known too."""
+        anchor, pieces = self._number_of_given(chunks, text, loc), siblings.located(chunks, text)
+        found = Reading(anchor, texts=chunks, whole=text, pieces=pieces) if pieces else Reading(anchor, texts=chunks)
+        if loc.get("chunk_offset") is not None:
+            found.place = _inside(_whole_number(loc, "chunk_offset"), found.alone())
         return found
 
     def _given_chunks(self) -> list[str] | None:
@@ -562,6 +570,11 @@ class _Text(_Opener):
 
     def source_title(self) -> str:
         return self.at.title or ""
+
+
+def _names_chunk(loc: Loc) -> bool:
+    is_named = loc.get("chunk_index") is not None or loc.get("chunk_uuid") is not None
+    return is_named and loc.get("approx_offset") is None
 
 
 def _inside(place: int, text: str) -> int | None:

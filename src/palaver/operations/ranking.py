@@ -174,14 +174,12 @@ def _scored(
         if one.at.position:
             speakers.setdefault(one.at.document_id, set()).add(one.author or one.role or "")
     sources = {one.at.document_id: one.at.source for one in looks}
-    kinds = {id: ranking.kind_of(source, speakers.get(id, ())) for id, source in sources.items()}
+    kinds: dict[int, ranking.Kind] = dict.fromkeys(sources, "keywords")
+    if question.is_asked:
+        kinds = {id: ranking.kind_of(source, speakers.get(id, ())) for id, source in sources.items()}
     passages = [_passage(one, kinds[one.at.document_id]) for one in looks]
     reading = Reading(question, worth.rarity, passages)
-    likeness = Likeness(question.words, [term.words for term in reading.terms])
-    inside = [
-        words_of_stretches(one.text) if question.is_asked and one.side in patience.sides else [] for one in passages
-    ]
-    like = Likening(*likeness.to(reading.words, inside))
+    like = _likening(question, reading, patience)
     if told := stronger.likeness(read, question.text, [one.at.passage_id for one in looks]):
         like = like._replace(stronger=stronger.on_the_scale_of(like.whole, told))
     seen = reading.seen(near, like)
@@ -197,6 +195,15 @@ def _scored(
         )
         for number, (look, value, what) in enumerate(zip(looks, points, seen, strict=True))
     ]
+
+
+def _likening(question: Question, reading: Reading, patience: Patience) -> Likening:
+    """How alike they are in meaning. Keywords are meant as they are."""
+    if not question.is_asked:
+        return Likening.nothing(len(reading.passages), len(reading.terms))
+    likeness = Likeness(question.words, [term.words for term in reading.terms])
+    inside = [words_of_stretches(one.text) if one.side in patience.sides else [] for one in reading.passages]
+    return Likening(*likeness.to(reading.words, inside))
 
 
 def _passage(one: Look, kind: ranking.Kind) -> Passage:

@@ -114,7 +114,7 @@ class OneThread(Ask):
 
 
 @operation(
-    Tool("thread_get"),
+    Tool("thread_get", brings_words=True),
     Route("GET", "/api/threads/{thread_id}"),
     Command("thread show", takes=("thread_id",)),
 )

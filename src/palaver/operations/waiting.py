@@ -44,7 +44,7 @@ class Waited:
 
 
 @operation(
-    Tool("msg_wait"),
+    Tool("msg_wait", brings_words=True),
     Route("GET", "/api/threads/{thread_id}/wait"),
     Command("wait", takes=("thread_id",), columns=("seq", "created_at", "author_name", "content"), rows="messages"),
 )

@@ -170,6 +170,11 @@ def update(
     return must_exist(change, agent.id)
 
 
+def rename(change: Change, agent: Agent, display_name: str) -> Agent:
+    change.run("rename_agent", id=agent.id, display_name=display_name)
+    return must_exist(change, agent.id)
+
+
 def leave(change: Change, agent: Agent, activity: str) -> None:
     change.run("agent_goes_offline", id=agent.id, is_online=False, activity=activity, at=micros(now()))
 

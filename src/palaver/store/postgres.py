@@ -48,6 +48,8 @@ READERS, HELPERS = 7, 2
 CONNECTIONS = READERS + 1 + HELPERS
 SHARED_BY_AT_MOST = 64
 SLOW_SECONDS = 0.05
+PATIENCE = 5.0
+"""Seconds to wait for a connection, at least."""
 LOST_A_RACE = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 TRIES = 6
 
@@ -143,7 +145,7 @@ class PostgresEngine:
                 kwargs={"row_factory": dict_row, "options": f"-c search_path={schema} -c lock_timeout=10s"},
                 min_size=1,
                 max_size=CONNECTIONS,
-                timeout=settings.search_timeout,
+                timeout=max(settings.search_timeout, PATIENCE),
                 open=True,
             )
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix=f"pg-{schema}")
@@ -157,15 +159,19 @@ class PostgresEngine:
 
     async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._look, work, timeout or self._settings.search_timeout)
+        end = time.monotonic() + (timeout or self._settings.search_timeout)
+        return await loop.run_in_executor(self._threads, self._look, work, end)
 
-    def _look(self, work: Callable[[Reader], T], timeout: float) -> T:
+    def _look(self, work: Callable[[Reader], T], end: float) -> T:
         with said_plainly():
-            return self._again_when_dropped(lambda raw: self._look_once(raw, work, timeout))
+            return self._again_when_dropped(lambda raw: self._look_once(raw, work, end))
 
-    def _look_once(self, raw: RawConnection, work: Callable[[Reader], T], timeout: float) -> T:
+    def _look_once(self, raw: RawConnection, work: Callable[[Reader], T], end: float) -> T:
+        left = int((end - time.monotonic()) * 1000)
+        if left <= 0:
+            raise Timeout()
         raw.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # one look, however many statements it makes
-        raw.execute("SELECT set_config('statement_timeout', %s, true)", (str(int(timeout * 1000)),))
+        raw.execute("SELECT set_config('statement_timeout', %s, true)", (str(left),))
         return work(Reader(PostgresConnection(raw, self._dialect), self._settings))
 
     # Changing

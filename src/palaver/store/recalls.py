@@ -10,6 +10,7 @@ from palaver.model.knowledge import Recall
 
 MOST_SESSIONS = 5_000  # a client that never names its session begins one with each search
 MOST_SEEN = 500
+MOST_PAGED = 5
 
 
 class Recalls:
@@ -43,7 +44,7 @@ class Recalls:
         if self._is_over(recall):
             recall.seen.clear()
             recall.queries.clear()
-            recall.paging = None
+            recall.paging.clear()
         recall.used_at = time.monotonic()
         return recall
 
@@ -53,9 +54,13 @@ class Recalls:
 
 def seen_before(recall: Recall, search: str, *, is_new: bool) -> frozenset[str]:
     """What this search leaves out: what had been shown before it began. Paging through it does not change that."""
-    if is_new or recall.paging is None or recall.paging[0] != search:
-        recall.paging = search, frozenset(recall.seen)
-    return recall.paging[1]
+    before = recall.paging.pop(search, None)
+    if is_new or before is None:
+        before = frozenset(recall.seen)
+    recall.paging[search] = before
+    if len(recall.paging) > MOST_PAGED:
+        del recall.paging[next(iter(recall.paging))]
+    return before
 
 
 def mark_seen(recall: Recall, uris: list[str]) -> None:
@@ -64,3 +69,9 @@ def mark_seen(recall: Recall, uris: list[str]) -> None:
         recall.seen[uri] = None
     while len(recall.seen) > MOST_SEEN:
         del recall.seen[next(iter(recall.seen))]
+
+
+def remember(recall: Recall, query: str) -> None:
+    """What was searched for: whoever opens something next, and does not say where, means the place that says this."""
+    if query.strip():
+        recall.queries.append(query[:1000])

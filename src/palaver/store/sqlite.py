@@ -156,8 +156,9 @@ class SqliteEngine:
 
     async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
         loop = asyncio.get_running_loop()
-        look = _Look(loop)
-        timer = loop.call_later(timeout or self._settings.search_timeout, look.give_up)
+        seconds = timeout or self._settings.search_timeout
+        look = _Look(loop, seconds)
+        timer = loop.call_later(seconds, look.give_up)
         try:
             return await loop.run_in_executor(self._readers, self._look, look, work)
         except asyncio.CancelledError:
@@ -330,8 +331,9 @@ def problems_of(path: Path) -> list[str]:
 class _Look:
     """A read that can be given up: before it begins, or by interrupting the engine in the middle of it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         self._loop = loop
+        self._end = time.monotonic() + seconds
         self._lock = threading.Lock()
         self._raw: apsw.Connection | None = None
         self._is_late = False
@@ -347,7 +349,7 @@ class _Look:
     @contextmanager
     def through(self, raw: apsw.Connection) -> Iterator[None]:
         with self._lock:
-            if self._is_late:
+            if self._is_late or time.monotonic() >= self._end:
                 raise Timeout()
             self._raw = raw
         try:

@@ -308,6 +308,8 @@ def _near(inside: str) -> Query:
     typed, distance = inside, NEARBY
     if found := re.search(r",\s*([0-9]+)\s*$", inside):
         typed, distance = inside[: found.start()], min(int(found[1][:9]), FARTHEST)
+    elif re.search(r",\s[^\"]*$|,\s*-?[0-9.]*\s*$", inside):
+        raise Malformed("After the comma NEAR takes how many words may stand between: write NEAR(one two, 5).")
     lexemes = list(_lexemes(typed))
     if not lexemes:
         raise Malformed('NEAR needs two words or phrases: write NEAR(one two, 5) or NEAR("one two" three).')

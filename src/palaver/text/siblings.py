@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+
+from palaver.text.passages import Piece
 
 
 def characters(tokens: int, per_token: float) -> int:
@@ -45,6 +48,29 @@ def cut_around(text: str, budget: int, place: tuple[int, int] | None) -> str:
     if stop < len(text) and (blank := text.rfind(" ", max(stop - 20, end, begin + 1), stop)) >= 0:
         stop = blank
     return text[begin:stop]
+
+
+_BLANK = re.compile(r"\s*")
+
+
+def next_word(text: str, at: int) -> int:
+    blank = _BLANK.match(text, at)
+    return blank.end() if blank else at
+
+
+def located(chunks: Sequence[str], text: str) -> list[Piece] | None:
+    """Where chunks stand that somebody cut from a text, one after the other; None if they are not all in it."""
+    found: list[Piece] = []
+    least = end = 0
+    for chunk in chunks:
+        after = next_word(text, end)
+        at = after if text.startswith(chunk, after) else text.find(chunk, least)
+        if at < 0 or not chunk:
+            return None
+        end = at + len(chunk)
+        found.append(Piece(at, end))
+        least = at + 1
+    return found
 
 
 def joined(chunks: list[str], separator: str = "\n\n") -> str:

@@ -33,6 +33,9 @@ UPDATE agents SET display_name = :display_name, description = :description, capa
                   skills = :skills
 WHERE id = :id;
 
+-- name: rename_agent
+UPDATE agents SET display_name = :display_name WHERE id = :id;
+
 -- name: set_agent_token
 UPDATE agents SET token_hash = :token_hash WHERE id = :id;
 
