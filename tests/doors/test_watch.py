@@ -123,8 +123,12 @@ def test_subagents_have_sessions_of_their_own(person: Person):
     folder = person.projects / "p" / parent / "subagents"
     folder.mkdir(parents=True)
     (folder / "agent-a1b2c3.jsonl").write_bytes(claude_session(parent, ivy))
+    other = person.projects / "p" / session() / "subagents"
+    claude_file(other, "agent-a1b2c3", ivy)
     person.once()
-    assert {hit["session_id"] for hit in person.found(ivy)} == {"agent-a1b2c3"}
+    assert {hit["session_id"] for hit in person.found(ivy)} == {
+        f"{parent}.agent-a1b2c3", f"{other.parent.name}.agent-a1b2c3",
+    }  # fmt: skip
 
 
 def test_the_agent_and_the_places_can_be_said(person: Person, tmp_path: Path):

@@ -89,7 +89,7 @@ def test_a_conversation_has_its_ids_times_title_and_words():
     [
         ({"id": None}, f"chatgpt:{ID}"),
         ({"conversation_id": None}, f"chatgpt:{ID}"),
-        ({"conversation_id": None, "id": None}, "chatgpt:n0"),
+        ({"conversation_id": None, "id": None}, None),
         ({"id": "x" * 1000}, None),
     ],
 )
@@ -99,6 +99,22 @@ def test_it_always_has_an_id(about: dict[str, Any], id: str | None):
     assert found.id == again.id
     assert len(found.id) < 200
     assert id is None or found.id == id
+
+
+def test_conversations_without_ids_are_told_apart_and_stay_the_same_while_they_go_on():
+    none = {"id": None, "conversation_id": None}
+    one = conversation(message("user", "hi"), **none)
+    later = conversation(message("user", "hi"), message("assistant", "ho"), title="Renamed", **none)
+    other = conversation(message("user", "hi"), create_time=START + 1, **none)
+    ids = [found.id for found in read(one)[0] + read(later)[0] + read(other)[0]]
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_an_export_in_which_nothing_is_holds_no_conversations():
+    empty = item_of(b" [ ]\n", "conversations.json")
+    assert chatgpt.recognises(empty, b" [ ]\n")
+    assert all_of(chatgpt, empty) == ([], [])
+    assert not chatgpt.recognises(item_of(b"[]", "other.json"), b"[]")
 
 
 def test_without_a_title_it_is_called_by_what_was_asked_first():
@@ -335,7 +351,7 @@ def test_files_are_recognised_by_what_is_in_them():
     assert chatgpt.recognises(item_of(export, "whatever.txt"), export)
     assert chatgpt.recognises(item_of(export), b'\xef\xbb\xbf [{"title": "x", "create_time": 1')
     assert chatgpt.recognises(item_of(export), b'{"conversations": ' + export)
-    assert not chatgpt.recognises(item_of(b""), b"[]")
+    assert not chatgpt.recognises(item_of(b""), b"[7]")
     assert not chatgpt.recognises(item_of(b""), b'[{"uuid": "x", "chat_messages": [')
     assert not chatgpt.recognises(item_of(b"", "user.json"), b'{"id": "user-1", "email": "x"}')
 

@@ -87,6 +87,17 @@ def test_a_result_and_what_was_typed_with_it_are_two_turns():
     assert said(typed(blocks)) == [("user", "No, the other one."), ("tool", "rejected")]
 
 
+def test_keys_that_an_agent_saw_are_not_taken_along():
+    key = "ghp_" + "a1B2" * 9
+    block = {"type": "tool_result", "tool_use_id": "t", "content": f"TOKEN={key}\nPATH=/bin"}
+    assert said(typed([block, text(f"use {key} for it")])) == [
+        ("user", "use [a GitHub token] for it"),
+        ("tool", "TOKEN=[a GitHub token]\nPATH=/bin"),
+    ]
+    call = answered(tool_use("Bash", command=f"echo {key}"))
+    assert said(call) == [("tool", '[tool Bash] {"command":"echo [a GitHub token]"}')]
+
+
 def test_side_chains_stay_with_their_session():
     assert said(typed("Look for ivy.", isSidechain=True)) == [("user", "Look for ivy.")]
 
@@ -137,7 +148,7 @@ def test_what_nobody_said_is_left_out(left_out: dict[str, Any]):
 
 def test_a_session_is_called_like_its_file():
     assert begin(Path("x", f"{SESSION}.jsonl")).session_id == SESSION
-    assert begin(Path("x", SESSION, "subagents", "agent-a1b2c3d.jsonl")).session_id == "agent-a1b2c3d"
+    assert begin(Path("x", SESSION, "subagents", "agent-a1b2c3d.jsonl")).session_id == f"{SESSION}.agent-a1b2c3d"
 
 
 def test_a_file_with_another_name_is_called_as_its_lines_say():

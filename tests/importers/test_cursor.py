@@ -104,7 +104,12 @@ def test_conversations_of_older_versions_are_read(path: Path):
     }
     found, skipped = read(
         path,
-        {"composerData:c1": {"conversation": inline}, "composerData:c2": mapped},
+        {
+            "composerData:c1": {"conversation": inline},
+            "composerData:c2": mapped,
+            "composerData:c3": {"tabs": [{"bubbles": inline}, 7, {"bubbles": [{"type": "ai", "text": "hum"}]}]},
+            "composerData:c4": {"conversationMap": {"x": inline[0], "y": inline[1], "z": 7}},
+        },
         {
             "workbench.panel.aichat.view.aichat.chatdata": {"tabs": [tab, None]},
             "composer.composerData": {
@@ -116,6 +121,8 @@ def test_conversations_of_older_versions_are_read(path: Path):
     assert {one.id: told(one) for one in found} == {
         "cursor:c1": [("user", "hi"), ("assistant", "ho")],
         "cursor:c2": [("user", "mapped")],
+        "cursor:c3": [("user", "hi"), ("assistant", "ho"), ("assistant", "hum")],
+        "cursor:c4": [("user", "hi"), ("assistant", "ho")],
         "cursor:t": [("user", "a"), ("assistant", "b")],
         "cursor:c9": [("user", "hi"), ("assistant", "ho")],
     }

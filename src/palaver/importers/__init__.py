@@ -14,7 +14,8 @@ and two for whoever has the whole file:
 Every line must pass through `read_line`, in order: it counts them. A line that cannot be read raises `Unreadable`, and
 one goes on with the next. A `Reading` is plain values, so that it can be kept and taken up again in another process.
 
-Text is taken as it stands: keys, tokens and passwords in it are not looked for here.
+What agents did is full of what they read. Keys and tokens in it are not taken along: what kind each was stands in its
+place.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import orjson
 from palaver.model.asking import MAX_TEXT
 from palaver.model.library import Said as Said
 from palaver.model.times import parse
+from palaver.text.secrets import masked
 
 LONGEST_CALL = 2_000
 LONGEST_RESULT = 10_000
@@ -124,6 +126,12 @@ def words(value: Any) -> str | None:
     return cut(clean(value))
 
 
+def spoken(value: Any) -> str | None:
+    """The same of what was said to an agent or by it: with the kind of each key and token in place of it."""
+    text = words(value)
+    return masked(text) if text else None
+
+
 def moment(value: Any) -> datetime | None:
     if not isinstance(value, str) or len(value) > 64:
         return None
@@ -143,7 +151,7 @@ def call(name: Any, arguments: Any) -> str:
     if not isinstance(arguments, str):
         arguments = _compact(arguments)
     shown = name if isinstance(name, str) and name else "?"
-    return clean(f"[tool {cut(shown, LONGEST_ID)}] {cut(arguments, LONGEST_CALL)}")
+    return clean(f"[tool {cut(shown, LONGEST_ID)}] {cut(masked(arguments), LONGEST_CALL)}")
 
 
 def _compact(value: Any) -> str:
@@ -163,7 +171,7 @@ def result(value: Any) -> str | None:
         value = "\n".join(texts(value))
     if not isinstance(value, str) or not value.strip():
         return None
-    return clean(cut(value, LONGEST_RESULT))
+    return clean(cut(masked(value), LONGEST_RESULT))
 
 
 def texts(blocks: list[Any]) -> list[str]:

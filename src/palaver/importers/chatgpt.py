@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -30,6 +31,7 @@ name = "chatgpt"
 
 FILE = re.compile(r"conversations(?P<shard>-\d+)?\.json", re.IGNORECASE)
 _SIGN = re.compile(rb'"(mapping|chat_messages)"\s*:')
+_EMPTY = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\]\s*")
 _ABOUT = re.compile(rb'"(?:create_time|current_node|conversation_id|author)"\s*:')
 
 _UNSAID = frozenset({"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"})
@@ -45,6 +47,8 @@ _SIGNS = re.compile("[\ue200-\ue206]")
 
 def recognises(item: Item, head: bytes) -> bool:
     """By the first key that only such a file has. Where a long text stands before it, its name must do."""
+    if FILE.fullmatch(item.file_name) and _EMPTY.fullmatch(head):
+        return True
     if not is_json(item, head) or not _ABOUT.search(head):
         return False
     sign = _SIGN.search(head)
@@ -69,12 +73,20 @@ def conversation(item: Item, found: dict[str, Any]) -> Iterator[Conversation | S
     yield from tell(
         item.name,
         name,
-        found.get("id") or found.get("conversation_id") or next(iter(path), None),
+        found.get("id") or found.get("conversation_id") or _id_made_of(found, path),
         gather(_said(id, nodes[id].get("message")) for id in path),
         title=found.get("title"),
         created_at=moment_of(found.get("create_time")),
         updated_at=moment_of(found.get("update_time")),
     )
+
+
+def _id_made_of(found: dict[str, Any], path: list[str]) -> str | None:
+    """Where none was given: of what stays the same while it goes on. Nodes alone may be called alike in every one."""
+    if not path:
+        return None
+    made = "\n".join([*path[:2], str(found.get("create_time") or found.get("title"))])
+    return f"{path[0]}.{sha256(made.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
 def _shown_last(nodes: dict[str, dict[str, Any]], current: Any) -> list[str]:

@@ -10,9 +10,9 @@ Left out: thinking, images, progress, attachments, system and metadata lines, ev
 when a conversation is compacted, the traces of slash commands and local commands, reminders and notifications put into
 the user's mouth, interruptions, and errors of the API told as answers (`<synthetic>`).
 
-A session is one file: subagents have sessions of their own, named like their files; side chains on lines of the main
-file stay in it. What was rewound is left out, also where a file is followed: it goes when something else is said in its
-place.
+A session is one file: subagents have sessions of their own, named like the session they belong to and their files; side
+chains on lines of the main file stay in it. What was rewound is left out, also where a file is followed: it goes when
+something else is said in its place.
 
 The title is the one somebody gave, else the one the program made, else a summary of this session (others stand in the
 file as well), else how the first thing typed begins.
@@ -26,7 +26,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from palaver.importers import Reading, Role, Said, Unreadable, call, clean, moment, own_id, record, result, texts, words
+from palaver.importers import (
+    Reading,
+    Role,
+    Said,
+    Unreadable,
+    call,
+    clean,
+    moment,
+    own_id,
+    record,
+    result,
+    spoken,
+    texts,
+    words,
+)
 from palaver.importers.branches import path_to
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -65,6 +79,8 @@ def recognises(path: Path, head: bytes) -> bool:
 def begin(path: Path) -> Reading:
     stem = clean(path.stem)
     is_own_name = _UUID.fullmatch(stem) or _SUBAGENT.fullmatch(stem)
+    if is_own_name and path.parent.name == "subagents" and (session := own_id(path.parent.parent.name)):
+        stem = f"{session}.{stem}"  # they may be counted from one in every session
     return Reading(name=stem, session_id=stem if is_own_name and len(stem) <= 200 else "")
 
 
@@ -100,7 +116,7 @@ def _learn(line: dict[str, Any], kind: str, reading: Reading) -> None:
     if reading.cwd is None:
         reading.cwd = words(line.get("cwd"))
     if kind == "summary":
-        leaf, given = own_id(line.get("leafUuid")), words(line.get("summary"))
+        leaf, given = own_id(line.get("leafUuid")), spoken(line.get("summary"))
         if leaf and given and len(reading.summaries) < MOST_SUMMARIES:
             reading.summaries[leaf] = given
     if uuid := own_id(line.get("uuid")):
@@ -109,7 +125,7 @@ def _learn(line: dict[str, Any], kind: str, reading: Reading) -> None:
         _call(reading, reading.summaries.pop(reading.leaf, None), 1)
     if kind in _TITLES:
         rank, key = _TITLES[kind]
-        _call(reading, words(line.get(key)), rank)
+        _call(reading, spoken(line.get(key)), rank)
 
 
 def _follow(line: dict[str, Any], reading: Reading) -> None:
@@ -148,7 +164,7 @@ def _from_user(message: dict[str, Any]) -> list[tuple[Role, str]]:
     typed = [_typed(text) for text in texts([block for block in blocks if block.get("type") == "text"])]
     results = [result(block.get("content")) for block in blocks if block.get("type") == "tool_result"]
     said: list[tuple[Role, str]] = []
-    if text := words("\n".join(text for text in typed if text)):
+    if text := spoken("\n".join(text for text in typed if text)):
         said.append(("user", text))
     return said + [("tool", text) for text in results if text]
 
@@ -163,7 +179,7 @@ def _from_assistant(message: dict[str, Any]) -> list[tuple[Role, str]]:
     said: list[tuple[Role, str]] = []
     for block in _blocks(message):
         match block:
-            case {"type": "text", "text": text} if given := words(text):
+            case {"type": "text", "text": text} if given := spoken(text):
                 said.append(("assistant", given))
             case {"type": "tool_use", "name": name}:
                 said.append(("tool", call(name, block.get("input"))))

@@ -26,7 +26,21 @@ from typing import Any
 
 import orjson
 
-from palaver.importers import Reading, Role, Said, Unreadable, call, clean, moment, own_id, record, result, texts, words
+from palaver.importers import (
+    Reading,
+    Role,
+    Said,
+    Unreadable,
+    call,
+    clean,
+    moment,
+    own_id,
+    record,
+    result,
+    spoken,
+    texts,
+    words,
+)
 
 _NAME = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-((?P<thread>[0-9A-Za-z-]+)(?:_[\w-]+)?)\.jsonl(?:\.zst)?")
 _FIRST = re.compile(rb'\s*\{(?=.*"type"\s*:\s*"session_meta")(?=.*"payload"\s*:)')
@@ -139,7 +153,7 @@ def _message(item: dict[str, Any]) -> tuple[Role, str] | None:
     parts = [content] if isinstance(content, str) else texts(content)
     if role == "user":
         parts = [part for part in parts if not part.lstrip().startswith(_INJECTED)]
-    text = words("\n".join(part for part in parts if part.strip()))
+    text = spoken("\n".join(part for part in parts if part.strip()))
     if text is None:
         return None
     return ("user", text) if role == "user" else ("assistant", text)
@@ -213,7 +227,7 @@ def _names(index: Path, mtime: int, size: int) -> dict[str, str]:
             line = record(raw)
         except Unreadable:
             continue
-        id, name = line.get("id"), words(line.get("thread_name"))
+        id, name = line.get("id"), spoken(line.get("thread_name"))
         if isinstance(id, str) and name:
             found[id] = name
     return found

@@ -106,8 +106,17 @@ def _bubbles(database: apsw.Connection, id: str, composer: dict[str, Any]) -> It
     if whole := _objects(composer.get("conversation")):
         yield from whole
         return
+    if tabs := _objects(composer.get("tabs")):
+        for tab in tabs:
+            yield from _objects(tab.get("bubbles"))
+        return
     kept = composer.get("conversationMap")
-    for header in _objects(composer.get("fullConversationHeadersOnly")):
+    headers = _objects(composer.get("fullConversationHeadersOnly"))
+    if not headers and isinstance(kept, dict):
+        for bubble_id, bubble in kept.items():
+            if isinstance(bubble, dict):
+                yield {"bubbleId": bubble_id} | bubble
+    for header in headers:
         bubble_id = header.get("bubbleId")
         if not isinstance(bubble_id, str):
             continue

@@ -21,13 +21,20 @@ _PATTERNS = {
 }
 _ANY = re.compile("|".join(f"(?P<p{n}>{pattern})" for n, pattern in enumerate(_PATTERNS.values())))
 _NAMES = list(_PATTERNS)
+_WHOLE_KEY = re.compile(
+    r"(-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----).*?(?:-----END (?:[A-Z]+ )*PRIVATE KEY-----|\Z)", re.DOTALL
+)
 # Each secret holds one of these. Looking for them first is quicker than the patterns by far, and mostly enough.
 _SIGNS = [
     "AKIA",
     "ASIA",
     "secret_access_key",
     "SECRET_ACCESS_KEY",
-    "gh",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
     "github_pat_",
     "glpat-",
     "PRIVATE",
@@ -46,6 +53,16 @@ def secret_in(text: str) -> str | None:
     if not any(sign in text for sign in _SIGNS):
         return None
     found = _ANY.search(text)
-    if found is None or found.lastgroup is None:
-        return None
+    return _name(found) if found else None
+
+
+def masked(text: str) -> str:
+    """The text with the kind of each secret in place of it."""
+    if secret_in(text) is None:
+        return text
+    return _ANY.sub(lambda found: f"[{_name(found)}]", _WHOLE_KEY.sub(r"\1", text))
+
+
+def _name(found: re.Match[str]) -> str:
+    assert found.lastgroup is not None
     return _NAMES[int(found.lastgroup[1:])]

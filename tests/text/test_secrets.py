@@ -1,0 +1,32 @@
+"""Keys and tokens in texts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.text.secrets import masked, secret_in
+
+GITHUB = "ghp_" + "a1B2" * 9
+AWS = "AKIA" + "ABCD" * 4
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        (f"export TOKEN={GITHUB}; ls", "export TOKEN=[a GitHub token]; ls"),
+        (f"{AWS} and {AWS}", "[an AWS access key] and [an AWS access key]"),
+        (f"before\n{KEY}\nafter", "before\n[a private key]\nafter"),
+        (KEY[:50], "[a private key]"),
+        ("ghp_short, sk-no, through", "ghp_short, sk-no, through"),
+    ],
+)
+def test_in_place_of_a_secret_stands_what_it_was(text: str, expected: str):
+    assert masked(text) == expected
+
+
+@given(st.lists(st.sampled_from([GITHUB, AWS, KEY, "word", "gh", "sk-ant-" + "x" * 30, "eyJ"]), max_size=6))
+def test_what_was_masked_holds_no_secret_any_more(parts: list[str]):
+    assert secret_in(masked(" ".join(parts))) is None
