@@ -354,6 +354,18 @@ def test_keywords_are_meant_as_they_are(library: Library, mcp: Mcp):
     assert [hit["loc"]["message_index"] for hit in search(mcp, "chats", more)] == [1, 0]
 
 
+def test_of_passages_that_match_equally_well_the_first_is_shown(library: Library, mcp: Mcp):
+    unique = word()
+    segments = [{"start": 0, "end": 2, "text": f"hello there {unique} again"}]
+    chunks = [
+        {"text": text} for text in ("nothing here yet.", f"beta {unique} text two.", f"gamma {unique} text three.")
+    ]
+    text = " ".join(chunk["text"] for chunk in chunks)
+    library.media(text, chunks=chunks, transcript={"segments": segments})
+    (hit,) = search(mcp, "media", unique)
+    assert hit["loc"]["chunk_index"] == 1
+
+
 @pytest.mark.parametrize("source", [name for name in SOURCES if name not in ("sessions",)])
 def test_titles_weigh_more_than_bodies(library: Library, mine: Mcp, source: str):
     unique = word()

@@ -189,9 +189,9 @@ def _ranked(found: list[Scored], order: Order) -> list[Ranked]:
     for scored in found:
         one = scored.at
         key = one.source, SOURCES[one.source].key_of(one.document_id, one.passage_id, one.position)
-        if (before := best.get(key)) is None or scored.score > before.score:
+        if (before := best.get(key)) is None or _is_better(scored, before):
             best[key] = scored
-        if one.position and scored.has_any and ((before := inside.get(key)) is None or scored.score > before.score):
+        if one.position and scored.has_any and ((before := inside.get(key)) is None or _is_better(scored, before)):
             inside[key] = scored
     top = max([one.score for one in best.values()], default=1.0)
     ranked = []
@@ -203,6 +203,11 @@ def _ranked(found: list[Scored], order: Order) -> list[Ranked]:
     if order == "recent":
         return _sorted(ranked, lambda one: (-one.modified_at, -one.score))
     return _sorted(ranked, lambda one: (-one.score, -one.modified_at))
+
+
+def _is_better(one: Scored, other: Scored) -> bool:
+    """Of passages that match equally well the first is shown."""
+    return (one.score, -one.at.position) > (other.score, -other.at.position)
 
 
 def _sorted(ranked: list[Ranked], key: Callable[[Ranked], tuple[float, float]]) -> list[Ranked]:
