@@ -83,7 +83,7 @@ def settings_for(endpoint: Endpoint, database_url: str, home: Path) -> Settings:
 
 async def filled(house: House, unique: str) -> Workspace:
     here = await house.open()
-    said = (f"The {unique} has a bongler there.", f"The {unique} has a zorblat there.")
+    said = (f"The {unique} has a zorblat there.", f"The {unique} has a bongler there.")
     lines = tuple(Line(id=f"m{n}", speaker="Ann", text=text, at=None) for n, text in enumerate(said))
     await evaluating.settle(here, World("w", (Talk("t", "", lines),), ()))
     return here
@@ -101,7 +101,7 @@ async def test_its_vectors_decide_once_they_are_made(database_url: str, tmp_path
     house = House(settings_for(endpoint, database_url, tmp_path))
     try:
         here = await filled(house, unique := word())
-        assert await first(here, unique) == "t/m0"  # the first by name, nothing else tells them apart
+        assert await first(here, unique) == "t/m1"  # the newest, nothing else tells them apart
         known = await here.read(stronger.progress_of)
         assert known is not None
         assert (known.passages, known.done) == (2, 0)
@@ -110,7 +110,7 @@ async def test_its_vectors_decide_once_they_are_made(database_url: str, tmp_path
         known = await here.read(stronger.progress_of)
         assert known is not None
         assert known.done == 2
-        assert await first(here, unique) == "t/m1"
+        assert await first(here, unique) == "t/m0"
         assert set(endpoint.keys) == {f"Bearer {KEY}"}
     finally:
         await house.close()
@@ -156,7 +156,7 @@ async def test_an_endpoint_that_fails_stops_nothing_and_its_key_is_not_logged(
         here = await filled(house, unique := word())
         await stronger.catch_up(here)
         endpoint.status = 500
-        assert await first(here, unique) == "t/m0"
+        assert await first(here, unique) == "t/m1"
         assert "does not answer" in caplog.text
         await evaluating.settle(here, World("w", (Talk("u", "", (Line("m", "Bob", "more", None),)),), ()))
         with pytest.raises(Unavailable, match="answered 500"):
@@ -197,12 +197,12 @@ async def test_a_long_message_is_as_like_as_the_sentence_in_it_that_is_most(
     try:
         here, unique = await house.open(), word()
         long = f"The {unique} is here. " + "There are many other words around it that say nothing. " * 4
-        said = (f"{long}\nBut a bongler.", f"{long}\nBut a zorblat.")
+        said = (f"{long}\nBut a zorblat.", f"{long}\nBut a bongler.")
         lines = tuple(Line(id=f"m{n}", speaker="Ann", text=text, at=None) for n, text in enumerate(said))
         await evaluating.settle(here, World("w", (Talk("t", "", lines),), ()))
         assert await stronger.catch_up(here) == 2
         assert len(endpoint.texts) > 4
-        assert await first(here, unique) == "t/m1"
+        assert await first(here, unique) == "t/m0"
     finally:
         await house.close()
 
@@ -218,9 +218,9 @@ async def test_another_model_makes_its_own_vectors(database_url: str, tmp_path: 
         known = await here.read(stronger.progress_of)
         assert known is not None
         assert known.done == 0
-        assert await first(here, unique) == "t/m0"
-        assert await stronger.catch_up(here) == 2
         assert await first(here, unique) == "t/m1"
+        assert await stronger.catch_up(here) == 2
+        assert await first(here, unique) == "t/m0"
     finally:
         await house.close()
 
@@ -244,9 +244,9 @@ def test_how_far_it_is_is_a_sentence_in_a_table():
 def test_labelled_questions_are_asked_with_its_vectors(tmp_path: Path, endpoint: Endpoint):
     said = [
         {"id": f"m{n}", "speaker": "Ann", "text": f"The wug has a {it} there."}
-        for n, it in enumerate(("bongler", "zorblat"))
+        for n, it in enumerate(("zorblat", "bongler"))
     ]
-    asked = [{"question": "wug quixen", "evidence": ["c/m1"]}]
+    asked = [{"question": "wug quixen", "evidence": ["c/m0"]}]
     world = {"conversations": [{"id": "c", "messages": said}], "questions": asked}
     (tmp_path / "asked.jsonl").write_text(f"{json.dumps(world)}\n" * 3)
 

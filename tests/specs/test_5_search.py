@@ -342,7 +342,7 @@ def test_the_same_message_said_again_and_again_is_a_tie_and_the_newest_comes_fir
     assert [(hit["score"], hit["loc"]["message_index"]) for hit in hits] == [(1.0, n) for n in (4, 3, 2, 1, 0)]
 
 
-def test_keywords_are_meant_as_they_are(library: Library, mcp: Mcp):
+def test_a_word_is_meant_as_it_is(library: Library, mcp: Mcp):
     """What else a text of the same length says, and what stands around it, makes no difference."""
     unique = word()
     for n, other in enumerate(("alpha", "beta", "music")):

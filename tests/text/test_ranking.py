@@ -112,7 +112,7 @@ def test_who_talks():
 
 
 def test_every_weight_is_of_something_that_is_seen():
-    assert set(weights()) == {"people", "assistant", "text", "keywords"}
+    assert set(weights()) == {"people", "assistant", "text", "word"}
     for kind in weights().values():
         assert set(kind) <= set(Seen._fields)
 

@@ -2,8 +2,8 @@
 
 Everything here is a number between 0 and 1 made from the passages that are looked at closely, a few hundred of them.
 What each counts was learned from labelled questions (docs/guides/ranking.md); it differs between people who talk with
-each other, somebody who talks with an assistant, and text that was written. For keywords only the words count: the same
-text is as good a match wherever it stands.
+each other, somebody who talks with an assistant, and text that was written. Of one word alone only
+the word counts: the same text is as good a match wherever it stands.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from palaver.text.query import Phrase
 from palaver.text.questions import Question
 from palaver.text.sought import Sought
 
-Kind = Literal["people", "assistant", "text", "keywords"]
-"""Who talks there; but where keywords are looked for and nothing is asked, it does not matter who does."""
+Kind = Literal["people", "assistant", "text", "word"]
+"""Who talks there; but where one word is looked for and nothing is asked, it does not matter who does."""
 
 NEAR = 20
 """Words that stand within so many of each other belong together."""

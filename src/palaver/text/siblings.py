@@ -59,12 +59,20 @@ def next_word(text: str, at: int) -> int:
 
 
 def located(chunks: Sequence[str], text: str) -> list[Piece] | None:
-    """Where chunks stand that somebody cut from a text, one after the other; None if they are not all in it."""
+    """Where chunks stand that somebody cut from a text, one after the other; None if they are not all in it.
+
+    Each where the one before ends, if it stands there; where that leads nowhere, each as early as it can.
+    """
+    return _located(chunks, text, next_word) or _located(chunks, text, None)
+
+
+def _located(chunks: Sequence[str], text: str, expected: Callable[[str, int], int] | None) -> list[Piece] | None:
     found: list[Piece] = []
     least = end = 0
     for chunk in chunks:
-        after = next_word(text, end)
-        at = after if text.startswith(chunk, after) else text.find(chunk, least)
+        at = expected(text, end) if expected else -1
+        if at < 0 or not text.startswith(chunk, at):
+            at = text.find(chunk, least)
         if at < 0 or not chunk:
             return None
         end = at + len(chunk)
