@@ -14,10 +14,12 @@ from tests.store.bus import Bus, rows
 
 from palaver.model.library import Conversation, Said
 from palaver.model.times import micros
+from palaver.operations import finding
 from palaver.store import archive, documents
 from palaver.store.archive import FoundMessage, Outcome, Wanted
-from palaver.store.database import Change, Narrow, Reader
+from palaver.store.database import Change, Narrow, Reader, Slice
 from palaver.text.query import Phrase
+from palaver.text.questions import taken_apart
 
 START = datetime(2024, 6, 1, 12, tzinfo=UTC)
 
@@ -52,6 +54,15 @@ async def test_what_a_program_copied_into_the_session_that_resumes_another_is_fo
     await put(bus, talk(first, id="chatgpt:1"), talk(first, id="chatgpt:2"))
     assert await found(bus, "ivy") == ["oak ivy", "ivy", "ivy", "ivy"]
     assert await found(bus, limit=2) == ["oak ivy", "ivy"]
+    hits = await bus.here.read(
+        lambda read: finding.everything(read, taken_apart("ivy"), [Slice(("archive",))], "relevance", 9)
+    )
+    assert len(hits.ranked) == 4
+    await put(
+        bus, talk(replace(second, ts=START), id="claude-code:3"), talk(said("elm", id=second.id), id="claude-code:4")
+    )
+    assert await found(bus, "oak") == ["oak ivy"]
+    assert await found(bus, "elm") == ["elm"]
 
 
 async def test_nothing_is_found_by_a_title_that_nobody_gave(bus: Bus):

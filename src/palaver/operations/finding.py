@@ -6,7 +6,7 @@ shares of the best hit's. Text is read, and snippets are cut, for the page that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import groupby
@@ -22,6 +22,7 @@ from palaver.operations.ranking import Judgement, Scored, judged
 from palaver.sources import SOURCES
 from palaver.sources.shapes import parse_uri
 from palaver.store import knowledge
+from palaver.store.archive import COPYING
 from palaver.store.database import Reader, Slice
 from palaver.store.documents import agent_scope
 from palaver.store.knowledge import Candidate, Gathered
@@ -184,11 +185,13 @@ def _others(read: Reader, judgement: Judgement, ranked: Iterable[Ranked]) -> int
 
 
 def _ranked(found: list[Scored], order: Order) -> list[Ranked]:
-    best: dict[tuple[str, int], Scored] = {}
-    inside: dict[tuple[str, int], Scored] = {}
+    best: dict[Hashable, Scored] = {}
+    inside: dict[Hashable, Scored] = {}
     for scored in found:
         one = scored.at
-        key = one.source, SOURCES[one.source].key_of(one.document_id, one.passage_id, one.position)
+        key: Hashable = one.source, SOURCES[one.source].key_of(one.document_id, one.passage_id, one.position)
+        if one.source == "archive" and one.position and one.created_at and one.document.startswith(COPYING):
+            key = one.native_id, one.created_at
         if (before := best.get(key)) is None or _is_better(scored, before):
             best[key] = scored
         if one.position and scored.has_any and ((before := inside.get(key)) is None or _is_better(scored, before)):

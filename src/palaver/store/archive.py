@@ -264,11 +264,11 @@ class FoundMessage:
 def search(read: Reader, wanted: Wanted) -> list[FoundMessage]:
     """The newest messages that hold the part, or whose conversation's title does."""
     found: list[FoundMessage] = []
-    copied: set[tuple[str, str, datetime]] = set()
+    copied: set[tuple[str, str]] = set()
     for row in _matching(read, wanted):
         message = _message(row)
-        if message.conversation.startswith(COPYING) and message.said.ts:
-            line = message.said.id, message.said.text, message.said.ts
+        if message.conversation.startswith(COPYING):
+            line = message.said.id, message.said.text
             if line in copied:
                 continue
             copied.add(line)
