@@ -96,6 +96,14 @@ async def test_a_conversation_comes_back_as_it_was_put(bus: Bus):
     assert await bus.here.read(lambda read: archive.conversation(read, "claude-ai:y")) is None
 
 
+async def test_a_conversation_of_which_no_time_is_known_has_none(bus: Bus):
+    whole = talk(said("once upon a time", None))
+    await put(bus, whole)
+    assert await bus.here.read(lambda read: archive.conversation(read, whole.id)) == whole
+    (held,) = await bus.here.read(lambda read: archive.everyone(read, 10, 0))
+    assert (held.created_at, held.updated_at) == (None, None)
+
+
 async def test_the_same_again_is_unchanged_and_doubles_nothing(bus: Bus):
     one = talk(said("a"), said("b", 1))
     assert [await put(bus, one), await put(bus, one), await put(bus, one, one)] == [

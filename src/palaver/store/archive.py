@@ -200,8 +200,8 @@ class Held:
     origin: str
     title: str
     messages: int
-    created_at: datetime
-    updated_at: datetime
+    created_at: datetime | None
+    updated_at: datetime | None
 
 
 def is_empty(read: Reader) -> bool:
@@ -216,11 +216,15 @@ def everyone(read: Reader, limit: int, offset: int) -> list[Held]:
             origin=orjson.loads(row["data"]).get("origin", ""),
             title=row["title"] or "",
             messages=row["messages"],
-            created_at=instant(row["created_at"]),
-            updated_at=instant(row["modified_at"]),
+            created_at=_time(row["created_at"]),
+            updated_at=_time(row["modified_at"]),
         )
         for row in rows
     ]
+
+
+def _time(at: int) -> datetime | None:
+    return instant(at) if at else None
 
 
 def conversation(read: Reader, id: str) -> Conversation | None:
@@ -233,8 +237,8 @@ def conversation(read: Reader, id: str) -> Conversation | None:
         id=id,
         origin=data.get("origin", ""),
         title=found["title"] or "",
-        created_at=instant(found["created_at"]),
-        updated_at=instant(found["modified_at"]),
+        created_at=_time(found["created_at"]),
+        updated_at=_time(found["modified_at"]),
         messages=tuple(Said(r["native_id"], r["role"], r["text"], maybe_instant(r["created_at"])) for r in rows),
         is_titled=data.get("is_titled", True),
     )

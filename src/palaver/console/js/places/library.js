@@ -210,6 +210,6 @@ function card({ id, title, text, kind, tags, when, face: name, isAgent, loc }) {
   return html`<li><a href=${toItem(source, id, loc)}>
     <span class="title">${name ? face(name, { isAgent }) : icon(source)} <b>${title || "Untitled"}</b></span>
     ${text ? html`<span class="text">${plain(text)}</span>` : nothing}
-    <span class="foot">${kind ? html`<span>${kind}</span>` : nothing}${(tags ?? []).slice(0, 3).map((tag) => html`<i class="tag">${tag}</i>`)}<time datetime=${when}>${shortTime(when)}</time></span>
+    <span class="foot">${kind ? html`<span>${kind}</span>` : nothing}${(tags ?? []).slice(0, 3).map((tag) => html`<i class="tag">${tag}</i>`)}${when ? html`<time datetime=${when}>${shortTime(when)}</time>` : nothing}</span>
   </a></li>`;
 }
