@@ -344,10 +344,10 @@ def test_the_same_message_said_again_and_again_is_a_tie_and_the_newest_comes_fir
 
 def test_a_word_is_meant_as_it_is(library: Library, mcp: Mcp):
     """What else a text of the same length says, and what stands around it, makes no difference."""
-    unique = word()
-    for n, other in enumerate(("alpha", "beta", "music")):
-        library.note(f"{unique} report {other}", created_at=f"2024-03-0{n + 1}")
-    hits = search(mcp, "notes", unique)
+    known = "walrus"  # one with a meaning: the model inside holds the three notes for unlike
+    for n, other in enumerate(("alpha", "ocean", "music")):
+        library.note(f"{known} report {other}", created_at=f"2024-03-0{n + 1}")
+    hits = search(mcp, "notes", known)
     assert [(hit["score"], hit["created_at"][:10]) for hit in hits] == [(1.0, f"2024-03-0{n}") for n in (3, 2, 1)]
     more = word()
     library.chat(f"{more} short", f"{more} {more} {more}")

@@ -85,6 +85,10 @@ def _prompted(mcp: Mcp, **given: str) -> str:
     return str(message["content"]["text"])
 
 
+def test_no_source_is_an_error_and_not_all_of_them(mcp: Mcp):
+    assert "sources" in mcp.refused("knowledge_answer_context", query="boats", sources=[])["error"]
+
+
 def test_nothing_found_is_said(mcp: Mcp):
     answer = mcp.call("knowledge_answer_context", query=word())
     assert answer == {"text": "", "hits": 0, "more": False, "matched": "nothing"}
