@@ -12,6 +12,7 @@ from palaver.model.knowledge import ALL_SOURCES, Standing
 from palaver.model.library import Character, Media, Note, Prompt, Segment
 from palaver.sources import SOURCES, scopes, shelving
 from palaver.sources.shapes import parse_uri
+from palaver.store.knowledge import Candidate
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 names = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=30)
@@ -43,10 +44,22 @@ def test_a_uri_says_source_and_id_whatever_they_are_called(source: str, document
         assert (found, id) == (source, whole)
 
 
+def hit(source: str, passage: int, position: int, document: str = "d", at: int | None = 5) -> Candidate:
+    return Candidate(passage, 1, position, source, document, "m", at, 5)
+
+
 @pytest.mark.parametrize("source", ALL_SOURCES)
 def test_hits_of_one_document_are_one_result_unless_they_were_said(source: str):
-    keys = {SOURCES[source].key_of(1, passage, position) for passage, position in ((10, 1), (11, 2), (12, 0))}
+    keys = {SOURCES[source].key_of(hit(source, *place)) for place in ((10, 1), (11, 2), (12, 0))}
     assert len(keys) == (3 if SOURCES[source].is_said else 1)
+
+
+def test_what_a_program_copied_with_its_id_and_time_is_one_result():
+    key_of = SOURCES["archive"].key_of
+    first, copy = (hit("archive", passage, 3, f"claude-code:{passage}") for passage in (10, 11))
+    assert key_of(first) == key_of(copy)
+    others = [copy._replace(created_at=6), copy._replace(created_at=None), copy._replace(document="chatgpt:11")]
+    assert len({key_of(first), *map(key_of, others)}) == 3  # without a time, or of another program, it is itself
 
 
 @pytest.mark.parametrize("source", ALL_SOURCES)

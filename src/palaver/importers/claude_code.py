@@ -39,7 +39,6 @@ from palaver.importers import (
     result,
     spoken,
     texts,
-    words,
 )
 from palaver.importers.branches import path_to
 
@@ -114,7 +113,7 @@ def _learn(line: dict[str, Any], kind: str, reading: Reading) -> None:
     if moment(line.get("timestamp")):
         reading.at = line["timestamp"]
     if reading.cwd is None:
-        reading.cwd = words(line.get("cwd"))
+        reading.cwd = spoken(line.get("cwd"))
     if kind == "summary":
         leaf, given = own_id(line.get("leafUuid")), spoken(line.get("summary"))
         if leaf and given and len(reading.summaries) < MOST_SUMMARIES:

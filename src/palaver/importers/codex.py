@@ -39,7 +39,6 @@ from palaver.importers import (
     result,
     spoken,
     texts,
-    words,
 )
 
 _NAME = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-((?P<thread>[0-9A-Za-z-]+)(?:_[\w-]+)?)\.jsonl(?:\.zst)?")
@@ -119,7 +118,7 @@ def read_line(raw: bytes, reading: Reading) -> list[Said]:
 def _learn(about: dict[str, Any], reading: Reading) -> None:
     """Whose file it is. The first line counts: a fork repeats what its origin said of itself."""
     if reading.cwd is None:
-        reading.cwd = words(about.get("cwd"))
+        reading.cwd = spoken(about.get("cwd"))
     if moment(about.get("timestamp")) and reading.at is None:
         reading.at = about["timestamp"]
     if not reading.session_id:

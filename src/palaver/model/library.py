@@ -19,6 +19,11 @@ class Said:
     ts: datetime | None
 
 
+COPYING = "claude-code:"
+"""How conversations are called whose program copies what was said into the session that resumes it, with its ids. What
+was copied is found once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """An imported conversation. Its id is the same in every export of it."""

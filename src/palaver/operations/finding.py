@@ -22,7 +22,6 @@ from palaver.operations.ranking import Judgement, Scored, judged
 from palaver.sources import SOURCES
 from palaver.sources.shapes import parse_uri
 from palaver.store import knowledge
-from palaver.store.archive import COPYING
 from palaver.store.database import Reader, Slice
 from palaver.store.documents import agent_scope
 from palaver.store.knowledge import Candidate, Gathered
@@ -185,13 +184,11 @@ def _others(read: Reader, judgement: Judgement, ranked: Iterable[Ranked]) -> int
 
 
 def _ranked(found: list[Scored], order: Order) -> list[Ranked]:
-    best: dict[Hashable, Scored] = {}
-    inside: dict[Hashable, Scored] = {}
+    best: dict[tuple[str, Hashable], Scored] = {}
+    inside: dict[tuple[str, Hashable], Scored] = {}
     for scored in found:
         one = scored.at
-        key: Hashable = one.source, SOURCES[one.source].key_of(one.document_id, one.passage_id, one.position)
-        if one.source == "archive" and one.position and one.created_at and one.document.startswith(COPYING):
-            key = one.native_id, one.created_at
+        key = one.source, SOURCES[one.source].key_of(one)
         if (before := best.get(key)) is None or _is_better(scored, before):
             best[key] = scored
         if one.position and scored.has_any and ((before := inside.get(key)) is None or _is_better(scored, before)):

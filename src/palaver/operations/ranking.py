@@ -92,11 +92,8 @@ def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgeme
     placed = knowledge.candidates(read, ids[:PLACED])
     near = ranking.around([(one.document_id, one.position, masks[one.passage_id]) for one in placed], worth)
     patience = PATIENT if question.is_asked and gathered.are_few else HURRIED
-    is_said = any(worth.has_all(masks[one.passage_id]) for one in placed)
-    around = question.is_asked and not is_said
-    looks = knowledge.looks(read, _spans(placed, masks, worth, near, slices, patience, with_neighbours=around))
-    is_literal = len(question.terms) == 1 and not question.is_asked  # one word is meant as it is; several say of what
-    scored = _scored(read, question, worth, near, looks, patience, is_literal=is_literal) if looks else []
+    looks = knowledge.looks(read, _spans(placed, masks, worth, near, question, slices, patience))
+    scored = _scored(read, question, worth, near, looks, patience) if looks else []
     lowest = min((one.score for one in scored), default=1.0)
     read_closely = {one.at.passage_id for one in scored}
     others = [one for one in placed if one.passage_id not in read_closely]
@@ -133,12 +130,11 @@ def _spans(
     masks: Mapping[int, int],
     worth: Worth,
     near: ranking.Around,
+    question: Question,
     slices: Iterable[Slice],
     patience: Patience,
-    *,
-    with_neighbours: bool,
 ) -> list[tuple[int, int, int]]:
-    """What to read: the most promising passages, perhaps also what was said just before and after the best."""
+    """What to read: the most promising passages; of a question also what was said just before and after the best."""
 
     cover = near.cover.get
 
@@ -148,7 +144,8 @@ def _spans(
         return -(worth.of(masks[one.passage_id]) + 0.3 * beside + 0.5 * near.spread[at]), -one.passage_id
 
     best = sorted(placed, key=promise)[: patience.best]
-    whole = _wholly_searched(slices) if with_neighbours else frozenset[str]()
+    is_said = any(worth.has_all(masks[one.passage_id]) for one in placed)
+    whole = _wholly_searched(slices) if question.is_asked and not is_said else frozenset[str]()
     wanted = {(one.document_id, one.position): None for one in best}
     near_to = [one for one in best[:WITH_NEIGHBOURS] if one.position and one.source in whole]
     for step in (1, -1, 2, -2, 3):
@@ -170,14 +167,7 @@ def _wholly_searched(slices: Iterable[Slice]) -> frozenset[str]:
 
 
 def _scored(
-    read: Reader,
-    question: Question,
-    worth: Worth,
-    near: ranking.Around,
-    looks: Sequence[Look],
-    patience: Patience,
-    *,
-    is_literal: bool,
+    read: Reader, question: Question, worth: Worth, near: ranking.Around, looks: Sequence[Look], patience: Patience
 ) -> list[Scored]:
     speakers: dict[int, set[str]] = {}
     for one in looks:
@@ -185,13 +175,11 @@ def _scored(
             speakers.setdefault(one.at.document_id, set()).add(one.author or one.role or "")
     sources = {one.at.document_id: one.at.source for one in looks}
     kinds: dict[int, ranking.Kind] = dict.fromkeys(sources, "word")
-    if not is_literal:
+    if not question.is_word:
         kinds = {id: ranking.kind_of(source, speakers.get(id, ())) for id, source in sources.items()}
     passages = [_passage(one, kinds[one.at.document_id]) for one in looks]
     reading = Reading(question, worth.rarity, passages)
-    like = Likening.nothing(len(passages), len(reading.terms))
-    if not is_literal:
-        like = _likening(question, reading, patience)
+    like = _likening(question, reading, patience)
     if told := stronger.likeness(read, question.text, [one.at.passage_id for one in looks]):
         like = like._replace(stronger=stronger.on_the_scale_of(like.whole, told))
     seen = reading.seen(near, like)
@@ -210,6 +198,8 @@ def _scored(
 
 
 def _likening(question: Question, reading: Reading, patience: Patience) -> Likening:
+    if question.is_word:
+        return Likening.nothing(len(reading.passages), len(reading.terms))
     likeness = Likeness(question.words, [term.words for term in reading.terms])
     inside = [
         words_of_stretches(one.text) if question.is_asked and one.side in patience.sides else []

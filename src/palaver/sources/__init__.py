@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from palaver.model.knowledge import Loc, Standing
-from palaver.sources.shapes import Fields, Running, Said, Source
+from palaver.model.library import COPYING
+from palaver.sources.shapes import Fields, Hit, Running, Said, Source
 
 
 class Bus(Said):
@@ -33,6 +35,10 @@ class Archive(Said):
 
     name = "archive"
     has_own_message_ids = False
+
+    def key_of(self, hit: Hit) -> Hashable:
+        is_copied = hit.position and hit.created_at and hit.document.startswith(COPYING)
+        return (hit.native_id, hit.created_at) if is_copied else super().key_of(hit)
 
 
 class Chats(Said):

@@ -6,15 +6,32 @@ it. The rest, finding and ranking and cutting, is the same for all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 from urllib.parse import quote, unquote
 
 from palaver.model.knowledge import Loc, ResultItem, Standing
 
 CUT_FIELDS = ("content", "transcript")
 """Fields that are cut into passages; the others are passages as they are."""
+
+
+class Hit(Protocol):
+    """A passage that was found."""
+
+    @property
+    def passage_id(self) -> int: ...
+    @property
+    def document_id(self) -> int: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def document(self) -> str: ...
+    @property
+    def native_id(self) -> str: ...
+    @property
+    def created_at(self) -> int | None: ...
 
 
 class Source:
@@ -31,9 +48,9 @@ class Source:
     def uri_of(self, document: str, native_id: str, position: int) -> str:
         return f"{self.name}://{quote(str(self.id_of(document, native_id, position)), safe='/:@')}"
 
-    def key_of(self, document_id: int, passage_id: int, position: int) -> int:
+    def key_of(self, hit: Hit) -> Hashable:
         """Hits with the same key are one result."""
-        return -document_id
+        return -hit.document_id
 
     def loc(self, at: Standing, offset: int) -> Loc:
         """Where the match is; `offset` is its place in the passage."""
@@ -84,8 +101,8 @@ class Said(Source):
         whole = f"{self.name}://{quote(document, safe='/:@')}"
         return whole if position == 0 else f"{whole}/{quote(native_id, safe='')}"
 
-    def key_of(self, document_id: int, passage_id: int, position: int) -> int:
-        return -document_id if position == 0 else passage_id
+    def key_of(self, hit: Hit) -> Hashable:
+        return -hit.document_id if hit.position == 0 else hit.passage_id
 
     def loc(self, at: Standing, offset: int) -> Loc:
         if at.position == 0:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import orjson
 
-from palaver.model.library import Conversation, Said
+from palaver.model.library import COPYING, Conversation, Said
 from palaver.model.times import instant, maybe_instant, micros
 from palaver.store import documents
 from palaver.store.database import Change, Reader, Row
@@ -27,9 +27,6 @@ MOST_SORTED = 2_000_000
 """So many, and reading on is quicker after all."""
 PAGE = 500
 FAR = 2**62
-COPYING = "claude-code:"
-"""How conversations are called whose program copies what was said into the session that resumes it, with its ids. What
-was copied is found once."""
 UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -60,6 +60,11 @@ class Question:
     wants_time: bool
     wants_latest: bool
 
+    @property
+    def is_word(self) -> bool:
+        """It is one word, meant as it is; several say of what."""
+        return len(self.terms) == 1 and not self.is_asked
+
 
 def taken_apart(text: str) -> Question:
     folded = words(text[:5_000])

@@ -53,26 +53,20 @@ def cut_around(text: str, budget: int, place: tuple[int, int] | None) -> str:
 _BLANK = re.compile(r"\s*")
 
 
-def next_word(text: str, at: int) -> int:
-    blank = _BLANK.match(text, at)
-    return blank.end() if blank else at
-
-
 def located(chunks: Sequence[str], text: str) -> list[Piece] | None:
     """Where chunks stand that somebody cut from a text, one after the other; None if they are not all in it.
 
     Each where the one before ends, if it stands there; where that leads nowhere, each as early as it can.
     """
-    return _located(chunks, text, next_word) or _located(chunks, text, None)
+    return _located(chunks, text, adjoining=True) or _located(chunks, text, adjoining=False)
 
 
-def _located(chunks: Sequence[str], text: str, expected: Callable[[str, int], int] | None) -> list[Piece] | None:
+def _located(chunks: Sequence[str], text: str, *, adjoining: bool) -> list[Piece] | None:
     found: list[Piece] = []
     least = end = 0
     for chunk in chunks:
-        at = expected(text, end) if expected else -1
-        if at < 0 or not text.startswith(chunk, at):
-            at = text.find(chunk, least)
+        blank = _BLANK.match(text, end) if adjoining else None
+        at = blank.end() if blank and text.startswith(chunk, blank.end()) else text.find(chunk, least)
         if at < 0 or not chunk:
             return None
         end = at + len(chunk)
