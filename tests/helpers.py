@@ -269,12 +269,14 @@ class Mcp:
         return dict(answer["result"])
 
     def answer(self, tool: str, arguments: dict[str, Any] | None = None, /, **more: Any) -> Answer:
-        """Call a tool and take what comes; text and structured content must say the same."""
+        """Call a tool and take what comes. Text and structured content say the same; an error is text alone."""
         result = self.ask("tools/call", name=tool, arguments={**(arguments or {}), **more})
         (item,) = result["content"]
         assert item["type"] == "text"
-        assert json.loads(item["text"]) == result["structuredContent"]
-        return Answer(result["structuredContent"], result.get("isError", False), result)
+        value, is_error = json.loads(item["text"]), result.get("isError", False)
+        assert ("structuredContent" in result) == (not is_error)
+        assert is_error or result["structuredContent"] == value
+        return Answer(value, is_error, result)
 
     def call(self, tool: str, arguments: dict[str, Any] | None = None, /, **more: Any) -> Any:
         """Call a tool that must succeed."""

@@ -51,8 +51,9 @@ class Sdk(Mcp):
         result = self._portal.call(self._sdk.call_tool, tool, {**(arguments or {}), **more})
         (item,) = result.content
         assert isinstance(item, types.TextContent)
-        assert json.loads(item.text) == result.structured_content
-        return Answer(result.structured_content, bool(result.is_error), _plain(result))
+        value = json.loads(item.text)
+        assert result.structured_content == (None if result.is_error else value)
+        return Answer(value, bool(result.is_error), _plain(result))
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
         asking = {

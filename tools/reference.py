@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from palaver.doors.mcp import by_name, described
+from palaver.doors.mcp.tools import by_name, described
 from palaver.doors.openapi import document
 from palaver.operations import OPERATIONS, prompts, resources
 from palaver.settings import Settings

@@ -87,8 +87,15 @@ class Settings:
     )
     allowed_hosts: tuple[str, ...] = knob((), "Further Host names to answer to, comma-separated.", _names)
     agent: str = knob("", "Which agent a stdio MCP client is, where no token says so.")
+    agent_ttl: float = knob(7 * 86_400.0, "Seconds after which an agent that was not seen leaves agent_list.", _seconds)
     tool_names: str = knob("plain", "plain (notes_search) or dotted (notes.search).", _one_of("plain", "dotted"))
-    toolsets: tuple[str, ...] = knob((), "List only these groups of tools, comma-separated. Default: all.", _names)
+    toolsets: tuple[str, ...] = knob(
+        ("standard",),
+        "Tools to list: core, standard, bus, sessions, archive, knowledge, library-writing, all, or names of tools.",
+        _names,
+    )
+    output_schemas: bool = knob(False, "List the output schemas of tools too. They cost many tokens.", _switch)
+    answers: str = knob("compact", "Answers of MCP tools: compact, or full as over REST.", _one_of("compact", "full"))
     language: str = knob("English", "Language agents are asked to prefer.")
     content_filter: bool = knob(True, "Refuse messages that hold keys, tokens or private keys.", _switch)
     rate_limit: int = knob(0, "Posts a minute for each author; 0 is no limit.", _whole())

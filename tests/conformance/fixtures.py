@@ -21,7 +21,8 @@ from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
-from palaver.doors import mcp
+from palaver.doors.mcp import server as mcp
+from palaver.doors.mcp import tools
 from palaver.doors.visit import Visit
 from palaver.errors import Refused
 from palaver.house import House
@@ -348,7 +349,7 @@ class FixtureDoor(mcp.McpDoor):
         self._subscribed: set[str] = set()
         security = RequestStateSecurity.ephemeral()
         self.server.middleware.append(RequestStateBoundary(security, default_audience=self.server.name))
-        self.server.get_tool_input_schema = lambda name: SCHEMAS.get(name) or mcp._input_schema_of(name)
+        self.server.get_tool_input_schema = lambda name: SCHEMAS.get(name) or tools.input_schema_of(name)
         handle = self.server.add_request_handler
         handle("completion/complete", types.CompleteRequestParams, self._complete)
         handle("logging/setLevel", types.SetLevelRequestParams, self._set_level)

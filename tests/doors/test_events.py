@@ -11,8 +11,8 @@ import httpx
 import pytest
 from tests.helpers import Mcp, Server, Thread, Told, eventually, listen, start_server, word
 
-from palaver.doors import mcp as mcp_door
 from palaver.doors import sse
+from palaver.doors.mcp import server as mcp_door
 
 
 def last_event_id(api: httpx.Client) -> int:
@@ -198,7 +198,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     before = (
         "import palaver.house, palaver.doors.sse, palaver.doors.mcp\n"
         "palaver.doors.sse.KEEP_ALIVE_SECONDS = 0.1\n"
-        "palaver.doors.mcp.PROGRESS_SECONDS = 0.1\n"
+        "palaver.doors.mcp.server.PROGRESS_SECONDS = 0.1\n"
         "palaver.house.SWEEP_SECONDS = 0.05\n"
     )
     env: dict[str, Any] = {"PALAVER_HEARTBEAT_TIMEOUT": 0.5, "PALAVER_KEEP_EVENTS": 20}

@@ -30,7 +30,7 @@ from tests.importers.shapes import as_json
 from tests.mcp_clients import Sdk, through
 from tests.store.bus import opened
 
-from palaver.doors import mcp as mcp_door
+from palaver.doors.mcp import tools as mcp_tools
 from palaver.doors.visit import Visit
 from palaver.model.people import Caller
 from palaver.operations import archive
@@ -582,7 +582,7 @@ def test_it_is_the_same_text_through_every_door(place: Place, door: str):
 def ask(client: Mcp, **arguments: Any) -> tuple[str, bool]:
     if not isinstance(client, Sdk):
         return text_of(client.ask("tools/call", name="conversation_search", arguments=arguments))
-    result = client._portal.call(client._sdk.call_tool, "conversation_search", arguments)
+    result = client._portal.call(client._sdk.call_tool, "conversation_search", arguments, full=False)
     (item,) = result.content
     assert isinstance(item, types.TextContent)
     assert result.structured_content is None
@@ -610,7 +610,7 @@ def answer(settings: Settings, workspace: str = "default", **arguments: Any) -> 
     async def call() -> types.CallToolResult:
         async with opened(settings, workspace) as bus:
             visit = Visit(bus.here, Caller(kind="agent", name="agent"))
-            return await mcp_door.call(visit, "conversation_search", arguments)
+            return await mcp_tools.call(visit, "conversation_search", arguments, full=False)
 
     result = asyncio.run(call())
     (item,) = result.content

@@ -111,6 +111,13 @@ def read(kind: type[AskT], given: dict[str, Any], *, refuse_unknown: bool) -> As
         raise Invalid(_explain(problem, kind)) from None
 
 
+def is_true(value: Any, name: str) -> bool:
+    """A switch that stands beside the request's own fields."""
+    if not isinstance(value, bool):
+        raise Invalid(f"{name}: must be true or false.")
+    return value
+
+
 def read_strings(kind: type[AskT], given: dict[str, Any]) -> AskT:
     """Check arguments from a query string, where everything is text; what has fields of its own is JSON."""
     fields = kind.model_fields

@@ -13,12 +13,31 @@ Scope = Literal["read", "write", "admin"]
 ALL_SCOPES: frozenset[Scope] = frozenset({"read", "write", "admin"})
 
 
+@dataclass(frozen=True, slots=True)
+class Client:
+    """The program an MCP caller runs in, as it says in clientInfo and in the address it uses."""
+
+    program: str = ""
+    """A short name that is the same for every copy of the program, e.g. claude-code."""
+    title: str = ""
+    """The name for people to see, e.g. Claude Code."""
+    project: str = ""
+    """The project it works on; '' if it did not say."""
+    is_stateless: bool = False
+    """Nothing links one request of it to the next (MCP 2026-07-28 over HTTP)."""
+
+
 @dataclass(slots=True)
 class Session:
-    """What one connection has become: it lasts as long as the client's session does."""
+    """Which agent one connection has become. It lasts as long as the connection does."""
 
     agent_id: str | None = None
-    slug: str | None = None  # of an agent that has yet to come to be
+    slug: str | None = None
+    """The agent named by ?agent=, PALAVER_AGENT or --agent. It comes to be when it first does something."""
+    key: str | None = None
+    """The name this connection is stored under, so that it outlives the server; None where there is none."""
+    is_assumed: bool = False
+    """Nothing in the call said who it is: the only active agent of the client program was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +51,7 @@ class Caller:
     is_authenticated: bool = False
     token_id: str | None = None
     session: Session = field(default_factory=Session)
+    client: Client = field(default_factory=Client)
     recall: Recall | None = None
     """What this client's session of searching has seen, where it has one."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -65,6 +85,10 @@ class Agent:
     last_activity: str | None
     last_activity_time: datetime | None
     waiting_in: str | None
+    client: str | None = None
+    """The client program it was last seen in, e.g. claude-code."""
+    project: str | None = None
+    """The project it works on, where its client said so."""
 
     @property
     def shown_name(self) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from palaver.model.asking import Ask, Id, Line, Metadata, Text, Trimmed
 from palaver.model.events import agent_offline, agent_online
-from palaver.model.people import Agent, Caller
+from palaver.model.people import Agent, Caller, Client
+from palaver.model.times import now
 from palaver.operations import identity
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.store import agents
 from palaver.store.database import Change, Reader
 
+UNKNOWN_CLIENT = Client()
 Name = Annotated[Line, Field(max_length=200), Trimmed]
 
 
@@ -22,9 +25,9 @@ class About(Ask):
     """What an agent says of itself."""
 
     ide: Name | None = None
-    """The program you run in, e.g. Cursor, Claude Code, CLI."""
+    """Your program, e.g. Cursor."""
     model: Name | None = None
-    """The model you are, e.g. claude-opus-4."""
+    """Your model, e.g. claude-opus-4."""
     display_name: Name | None = None
     """A name for people to see."""
     description: Text | None = None
@@ -67,13 +70,15 @@ def registered(agent: Agent, token: str | None) -> Registered:
     )
 
 
-def arrive(change: Change, about: About, slug: str | None = None) -> tuple[Agent, str]:
-    """A new agent: it is named after its program and model, 'Cursor (GPT-4)', or by its slug where neither is known."""
-    called = slug if not about.ide and not about.model else None
-    ide, model = about.ide or "Unknown IDE", about.model or "Unknown Model"
+def arrive(
+    change: Change, about: About, slug: str | None = None, *, client: Client = UNKNOWN_CLIENT, project: str = ""
+) -> tuple[Agent, str]:
+    """Register a new agent. It is named after its program and model, 'Cursor (GPT-4)', or by its slug."""
+    ide, model = about.ide or client.title, about.model or ""
+    name = f"{ide} ({model})" if ide and model else ide or model or "Agent"
     agent, token = agents.register(
         change,
-        name=called or f"{ide} ({model})",
+        name=slug if slug and not about.ide and not about.model else name,
         slug=slug,
         ide=ide,
         model=model,
@@ -81,6 +86,8 @@ def arrive(change: Change, about: About, slug: str | None = None) -> tuple[Agent
         description=about.description or "",
         capabilities=about.capabilities,
         skills=about.skills,
+        client=client.program,
+        project=project or client.project,
     )
     change.tell(agent_online(agent))
     return agent, token
@@ -97,7 +104,7 @@ def register_agent(change: Change, caller: Caller, ask: RegisterAgent) -> Regist
     known = agents.named(change, ask.slug) if ask.slug and not caller.is_agent else None
     if known and known.slug == ask.slug:  # people who name an agent mean that one; its secret is not theirs to have
         return registered(known, None)
-    return registered(*arrive(change, ask, ask.slug))
+    return registered(*arrive(change, ask, ask.slug, client=caller.client))
 
 
 class Credentials(Ask):
@@ -113,7 +120,7 @@ def resume_agent(change: Change, caller: Caller, ask: Credentials) -> Agent:
     agent = identity.must_be(change, caller, ask.agent_id, ask.token)
     if agents.touch(change, agent, "resumed"):
         change.tell(agent_online(agent))
-    caller.session.agent_id = agent.id
+    identity.become(change, caller, agent)
     return agents.must_exist(change, agent.id)
 
 
@@ -134,6 +141,7 @@ def heartbeat(change: Change, caller: Caller, ask: Credentials) -> Ok:
 @dataclass(frozen=True, slots=True)
 class Agents:
     agents: list[Agent]
+    hint: str | None = None
 
 
 def _list_only(answer: Agents) -> list[Agent]:
@@ -144,14 +152,24 @@ class Nobody(Ask):
     pass
 
 
+class ListAgents(Ask):
+    include_inactive: bool = False
+    """Also list agents that have not been seen for a long time."""
+
+
 @operation(
     Tool("agent_list"),
     Route("GET", "/api/agents", show=_list_only),
     Command("agents", columns=("slug", "name", "is_online", "last_activity", "last_heartbeat"), rows="agents"),
 )
-def list_agents(read: Reader, caller: Caller, ask: Nobody) -> Agents:
-    """Everyone who is registered: who is online, what they can do, where they wait."""
-    return Agents(agents.everyone(read))
+def list_agents(read: Reader, caller: Caller, ask: ListAgents) -> Agents:
+    """List the agents: who is online, what they can do, where they wait."""
+    everyone = agents.everyone(read)
+    since = now() - timedelta(seconds=read.settings.agent_ttl)
+    shown = [agent for agent in everyone if ask.include_inactive or agent.is_online or agent.last_heartbeat >= since]
+    left_out = len(everyone) - len(shown)
+    hint = f"{left_out} agents not seen for a long time are left out: pass include_inactive." if left_out else None
+    return Agents(shown, hint)
 
 
 class OneAgent(Ask):
@@ -195,6 +213,7 @@ def unregister_agent(change: Change, caller: Caller, ask: Credentials) -> Ok:
     """Leave the bus. What you said stays, and you can come back with agent_resume."""
     agent = identity.must_be(change, caller, ask.agent_id, ask.token)
     agents.leave(change, agent, "unregistered")
+    agents.release(change, agent)
     if agent.is_online:
         change.tell(agent_offline(agent))
     return Ok(True)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from pydantic import Field
+
 from palaver import __version__
 from palaver.errors import Refused
-from palaver.model.asking import Id, Seq, Text, clamp
+from palaver.model.asking import Id, Line, Seq, Text, clamp
 from palaver.model.events import agent_online
 from palaver.model.people import Agent, Caller
 from palaver.model.talk import Message, Status
 from palaver.operations import identity, visibility
 from palaver.operations.agents import About, Nobody, arrive
 from palaver.operations.faces import Command, Route, Tool, operation
-from palaver.operations.messages import new_reply_token
+from palaver.operations.messages import Budget, fit
 from palaver.operations.stronger import ModelProgress, progress_of
 from palaver.operations.threads import CreateThread, Topic, open_thread
 from palaver.store import agents, messages
@@ -23,15 +25,19 @@ from palaver.store.database import Change, Reader
 
 class Connect(About):
     thread_name: Topic
-    """Topic of the thread to join; it is created if it does not exist."""
+    """Topic of the thread; created if it does not exist."""
     agent_id: Id | None = None
-    """Come back as this agent; needs its token."""
+    """Come back as this agent; needs token."""
     token: Id | None = None
-    """The secret that belongs to agent_id."""
+    """The token of agent_id."""
+    project: Annotated[Line, Field(max_length=1000)] | None = None
+    """Folder of the project you work on."""
     after_seq: Seq = 0
     """Only messages after this seq."""
     limit: Annotated[int, clamp(1, 200)] = 50
-    """How many messages at the most: the newest ones."""
+    """At most this many messages, the newest."""
+    max_tokens: Budget | None = None
+    """About how many tokens the messages may have."""
     system_prompt: Text | None = None
     """Rules for the thread, if this call creates it."""
     template: Id | None = None
@@ -68,47 +74,98 @@ class Connected:
     current_seq: int
     truncated: bool
     reply_token: str
+    hint: str | None = None
+    next: str | None = None
+    """What a client that keeps no session has to do from now on."""
 
 
-@operation(Tool("bus_connect", brings_words=True), Route("POST", "/api/connect"))
+PASS_BOTH = "You are this agent. Pass agent_id and token in every further call."
+
+
+@operation(
+    Tool(
+        "bus_connect",
+        brings_words=True,
+        defaults={"max_tokens": 4_000},
+        hidden=("description", "capabilities", "skills", "system_prompt", "template", "max_tokens"),
+    ),
+    Route("POST", "/api/connect"),
+)
 def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
-    """Register (or come back) and join a thread in one call. Returns who you are, the thread, its newest messages,
-    current_seq for msg_wait, and a reply_token for your first msg_post."""
+    """Register as an agent (or come back as one) and join a thread. Call this first. Returns your agent, the thread,
+    its newest messages and current_seq for msg_wait."""
     if not ask.thread_name.strip():
         raise Refused("thread_name must not be empty.")
-    agent, token = _who(change, caller, ask)
+    agent, token = _connecting_agent(change, caller, ask)
     opening = CreateThread(topic=ask.thread_name, system_prompt=ask.system_prompt, template=ask.template)
     stored, is_new = open_thread(change, opening)
     thread = stored.thread
     found = messages.newest(change, stored, ask.limit + 1, after_seq=ask.after_seq)
-    caller.session.agent_id = agent.id
+    shown = fit(visibility.all_seen_by(caller, found[-ask.limit :]), ask.max_tokens, newest=True)
+    is_truncated = len(found) > len(shown)
+    identity.become(change, caller, agent)
     return Connected(
         agent=ConnectedAgent(agent.id, agent.id, agent.name, agent.display_name, agent.slug, token, registered=True),
         thread=ConnectedThread(
             thread.id, thread.id, thread.topic, thread.status, is_new, thread.system_prompt, thread.metadata
         ),
-        messages=visibility.all_seen_by(caller, found[-ask.limit :]),
+        messages=shown,
         current_seq=thread.current_seq,
-        truncated=len(found) > ask.limit,
-        reply_token=new_reply_token(agent.id),
+        truncated=is_truncated,
+        reply_token=agents.sign_reply(change, agent.id),
+        hint=f"Earlier messages: call msg_list with before_seq={shown[0].seq}." if is_truncated else None,
+        next=PASS_BOTH if caller.client.is_stateless and not (caller.is_authenticated or caller.session.slug) else None,
     )
 
 
-def _who(change: Change, caller: Caller, ask: Connect) -> tuple[Agent, str | None]:
-    """A returning agent proves itself; a token's agent is itself; anyone else is new."""
+def _connecting_agent(change: Change, caller: Caller, ask: Connect) -> tuple[Agent, str | None]:
+    """The agent that connects, and its secret: one that proves itself, one that comes back, or a new one."""
     if ask.agent_id and not ask.token and not caller.is_authenticated:
-        raise identity.unproven()  # also from who connected before: a session is no proof to come back with
+        raise identity.unproven()  # also for a connected agent: a session is not a proof to come back with
+    token = ask.token
     if ask.agent_id or ask.token:
-        agent, token = identity.must_be(change, caller, ask.agent_id, ask.token), ask.token
+        agent = identity.must_be(change, caller, ask.agent_id, ask.token)
     elif caller.agent_id:
-        agent, token = agents.must_exist(change, caller.agent_id), None
+        agent = agents.must_exist(change, caller.agent_id)
+    elif caller.session.slug:
+        agent = identity.must_be_somebody(change, caller)
+    elif (own := identity.me(change, caller)) and not _is_somebody_else(own, ask):
+        agent = own
+    elif returning := _returning_agent(change, caller, ask):
+        agent, token = returning, agents.new_secret(change, returning)
     else:
-        return arrive(change, ask)
+        return arrive(change, ask, client=caller.client, project=ask.project or "")
     if ask.display_name and ask.display_name != agent.display_name:
         agent = agents.rename(change, agent, ask.display_name)
+    if caller.client.program and not caller.is_authenticated:
+        agents.set_client(change, agent, caller.client.program, ask.project or caller.client.project)
     if agents.touch(change, agent, "bus_connect"):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
     return agent, token
+
+
+def _returning_agent(change: Change, caller: Caller, ask: Connect) -> Agent | None:
+    """The agent of this client program and project that was here before, if no running client acts as it."""
+    client = caller.client
+    if caller.is_authenticated or not client.program:
+        return None
+    project, since = ask.project or client.project, identity.active_since()
+    free = agents.free_of_client(change, client.program, project, since)
+    same = next((agent for agent in free if not _is_somebody_else(agent, ask, any_model=bool(project))), None)
+    if same or ask.display_name or ask.ide:
+        return same
+    return agents.free_named(change, agents.slug_of(client.title or client.program), since)
+
+
+def _is_somebody_else(agent: Agent, ask: Connect, *, any_model: bool = False) -> bool:
+    """Whether what the caller says about itself contradicts what is known about the agent."""
+    said = [(ask.ide, agent.ide), (ask.display_name, agent.display_name)]
+    if not any_model:
+        said.append((ask.model, agent.model))
+    return any(
+        given and known and not known.startswith("Unknown ") and given.casefold() != known.casefold()
+        for given, known in said
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,10 @@ class Tool:
     `if_late` makes the answer (from the ask) when the database took too long, where that is no error; `is_text` says
     that the answer, and any error, is text to be read and nothing else. `brings_words` says that it answers with what
     others wrote, and its description warns of it.
+
+    `acts` says that the tool does something as an agent, or answers with that agent's own sessions: its schema offers
+    `agent_id` and `token`. `defaults` are arguments that a compact answer has unless the call gives them. `hidden`
+    are arguments that are taken but not listed, because few need them and every client would pay for them.
     """
 
     name: str
@@ -50,6 +54,9 @@ class Tool:
     listed: str = ""
     is_text: bool = False
     brings_words: bool = False
+    acts: bool = False
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
 
     @property
     def plain_name(self) -> str:

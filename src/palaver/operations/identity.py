@@ -1,14 +1,128 @@
-"""In whose name something is done. Where tokens are required the credential decides, and nobody acts for another."""
+"""Who the caller is, and in whose name it acts.
+
+Where tokens are required the credential alone decides. On an open server a call is made by the first of these agents:
+
+1. the one it names with agent_id and token, or with a reply_token;
+2. the one named by the address (?agent=), PALAVER_AGENT or --agent;
+3. the one this connection became by bus_connect;
+4. for stateless clients on a loopback server: the only agent of the same client program in the last hour.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
-from palaver.errors import Forbidden, Unauthorized
-from palaver.model.people import Agent, Caller
+from palaver.errors import Forbidden, Refused, Unauthorized
+from palaver.model.people import Agent, Caller, Session
 from palaver.model.talk import Message
+from palaver.model.times import now
 from palaver.store import agents
-from palaver.store.database import Reader
+from palaver.store.database import Change, Reader
+
+ACTIVE = timedelta(hours=1)
+"""How long after its last sign of life a client still counts as running, where nothing else tells."""
+
+
+def active_since() -> datetime:
+    return now() - ACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a tool call says about who makes it."""
+
+    agent_id: str | None = None
+    token: str | None = None
+    reply_token: str | None = None
+
+
+DECIDES_ITSELF = frozenset({"connect", "register_agent", "resume_agent"})
+"""Operations that make somebody of a caller: their own rules say which agent it becomes."""
+
+
+def resolve(read: Reader, caller: Caller, said: Credentials, *, may_assume: bool = True) -> Caller:
+    """The caller as the agent it is in this call."""
+    if caller.is_authenticated:
+        must_be_itself(read, caller, said)
+        return caller
+    if said.agent_id and said.token:
+        return _acting_as(caller, agents.must_prove(read, said.agent_id, said.token).id)
+    if said.reply_token and (agent_id := agents.agent_of_reply(read, said.reply_token)):
+        return _acting_as(caller, agent_id)
+    session = caller.session
+    if session.slug:
+        named = agents.named(read, session.slug)
+        session.agent_id = named.id if named else None
+    elif session.agent_id is None and session.key:
+        session.agent_id = agents.connected_as(read, session.key)
+    is_known = session.agent_id or session.slug
+    if is_known or not (may_assume and caller.client.is_stateless and read.settings.is_loopback):
+        return caller
+    found = agents.active_of_client(read, caller.client.program, active_since()) if caller.client.program else []
+    return _acting_as(caller, found[0].id, is_assumed=True) if len(found) == 1 else caller
+
+
+def _acting_as(caller: Caller, agent_id: str, *, is_assumed: bool = False) -> Caller:
+    return replace(caller, session=Session(agent_id=agent_id, key=caller.session.key, is_assumed=is_assumed))
+
+
+def must_be_itself(read: Reader, caller: Caller, said: Credentials) -> None:
+    """With a credential nobody acts as another agent, whatever the call says."""
+    own = me(read, caller)
+    named = said.agent_id if said.token else None  # agent_id alone is an argument of some tools: they check it
+    if named and not (own and own.answers_to(named)):
+        raise Forbidden(f"You are '{caller.name}' and cannot act as another agent. Leave agent_id and token out.")
+
+
+def connection_key(session_id: str) -> str:
+    return agents.connection_key(session_id)
+
+
+def process_key(pid: int) -> str:
+    return agents.process_key(pid)
+
+
+def end_connection(change: Change, key: str) -> None:
+    agents.end_connection(change, key)
+
+
+def pause_connection(change: Change, key: str) -> None:
+    agents.pause_connection(change, key)
+
+
+def become(change: Change, caller: Caller, agent: Agent) -> None:
+    """From now on this connection is that agent, also after a restart of the server."""
+    caller.session.agent_id = agent.id
+    if caller.session.key and not caller.is_authenticated:
+        agents.bind_connection(change, caller.session.key, agent)
+
+
+def must_be_somebody(change: Change, caller: Caller) -> Agent:
+    """The agent the caller is. One that is named by its settings alone comes to be here."""
+    own = me(change, caller)
+    if own is None and caller.session.slug:
+        own = _named_agent(change, caller, caller.session.slug)
+    if own is None:
+        raise nobody()
+    return own
+
+
+def _named_agent(change: Change, caller: Caller, slug: str) -> Agent:
+    known = agents.named(change, slug)
+    if known is None:
+        known, _ = agents.register(
+            change, name=slug, slug=agents.slug_of(slug), client=caller.client.program, project=caller.client.project
+        )
+    caller.session.agent_id = known.id
+    return known
+
+
+def nobody() -> Refused:
+    return Refused(
+        "It is not known which agent you are. Call bus_connect, then pass the agent_id and token it returned "
+        "in this call. (People: add ?agent=NAME to the server's address.)"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +141,15 @@ def me(read: Reader, caller: Caller) -> Agent | None:
     return agents.find(read, caller.acting_agent) if caller.acting_agent else None
 
 
-def known_as(read: Reader, slug: str) -> Agent | None:
-    """The agent a client says it is, where nothing else tells."""
-    return agents.named(read, slug)
-
-
-def author_of(read: Reader, caller: Caller, given: str | None) -> Author:
+def author_of(change: Change, caller: Caller, given: str | None) -> Author:
     """Under which name the caller writes."""
-    own = me(read, caller)
+    own = me(change, caller)
+    must_be_named = caller.session.slug or caller.client.is_stateless
+    if own is None and given is None and must_be_named and not caller.is_authenticated:
+        own = must_be_somebody(change, caller)
     if own and (given is None or own.answers_to(given)):
         return Author(given or own.shown_name, own, own.shown_name)
-    named = agents.named(read, given) if given else None
+    named = agents.named(change, given) if given else None
     if caller.is_authenticated:
         if caller.is_agent or named:
             raise Forbidden(f"You are '{caller.name}' and cannot write as '{given}'. Leave author out.")
@@ -46,14 +158,6 @@ def author_of(read: Reader, caller: Caller, given: str | None) -> Author:
         return Author(given or named.shown_name, named, named.shown_name)
     label = given or caller.name
     return Author(label, None, label)
-
-
-def given_to(read: Reader, caller: Caller, reply_token: str | None) -> str | None:
-    """The agent a reply_token was given to, for clients that have neither a session nor a credential of their own."""
-    agent_id, dot, _ = (reply_token or "").partition(".")
-    if not dot or caller.is_authenticated or caller.acting_agent or not agents.find(read, agent_id):
-        return None
-    return agent_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,16 +60,16 @@ def _listed(value: Any) -> Any:
 
 class Paged(Ask):
     limit: Annotated[int, clamp(1, 100)] = 10
-    """How many results at the most, 1 to 100."""
+    """At most this many results, 1 to 100."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
-    """How many to skip: next_offset of the page before."""
+    """next_offset of the previous page."""
     snippet_length: Annotated[int, clamp(50, 1000)] | None = None
-    """Characters of a snippet, 50 to 1000."""
+    """Characters per snippet, 50 to 1000."""
 
 
 class SearchText(Paged):
     query: Query
-    """Words, or a whole question: the best match comes first."""
+    """Keywords or a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class SearchSessions(SearchText, SessionsFilters):
     pass
 
 
-@operation(Tool("sessions.search", brings_words=True, toolset=KNOWLEDGE))
+@operation(Tool("sessions.search", brings_words=True, acts=True, toolset=KNOWLEDGE))
 def search_sessions(read: Reader, caller: Caller, ask: SearchSessions) -> SearchResponse:
     """Find turns of agents' sessions by a question or some words, best first; an agent finds its own."""
     must_be_on(read)
@@ -247,21 +247,21 @@ def search_archived(read: Reader, caller: Caller, ask: SearchArchived) -> Search
 
 class SearchKnowledge(SearchText):
     limit: Annotated[int, clamp(1, 100)] = 20
-    """How many results at the most, 1 to 100."""
+    """At most this many results, 1 to 100."""
     sources: Annotated[list[SourceName], BeforeValidator(_listed), Field(min_length=1, max_length=50)] | None = None
-    """Only these sources. Default: all of them."""
+    """Default: all."""
     order_by: Order | None = None
-    """relevance, or recent: the newest first."""
+    """relevance or recent (newest first)."""
     filters: Filters | None = None
-    """What narrows the search in single sources: {notes: {keywords: […]}, media: {media_types: […]}, …}."""
+    """Filters per source: {notes: {keywords}, media: {media_types, date_from, date_to}, chats: {by, sender}, …}."""
     date_from: Time | None = None
-    """Only what was written at this time or later (ISO 8601)."""
+    """Earliest time (ISO 8601)."""
     date_to: Time | None = None
-    """Only what was written at this time or earlier; a date alone means the end of that day."""
+    """Latest time; a date means the end of that day."""
     session_id: Id | None = None
-    """The session_id of the answer before: what it has shown is not shown again."""
+    """session_id of the previous answer."""
     dedupe: bool = True
-    """Leave out what this session has shown already."""
+    """false: also show results shown before."""
     explain: bool = False
     """Say what was seen of each result."""
     shape: Literal["full", "compact"] = "full"
@@ -302,7 +302,7 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
 
 
 @operation(
-    Tool("knowledge.search", brings_words=True, toolset=KNOWLEDGE),
+    Tool("knowledge.search", brings_words=True, acts=True, toolset=KNOWLEDGE, hidden=("explain", "shape")),
     Route(
         "GET",
         "/api/knowledge/search",
@@ -319,9 +319,8 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
     ),
 )
 async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge) -> SearchResponse:
-    """Find anything that was said or kept here: notes, media, chats, characters, prompts, threads of the bus, agents'
-    sessions, imported conversations. Ask in words or in a whole question; the best match comes first, and what this
-    session has shown already is left out."""
+    """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and
+    prompts. Pass keywords or a whole question. Results are ranked; those this session has shown are left out."""
     question = taken_apart(ask.query)
     session_id, recall = _recall(here, caller, ask)
     seen = recalls.seen_before(recall, ask.key, is_new=ask.offset == 0) if recall else frozenset[str]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import islice
@@ -26,14 +25,35 @@ from palaver.store.database import Change, Reader
 UNREAD_SHOWN = 100
 QUIET_SECONDS = 10
 
+BYTES_PER_TOKEN = 3
+AROUND_A_MESSAGE = 60
+"""Tokens that a short message costs beside its text."""
 
-def new_reply_token(agent_id: str | None) -> str:
-    """Spend it with one msg_post: sending the same post twice then stores it once.
+Budget = Annotated[int, clamp(200, 200_000)]
 
-    It says who it was given to, so that clients without a session need not repeat it. It proves nothing: where tokens
-    are required, the credential alone decides.
-    """
-    return f"{agent_id or ''}.{secrets.token_urlsafe(12)}"
+
+def fit(found: list[Message], max_tokens: int | None, *, newest: bool) -> list[Message]:
+    """As many messages as fit the budget, from the newest or the oldest on; at least one, whose text is cut."""
+    if max_tokens is None:
+        return found
+    kept: list[Message] = []
+    left = max_tokens
+    for message in reversed(found) if newest else found:
+        size = len(message.content.encode()) // BYTES_PER_TOKEN + AROUND_A_MESSAGE
+        if size > left:
+            if not kept:
+                kept.append(_cut(message, left))
+            break
+        left -= size
+        kept.append(message)
+    return kept[::-1] if newest else kept
+
+
+def _cut(message: Message, max_tokens: int) -> Message:
+    room = max(max_tokens - AROUND_A_MESSAGE, 50) * BYTES_PER_TOKEN
+    shown = message.content.encode()[:room].decode(errors="ignore")
+    note = f"… [{len(shown):,} of {len(message.content):,} characters; msg_get gives the whole message]"
+    return replace(message, content=shown + note)
 
 
 def must_not_be_empty(content: str) -> None:
@@ -43,31 +63,31 @@ def must_not_be_empty(content: str) -> None:
 
 class PostMessage(OneThread):
     content: Text
-    """What you want to say. Markdown is fine."""
+    """The text; Markdown is fine."""
     author: Annotated[Line, Field(max_length=200), NotBlank, Trimmed] | None = None
-    """Who says it: an agent's id or name. Left out, it is you."""
+    """Name to post under. Default: you."""
     role: Role = "user"
     """user, assistant, system or tool."""
     priority: Priority = "normal"
     """low, normal, high, urgent or system."""
     mentions: list[Id] | None = None
-    """Agents (ids or names) this is meant for; they are woken by msg_wait with for_agent."""
+    """Ids or names of agents this is for."""
     reply_to_msg_id: Id | None = None
-    """The message of the same thread that this answers."""
+    """Message of this thread that you answer."""
     metadata: Metadata | None = None
-    """Anything to keep with the message. {"visibility": "human_only"} hides its content from agents."""
+    """Any JSON object. {"visibility": "human_only"} hides the content from agents."""
     images: list[Metadata] | None = None
     """Attached images, each {"url", "name"} as the upload returned them."""
     expected_last_seq: Annotated[int, clamp(-1, 2**53)] | None = None
-    """The last seq you have read. If the thread has moved on, nothing is posted and you get what you missed."""
+    """Last seq you read. If there are newer messages, nothing is posted and you get them."""
     idempotency_key: Id | None = None
-    """Any text of your own: posting again with the same key returns the first message."""
+    """A retry with the same key returns the first message."""
     reply_token: Id | None = None
-    """The reply_token of bus_connect or msg_wait; works as an idempotency_key."""
+    """From the last answer; works as idempotency_key."""
 
 
 @operation(
-    Tool("msg_post"),
+    Tool("msg_post", acts=True, hidden=("role", "images")),
     Route(
         "POST",
         "/api/threads/{thread_id}/messages",
@@ -77,11 +97,11 @@ class PostMessage(OneThread):
     Command("post", takes=("thread_id",), rest="content", columns=("seq", "id", "author", "content")),
 )
 def post_message(change: Change, caller: Caller, ask: PostMessage) -> Message:
-    """Post a message to a thread. Returns it with its seq, once it is safely stored."""
+    """Post a message to a thread. Returns the stored message with its seq."""
     must_not_be_empty(ask.content)
     refuse_secrets(change, ask.content)
     thread = threads.must_exist(change, ask.thread_id)
-    author = identity.author_of(change, caller, ask.author or identity.given_to(change, caller, ask.reply_token))
+    author = identity.author_of(change, _with_reply(change, caller, ask.reply_token), ask.author)
     key = ask.idempotency_key or ask.reply_token
     if key or ask.expected_last_seq is not None:
         last_seq = threads.lock(change, thread.document_id)
@@ -109,6 +129,13 @@ def post_message(change: Change, caller: Caller, ask: PostMessage) -> Message:
     if author.agent:
         sign_of_life(change, author.agent, "msg_post")
     return visibility.seen_by(caller, message)
+
+
+def _with_reply(change: Change, caller: Caller, reply_token: str | None) -> Caller:
+    """Over REST too a reply_token says which agent posts, where nothing else does."""
+    if caller.acting_agent or not reply_token:
+        return caller
+    return identity.resolve(change, caller, identity.Credentials(reply_token=reply_token))
 
 
 def sign_of_life(change: Change, agent: Agent, activity: str) -> None:
@@ -141,20 +168,25 @@ class ListMessages(OneThread):
     after_seq: Seq = 0
     """Only messages after this seq."""
     before_seq: Seq | None = None
-    """Only messages before this seq: the newest of them, for reading backwards."""
+    """Only messages before this seq, the newest of them."""
     limit: Annotated[int, clamp(1, 1000)] = 200
-    """How many at the most, up to 1000."""
+    """At most this many, up to 1000."""
     priority: Priority | None = None
     """Only messages of this priority."""
     newest: bool = False
     """Take the newest messages instead of the first ones."""
+    max_tokens: Budget | None = None
+    """About how many tokens the messages may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
+    thread_id: str
     messages: list[Message]
     current_seq: int
     has_more: bool
+    reply_token: str
+    hint: str | None = None
 
 
 def _list_only(answer: Messages) -> list[Message]:
@@ -162,22 +194,35 @@ def _list_only(answer: Messages) -> list[Message]:
 
 
 @operation(
-    Tool("msg_list", brings_words=True),
+    Tool("msg_list", brings_words=True, acts=True, defaults={"max_tokens": 6_000}, hidden=("priority",)),
     Route("GET", "/api/threads/{thread_id}/messages", show=_list_only),
     Command(
         "thread read", takes=("thread_id",), columns=("seq", "created_at", "author_name", "content"), rows="messages"
     ),
 )
 def list_messages(read: Reader, caller: Caller, ask: ListMessages) -> Messages:
-    """Read a thread: messages in order, with their reactions."""
+    """Read the messages of a thread in order, with their reactions."""
     thread = threads.must_exist(read, ask.thread_id)
-    if ask.newest or ask.before_seq is not None:
-        found = list(islice(_backwards(read, thread, ask), ask.limit + 1))
-        shown = found[: ask.limit][::-1]
-    else:
-        found = list(islice(_forwards(read, thread, ask), ask.limit + 1))
-        shown = found[: ask.limit]
-    return Messages(visibility.all_seen_by(caller, shown), thread.thread.current_seq, len(found) > ask.limit)
+    is_backwards = ask.newest or ask.before_seq is not None
+    read_messages = _backwards if is_backwards else _forwards
+    found = list(islice(read_messages(read, thread, ask), ask.limit + 1))
+    seen = visibility.all_seen_by(caller, found[: ask.limit][:: -1 if is_backwards else 1])
+    shown = fit(seen, ask.max_tokens, newest=is_backwards)
+    has_more = len(found) > len(shown)
+    return Messages(
+        thread.thread.id,
+        shown,
+        thread.thread.current_seq,
+        has_more,
+        agents.sign_reply(read, caller.acting_agent),
+        _how_to_get_more(shown, is_backwards) if has_more else None,
+    )
+
+
+def _how_to_get_more(shown: list[Message], is_backwards: bool) -> str:
+    if is_backwards:
+        return f"Earlier messages: call msg_list with before_seq={shown[0].seq}."
+    return f"More messages: call msg_list with after_seq={shown[-1].seq}."
 
 
 def _forwards(read: Reader, thread: threads.Stored, ask: ListMessages) -> Iterator[Message]:
@@ -231,12 +276,12 @@ class Edited(Message):
 
 
 @operation(
-    Tool("msg_edit", also={"new_content": "content"}),
+    Tool("msg_edit", acts=True, also={"new_content": "content"}),
     Route("PUT", "/api/messages/{message_id}", also={"new_content": "content"}),
     Command("message edit", takes=("message_id",), rest="content"),
 )
 def edit_message(change: Change, caller: Caller, ask: EditMessage) -> Edited:
-    """Change the text of a message you wrote. Earlier versions are kept, and search finds the new text at once."""
+    """Change the text of a message you wrote. Earlier versions are kept."""
     must_not_be_empty(ask.content)
     refuse_secrets(change, ask.content)
     stored = messages.must_hold(change, ask.message_id)
@@ -291,7 +336,7 @@ class MessageDeleted:
 
 
 @operation(
-    Tool("msg_delete", is_destructive=True),
+    Tool("msg_delete", acts=True, is_destructive=True),
     Route("DELETE", "/api/messages/{message_id}"),
     Command("message delete", takes=("message_id",)),
 )

@@ -34,9 +34,9 @@ def checked_label(label: str) -> str:
 
 class React(OneMessage):
     reaction: Label
-    """The label, e.g. agree, disagree, important, done, flag or an emoji."""
+    """The label, e.g. agree, done, important, or an emoji."""
     agent_id: Id | None = None
-    """Id of the agent who reacts."""
+    """The agent that reacts: you."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ def _with_reaction_id(r: Reaction) -> ToolReaction:
 
 
 @operation(
-    Tool("msg_react", show=_with_reaction_id, required=("agent_id",)),
+    Tool("msg_react", acts=True, show=_with_reaction_id, required=("agent_id",)),
     Route("POST", "/api/messages/{message_id}/reactions", status=201, from_query=("agent_id",)),
     Command("react", takes=("message_id", "reaction")),
 )
 def react(change: Change, caller: Caller, ask: React) -> Reaction:
-    """Put a label on a message. Doing it twice is the same as doing it once."""
+    """Add a reaction (a label or emoji) to a message. Repeating it changes nothing."""
     label = checked_label(ask.reaction)
     stored = messages.must_hold(change, ask.message_id)
     who = identity.reacting_as(change, caller, ask.agent_id)
@@ -89,12 +89,12 @@ def _without_agent(answer: Unreacted) -> ToolUnreacted:
 
 
 @operation(
-    Tool("msg_unreact", show=_without_agent, required=("agent_id",)),
+    Tool("msg_unreact", acts=True, show=_without_agent, required=("agent_id",)),
     Route("DELETE", "/api/messages/{message_id}/reactions/{reaction:any}"),
     Command("unreact", takes=("message_id", "reaction")),
 )
 def unreact(change: Change, caller: Caller, ask: React) -> Unreacted:
-    """Take a label off a message. If it was not there, nothing happens and removed is false."""
+    """Remove your reaction from a message. If there is none, removed is false."""
     label = checked_label(ask.reaction)
     who = identity.reacting_as(change, caller, ask.agent_id)
     stored = messages.find(change, ask.message_id)

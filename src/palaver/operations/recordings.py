@@ -34,11 +34,11 @@ SUGGESTED = (
 
 class GetTranscript(Ask):
     media_id: AnyId
-    """Id of the medium."""
+    """Id of the media item."""
     format: Literal["text", "srt", "vtt", "json"] = "text"
     """text, srt, vtt or json."""
     include_timestamps: bool = False
-    """Begin each line of text with its time; srt, vtt and json always have them."""
+    """Start each line with its time (text format)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Transcript:
     Command("media transcript", takes=("media_id",), text="content"),
 )
 def get_transcript(read: Reader, caller: Caller, ask: GetTranscript) -> Transcript:
-    """What is said in a recording, as text, SRT, WebVTT or JSON."""
+    """Get the transcript of a recording as text, SRT, WebVTT or JSON."""
     found = library.current(read, "media", ask.media_id)
     said = [Cue(s.start, s.end, s.text) for s in library.segments_of(kept.bodies(read, found))]
     if not said:

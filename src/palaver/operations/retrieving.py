@@ -37,25 +37,25 @@ class GetNote(Ask):
     note_id: AnyId
     """Id of the note."""
     retrieval: RetrievalOptions | None = None
-    """How much of it, and from where."""
+    """{mode: snippet|chunk|chunk_with_siblings|full|auto, max_tokens, loc, query, cursor, snippet_length, sibling_window}."""
 
 
 @operation(Tool("notes.get", brings_words=True, toolset=KNOWLEDGE))
 def get_note(read: Reader, caller: Caller, ask: GetNote) -> GetResponse:
-    """Open a note: a snippet, a chunk, a chunk with its neighbours, or all of it."""
+    """Open a note: a snippet, the matching chunk, the chunk with its neighbours, or the whole note."""
     return open_item(read, caller, "notes", _own("notes", ask.note_id), how_of(ask.retrieval, caller))
 
 
 class GetMedia(Ask):
     media_id: AnyId
-    """Id of the medium."""
+    """Id of the media item."""
     retrieval: RetrievalOptions | None = None
-    """How much of it, and from where."""
+    """{mode: snippet|chunk|chunk_with_siblings|full|auto, max_tokens, loc, query, cursor, snippet_length, sibling_window}."""
 
 
 @operation(Tool("media.get", brings_words=True, toolset=KNOWLEDGE))
 def get_media(read: Reader, caller: Caller, ask: GetMedia) -> GetResponse:
-    """Open a video, podcast, book or article: a snippet, a chunk, a chunk with its neighbours, or all of it."""
+    """Open a media item (video, podcast, book, article): a snippet, a chunk with its neighbours, or all of it."""
     return open_item(read, caller, "media", _own("media", ask.media_id), how_of(ask.retrieval, caller))
 
 
@@ -65,7 +65,7 @@ class PagedGet(Ask):
     page_size: Annotated[int, clamp(1, 200)] | None = None
     """Messages on a page, 1 to 200. Default: 50."""
     retrieval: RetrievalOptions | None = None
-    """Instead of a page: the part around a message, or all of it."""
+    """Instead of a page: {mode, max_tokens, loc, query, sibling_window}, the part around a message."""
 
     def open(self, read: Reader, caller: Caller, source: str, id: int | str) -> GetResponse:
         how, id = how_of(self.retrieval, caller, "full" if self.retrieval is None else "snippet"), _own(source, id)
@@ -101,7 +101,7 @@ class GetSession(PagedGet):
     """Id of the session as a search gives it (agent/session), or the session's own id where you are the agent."""
 
 
-@operation(Tool("sessions.get", brings_words=True, toolset=KNOWLEDGE))
+@operation(Tool("sessions.get", brings_words=True, acts=True, toolset=KNOWLEDGE))
 def get_session(read: Reader, caller: Caller, ask: GetSession) -> GetResponse:
     """Open an agent's session: a page of its turns, or the part around one of them."""
     must_be_on(read)
@@ -168,22 +168,22 @@ def _as_card(answer: GetResponse, card: Any, fields: Iterable[str]) -> GetRespon
 
 class GetKnowledge(Ask):
     source: SourceName | None = None
-    """Where it is kept."""
+    """The result's source."""
     id: AnyId | None = None
-    """Id of the result, as a search gave it; its uri will do as well."""
+    """The result's id or uri."""
     uri: Annotated[str, Field(max_length=4000)] | None = None
     """Instead of both: the uri of the result."""
     retrieval: RetrievalOptions | None = None
-    """How much of it, and from where."""
+    """{mode: snippet|chunk|chunk_with_siblings|full|auto, max_tokens, loc, query, cursor, snippet_length, sibling_window}."""
 
 
 @operation(
-    Tool("knowledge.get", brings_words=True, toolset=KNOWLEDGE, required=("source", "id"), instead="uri"),
+    Tool("knowledge.get", brings_words=True, acts=True, toolset=KNOWLEDGE, required=("source", "id"), instead="uri"),
     Route("POST", "/api/knowledge/get"),
 )
 def get_knowledge(read: Reader, caller: Caller, ask: GetKnowledge) -> GetResponse:
-    """Open anything a search has found, by its source and its id (or uri): a snippet, the chunk that matched, that
-    chunk with its neighbours within a budget of tokens, or all of it."""
+    """Open a search result by its source and id: a snippet, the matching chunk, the chunk with its neighbours within
+    max_tokens, or the whole text. Pass the result's loc in retrieval to open it at the match."""
     return open_named(read, caller, *_named(ask.source, ask.id, ask.uri), ask.retrieval)
 
 

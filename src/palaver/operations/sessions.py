@@ -19,6 +19,7 @@ from palaver.model.ids import new_id
 from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now, parse
+from palaver.operations import identity
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.session_index import catch_up, forget
 from palaver.store import agents, sessions
@@ -79,13 +80,13 @@ async def recording_owner(here: Workspace, caller: Caller, name: str) -> Owner:
 
 class Recorded(Ask):
     role: Annotated[Line, Field(max_length=64), NotBlank]
-    """Who says it: user, assistant, system or tool."""
+    """user, assistant, system or tool."""
     content: Annotated[Text, Field(min_length=1)]
     """What was said."""
     ts: Time | None = None
-    """When it was said; now, if left out."""
+    """Time of the turn. Default: now."""
     id: Annotated[Id, NotBlank] | None = None
-    """An id of your own: the same id twice in a session is one turn."""
+    """Your own id: the same id twice is one turn."""
 
 
 class RecordTurn(Recorded):
@@ -124,12 +125,12 @@ async def record_turn(here: Workspace, caller: Caller, ask: RecordTurn) -> SaidT
     return said(await record(here, owner, ask.session, ask))
 
 
-@operation(Tool("session.append", toolset="sessions"), needs="write")
+@operation(Tool("session.append", acts=True, toolset="sessions"), needs="write")
 async def record_own_turn(here: Workspace, caller: Caller, ask: RecordOwnTurn) -> SaidTurn:
-    """Record a turn of your own session, so that you can find it in later ones."""
+    """Record a turn of your session, so that conversation_search_own finds it later."""
     name = caller.acting_agent or caller.session.slug  # who was named by the client's settings comes to be by it
     if name is None:
-        raise _nobody()
+        raise identity.nobody()
     owner = await recording_owner(here, caller, name)
     caller.session.agent_id = owner.id
     return said(await record(here, owner, ask.session_id, ask))
@@ -333,18 +334,15 @@ def _own_plain(answer: OwnHits) -> OwnHits:
 def _self(read: Reader, caller: Caller) -> Owner:
     agent = agents.find(read, caller.acting_agent) if caller.acting_agent else None
     if agent is None:
-        raise _nobody()
+        raise identity.nobody()
     return Owner(agent.id, agent.slug, agent.name)
-
-
-def _nobody() -> Refused:
-    return Refused("It is not known which agent you are. Call bus_connect first, or use a token.")
 
 
 @operation(
     Tool(
         "conversation.search",
         brings_words=True,
+        acts=True,
         toolset="sessions",
         listed="conversation_search_own",
         show=_own_plain,
@@ -352,7 +350,7 @@ def _nobody() -> Refused:
     )
 )
 async def search_own_conversations(here: Workspace, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
-    """Recall what you and your people said in your earlier sessions, by keywords."""
+    """Search your own earlier sessions by keywords: what you and your user said before."""
     if not ask.query.strip():
         raise Refused("query must not be empty")
     try:

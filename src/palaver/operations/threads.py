@@ -31,7 +31,7 @@ def checked_topic(topic: str) -> str:
 
 class CreateThread(Ask):
     topic: Topic
-    """What the thread is about. The same topic always means the same thread."""
+    """What the thread is about."""
     system_prompt: Text | None = None
     """Rules for everyone who works in this thread."""
     template: Id | None = None
@@ -58,12 +58,12 @@ def open_thread(change: Change, ask: CreateThread) -> tuple[threads.Stored, bool
 
 
 @operation(
-    Tool("thread_create"),
+    Tool("thread_create", hidden=("metadata", "template")),
     Route("POST", "/api/threads", status=201),
     Command("thread create", takes=("topic",)),
 )
 def create_thread(change: Change, caller: Caller, ask: CreateThread) -> Thread:
-    """Open a thread for a topic, or get the existing one: the same topic always gives the same thread."""
+    """Create a thread, or get the existing one with this topic."""
     return open_thread(change, ask)[0].thread
 
 
@@ -89,12 +89,12 @@ class Threads:
 
 
 @operation(
-    Tool("thread_list"),
+    Tool("thread_list", hidden=("topic",)),
     Route("GET", "/api/threads"),
     Command("thread list", columns=("id", "topic", "status", "message_count", "updated_at"), rows="threads"),
 )
 def list_threads(read: Reader, caller: Caller, ask: ListThreads) -> Threads:
-    """List threads, newest first, a page at a time."""
+    """List threads, the latest first."""
     if ask.topic is not None:
         found = threads.by_topic(read, ask.topic.strip())
         return Threads([found.thread] if found else [], 1 if found else 0, False, None)
@@ -119,7 +119,7 @@ class OneThread(Ask):
     Command("thread show", takes=("thread_id",)),
 )
 def get_thread(read: Reader, caller: Caller, ask: OneThread) -> Thread:
-    """Get one thread: its topic, status, rules and how far it has come."""
+    """Get one thread: topic, status, rules, current_seq."""
     return threads.must_exist(read, ask.thread_id).thread
 
 

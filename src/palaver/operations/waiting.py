@@ -12,7 +12,7 @@ from palaver.model.people import Agent, Caller
 from palaver.model.talk import Message
 from palaver.operations import identity, visibility
 from palaver.operations.faces import Command, Route, Tool, operation
-from palaver.operations.messages import new_reply_token, sign_of_life
+from palaver.operations.messages import Budget, fit, sign_of_life
 from palaver.operations.threads import OneThread
 from palaver.store import agents, messages, threads
 from palaver.store.database import Change, Reader
@@ -26,13 +26,15 @@ class WaitForMessages(OneThread):
     after_seq: Seq = 0
     """The last seq you have read."""
     timeout_ms: Annotated[int, clamp(0, 600_000)] = 45_000
-    """How long to wait, in milliseconds. Common clients give up on a call after 60 s."""
+    """How long to wait. Many clients end a call after 60 s."""
     for_agent: Line | None = None
-    """Only messages that mention this agent (id or name) or hand over to it."""
+    """Only messages that mention this agent (id or name)."""
     agent_id: Id | None = None
-    """Who waits, so that others see you waiting. Left out, it is you."""
+    """You, from bus_connect."""
     token: Id | None = None
-    """The secret that belongs to agent_id."""
+    """Your token."""
+    max_tokens: Budget | None = None
+    """About how many tokens the messages may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +43,20 @@ class Waited:
     current_seq: int
     timed_out: bool
     reply_token: str
+    hint: str | None = None
 
 
 @operation(
-    Tool("msg_wait", brings_words=True),
+    Tool("msg_wait", brings_words=True, acts=True, defaults={"max_tokens": 6_000}, hidden=("max_tokens",)),
     Route("GET", "/api/threads/{thread_id}/wait"),
     Command("wait", takes=("thread_id",), columns=("seq", "created_at", "author_name", "content"), rows="messages"),
 )
 async def wait_for_messages(here: Workspace, caller: Caller, ask: WaitForMessages) -> Waited:
-    """Wait until a message after after_seq is there, and return it at once. An empty list means the time is up."""
+    """Wait for messages after after_seq. Returns as soon as one arrives; an empty list means the time is up."""
     until = time.monotonic() + ask.timeout_ms / 1000
+    if ask.agent_id and ask.token and caller.acting_agent != ask.agent_id:
+        said = identity.Credentials(ask.agent_id, ask.token)
+        caller = await here.read(lambda read: identity.resolve(read, caller, said))
     waited = await here.read(lambda read: _unread(read, caller, ask))
     if waited.messages or ask.timeout_ms == 0:
         return waited
@@ -81,11 +87,14 @@ def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
         batch = found
         while not (found := [m for m in batch if m.is_for(names)]) and len(batch) == SHOWN_AT_MOST:
             batch = messages.after(read, thread, batch[-1].seq, SHOWN_AT_MOST)
+    shown = fit(visibility.all_seen_by(caller, found), ask.max_tokens, newest=False)
+    more = f"More messages: call msg_list with after_seq={shown[-1].seq}." if len(shown) < len(found) else None
     return Waited(
-        messages=visibility.all_seen_by(caller, found),
+        messages=shown,
         current_seq=thread.thread.current_seq,
         timed_out=not found,
-        reply_token=new_reply_token(caller.acting_agent),
+        reply_token=agents.sign_reply(read, caller.acting_agent),
+        hint=more,
     )
 
 

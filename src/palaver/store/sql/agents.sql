@@ -1,8 +1,9 @@
 -- name: insert_agent  a slug or name that is taken gives no row: the next one is tried
 INSERT INTO agents (id, slug, name, display_name, description, ide, model, capabilities, skills, token_hash,
-                    is_online, registered_at, last_heartbeat, last_activity, last_activity_time)
+                    is_online, registered_at, last_heartbeat, last_activity, last_activity_time, client, project,
+                    is_released)
 VALUES (:id, :slug, :name, :display_name, :description, :ide, :model, :capabilities, :skills, :token_hash,
-        :is_online, :at, :at, :activity, :at)
+        :is_online, :at, :at, :activity, :at, :client, :project, :is_released)
 ON CONFLICT DO NOTHING;
 
 -- name: agent
@@ -25,7 +26,7 @@ SELECT count(*) AS taken FROM agents WHERE slug = :slug OR name = :name;
 
 -- name: touch_agent
 UPDATE agents SET is_online = :is_online, last_heartbeat = :at, last_activity = :activity, last_activity_time = :at,
-                  waiting_in = :waiting_in
+                  waiting_in = :waiting_in, is_released = :is_released
 WHERE id = :id;
 
 -- name: update_agent
@@ -35,6 +36,54 @@ WHERE id = :id;
 
 -- name: rename_agent
 UPDATE agents SET display_name = :display_name WHERE id = :id;
+
+-- name: agents_of_client  all agents of one client program, the latest first
+SELECT * FROM agents WHERE client = :client ORDER BY last_heartbeat DESC, id;
+
+-- name: active_agents_of_client  agents of a client program that act now or acted a short while ago
+SELECT * FROM agents
+WHERE client = :client AND last_heartbeat >= :since AND is_released = :is_released
+ORDER BY last_heartbeat DESC, id LIMIT 2;
+
+-- name: set_agent_client  the program and project an agent was seen in last
+UPDATE agents SET client = :client, project = :project WHERE id = :id;
+
+-- name: set_agent_about  what an agent that came back says about its program and model
+UPDATE agents SET ide = :ide, model = :model WHERE id = :id;
+
+-- name: delete_agent
+DELETE FROM agents WHERE id = :id;
+
+-- name: add_agent_secret
+INSERT INTO agent_secrets (token_hash, agent_id, created_at) VALUES (:token_hash, :agent_id, :at)
+ON CONFLICT DO NOTHING;
+
+-- name: drop_old_agent_secrets  keeps the newest ones
+DELETE FROM agent_secrets WHERE agent_id = :agent_id AND token_hash NOT IN (
+    SELECT token_hash FROM agent_secrets WHERE agent_id = :agent_id ORDER BY created_at DESC, token_hash LIMIT :keep
+);
+
+-- name: agent_secret
+SELECT 1 AS found FROM agent_secrets WHERE agent_id = :agent_id AND token_hash = :token_hash;
+
+-- name: bind_connection
+INSERT INTO agent_connections (id_hash, agent_id, used_at) VALUES (:id_hash, :agent_id, :at)
+ON CONFLICT (id_hash) DO UPDATE SET agent_id = excluded.agent_id, used_at = excluded.used_at;
+
+-- name: connected_agent
+SELECT agent_id FROM agent_connections WHERE id_hash = :id_hash;
+
+-- name: end_connection
+DELETE FROM agent_connections WHERE id_hash = :id_hash;
+
+-- name: connections_of_agent
+SELECT id_hash FROM agent_connections WHERE agent_id = :agent_id;
+
+-- name: forget_old_connections
+DELETE FROM agent_connections WHERE used_at < :before;
+
+-- name: release_agent
+UPDATE agents SET is_released = :is_released WHERE id = :id;
 
 -- name: set_agent_token
 UPDATE agents SET token_hash = :token_hash WHERE id = :id;

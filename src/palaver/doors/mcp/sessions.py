@@ -1,0 +1,114 @@
+"""MCP sessions over HTTP that outlive the server.
+
+The SDK keeps sessions in memory and answers 404 to an id it does not know. Many clients do not recover from that, so
+an unknown id is taken up: the handshake is made again on the server's side, and the session goes on under its id.
+Which agent it was is in the database (`operations/identity.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import MutableMapping
+from typing import Any
+
+import orjson
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.types import Message, Receive, Scope, Send
+
+FALLBACK_VERSION = "2025-06-18"
+"""What a client that sends no mcp-protocol-version header is taken to speak."""
+
+ENDED_KEPT = 10_000
+_SESSION_ID = re.compile(r"[!-~]{8,128}")
+
+
+class LastingSessionManager(StreamableHTTPSessionManager):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._taking_up: dict[str, asyncio.Lock] = {}
+
+    async def _handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await super()._handle_request(scope, receive, send)
+        session_id = _header(scope, b"mcp-session-id")
+        if scope["method"] == "DELETE" and session_id and session_id not in self._server_instances:
+            self._ended[session_id] = None  # its id answers 404 from now on, as the protocol says
+            while len(self._ended) > ENDED_KEPT:
+                self._ended.popitem(last=False)
+
+    async def take_up(self, session_id: str, scope: Scope) -> None:
+        """Make a session under this id, if there is none and the client did not end it."""
+        version = _header(scope, b"mcp-protocol-version")
+        is_handshake = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
+        if session_id in self._server_instances or session_id in self._ended or not is_handshake:
+            return
+        if not _SESSION_ID.fullmatch(session_id):
+            return
+        lock = self._taking_up.setdefault(session_id, asyncio.Lock())
+        async with lock:
+            if session_id not in self._server_instances:
+                await self._open(session_id, version or FALLBACK_VERSION, scope)
+        self._taking_up.pop(session_id, None)
+
+    async def _open(self, session_id: str, version: str, scope: Scope) -> None:
+        user = scope.get("user")
+        requestor = authorization_context(user) if isinstance(user, AuthenticatedUser) else None
+        async with self._session_creation_lock:
+            transport = self._admit_session(requestor)
+            if transport is None:
+                return
+            made_up = transport.mcp_session_id
+            assert made_up is not None
+            _rename(self._server_instances, made_up, session_id)
+            if requestor is not None:
+                _rename(self._session_owners, made_up, session_id)
+            transport.mcp_session_id = session_id
+        hello = {
+            "protocolVersion": version,
+            "capabilities": {},
+            "clientInfo": {"name": "", "version": ""},
+        }
+        await self._serve_opening_request(transport, *_posting(scope, None, "initialize", hello))
+        if session_id in self._server_instances:
+            await transport.handle_request(*_posting(scope, session_id, "notifications/initialized", None))
+
+
+def _rename(names: MutableMapping[str, Any], old: str, new: str) -> None:
+    names[new] = names.pop(old)
+
+
+def _posting(scope: Scope, session_id: str | None, method: str, params: Any) -> tuple[Scope, Receive, Send]:
+    """A request of our own, as if the client had posted it. Its answer is not sent anywhere."""
+    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        message |= {"id": 0, "params": params}
+    body = orjson.dumps(message)
+    own = (b"mcp-session-id", b"content-type", b"content-length", b"accept", b"last-event-id")
+    headers = [(name, value) for name, value in scope["headers"] if name not in own]
+    headers += [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"accept", b"application/json, text/event-stream"),
+    ]
+    if session_id:
+        headers.append((b"mcp-session-id", session_id.encode("latin-1")))
+    parts = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        if parts:
+            return parts.pop()
+        await asyncio.Event().wait()  # a client that stays until it has its answer
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        pass
+
+    return {**scope, "method": "POST", "headers": headers}, receive, send
+
+
+def _header(scope: Scope, name: bytes) -> str | None:
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)

@@ -1,0 +1,87 @@
+"""Which tools are listed. Every tool can be called by its name, whether it is listed or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from palaver.errors import Invalid
+from palaver.operations import OPERATIONS
+
+RESEARCH = "deep-research"
+
+CORE = (
+    "bus_connect",
+    "msg_post",
+    "msg_wait",
+    "msg_list",
+    "msg_react",
+    "thread_list",
+    "knowledge.search",
+    "knowledge.get",
+    "conversation.search",
+    "session.append",
+    "notes.create",
+)
+"""What a coding agent needs: talk, search everything, open a result, recall and record its sessions, keep a note."""
+
+STANDARD = (
+    *CORE,
+    "msg_search",
+    "msg_get",
+    "msg_edit",
+    "msg_unreact",
+    "thread_create",
+    "thread_get",
+    "agent_list",
+    "conversation_search",
+    "notes.search",
+    "notes.get",
+    "media.search",
+    "media.get",
+    "media.transcript",
+    "chats.search",
+    "chats.get",
+    "characters.search",
+    "characters.get",
+    "prompts.search",
+    "prompts.get",
+)
+"""The default: the tools of all five specifications, and what an agent needs beside them."""
+
+
+@cache
+def _groups() -> dict[str, tuple[str, ...]]:
+    """Every group and every single tool, by the lower-case name it may be asked for with."""
+    groups: dict[str, list[str]] = {"all": []}
+    singles: dict[str, tuple[str, ...]] = {}
+    for operation in OPERATIONS:
+        for tool in operation.tools:
+            singles[tool.name.lower()] = singles[tool.plain_name.lower()] = (tool.name,)
+            if tool.toolset != RESEARCH:
+                groups["all"].append(tool.name)
+                groups.setdefault(tool.toolset, []).append(tool.name)
+    # A group wins over a tool of the same name.
+    return {**singles, "core": CORE, "standard": STANDARD, **{name: tuple(names) for name, names in groups.items()}}
+
+
+def group_names() -> list[str]:
+    return ["core", "standard", "all", *sorted({t.toolset for o in OPERATIONS for t in o.tools} - {RESEARCH})]
+
+
+def chosen(wanted: Iterable[str]) -> list[str]:
+    """The names of the tools in these groups, in the order of the table of operations. Unknown names are refused."""
+    known = _groups()
+    asked = [name.strip().lower() for name in wanted]
+    unknown = [name for name in asked if name not in known]
+    if unknown:
+        raise Invalid(
+            f"There is no group of tools and no tool named '{unknown[0]}'. Groups: {', '.join(group_names())}. "
+            f"Tools: {', '.join(sorted(_plain_names()))}."
+        )
+    names = {name for one in asked for name in known[one]}
+    return [tool.name for operation in OPERATIONS for tool in operation.tools if tool.name in names]
+
+
+def _plain_names() -> set[str]:
+    return {tool.plain_name for operation in OPERATIONS for tool in operation.tools if tool.toolset != RESEARCH}
