@@ -233,12 +233,16 @@ class Answer:
     raw: dict[str, Any] = field(repr=False)
 
 
+EVERYTHING = "/mcp?tools=all&answers=full&schemas=output"
+"""Most tests look at all tools and at full answers; what a plain /mcp gives is tested for itself."""
+
+
 class Mcp:
     """A client of `/mcp` as of 2025-11-25: a handshake, then requests that carry the session's id."""
 
     version = "2025-11-25"
 
-    def __init__(self, client: httpx.Client, path: str = "/mcp", token: str | None = None) -> None:
+    def __init__(self, client: httpx.Client, path: str = EVERYTHING, token: str | None = None) -> None:
         self._client, self._path, self._ids = client, path, 0
         self.headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
         if token:

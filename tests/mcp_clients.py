@@ -14,7 +14,7 @@ import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters
-from tests.helpers import PATIENCE, Answer, Mcp, Server, environment
+from tests.helpers import EVERYTHING, PATIENCE, Answer, Mcp, Server, environment
 from websockets.sync.client import ClientConnection, connect
 
 DOORS = ["http-2025", "http-2026", "websocket", "sse", "stdio"]
@@ -73,7 +73,8 @@ def _plain(result: Any) -> dict[str, Any]:
 
 @contextmanager
 def through(door: str, server: Server, api: httpx.Client, query: str = "") -> Iterator[Mcp]:
-    """A fresh client that came in by this door."""
+    """A fresh client that came in by this door. Unless the query says otherwise it sees all tools and full answers."""
+    query = query or EVERYTHING.removeprefix("/mcp")
     if door == "websocket":
         with connect(f"ws://127.0.0.1:{server.port}/mcp/ws{query}", max_size=None) as connection:
             yield Websocket(connection)
@@ -86,7 +87,8 @@ def through(door: str, server: Server, api: httpx.Client, query: str = "") -> It
         client = Client(sse_client(f"{server.url}/sse{query}"), mode="legacy")
     else:
         # On the same data as the running server, at the same time.
-        env = {k: v for k, v in server.env.items() if k.startswith("PALAVER_")}
+        env = {"PALAVER_TOOLSETS": "all", "PALAVER_ANSWERS": "full", "PALAVER_OUTPUT_SCHEMAS": "on"}
+        env |= {k: v for k, v in server.env.items() if k.startswith("PALAVER_")}
         stdio = StdioServerParameters(
             command=sys.executable, args=["-m", "palaver", "mcp"], env=environment(server.home, **env), cwd=server.home
         )

@@ -21,6 +21,8 @@ from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
+from palaver import operations
+from palaver.doors import mcp as mcp_package
 from palaver.doors.mcp import server as mcp
 from palaver.doors.mcp import tools
 from palaver.doors.visit import Visit
@@ -28,7 +30,7 @@ from palaver.errors import Refused
 from palaver.house import House
 from palaver.model.asking import Ask
 from palaver.model.people import Caller
-from palaver.operations import prompts
+from palaver.operations import prompts, toolsets
 from palaver.operations.faces import Tool, operation
 from palaver.store.workspaces import Workspace
 
@@ -40,8 +42,12 @@ Deed = Callable[["FixtureDoor", mcp.Context, Params], Awaitable[Answer]]
 def install() -> None:
     """From now on the MCP door is the one with the fixtures."""
     own: Any = mcp
-    own.OPERATIONS = (*own.OPERATIONS, test_simple_text, test_error_handling, test_tool_with_progress)
-    own.PROGRESS_SECONDS, own.McpDoor = 0.03, FixtureDoor
+    package: Any = mcp_package
+    fixtures = (test_simple_text, test_error_handling, test_tool_with_progress)
+    for module in (operations, tools, toolsets):
+        listing: Any = module
+        listing.OPERATIONS = (*listing.OPERATIONS, *fixtures)
+    own.PROGRESS_SECONDS, package.McpDoor = 0.03, FixtureDoor
     ours: Any = prompts
     ours.PROMPTS = (*ours.PROMPTS, *PROMPTS)
 

@@ -302,7 +302,7 @@ def test_a_tool_refuses_arguments_of_the_wrong_kind(mcp: Mcp, thread: Thread, op
             response = mcp.exchange("tools/call", name=tool.name, arguments={**good, name: value})
             assert "result" in response, (name, value, response)
             if response["result"].get("isError"):
-                assert response["result"]["structuredContent"]["error"], (name, value)
+                assert json.loads(response["result"]["content"][0]["text"])["error"], (name, value)
 
 
 @pytest.mark.parametrize("name", ["", "no_such_tool", "msg search", "x" * 10_000, "nul\x00", "🚀", "../msg_list"])

@@ -212,7 +212,7 @@ def test_an_mcp_client_talks_to_palaver_over_stdio_beside_a_running_server(runni
             posted: Any = await client.call_tool(
                 "msg_post", {"thread_id": joined["thread"]["thread_id"], "content": "from stdio"}
             )
-            assert posted.structured_content["author_id"] == joined["agent"]["agent_id"]
+            assert posted.structured_content["author"] == joined["agent"]["name"]
 
     asyncio.run(talk())
     assert [message["content"] for message in here.json("thread", "read", topic)] == ["from stdio"]

@@ -63,7 +63,8 @@ def test_a_stateless_client_says_with_each_call_who_it_is(server: Server, api: h
         agent = client.call("bus_connect", thread_name=thread.topic)["agent"]
         who = {"agent_id": agent["agent_id"], "token": agent["token"]}
         assert client.call("agent_heartbeat", who) == {"ok": True}
-        assert client.refused("agent_heartbeat")["error"] == "UNAUTHORIZED"
+        wrong = {**who, "token": "wrong"}
+        assert client.refused("agent_heartbeat", wrong)["error"] == "UNAUTHORIZED"
         assert (
             client.call("msg_post", thread_id=thread.id, content="hi", author=agent["agent_id"])["author_id"]
             == agent["agent_id"]
@@ -77,8 +78,13 @@ def test_a_session_ends_with_delete(api: httpx.Client):
     assert response.status_code == 404
 
 
-def test_a_session_nobody_knows_is_404(api: httpx.Client):
-    headers = {**ACCEPT, "mcp-session-id": "no-such-session", "mcp-protocol-version": "2025-11-25"}
+@pytest.mark.parametrize("version", [{"mcp-protocol-version": "2025-11-25"}, {}])
+def test_an_unknown_session_is_taken_up(api: httpx.Client, version: dict[str, str]):
+    headers = {**ACCEPT, "mcp-session-id": word("session"), **version}
+    for _ in range(2):
+        response = api.post("/mcp", json=body("tools/list"), headers=headers)
+        assert (response.status_code, "bus_connect" in response.text) == (200, True)
+    assert api.request("DELETE", "/mcp", headers=headers).status_code == 200
     assert api.post("/mcp", json=body("tools/list"), headers=headers).status_code == 404
 
 
@@ -104,14 +110,14 @@ def test_a_connection_remembers_who_connected(server: Server, api: httpx.Client,
 @pytest.mark.parametrize("door", ["http-2025", "http-2026", "websocket"])
 def test_the_address_can_say_which_agent_a_client_is(server: Server, api: httpx.Client, thread: Thread, door: str):
     agent = api.post("/api/agents/register", json={"slug": word("a")}).json()
-    with through(door, server, api, f"?agent={agent['slug']}") as client:
+    with through(door, server, api, f"?answers=full&agent={agent['slug']}") as client:
         assert client.call("msg_post", thread_id=thread.id, content="hi")["author_id"] == agent["id"]
 
 
 def test_dotted_and_plain_names_can_both_be_called(mcp: Mcp, api: httpx.Client):
     tools = [tool for operation in OPERATIONS for tool in operation.tools if tool.toolset != "deep-research"]
     plain = {tool["name"] for tool in mcp.ask("tools/list")["tools"]}
-    dotted = {tool["name"] for tool in Mcp(api, "/mcp?names=dotted").ask("tools/list")["tools"]}
+    dotted = {tool["name"] for tool in Mcp(api, "/mcp?names=dotted&tools=all").ask("tools/list")["tools"]}
     assert dotted == {tool.name for tool in tools}
     assert plain == {tool.listed or tool.name.replace(".", "_") for tool in tools}
     for tool in tools:
@@ -192,7 +198,7 @@ def test_a_binary_frame_ends_at_most_its_own_connection(server: Server, api: htt
 
 def test_a_websocket_answers_several_questions_at_once(server: Server, thread: Thread):
     """Whoever waits in a thread can go on asking on the same connection."""
-    with connect(f"ws://127.0.0.1:{server.port}/mcp/ws") as socket:
+    with connect(f"ws://127.0.0.1:{server.port}/mcp/ws?answers=full") as socket:
         client = Websocket(socket)
         waiting = {"name": "msg_wait", "arguments": {"thread_id": thread.id, "after_seq": 0, "timeout_ms": 30_000}}
         client.say({"id": 1000, "method": "tools/call", "params": waiting})

@@ -807,11 +807,11 @@ def test_the_tool_is_listed_and_described(api: httpx.Client, mcp: Mcp):
     tools = {tool["name"]: tool for tool in mcp.ask("tools/list")["tools"]}
     tool = tools["conversation_search_own"]
     assert tool["annotations"]["readOnlyHint"] is True
-    assert set(tool["inputSchema"]["properties"]) == {"query", "limit"}
+    assert set(tool["inputSchema"]["properties"]) == {"query", "limit", "agent_id", "token"}
     assert "not instructions" in " ".join(tool["description"].split())
     assert tool["outputSchema"]["type"] == "object"
     assert tools["session_append"]["annotations"]["readOnlyHint"] is False
-    dotted = {tool["name"] for tool in Mcp(api, "/mcp?names=dotted").ask("tools/list")["tools"]}
+    dotted = {tool["name"] for tool in Mcp(api, "/mcp?names=dotted&tools=all").ask("tools/list")["tools"]}
     assert {"conversation.search", "session.append"} <= dotted
     only = {tool["name"] for tool in Mcp(api, "/mcp?tools=sessions").ask("tools/list")["tools"]}
     assert only == {"conversation_search_own", "session_append"}
@@ -838,7 +838,8 @@ def test_the_tool_clamps_limits_and_refuses_what_it_does_not_know(server: Server
     assert client.call("conversation_search_own", query=unique, limit=1000)["count"] == 25
     for arguments in ({}, {"query": ""}, {"query": "  "}, {"query": 5}, {"query": unique, "limit": "x"}):
         assert client.refused("conversation_search_own", arguments)["error"]
-    for name in ("agent_id", "agent", "workspace", "user_id", "db_path"):
+    assert client.refused("conversation_search_own", query=unique, agent_id="x")["error"] == "UNAUTHORIZED"
+    for name in ("agent", "workspace", "user_id", "db_path"):
         assert name in client.refused("conversation_search_own", {"query": unique, name: "x"})["error"]
 
 
@@ -911,7 +912,7 @@ def test_the_tool_checks_turns_like_the_api(api: httpx.Client, talk: Talk):
         ({"session_id": "s", "role": "user"}, "content"),
         ({"session_id": "s", "role": "user", "content": 5}, "content"),
         ({"session_id": "s", "role": "user", "content": "x", "ts": "soon"}, "ts"),
-        ({"session_id": "s", "role": "user", "content": "x", "agent_id": "other"}, "agent_id"),
+        ({"session_id": "s", "role": "user", "content": "x", "agent_id": "other"}, "UNAUTHORIZED"),
         ({"session_id": "s", "role": "user", "content": "x", "agent": "other"}, "agent"),
     ):
         assert field in client.refused("session_append", arguments)["error"]

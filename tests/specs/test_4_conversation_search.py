@@ -582,7 +582,7 @@ def test_it_is_the_same_text_through_every_door(place: Place, door: str):
 def ask(client: Mcp, **arguments: Any) -> tuple[str, bool]:
     if not isinstance(client, Sdk):
         return text_of(client.ask("tools/call", name="conversation_search", arguments=arguments))
-    result = client._portal.call(client._sdk.call_tool, "conversation_search", arguments, full=False)
+    result = client._portal.call(client._sdk.call_tool, "conversation_search", arguments)
     (item,) = result.content
     assert isinstance(item, types.TextContent)
     assert result.structured_content is None

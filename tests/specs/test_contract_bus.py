@@ -54,6 +54,8 @@ def test_connecting_answers_with_the_agent_the_thread_and_its_messages(mcp: Mcp,
         "current_seq": 0,
         "truncated": False,
         "reply_token": first["reply_token"],
+        "hint": None,
+        "next": None,
     }
     assert agent["name"].startswith("Cursor (GPT-4)")
     assert agent["token"]
@@ -534,7 +536,7 @@ def test_a_thread_is_read_in_order_forwards_and_backwards(mcp: Mcp, thread: Thre
 
     def read(**more: Any) -> tuple[list[int], bool]:
         answer = mcp.call("msg_list", thread_id=thread.id, **more)
-        assert set(answer) == {"messages", "current_seq", "has_more"}
+        assert set(answer) == {"thread_id", "messages", "current_seq", "has_more", "reply_token", "hint"}
         assert answer["current_seq"] == 7
         seqs = [m["seq"] for m in answer["messages"]]
         assert [m["seq"] for m in thread.messages(**more)] == seqs
@@ -568,6 +570,7 @@ def test_waiting_returns_at_once_what_is_there(mcp: Mcp, thread: Thread):
         "current_seq": 1,
         "timed_out": False,
         "reply_token": answer["reply_token"],
+        "hint": None,
     }
 
 
@@ -830,7 +833,7 @@ def test_an_agent_registers_lives_and_leaves(api: httpx.Client, mcp: Mcp):
 def test_a_name_of_blanks_is_none(mcp: Mcp):
     ide = word("IDE")
     agent = mcp.call("agent_register", ide=f" {ide} ", model="  ", display_name="  ")
-    assert (agent["name"], agent["display_name"]) == (f"{ide} (Unknown Model)", None)
+    assert (agent["name"], agent["display_name"]) == (ide, None)
 
 
 def test_a_listed_agent_shows_no_secret(api: httpx.Client, mcp: Mcp):
@@ -842,6 +845,7 @@ def test_a_listed_agent_shows_no_secret(api: httpx.Client, mcp: Mcp):
     assert set(shown) == {
         "id", "agent_id", "slug", "name", "display_name", "description", "ide", "model", "capabilities", "skills",
         "is_online", "registered_at", "last_heartbeat", "last_activity", "last_activity_time", "waiting_in",
+        "client", "project",
     }  # fmt: skip
 
 

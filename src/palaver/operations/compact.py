@@ -1,7 +1,7 @@
 """Compact answers for agents: every field once, no empty ones, times to the second.
 
-A model pays for each token it reads. `shorten` turns an answer of the bus into its compact form; answers that have none
-stay as they are. REST, and `?answers=full` over MCP, give the full objects.
+A model pays for each token it reads. `shorten` turns an answer with messages, or a list of threads or agents, into its
+compact form; other answers stay as they are. REST, and `?answers=full` over MCP, give the full objects.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from palaver.model.people import Agent
 from palaver.model.talk import Message, Reaction, Thread
 from palaver.model.times import iso
-from palaver.operations.agents import Agents, Registered
+from palaver.operations.agents import Agents
 from palaver.operations.connect import Connected
 from palaver.operations.messages import Edited, Messages, fit
 from palaver.operations.threads import Threads
@@ -218,18 +218,6 @@ def _agents(answer: Agents) -> CompactAgents:
     return CompactAgents([_agent(agent) for agent in answer.agents], answer.hint)
 
 
-def _registered(answer: Registered) -> CompactAgent:
-    return CompactAgent(
-        agent_id=answer.agent_id,
-        name=answer.name,
-        slug=answer.slug,
-        token=answer.token,
-        display_name=answer.display_name,
-        capabilities=answer.capabilities or None,
-        skills=answer.skills or None,
-    )
-
-
 def _thread(thread: Thread) -> CompactThread:
     return CompactThread(
         thread_id=thread.id,
@@ -277,10 +265,7 @@ _FORMS: dict[type, Callable[[Any], Any]] = {
     Edited: _edited,
     Messages: _messages,
     Waited: _waited,
-    Agent: _agent,
     Agents: _agents,
-    Registered: _registered,
-    Thread: _thread,
     Threads: _threads,
     Connected: _connected,
 }

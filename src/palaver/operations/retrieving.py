@@ -37,7 +37,7 @@ class GetNote(Ask):
     note_id: AnyId
     """Id of the note."""
     retrieval: RetrievalOptions | None = None
-    """{mode: snippet|chunk|chunk_with_siblings|full|auto, max_tokens, loc, query, cursor, snippet_length, sibling_window}."""
+    """{mode: snippet|chunk|chunk_with_siblings|full|auto, max_tokens, loc, query, cursor, sibling_window, …}."""
 
 
 @operation(Tool("notes.get", brings_words=True, toolset=KNOWLEDGE))
@@ -50,7 +50,7 @@ class GetMedia(Ask):
     media_id: AnyId
     """Id of the media item."""
     retrieval: RetrievalOptions | None = None
-    """{mode: snippet|chunk|chunk_with_siblings|full|auto, max_tokens, loc, query, cursor, snippet_length, sibling_window}."""
+    """{mode: snippet|chunk|chunk_with_siblings|full|auto, max_tokens, loc, query, cursor, sibling_window, …}."""
 
 
 @operation(Tool("media.get", brings_words=True, toolset=KNOWLEDGE))
@@ -174,7 +174,7 @@ class GetKnowledge(Ask):
     uri: Annotated[str, Field(max_length=4000)] | None = None
     """Instead of both: the uri of the result."""
     retrieval: RetrievalOptions | None = None
-    """{mode: snippet|chunk|chunk_with_siblings|full|auto, max_tokens, loc, query, cursor, snippet_length, sibling_window}."""
+    """{mode: snippet|chunk|chunk_with_siblings|full|auto, max_tokens, loc, query, cursor, sibling_window, …}."""
 
 
 @operation(

@@ -72,7 +72,8 @@ def group_names() -> list[str]:
 def chosen(wanted: Iterable[str]) -> list[str]:
     """The names of the tools in these groups, in the order of the table of operations. Unknown names are refused."""
     known = _groups()
-    asked = [name.strip().lower() for name in wanted]
+    named = [name.strip().lower() for name in wanted]
+    asked = [name if name in known else name.replace(".", "_") for name in named]
     unknown = [name for name in asked if name not in known]
     if unknown:
         raise Invalid(

@@ -359,6 +359,9 @@ def _refused(asked: QueryParams, settings: Settings) -> Response | None:
     try:
         if "config" in asked:
             preferring.from_text(asked["config"])
+    except PalaverError as problem:
+        return Response(encode({"detail": problem.message}), 400, media_type="application/json")
+    try:
         _chosen_tools(asked, settings)
         _wants_full(asked, settings)
     except PalaverError as problem:

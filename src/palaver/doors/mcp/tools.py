@@ -76,10 +76,10 @@ def _output_schema(operation: Operation, tool: Tool, *, full: bool) -> dict[str,
 
 
 def input_schema(operation: Operation, tool: Tool) -> dict[str, Any]:
-    """The request's schema, kept small: no titles, no null, no defaults, nested objects only by their description."""
+    """The request's schema, kept small: no titles, no null, few defaults, nested objects only by their description."""
     schema = operation.ask.model_json_schema()
     properties = {
-        name: _small(field, schema.get("$defs", {}))
+        name: _small(field, schema.get("$defs", {})) | _default(name, field)
         for name, field in schema.get("properties", {}).items()
         if name not in (tool.instead, *tool.hidden)
     }
@@ -87,6 +87,8 @@ def input_schema(operation: Operation, tool: Tool) -> dict[str, Any]:
         properties |= {name: WHO[name] for name in WHO if name not in properties}
     required = [*schema.get("required", []), *tool.required]
     found: dict[str, Any] = {"type": "object", "properties": properties}
+    if not tool.hidden:
+        found["additionalProperties"] = False
     return {**found, "required": required} if required else found
 
 
@@ -96,8 +98,8 @@ def _small(field: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:
         field = {**models[field["$ref"].rpartition("/")[2]], **field}
     choices = [choice for choice in field.get("anyOf", []) if choice != {"type": "null"}]
     if len(choices) == 1:
-        small = _small(choices[0], models)
-        return {**small, **_description({**field, "enum": small.get("enum", ())})}
+        only = _small(choices[0], models)
+        return {**only, **_description({**field, "enum": only.get("enum", ())})}
     small: dict[str, Any] = {name: field[name] for name in ("type", "enum") if name in field}
     if choices:
         kinds = [_small(choice, models) for choice in choices]
@@ -106,6 +108,11 @@ def _small(field: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:
         items = _small(field["items"], models)
         small["items"] = {name: items[name] for name in ("type", "enum") if name in items}
     return {**small, **_description(field)}
+
+
+def _default(name: str, field: dict[str, Any]) -> dict[str, Any]:
+    """A default is listed where a caller would wonder about it."""
+    return {"default": field["default"]} if name in ("limit", "timeout_ms") and field.get("default") else {}
 
 
 def _description(field: dict[str, Any]) -> dict[str, Any]:
