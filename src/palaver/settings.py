@@ -134,7 +134,9 @@ class Settings:
 
     @property
     def base_url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        # Bound to every address, this machine reaches it on its own.
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        host = f"[{host}]" if ":" in host else host
         return self.public_url.rstrip("/") or f"http://{host}:{self.port}"
 
     @property

@@ -21,6 +21,7 @@ import apsw
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import tokens
 from measure import COMMON, RARE, MakeRequest, corpus, cpu_seconds, percentile, press, rss_megabytes
 from ours import Ours
 from ours import Posting as OurPosting
@@ -206,10 +207,13 @@ def _listener(port: int) -> socket.socket:
 
 def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__)
+    ask.add_argument("what", nargs="?", choices=("speed", "tokens"), default="speed")
     ask.add_argument("--messages", type=int, default=100_000)
     ask.add_argument("--seconds", type=float, default=10)
     ask.add_argument("--only", choices=("posting", "searching"))
     given = ask.parse_args()
+    if given.what == "tokens":
+        return tokens.main()
     lines = []
     if given.only != "searching":
         lines += posting(given.seconds)

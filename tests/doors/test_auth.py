@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.doors.test_cli import Terminal
 from tests.helpers import (
     PATIENCE,
     Mcp,
@@ -153,6 +154,40 @@ def test_nobody_comes_in_with_a_bad_token(guarded: Server, header: str | None):
         for response in (api.get("/api/threads"), api.post("/mcp", json={}), api.get("/events")):
             assert response.status_code == 401
             assert response.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("token", ["", "plv_0000000000000000000000000000000000000"])
+def test_the_command_line_says_to_set_the_token(guarded: Server, tmp_path: Path, token: str):
+    for more in ({"PALAVER_URL": guarded.url}, {"PALAVER_AUTH": "token"}):
+        if token or "PALAVER_URL" in more:  # on the data of this machine a token is not needed
+            result = Terminal(tmp_path).run("thread", "list", PALAVER_TOKEN=token, **more)
+            assert result.exit_code == 4
+            assert "Set PALAVER_TOKEN" in result.stderr
+            assert "Authorization" not in result.stderr
+    result = Terminal(tmp_path).run("mcp", PALAVER_TOKEN=token, PALAVER_AUTH="token")
+    assert result.exit_code == 4
+    assert "Set PALAVER_TOKEN" in result.stderr
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/",
+        "/mcp/.well-known/openid-configuration",
+        "/register",
+    ],
+)
+def test_clients_that_look_for_oauth_learn_that_there_is_none(guarded: Server, human: Key, method: str, path: str):
+    with guarded.client() as api:
+        response = api.request(method, path)
+        other = api.request(method, path, headers={"authorization": "Bearer nonsense"})
+    known = human.api.request(method, path)
+    assert response.status_code == other.status_code == known.status_code == 404
+    assert response.content == other.content == known.content
+    assert "www-authenticate" not in response.headers
 
 
 @pytest.mark.parametrize("place", ["?token={}", "?access_token={}", "?api_key={}"])

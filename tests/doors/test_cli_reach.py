@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from tests.doors.test_cli import Terminal
 from tests.helpers import Server, environment, free_port, start_server, word
 
 from palaver.doors import commands
+from palaver.doors.cli_serve import stdio_command
+from palaver.doors.running import running_server
+from palaver.settings import Settings, load
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +155,14 @@ def test_every_command_can_be_asked_of_a_server():
     assert without == []
 
 
+@pytest.mark.parametrize("topic", ["plans/2026", "plans/2026/messages", "..", "what? 50%"])
+def test_a_topic_that_looks_like_a_path_is_a_topic(way: Way, topic: str):
+    way.json("thread", "create", "plans/2026")
+    thread = way.json("thread", "create", topic)
+    assert way.json("thread", "show", topic)["id"] == thread["id"]
+    assert way.json("thread", "read", topic) == []
+
+
 def test_events_are_followed_either_way(way: Way, here: Way):
     topic = word("topic ")
     thread = here.json("thread", "create", topic)
@@ -167,11 +179,11 @@ def test_the_banner_says_where_to_find_and_how_to_connect(running: Server):
     said = running.said()
     for line in (
         f"Console      {running.url}/\n",
-        f"claude mcp add --transport http palaver {running.url}/mcp\n",
-        f"codex mcp add palaver --url {running.url}/mcp\n",
-        f'code --add-mcp \'{{"name": "palaver", "type": "http", "url": "{running.url}/mcp"}}\'\n',
-        f'{{"mcpServers": {{"palaver": {{"url": "{running.url}/mcp"}}}}}}\n',
-        "palaver mcp ",
+        f"MCP          {running.url}/mcp?tools=core ",
+        f'claude mcp add --scope user --transport http palaver "{running.url}/mcp?tools=core"\n',
+        f'codex mcp add palaver --url "{running.url}/mcp?tools=core"\n',
+        f'code --add-mcp \'{{"name": "palaver", "type": "http", "url": "{running.url}/mcp?tools=core"}}\'\n',
+        f'{{"mcpServers": {{"palaver": {{"url": "{running.url}/mcp?tools=core"}}}}}}\n',
     ):
         assert line in said
     assert "\x1b" not in said
@@ -191,6 +203,79 @@ def test_an_open_door_to_the_world_is_refused(tmp_path: Path):
 
 
 # MCP over stdio
+
+
+def test_the_stdio_line_of_the_banner_works_as_printed(running: Server, here: Way, tmp_path: Path):
+    """Started elsewhere and without PATH or PALAVER_HOME, as a desktop application does."""
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    (line,) = re.findall("^  stdio +(.+)$", running.said(), re.MULTILINE)
+    command, *args = shlex.split(line)
+    thread = here.json("thread", "create", word("topic "))
+    env = {"PATH": "", "PYTHONPATH": environment(running.home)["PYTHONPATH"]}
+    parameters = StdioServerParameters(command=command, args=args, env=env, cwd=tmp_path)
+
+    async def talk() -> None:
+        async with Client(stdio_client(parameters)) as client:
+            found: Any = await client.call_tool("thread_get", {"thread_id": thread["id"]})
+            assert found.structured_content["topic"] == thread["topic"]
+
+    asyncio.run(talk())
+
+
+def test_the_stdio_line_names_the_installed_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    script = tmp_path / "palaver"
+    script.touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["./palaver", "serve"])
+    assert stdio_command(Settings()) == [str(script), "mcp"]
+    assert stdio_command(Settings(home=Path("data"))) == [str(script), "mcp", "--home", str(tmp_path / "data")]
+
+
+def address_over_stdio(home: Path, **env: str) -> tuple[str, str]:
+    """The address that bus_get_config names, and the one that a result's link begins with."""
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    parameters = StdioServerParameters(
+        command=sys.executable, args=["-m", "palaver", "mcp"], env=environment(home, **env)
+    )
+
+    async def ask() -> tuple[str, str]:
+        async with Client(stdio_client(parameters)) as client:
+            config: Any = await client.call_tool("bus_get_config", {})
+            await client.call_tool("notes_create", {"title": "Boats", "content": "the harbour is full"})
+            found: Any = await client.call_tool("notes_search", {"query": "harbour"})
+            link = found.structured_content["results"][0]["link"]
+            return config.structured_content["endpoint"], link.partition("/#/")[0]
+
+    return asyncio.run(ask())
+
+
+def test_stdio_names_the_address_of_the_server_that_runs_on_the_same_data(tmp_path: Path):
+    settings = "http://127.0.0.1:4"
+    assert address_over_stdio(tmp_path, PALAVER_PORT="4") == (settings, settings)
+    with start_server(tmp_path) as first:
+        assert address_over_stdio(tmp_path, PALAVER_PORT="4") == (first.url, first.url)
+        assert address_over_stdio(tmp_path, PALAVER_PUBLIC_URL="https://a.example")[0] == "https://a.example"
+        with start_server(tmp_path) as second:
+            assert address_over_stdio(tmp_path)[0] == second.url
+    assert not (tmp_path / "server.json").exists()
+    assert address_over_stdio(tmp_path, PALAVER_PORT="4")[0] == settings
+
+
+def test_the_address_of_a_server_that_was_killed_is_ignored(tmp_path: Path):
+    with start_server(tmp_path) as server:
+        other_data = environment(tmp_path, PALAVER_DATABASE_URL=f"sqlite:///{tmp_path / 'other'}")
+        server.process.kill()
+        server.process.wait(20)
+    assert json.loads((tmp_path / "server.json").read_text())["port"] == server.port
+    here = load({"home": tmp_path})
+    assert running_server(here) is None
+    with start_server(tmp_path) as server:
+        assert running_server(here) == server.url
+        assert running_server(load(environ=other_data)) is None
 
 
 def test_an_mcp_client_talks_to_palaver_over_stdio_beside_a_running_server(running: Server, here: Way):

@@ -24,6 +24,67 @@ def told_of(told: list[Told]) -> list[Told]:
     return [replace(t, id=0) for t in told]
 
 
+# Naming a thread
+
+
+def test_a_thread_is_named_by_its_id_or_its_exact_topic(api: httpx.Client, mcp: Mcp):
+    topic = f"Topic with ünïcode {word()} " + "x" * 300
+    thread = Thread(api, topic)
+    path = f"/api/threads/{topic}"
+    assert mcp.call("thread_get", thread_id=f" {topic} ")["id"] == thread.id
+    assert api.get(path).json() == api.get(f"/api/threads/{thread.id}").json()
+    posted = mcp.call("msg_post", thread_id=topic, content="one", author="ann")
+    assert (posted["thread_id"], posted["seq"]) == (thread.id, 1)
+    assert api.post(f"{path}/messages", json={"author": "bob", "content": "two"}).json()["seq"] == 2
+    assert [message["seq"] for message in mcp.call("msg_list", thread_id=topic)["messages"]] == [1, 2]
+    assert [message["seq"] for message in api.get(f"{path}/messages").json()] == [1, 2]
+    assert "## 2. bob" in api.get(f"{path}/export").text
+    assert api.get(f"{path}/agents").json() == []
+    assert api.put(path, json={"summary": "done"}).json()["summary"] == "done"
+    assert api.post(f"{path}/close").json()["status"] == "closed"
+    assert api.delete(path).json() == {"ok": True, "deleted": thread.id}
+    assert api.get(path).status_code == 404
+
+
+def test_an_id_comes_before_a_topic_that_looks_like_it(api: httpx.Client, mcp: Mcp):
+    thread = Thread(api)
+    Thread(api, thread.id)
+    assert mcp.call("thread_get", thread_id=thread.id)["topic"] != thread.id
+    thread.post("here")
+    assert len(thread.messages()) == 1
+
+
+def test_an_unknown_thread_is_not_found_by_either_name(api: httpx.Client, mcp: Mcp):
+    topic = Thread(api).topic
+    for name in (topic.upper(), topic[:-1], "nope"):
+        assert mcp.refused("thread_get", thread_id=name)["error"] == "THREAD_NOT_FOUND"
+        assert api.get(f"/api/threads/{name}").status_code == 404
+    assert api.get("/api/search", params={"q": "one", "thread_id": topic}).json()["results"] == []
+
+
+def test_waiting_by_topic_ends_when_something_is_said(api: httpx.Client, mcp: Mcp):
+    thread = Thread(api)
+    mcp.call("bus_connect", thread_name=thread.topic, ide="tests", model="m")
+
+    def is_waiting() -> bool:
+        return any(agent["waiting_in"] in (thread.id, thread.topic) for agent in api.get("/api/agents").json())
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(mcp.call, "msg_wait", thread_id=thread.topic, timeout_ms=30_000)
+        eventually(is_waiting)
+        thread.post("hello")
+        posted = time.monotonic()
+        assert [message["content"] for message in waiting.result()["messages"]] == ["hello"]
+    assert time.monotonic() - posted < 10
+
+
+def test_the_events_of_a_thread_are_found_by_its_topic(api: httpx.Client):
+    thread = Thread(api)
+    with listen(api, f"/api/threads/{thread.topic}/events") as listener:
+        message = thread.post("hello")
+        assert listener.before_message(message["id"]) == []
+
+
 # Connecting
 
 

@@ -108,6 +108,29 @@ def test_a_question_that_was_found_brings_its_answer(api: httpx.Client, mcp: Mcp
     assert compact["metadata"]["answer"] == "It is green."
 
 
+def test_agents_are_senders_by_their_names(mcp: Mcp):
+    """Also beside a result, in an opened thread and in the evidence for an answer."""
+    unique = word()
+    names = {who: word(who) for who in ("Ann", "Bob", "Cleo")}
+    said = {
+        "Ann": f"What colour has the {unique}?",
+        "Bob": f"The {unique} is green.",
+        "Cleo": f"Actually, the {unique} was painted blue.",
+    }
+    for who, content in said.items():
+        joined = mcp.call("bus_connect", thread_name=f"paint {unique}", display_name=names[who], ide=who, model="m")
+        thread_id, author = joined["thread"]["thread_id"], joined["agent"]["agent_id"]
+        mcp.call("msg_post", thread_id=thread_id, content=content, author=author)
+    found = {hit["snippet"]: hit for hit in ask(mcp, f"What colour has the {unique}?", sources=["bus"])["results"]}
+    first = next(hit for hit in found.values() if hit["sender"] == names["Ann"])
+    assert first["answer"]["sender"] == names["Bob"]
+    assert first["later"]["sender"] == names["Cleo"]
+    opened = mcp.call("knowledge_get", source="bus", id=thread_id, retrieval={"mode": "full"})
+    assert f"{names['Bob']}: The {unique} is green." in str(opened["content"])
+    evidence = mcp.call("knowledge_answer_context", query=f"What colour has the {unique}?")["text"]
+    assert f"[2] {names['Bob']}: The {unique} is green." in evidence
+
+
 def test_what_is_no_question_brings_no_answer(api: httpx.Client, mcp: Mcp):
     unique = word()
     chat(api, ("Ann", f"The {unique} is blue."), ("Bob", "I see."))

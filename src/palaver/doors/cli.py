@@ -17,7 +17,7 @@ import click
 
 from palaver import __version__
 from palaver.doors import cli_where
-from palaver.errors import PalaverError
+from palaver.errors import PalaverError, Unauthorized
 
 OPERATIONS = {
     "status": "How much there is, and who is here.",
@@ -274,6 +274,8 @@ def ended(work: Callable[[], Any]) -> int:
         return _failed(f"{problem.format_message()} See '{path} --help'.", 2)
     except click.ClickException as problem:
         return _failed(problem.format_message(), 1)
+    except Unauthorized as problem:
+        return _failed(_with_a_token(problem.message), problem.exit_code)
     except PalaverError as problem:
         return _failed(problem.message, problem.exit_code)
     except BrokenPipeError:
@@ -287,6 +289,14 @@ def ended(work: Callable[[], Any]) -> int:
             raise
         what = f"{type(problem).__name__}: {problem}".rstrip(": ")
         return _failed(f"unexpected {what} (PALAVER_LOG_LEVEL=debug shows where).", 1)
+
+
+def _with_a_token(message: str) -> str:
+    """What to do in a terminal, where nobody sends headers. The token of an agent_id is another one."""
+    if "agent_id" in message:
+        return message
+    message = "A token is required." if "Authorization" in message else message
+    return f"{message} Set PALAVER_TOKEN to a valid token; 'palaver token create' makes one."
 
 
 def _failed(message: str, code: int) -> int:

@@ -6,8 +6,11 @@ import asyncio
 import dataclasses
 import json
 import os
+import shlex
 import signal
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -75,8 +78,8 @@ def serve(where: cli_where.Where, /, **flags: Any) -> None:
 
 def banner(settings: Settings) -> str:
     """Where the server is, and the lines to connect with it."""
-    url = _reachable(settings)
-    mcp = f"{url}/mcp"
+    url = settings.base_url
+    mcp = f"{url}/mcp?tools=core"
     header = {"headers": {"Authorization": "Bearer plv_…"}} if settings.needs_token else {}
     cursor = json.dumps({"mcpServers": {"palaver": {"url": mcp} | header}}, ensure_ascii=False)
     code = json.dumps({"name": "palaver", "type": "http", "url": mcp} | header, ensure_ascii=False)
@@ -88,13 +91,14 @@ def banner(settings: Settings) -> str:
         f"  Console      {printing.bold(url + '/')}",
         f"  API          {url}/docs",
         f"  Events       {url}/events",
+        f"  MCP          {mcp}      (for coding agents; {url}/mcp lists more tools)",
         "",
         "Connect an agent:",
-        f"  Claude Code  claude mcp add --transport http palaver {mcp}{claude}",
-        f"  Codex        codex mcp add palaver --url {mcp}{codex}",
+        f'  Claude Code  claude mcp add --scope user --transport http palaver "{mcp}"{claude}',
+        f'  Codex        codex mcp add palaver --url "{mcp}"{codex}',
         f"  VS Code      code --add-mcp '{code}'",
         f"  Cursor       in ~/.cursor/mcp.json: {cursor}",
-        "  stdio        palaver mcp      (e.g. claude mcp add palaver -- palaver mcp)",
+        f"  stdio        {shlex.join(stdio_command(settings))}",
         "",
     ]
     if settings.needs_token:
@@ -102,11 +106,13 @@ def banner(settings: Settings) -> str:
     return "\n".join([*lines, "Ctrl-C ends it."])
 
 
-def _reachable(settings: Settings) -> str:
-    """Bound to every address, this machine reaches it on its own."""
-    if settings.host in ("0.0.0.0", "::") and not settings.public_url:
-        return f"http://127.0.0.1:{settings.port}"
-    return settings.base_url
+def stdio_command(settings: Settings) -> list[str]:
+    """The command that clients start for MCP over stdio, on the same data. They may have another PATH than we do."""
+    program = Path(sys.argv[0])
+    is_script = program.is_file() and os.access(program, os.X_OK) and program.suffix != ".py"
+    palaver = [str(program.absolute())] if is_script else [sys.executable, "-m", "palaver"]
+    home = ["--home", str(settings.data.absolute())] if settings.home else []
+    return [*palaver, "mcp", *home]
 
 
 @cli_where.takes(*cli_where.ON_THE_DATA)

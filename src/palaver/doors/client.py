@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
 from palaver.doors.cli_where import Where
+from palaver.doors.running import beside_server
 from palaver.doors.visit import Visit, admit
 from palaver.errors import Forbidden, Invalid, NotFound, PalaverError, Refused, Unauthorized, Unavailable
 from palaver.house import DEFAULT, House
@@ -63,7 +64,7 @@ async def reach(where: Where) -> AsyncIterator[Reach]:
 @asynccontextmanager
 async def open_house(settings: Settings) -> AsyncIterator[House]:
     try:
-        house = House(settings)
+        house = House(beside_server(settings))
     except OSError as problem:
         raise Unavailable(f"The data directory cannot be used: {problem.strerror or problem}.") from None
     try:
@@ -81,15 +82,17 @@ async def _visit(house: House, where: Where) -> Visit:
 
 async def thread_id_of(reach: Reach, given: str) -> str:
     """The id of the thread with this id, or else with exactly this topic."""
-    try:
-        thread = await reach.ask(get_thread, {"thread_id": given})
-        return str(thread["id"])
-    except NotFound as problem:
-        found = await reach.ask(list_threads, {"topic": given})
-        for thread in found["threads"]:
-            if thread["topic"] == given.strip():
-                return str(thread["id"])
-        raise problem
+    if _fits_a_path(given):
+        return str((await reach.ask(get_thread, {"thread_id": given}))["id"])
+    found = await reach.ask(list_threads, {"topic": given})
+    if not found["threads"]:
+        raise NotFound("thread", given, "List threads to see which exist.")
+    return str(found["threads"][0]["id"])
+
+
+def _fits_a_path(given: str) -> bool:
+    """Servers read %2F as a slash, and many clients resolve dots."""
+    return "/" not in given and given.strip(".") != ""
 
 
 class Here:

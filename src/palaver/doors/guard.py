@@ -27,6 +27,8 @@ from palaver.settings import LOOPBACK, Settings
 log = logging.getLogger("palaver.requests")
 
 PUBLIC = ("/healthz", "/readyz", "/docs", "/openapi.json", "/console/", "/favicon")
+OAUTH = ("/.well-known/", "/mcp/.well-known/")
+"""MCP clients look here for OAuth, and at /register. There is none: 404 says so, where 401 makes them try to log in."""
 SESSION = "/api/session"
 AGENTS = ("/mcp", "/sse", "/messages")
 
@@ -97,7 +99,7 @@ class Guard:
         if origin is not None and not self._knows_origin(origin):
             raise Forbidden("Requests from this origin are not allowed.")
         path = scope["path"]
-        if path.startswith(PUBLIC):
+        if path.startswith((*PUBLIC, *OAUTH)) or path == "/register":
             return
         try:
             scope["palaver.visit"] = await self._visit(scope, headers)

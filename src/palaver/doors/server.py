@@ -12,6 +12,7 @@ import uvicorn
 
 from palaver.doors import logs
 from palaver.doors.patience import PatientHttp
+from palaver.doors.running import announced
 from palaver.doors.web import application
 from palaver.errors import Refused, Unavailable
 from palaver.house import House
@@ -56,7 +57,8 @@ def serve(settings: Settings, banner: str = "") -> None:
     server.house = house
     if banner:
         print(banner, flush=True)
-    server.run(sockets=[sock])
+    with announced(settings):
+        server.run(sockets=[sock])
     if not server.started:
         raise Unavailable("The server could not start. See the messages above.")
 

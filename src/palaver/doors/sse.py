@@ -95,7 +95,7 @@ async def thread_events(request: Request) -> Response:
 async def _events_of(thread_id: str, request: Request) -> Response:
     visit: Visit = request.scope["palaver.visit"]
     try:
-        await get_thread.perform(visit.here, visit.caller, OneThread(thread_id=thread_id[:256]))
+        thread = await get_thread.perform(visit.here, visit.caller, OneThread(thread_id=thread_id[:500]))
     except PalaverError as problem:
         return error(problem)
-    return EventStream(visit, _after(request), thread_id)
+    return EventStream(visit, _after(request), thread.id)

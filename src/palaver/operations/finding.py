@@ -312,7 +312,7 @@ def _beside(at: Standing, snippet: str) -> Beside:
         id=source.id_of(at.document, at.native_id, at.position),
         uri=source.uri_of(at.document, at.native_id, at.position),
         loc=source.loc(at, 0),
-        sender=at.author or at.role,
+        sender=source.sender_of(at),
         created_at=at.created_at,
         snippet=snippet,
     )

@@ -336,7 +336,9 @@ class _Said(_Opener):
         return self.at.source == "bus" and finding.hides(self.caller, orjson.loads(row["data"]))
 
     def _label(self, row: Row) -> str:
-        return str((row["role"] if self.at.source == "sessions" else row["author"] or row["role"]) or "unknown")
+        name = orjson.loads(row["data"]).get("author_name") if self.at.source == "bus" else None
+        author = None if self.at.source == "sessions" else row["author"]
+        return str(name or author or row["role"] or "unknown")
 
     def _message(self, row: Row, *, with_text: bool) -> dict[str, Any]:
         shown = {

@@ -190,4 +190,4 @@ def _heading(at: Standing) -> str:
 def _line(at: Standing, part: str) -> str:
     if not SOURCES[at.source].is_said or not at.position:
         return part
-    return f"[{at.position}] {at.author or at.role or 'somebody'}: {part}"
+    return f"[{at.position}] {SOURCES[at.source].sender_of(at) or 'somebody'}: {part}"

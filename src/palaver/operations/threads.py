@@ -109,8 +109,8 @@ def list_threads(read: Reader, caller: Caller, ask: ListThreads) -> Threads:
 
 
 class OneThread(Ask):
-    thread_id: Id
-    """Id of the thread."""
+    thread_id: Topic
+    """Id or exact topic of the thread."""
 
 
 @operation(
@@ -220,8 +220,9 @@ def delete_thread(change: Change, caller: Caller, ask: DeleteThread) -> Deleted:
     """Delete a thread and all its messages for good. Archive it instead if it may be wanted again."""
     if not ask.confirm:
         raise Refused("confirm must be true: deleting a thread cannot be undone.")
-    threads.lock(change, threads.must_exist(change, ask.thread_id).document_id)
     stored = threads.must_exist(change, ask.thread_id)
+    threads.lock(change, stored.document_id)
+    stored = threads.must_exist(change, stored.thread.id)
     threads.remove(change, stored)
     change.tell(thread_deleted(stored.thread))
     return Deleted(True, stored.thread.id)

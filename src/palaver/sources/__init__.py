@@ -16,6 +16,9 @@ class Bus(Said):
     name = "bus"
     conversation_key, index_key, first_index = "thread_id", "seq", 1
 
+    def sender_of(self, at: Standing) -> str | None:
+        return at.marks.get("author_name") or super().sender_of(at)  # the author of an agent's message is its id
+
 
 class Sessions(Said):
     """Turns of an agent's session."""
@@ -26,8 +29,8 @@ class Sessions(Said):
     def loc(self, at: Standing, offset: int) -> Loc:
         return {**super().loc(at, offset), "agent_id": at.agent_id, "session_id": at.facts.get("session_id")}
 
-    def particulars(self, at: Standing) -> dict[str, Any]:
-        return {**super().particulars(at), **({"sender": at.role} if at.position else {})}
+    def sender_of(self, at: Standing) -> str | None:
+        return at.role
 
 
 class Archive(Said):

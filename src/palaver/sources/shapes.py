@@ -56,6 +56,10 @@ class Source:
         """Where the match is; `offset` is its place in the passage."""
         raise NotImplementedError
 
+    def sender_of(self, at: Standing) -> str | None:
+        """Who said it, by a name that people know."""
+        return at.author or at.role
+
     def tags(self, facts: Mapping[str, Any]) -> list[str] | None:
         found = facts.get("keywords")
         return list(found) if isinstance(found, list) else None
@@ -117,7 +121,7 @@ class Said(Source):
     def particulars(self, at: Standing) -> dict[str, Any]:
         found: dict[str, Any] = {"conversation_id": at.document}
         if at.position:
-            found |= {"message_id": at.native_id, "sender": at.author or at.role}
+            found |= {"message_id": at.native_id, "sender": self.sender_of(at)}
         return found
 
     def result(self, at: Standing, *, score: float, snippet: str | None, loc: Loc | None, link: str) -> ResultItem:

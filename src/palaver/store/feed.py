@@ -14,7 +14,7 @@ from types import TracebackType
 
 from palaver.errors import PalaverError
 from palaver.model.events import Event, reset
-from palaver.store import events
+from palaver.store import events, threads
 from palaver.store.database import Engine
 
 HELD_AT_MOST = 1_000
@@ -38,6 +38,8 @@ class Listener:
         self._awake = asyncio.Event()
 
     async def __aenter__(self) -> Listener:
+        if self.thread_id is not None:
+            self.thread_id = await self._feed.thread_id_of(self.thread_id)
         self._at = await self._feed.join(self)
         if self._after is not None:
             self._at, self._reads_log = self._after, True
@@ -138,6 +140,11 @@ class Feed:
         for task in self._tasks:
             task.cancel()
         self._tasks, self._last = [], None
+
+    async def thread_id_of(self, name: str) -> str:
+        """The id of the thread with this id or topic. A deleted thread is still listened to by its id."""
+        stored = await self._engine.read(lambda read: threads.named(read, name))
+        return stored.thread.id if stored else name
 
     async def bounds(self) -> tuple[int, int]:
         return await self._engine.read(events.bounds)

@@ -54,10 +54,15 @@ def find(read: Reader, thread_id: str) -> Stored | None:
     return _stored(row) if row else None
 
 
-def must_exist(read: Reader, thread_id: str) -> Stored:
-    stored = find(read, thread_id)
+def named(read: Reader, name: str) -> Stored | None:
+    """The thread with this id, or else with exactly this topic. An id costs one query."""
+    return find(read, name) or by_topic(read, name.strip())
+
+
+def must_exist(read: Reader, name: str) -> Stored:
+    stored = named(read, name)
     if stored is None:
-        raise NotFound("thread", thread_id, "List threads to see which exist.")
+        raise NotFound("thread", name, "List threads to see which exist.")
     return stored
 
 
