@@ -1,0 +1,77 @@
+"""Install clients from npm and PyPI into .cache/clients, each version in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.clients.programs import ROOT, Program
+
+CACHE = ROOT / ".cache" / "clients"
+TRIES = 3
+
+
+class NotInstalled(Exception):
+    """A client could not be installed, usually because the registry cannot be reached."""
+
+
+def newest(program: Program) -> str:
+    """The newest version that the registry has."""
+    if program.is_python:
+        asked = [sys.executable, "-m", "pip", "index", "versions", "--json", "--disable-pip-version-check"]
+        versions = json.loads(_run([*asked, program.package]))["versions"]
+        limit = program.version.split(".")[0] if program.extra else ""
+        return str(next(v for v in versions if not limit or v.split(".")[0] == limit))
+    wanted = f"{program.package}@{program.extra or 'latest'}"
+    found = json.loads(_run(["npm", "view", wanted, "version", "--json", "--loglevel", "error"]))
+    return str(found[-1] if isinstance(found, list) else found)
+
+
+def install(program: Program, version: str) -> Path:
+    """The folder with this version, installed unless it is there already. Older versions are removed."""
+    folder = CACHE / f"{program.name}-{version}"
+    stamp = folder / ".have"
+    if stamp.exists():
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    if program.is_python:
+        _run([sys.executable, "-m", "venv", str(folder)])
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+        _run([*pip, f"{program.package}=={version}", *program.also])
+    else:
+        if not shutil.which("npm"):
+            raise NotInstalled("npm is needed to fetch clients: install Node with npm first")
+        (folder / "package.json").write_text('{"private": true}', "utf-8")
+        npm = ["npm", "install", "--prefix", str(folder), "--no-fund", "--no-audit", "--no-package-lock"]
+        _run([*npm, "--loglevel", "error", f"{program.package}@{version}", *program.also])
+    stamp.touch()
+    for other in CACHE.glob(f"{program.name}-[0-9]*"):
+        if other.name not in (f"{program.name}-{version}", f"{program.name}-{program.version}"):
+            shutil.rmtree(other, ignore_errors=True)
+    return folder
+
+
+def path_of(program: Program, folder: Path) -> str:
+    """Folders with the client's commands, for PATH."""
+    return f"{folder / 'node_modules' / '.bin'}:{folder / 'node_modules' / program.package / 'bin'}:{folder / 'bin'}"
+
+
+def _run(command: list[str]) -> str:
+    """The output of a command that talks to a registry. It is tried again, as registries sometimes fail."""
+    said = ""
+    for left in reversed(range(TRIES)):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+            if done.returncode == 0:
+                return done.stdout
+            said = done.stderr or done.stdout
+        except (OSError, subprocess.TimeoutExpired) as error:
+            said = str(error)
+        if left:
+            time.sleep(2)
+    raise NotInstalled(f"{' '.join(command[:4])} …: {said.strip()[-500:]}")
