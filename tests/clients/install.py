@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -22,11 +23,10 @@ class NotInstalled(Exception):
 def newest(program: Program) -> str:
     """The newest version that the registry has."""
     if program.is_python:
-        asked = [sys.executable, "-m", "pip", "index", "versions", "--json", "--disable-pip-version-check"]
-        versions = json.loads(_run([*asked, program.package]))["versions"]
-        limit = program.version.split(".")[0] if program.extra else ""
-        return str(next(v for v in versions if not limit or v.split(".")[0] == limit))
-    wanted = f"{program.package}@{program.extra or 'latest'}"
+        listed = _run([sys.executable, "-m", "pip", "index", "versions", "--disable-pip-version-check", program.package])
+        versions = re.findall(r"[\w.]+", listed.partition("Available versions:")[2].partition("\n")[0])
+        return next(version for version in versions if not program.major or version.startswith(f"{program.major}."))
+    wanted = f"{program.package}@{program.major or 'latest'}"
     found = json.loads(_run(["npm", "view", wanted, "version", "--json", "--loglevel", "error"]))
     return str(found[-1] if isinstance(found, list) else found)
 

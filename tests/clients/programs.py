@@ -49,8 +49,8 @@ class Program:
     readme_row: str = ""
     """Its row in README.md's table. SDKs have none: the address is an argument of their script."""
 
-    extra: str = ""
-    """A limit on versions, such as "<2"."""
+    major: str = ""
+    """Only versions that begin with this number."""
 
     also: tuple[str, ...] = ()
     """Packages that are installed with it."""
@@ -148,10 +148,10 @@ PROGRAMS = (
         command=lambda start: ["opencode", "run", "Follow the script."],
         environment=_opencode_environment,
     ),
-    Program("ts-v1", "@modelcontextprotocol/sdk", "1.32.2", command=_agent("ts_v1.mjs"), extra="^1"),
-    Program("ts-v2", "@modelcontextprotocol/client", "2.4.0", command=_agent("ts_v2.mjs"), extra="^2"),
-    Program("python-v1", "mcp", "1.30.0", command=_agent("python_v1.py"), extra="<2"),
-    Program("python-v2", "mcp", "2.3.0", command=_agent("python_v2.py"), extra=">=2,<3"),
+    Program("ts-v1", "@modelcontextprotocol/sdk", "1.32.2", command=_agent("ts_v1.mjs"), major="1"),
+    Program("ts-v2", "@modelcontextprotocol/client", "2.4.0", command=_agent("ts_v2.mjs"), major="2"),
+    Program("python-v1", "mcp", "1.30.0", command=_agent("python_v1.py"), major="1"),
+    Program("python-v2", "mcp", "2.3.0", command=_agent("python_v2.py"), major="2"),
 )
 
 

@@ -72,6 +72,7 @@ class Outcome:
     said: str = ""
     """What the client wrote, for finding out why a check failed."""
 
+    agent_id: str = ""
     tap: Tap | None = None
 
     @property
@@ -94,7 +95,7 @@ def visit(program: Program, version: str, place: Path, palaver: Palaver, query: 
             if model.error:
                 with plan.check("author"):
                     raise model.error
-    outcome.tap, outcome.verdicts = tap, plan.verdicts
+    outcome.tap, outcome.verdicts, outcome.agent_id = tap, plan.verdicts, plan.agent_id
     outcome.protocol = _protocol(tap)
     for check in CHECKS:
         alone = check == "restart" and plan.all_connected is not None
@@ -176,7 +177,6 @@ def visit_as_two(program: Program, version: str, place: Path, palaver: Palaver, 
     """Two processes of one program at once. Each passes agent_id and token, and they are two agents."""
     together = threading.Barrier(2)
     outcomes: list[Outcome] = []
-    agents: list[str] = []
 
     def one() -> None:
         outcome = visit(program, version, place, palaver, query, with_token=True, all_connected=together, topic="two at once")
@@ -188,6 +188,8 @@ def visit_as_two(program: Program, version: str, place: Path, palaver: Palaver, 
         thread.start()
     for thread in threads:
         thread.join()
+    if len({outcome.agent_id for outcome in outcomes}) != len(outcomes):
+        outcomes[-1].verdicts["author"] = f"both are agent {outcomes[-1].agent_id}"
     return outcomes
 
 

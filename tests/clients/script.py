@@ -117,8 +117,14 @@ def _round(visit: Visit, thread_id: str, identity: dict[str, str], is_restarted:
                 visit.post_over_rest(thread_id, f"{heard} you")
 
         threading.Thread(target=answer_when_waiting, daemon=True).start()
-        last = max((message["seq"] for message in visit.messages(thread_id)), default=0)
-        answer = yield Call("msg_wait", {**place, "after_seq": last, "timeout_ms": 30000})
+        answer = ""
+        for _ in range(9 if visit.all_connected else 1):  # other agents' posts end a wait too
+            posts = visit.messages(thread_id)
+            last = max((post["seq"] for post in posts if heard not in post["content"]), default=0)
+            last = min([last, *(post["seq"] - 1 for post in posts if heard in post["content"])])
+            answer = yield Call("msg_wait", {**place, "after_seq": last, "timeout_ms": 30000})
+            if heard in answer:
+                break
         assert heard in answer, f"the model does not see the post that ended the wait: {answer[:300]}"
 
     with check("error"):
