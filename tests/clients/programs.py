@@ -152,6 +152,14 @@ PROGRAMS = (
     Program("ts-v2", "@modelcontextprotocol/client", "2.4.0", command=_agent("ts_v2.mjs"), major="2"),
     Program("python-v1", "mcp", "1.30.0", command=_agent("python_v1.py"), major="1"),
     Program("python-v2", "mcp", "2.3.0", command=_agent("python_v2.py"), major="2"),
+    Program("openai-agents", "openai-agents", "0.24.0", command=_agent("openai_agents.py")),
+    Program(
+        "pydantic-ai",
+        "pydantic-ai-slim",
+        "2.62.0",
+        command=_agent("pydantic_agents.py"),
+        also=("pydantic-ai-slim[openai,mcp]",),
+    ),
 )
 
 
