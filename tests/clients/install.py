@@ -23,7 +23,9 @@ class NotInstalled(Exception):
 def newest(program: Program) -> str:
     """The newest version that the registry has."""
     if program.is_python:
-        listed = _run([sys.executable, "-m", "pip", "index", "versions", "--disable-pip-version-check", program.package])
+        listed = _run(
+            [sys.executable, "-m", "pip", "index", "versions", "--disable-pip-version-check", program.package]
+        )
         versions = re.findall(r"[\w.]+", listed.partition("Available versions:")[2].partition("\n")[0])
         return next(version for version in versions if not program.major or version.startswith(f"{program.major}."))
     wanted = f"{program.package}@{program.major or 'latest'}"
@@ -31,8 +33,18 @@ def newest(program: Program) -> str:
     return str(found[-1] if isinstance(found, list) else found)
 
 
-def install(program: Program, version: str) -> Path:
+def install_newest(program: Program) -> tuple[str, Path]:
+    """The newest version and its folder. Where the registry cannot be reached, the version of `make test`."""
+    try:
+        version = newest(program)
+    except NotInstalled:
+        return program.version, install(program)
+    return version, install(program, version)
+
+
+def install(program: Program, version: str = "") -> Path:
     """The folder with this version, installed unless it is there already. Older versions are removed."""
+    version = version or program.version
     folder = CACHE / f"{program.name}-{version}"
     stamp = folder / ".have"
     if stamp.exists():
@@ -48,7 +60,7 @@ def install(program: Program, version: str) -> Path:
             raise NotInstalled("npm is needed to fetch clients: install Node with npm first")
         (folder / "package.json").write_text('{"private": true}', "utf-8")
         npm = ["npm", "install", "--prefix", str(folder), "--no-fund", "--no-audit", "--no-package-lock"]
-        _run([*npm, "--loglevel", "error", f"{program.package}@{version}", *program.also])
+        _run([*npm, "--loglevel", "error", "--fetch-retries", "1", f"{program.package}@{version}", *program.also])
     stamp.touch()
     for other in CACHE.glob(f"{program.name}-[0-9]*"):
         if other.name not in (f"{program.name}-{version}", f"{program.name}-{program.version}"):

@@ -187,9 +187,7 @@ def _chat(model: Model, body: Json, path: str) -> Iterator[tuple[str, Json]]:
 
 def _gemini(model: Model, body: Json, path: str) -> Iterator[tuple[str, Json]]:
     functions = [f for t in body.get("tools") or [] for f in t.get("functionDeclarations", [])]
-    offered = [
-        Tool(f["name"], schema=f.get("parametersJsonSchema") or f.get("parameters") or {}) for f in functions
-    ]
+    offered = [Tool(f["name"], schema=f.get("parametersJsonSchema") or f.get("parameters") or {}) for f in functions]
     parts = [p for c in body["contents"] for p in c.get("parts", [])]
     answers = [p["functionResponse"] for p in parts if "functionResponse" in p]
     call = model.reply(offered, [_text_of(a["response"]) for a in answers])

@@ -79,7 +79,12 @@ def _codex_command(start: Start) -> list[str]:
 def _opencode_environment(start: Start) -> dict[str, str]:
     options = {"baseURL": f"{start.model_url}/v1", "apiKey": "none"}
     provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"scripted": {"tool_call": True}}}
-    config = {"provider": {"scripted": provider}, "model": "scripted/scripted", "autoupdate": False, "share": "disabled"}
+    config = {
+        "provider": {"scripted": provider},
+        "model": "scripted/scripted",
+        "autoupdate": False,
+        "share": "disabled",
+    }
     quiet = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
     return quiet | {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}
 

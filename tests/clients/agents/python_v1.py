@@ -12,7 +12,10 @@ from mcp.types import Implementation
 
 async def main(mcp_url, model_url):
     me = Implementation(name="python-sdk-v1", version="1")
-    async with streamable_http_client(mcp_url) as (read, write, *_), ClientSession(read, write, client_info=me) as session:
+    async with (
+        streamable_http_client(mcp_url) as (read, write, *_),
+        ClientSession(read, write, client_info=me) as session,
+    ):
         await session.initialize()
         tools = [tool.name for tool in (await session.list_tools()).tools]
         results = []
