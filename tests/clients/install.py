@@ -42,26 +42,40 @@ def install_newest(program: Program) -> tuple[str, Path]:
     return version, install(program, version)
 
 
+def installed(program: Program, version: str = "") -> Path | None:
+    """The folder with this version, if it is there."""
+    folder = CACHE / f"{program.name}-{version or program.version}"
+    return folder if (folder / ".have").exists() else None
+
+
 def install(program: Program, version: str = "") -> Path:
     """The folder with this version, installed unless it is there already. Older versions are removed."""
     version = version or program.version
+    if have := installed(program, version):
+        return have
     folder = CACHE / f"{program.name}-{version}"
-    stamp = folder / ".have"
-    if stamp.exists():
-        return folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     if program.is_python:
         _run([sys.executable, "-m", "venv", str(folder)])
-        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+        pip = [
+            str(folder / "bin" / "python"),
+            "-m",
+            "pip",
+            "install",
+            "-qq",
+            "--retries",
+            "0",
+            "--disable-pip-version-check",
+        ]
         _run([*pip, f"{program.package}=={version}", *program.also])
     else:
         if not shutil.which("npm"):
             raise NotInstalled("npm is needed to fetch clients: install Node with npm first")
         (folder / "package.json").write_text('{"private": true}', "utf-8")
         npm = ["npm", "install", "--prefix", str(folder), "--no-fund", "--no-audit", "--no-package-lock"]
-        _run([*npm, "--loglevel", "error", "--fetch-retries", "1", f"{program.package}@{version}", *program.also])
-    stamp.touch()
+        _run([*npm, "--loglevel", "error", "--fetch-retries", "0", f"{program.package}@{version}", *program.also])
+    (folder / ".have").touch()
     for other in CACHE.glob(f"{program.name}-[0-9]*"):
         if other.name not in (f"{program.name}-{version}", f"{program.name}-{program.version}"):
             shutil.rmtree(other, ignore_errors=True)
@@ -86,4 +100,5 @@ def _run(command: list[str]) -> str:
             said = str(error)
         if left:
             time.sleep(2)
-    raise NotInstalled(f"{' '.join(command[:4])} …: {said.strip()[-500:]}")
+    lines = [line for line in said.strip().splitlines() if "error" in line.lower()] or [said]
+    raise NotInstalled(f"{Path(command[0]).name} {' '.join(command[1:3])} …: {lines[0][:200]}")

@@ -269,7 +269,7 @@ def install_for_tests() -> int:
             try:
                 install(program)
             except NotInstalled as error:
-                print(f"CLIENT NOT INSTALLED: the tests with {program.name} are skipped ({error})", file=sys.stderr)
+                print(f"CLIENT NOT INSTALLED: no tests with {program.name} ({error})", file=sys.stderr)
                 if os.environ.get("CI") == "true":
                     return 1
     return 0
