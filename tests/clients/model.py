@@ -99,6 +99,7 @@ def _text_of(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
+SEARCH_ID = "toolu_search"
 CLOSING = "The script is at its end."
 
 
@@ -108,15 +109,18 @@ CLOSING = "The script is at its end."
 def _anthropic(model: Model, body: Json, path: str) -> Iterator[tuple[str, Json]]:
     offered = [Tool(t["name"], schema=t.get("input_schema", {})) for t in body.get("tools", []) if "name" in t]
     blocks = [b for m in body["messages"] if isinstance(m["content"], list) for b in m["content"]]
-    call = model.reply(offered, [_text_of(b.get("content")) for b in blocks if b["type"] == "tool_result"])
+    results = [b for b in blocks if b["type"] == "tool_result" and b["tool_use_id"] != SEARCH_ID]
+    call = _search_for_tools(body, offered) or model.reply(offered, [_text_of(b.get("content")) for b in results])
     usage = {"input_tokens": 9, "output_tokens": 9, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
     head: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": body.get("model"), "usage": usage}
     if call is None:
         block: Json = {"type": "text", "text": CLOSING}
         delta: Json = {"type": "text_delta", "text": CLOSING}
     else:
-        name = model.tools[call.tool].name
-        block = {"type": "tool_use", "id": f"toolu_{len(blocks)}", "name": name, "input": call.arguments}
+        is_search = call.tool == "ToolSearch"
+        name = "ToolSearch" if is_search else model.tools[call.tool].name
+        number = SEARCH_ID if is_search else f"toolu_{len(results)}"
+        block = {"type": "tool_use", "id": number, "name": name, "input": call.arguments}
         delta = {"type": "input_json_delta", "partial_json": json.dumps(call.arguments)}
     end = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
     if not body.get("stream"):
@@ -129,6 +133,15 @@ def _anthropic(model: Model, body: Json, path: str) -> Iterator[tuple[str, Json]
     yield "content_block_stop", {"index": 0}
     yield "message_delta", {"delta": end, "usage": {"output_tokens": 9}}
     yield "message_stop", {}
+
+
+def _search_for_tools(body: Json, offered: list[Tool]) -> Call | None:
+    """Claude Code names MCP tools in a message and offers them only after the model has searched for them."""
+    names = {tool.name for tool in offered}
+    named = sorted(set(re.findall(r"mcp__palaver__\w+", json.dumps(body["messages"]))))
+    if not named or "ToolSearch" not in names or any(name.endswith("__bus_connect") for name in names):
+        return None
+    return Call("ToolSearch", {"query": f"select:{','.join(named)}", "max_results": len(named)})
 
 
 def _responses(model: Model, body: Json, path: str) -> Iterator[tuple[str, Json]]:

@@ -112,8 +112,6 @@ PROGRAMS = (
             "ANTHROPIC_BASE_URL": start.model_url,
             "ANTHROPIC_API_KEY": "none",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            # Else the model has to look for each MCP tool by name before it can call it.
-            "ENABLE_TOOL_SEARCH": "false",
         },
     ),
     Program(
@@ -161,7 +159,7 @@ PROGRAMS = (
     Program(
         "pydantic-ai",
         "pydantic-ai-slim",
-        "2.62.0",
+        "2.66.0",
         command=_agent("pydantic_agents.py"),
         also=("pydantic-ai-slim[openai,mcp]",),
     ),

@@ -6,6 +6,7 @@ Each client runs in an empty HOME, and HTTPS goes to a dead proxy: nothing of th
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import signal
@@ -22,7 +23,7 @@ from typing import Any
 
 import httpx
 from tests.clients.install import NotInstalled, install, install_newest, path_of
-from tests.clients.model import start_model
+from tests.clients.model import Model, start_model
 from tests.clients.programs import PROGRAMS, Program, Start, readme_code, readme_url
 from tests.clients.script import CHECKS, Visit, play
 from tests.clients.tap import Tap, listen_between
@@ -77,6 +78,7 @@ class Outcome:
 
     agent_id: str = ""
     tap: Tap | None = None
+    model: Model | None = None
 
     @property
     def is_good(self) -> bool:
@@ -100,7 +102,7 @@ def visit(
             if model.error:
                 with plan.check("restart" if "memory" in plan.verdicts else "author"):
                     raise model.error
-    outcome.tap, outcome.verdicts, outcome.agent_id = tap, plan.verdicts, plan.agent_id
+    outcome.tap, outcome.model, outcome.verdicts, outcome.agent_id = tap, model, plan.verdicts, plan.agent_id
     outcome.protocol = _protocol(tap)
     for check in CHECKS:
         alone = check == "restart" and plan.all_connected is not None
@@ -212,11 +214,11 @@ SCENARIOS: dict[str, Callable[..., list[Outcome]]] = {"two-claudes": visit_as_tw
 
 def show(outcomes: list[Outcome]) -> None:
     """Print the table, and below it why checks failed."""
-    print(f"\n{'client':<12} {'version':<10} {'protocol':<11} " + " ".join(f"{check:<8}" for check in CHECKS))
+    print(f"\n{'client':<14} {'version':<10} {'protocol':<11} " + " ".join(f"{check:<8}" for check in CHECKS))
     for outcome in outcomes:
         marks = {c: "FAILED" if (v := outcome.verdicts[c]) not in ("ok", "–", "not reached") else v for c in CHECKS}
         cells = " ".join(f"{marks[check].replace('not reached', '-'):<8}" for check in CHECKS)
-        print(f"{outcome.client:<12} {outcome.version:<10} {outcome.protocol:<11} {cells} {outcome.seconds:4.0f} s")
+        print(f"{outcome.client:<14} {outcome.version:<10} {outcome.protocol:<11} {cells} {outcome.seconds:4.0f} s")
     for outcome in outcomes:
         for check, verdict in outcome.verdicts.items():
             if verdict not in ("ok", "–", "not reached"):
@@ -229,7 +231,9 @@ def main() -> int:
     parser.add_argument("client", nargs="*", help=f"Only these clients: {', '.join(names)}.")
     parser.add_argument("--query", help='Use this query instead of the README\'s, such as "?tools=bus".')
     parser.add_argument("--pinned", action="store_true", help="Run the versions of `make test`, not the newest ones.")
-    parser.add_argument("--save", type=Path, help="Write what each client sent and wrote to this folder.")
+    parser.add_argument(
+        "--save", type=Path, help="Write what each client sent to palaver and to the model to this folder."
+    )
     parser.add_argument("--install", action="store_true", help="Only install the clients that `make test` runs.")
     asked = parser.parse_args()
     if asked.install:
@@ -276,6 +280,7 @@ def install_for_tests() -> int:
 
 
 def save(folder: Path, outcomes: list[Outcome]) -> None:
+    """Write what each client wrote and sent, for finding out why a check failed."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, outcome in enumerate(outcomes):
         lines = [outcome.said, ""]
@@ -285,6 +290,9 @@ def save(folder: Path, outcomes: list[Outcome]) -> None:
                 exchange.body.decode("utf-8", "replace"),
             ]
             lines += [f"< {exchange.status} {exchange.answer_headers}", exchange.answer.decode("utf-8", "replace"), ""]
+        if outcome.model:
+            asked = json.dumps(outcome.model.requests, indent=1, ensure_ascii=False)
+            (folder / f"{number}-{outcome.client}-model.json").write_text(asked, "utf-8")
         (folder / f"{number}-{outcome.client}.txt").write_text("\n".join(lines), "utf-8")
 
 
