@@ -99,6 +99,9 @@ def visit(
             url = _address(tap.port, query)
             start = Start(home, place, url, model.base_url)
             outcome.said = _run_client(program, start, plan)
+            with plan.check("tools"):
+                last = outcome.said.strip()[-300:]
+                assert model.tools, f"the model was not offered palaver's tools; the client wrote: {last}"
             if model.error:
                 with plan.check("restart" if "memory" in plan.verdicts else "author"):
                     raise model.error
