@@ -9,7 +9,7 @@ HAVE_DEV := .venv/.have-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-dev serve test lint format screenshots reference bench eval faults schemathesis conformance lock clean
+.PHONY: help setup setup-dev serve test lint format screenshots reference bench eval faults schemathesis conformance clients lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,7 @@ serve: setup ## run the server: make serve ARGS="--port 8000"
 
 test: setup-dev ## run the tests: make test ARGS="-k search"
 	@tools/ensure-chromium >/dev/null
+	@tools/clients --install
 	@# The tests that break things measure time too, so fewer run at once. (5: nothing was selected by ARGS.)
 	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not faults" $(ARGS) || [ $$? -eq 5 ]
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m faults $(if $(findstring tests/,$(ARGS)),,tests/faults) $(ARGS) || [ $$? -eq 5 ]
@@ -56,6 +57,9 @@ schemathesis: setup-dev ## ask every operation with what schemathesis makes up: 
 
 conformance: setup-dev ## what the official MCP suite requires of a server, in both protocol eras (from npm)
 	@tools/conformance
+
+clients: setup-dev ## run real MCP clients with a scripted model (from npm and PyPI): make clients ARGS="claude codex"
+	@tools/clients $(ARGS)
 
 lock: ## pin the newest allowed versions in requirements/
 	@tools/lock $(ARGS)
