@@ -241,13 +241,14 @@ class Mcp:
     """A client of `/mcp` as of 2025-11-25: a handshake, then requests that carry the session's id."""
 
     version = "2025-11-25"
+    program = "tests"
 
     def __init__(self, client: httpx.Client, path: str = EVERYTHING, token: str | None = None) -> None:
         self._client, self._path, self._ids = client, path, 0
         self.headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
         if token:
             self.headers["authorization"] = f"Bearer {token}"
-        about = {"name": "tests", "version": "1"}
+        about = {"name": self.program, "version": "1"}
         self.greeting = self.ask("initialize", protocolVersion=self.version, capabilities={}, clientInfo=about)
         self.headers["mcp-protocol-version"] = self.greeting["protocolVersion"]
         self.send({"method": "notifications/initialized"})
@@ -264,7 +265,7 @@ class Mcp:
         self._ids += 1
         response = self.send({"id": self._ids, "method": method, "params": params})
         assert response.status_code == 200, (response.status_code, response.text)
-        answers = list(_messages(response))
+        answers = list(messages_of(response))
         return next(answer for answer in answers if answer.get("id") == self._ids)
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
@@ -300,7 +301,7 @@ class Mcp:
         return str(item["text"])
 
 
-def _messages(response: httpx.Response) -> Iterator[dict[str, Any]]:
+def messages_of(response: httpx.Response) -> Iterator[dict[str, Any]]:
     if response.headers["content-type"].startswith("application/json"):
         yield response.json()
         return

@@ -14,7 +14,7 @@ import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters
-from tests.helpers import EVERYTHING, PATIENCE, Answer, Mcp, Server, environment
+from tests.helpers import EVERYTHING, PATIENCE, Answer, Mcp, Server, environment, messages_of
 from websockets.sync.client import ClientConnection, connect
 
 DOORS = ["http-2025", "http-2026", "websocket", "sse", "stdio"]
@@ -39,6 +39,34 @@ class Websocket(Mcp):
             heard = json.loads(self._socket.recv(PATIENCE))
             if heard.get("id") == self._ids:
                 return dict(heard)
+
+
+class Stateless(Mcp):
+    """A client of `/mcp` as of 2026-07-28: every request stands alone and says which program sends it."""
+
+    def __init__(self, client: httpx.Client, program: str = "tests", path: str = "/mcp", token: str = "") -> None:
+        self._client, self._path, self._ids, self._program = client, path, 0, program
+        self.headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        self.headers |= {"mcp-protocol-version": "2026-07-28"}
+        if token:
+            self.headers["authorization"] = f"Bearer {token}"
+
+    def exchange(self, method: str, **params: Any) -> dict[str, Any]:
+        self._ids += 1
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {
+                "name": self._program,
+                "title": self._program.title(),
+                "version": "1",
+            },
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        asked = {"jsonrpc": "2.0", "id": self._ids, "method": method, "params": {**params, "_meta": meta}}
+        about = {"mcp-method": method, **({"mcp-name": params["name"]} if "name" in params else {})}
+        response = self._client.post(self._path, json=asked, headers={**self.headers, **about})
+        assert response.status_code in (200, 400), (response.status_code, response.text)
+        return next(answer for answer in messages_of(response) if answer.get("id") in (self._ids, None))
 
 
 class Sdk(Mcp):

@@ -67,7 +67,7 @@ def test_waiting_by_topic_ends_when_something_is_said(api: httpx.Client, mcp: Mc
     mcp.call("bus_connect", thread_name=thread.topic, ide="tests", model="m")
 
     def is_waiting() -> bool:
-        return any(agent["waiting_in"] in (thread.id, thread.topic) for agent in api.get("/api/agents").json())
+        return any(agent["waiting_in"] == thread.id for agent in api.get("/api/agents").json())
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(mcp.call, "msg_wait", thread_id=thread.topic, timeout_ms=30_000)

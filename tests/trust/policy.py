@@ -50,6 +50,7 @@ ROUTES: dict[str, Need] = {
     "GET /api/agents/{agent_id}": "read",
     "PUT /api/agents/{agent_id}": "write",
     "POST /api/agents/unregister": "write",
+    "DELETE /api/agents/{agent_id}": "admin",
     "GET /api/templates": "read",
     "GET /api/templates/{template_id}": "read",
     "POST /api/templates": "write",

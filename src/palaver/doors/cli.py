@@ -43,6 +43,7 @@ OPERATIONS = {
     "agent create": "Register as an agent.",
     "agents": "List the agents: who is online, what they can do, where they wait.",
     "agent show": "One agent, by id, slug or name.",
+    "agent rm": "Remove an agent for good: its registration, its secrets and its tokens.",
     "template list": "All templates a thread can begin with, built-in ones first.",
     "template show": "One template, with its rules and default metadata.",
     "template create": "Add a template of your own.",

@@ -72,6 +72,9 @@ def serve(where: cli_where.Where, /, **flags: Any) -> None:
     """
     settings = where.settings(**flags)
     from palaver.doors.server import serve as serve_for_ever
+    from palaver.operations import toolsets
+
+    toolsets.chosen(settings.toolsets)  # an unknown name is told at once, not when a client asks
 
     serve_for_ever(settings, printing.styled(banner(settings)))
 
@@ -138,8 +141,10 @@ async def _stdio(settings: Settings, token: str | None) -> None:
     from palaver.doors.client import open_house
     from palaver.doors.visit import admit
     from palaver.house import ShownOut
+    from palaver.operations import toolsets
 
     async with open_house(settings) as house:
+        toolsets.chosen(settings.toolsets)
         visit = await admit(house, token, "agent")
         house.start_sweeping()
         from palaver.doors.mcp import McpDoor  # the heaviest of all; who may not come in need not wait for it

@@ -58,6 +58,7 @@ OPERATIONS: tuple[Operation, ...] = (
     agents.get_agent,
     agents.update_agent,
     agents.unregister_agent,
+    agents.remove_agent,
     templates.list_templates,
     templates.get_template,
     templates.create_template,

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from palaver.errors import Conflict
 from palaver.model.asking import Ask, Id, Line, Metadata, Text, Trimmed
+from palaver.model.audit import signature
 from palaver.model.events import agent_offline, agent_online
 from palaver.model.people import Agent, Caller, Client
+from palaver.model.sessions import Owner
 from palaver.model.times import now
 from palaver.operations import identity
 from palaver.operations.faces import Command, Route, Tool, operation
-from palaver.store import agents
+from palaver.operations.sessions import delete_recorded
+from palaver.store import agents, sessions
 from palaver.store.database import Change, Reader
+from palaver.store.workspaces import Workspace
 
 UNKNOWN_CLIENT = Client()
 Name = Annotated[Line, Field(max_length=200), Trimmed]
@@ -217,3 +223,45 @@ def unregister_agent(change: Change, caller: Caller, ask: Credentials) -> Ok:
     if agent.is_online:
         change.tell(agent_offline(agent))
     return Ok(True)
+
+
+class RemoveAgent(OneAgent):
+    with_sessions: bool = False
+    """Delete its recorded sessions too."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRemoved:
+    removed: bool
+    agent_id: str
+    name: str
+    sessions_deleted: int
+
+
+@operation(
+    Route("DELETE", "/api/agents/{agent_id}"),
+    Command("agent rm", takes=("agent_id",)),
+    needs="admin",
+    audited="deletion",
+)
+async def remove_agent(here: Workspace, caller: Caller, ask: RemoveAgent) -> AgentRemoved:
+    """Remove an agent for good: its registration, its secrets and its tokens. Its messages stay."""
+    agent = await here.read(lambda read: agents.named(read, ask.agent_id) or agents.must_exist(read, ask.agent_id))
+    owner = Owner(agent.id, agent.slug, agent.name)
+    found = await here.read(lambda read: [one.session_id for one in sessions.everyone(read, agent.id, 1_000_000, 0)])
+    if found and not ask.with_sessions:
+        raise Conflict(f"'{agent.name}' has {len(found)} recorded sessions. Pass with_sessions to delete them too.")
+    for session_id in found:
+        await delete_recorded(here, owner, session_id)
+    await asyncio.to_thread(here.transcripts.forget_owner, owner)
+    for token in await here.keyring.tokens() if here.keyring else []:
+        if token.agent_id == agent.id and here.keyring:
+            await here.keyring.revoke(token.id, signature(caller))
+
+    def remove(change: Change) -> None:
+        agents.remove(change, agent)
+        if agent.is_online:
+            change.tell(agent_offline(agent))
+
+    await here.change(remove)
+    return AgentRemoved(True, agent.id, agent.name, len(found))

@@ -451,13 +451,18 @@ async def delete_session(here: Workspace, caller: Caller, ask: OneSession) -> Se
     transcript = here.transcripts.of(owner, ask.session)
     if not await asyncio.to_thread(transcript.path.exists) and not await _is_indexed(here, owner, ask.session):
         raise NotFound("session", ask.session, "List sessions to see which exist.")
+    await delete_recorded(here, owner, ask.session)
+    return SessionDeleted(True, ask.session, owner.id)
+
+
+async def delete_recorded(here: Workspace, owner: Owner, session_id: str) -> None:
+    """Delete a session's transcript, then its place in the index."""
     try:
-        await asyncio.to_thread(here.transcripts.delete, owner, ask.session)
+        await asyncio.to_thread(here.transcripts.delete, owner, session_id)
     except OSError as problem:
         raise _not_written(problem) from problem
     if here.settings.sessions_index:
-        await forget(here, transcript, ask.session)
-    return SessionDeleted(True, ask.session, owner.id)
+        await forget(here, here.transcripts.of(owner, session_id), session_id)
 
 
 async def _is_indexed(here: Workspace, owner: Owner, session_id: str) -> bool:

@@ -60,6 +60,8 @@ async def wait_for_messages(here: Workspace, caller: Caller, ask: WaitForMessage
     waited = await here.read(lambda read: _unread(read, caller, ask))
     if waited.messages or ask.timeout_ms == 0:
         return waited
+    thread = await here.read(lambda read: threads.must_exist(read, ask.thread_id))
+    ask = ask.model_copy(update={"thread_id": thread.thread.id})
     waiting = await here.change(lambda change: _begin(change, caller, ask))
     try:
         async with here.feed(thread_id=ask.thread_id) as listener:

@@ -20,6 +20,7 @@ from palaver.model.people import Agent
 from palaver.model.times import instant, maybe_instant, micros, now
 from palaver.store.database import Change, Reader, Row
 
+CONNECTIONS_KEPT = timedelta(days=90)
 SECRETS_KEPT = 20
 """How many secrets of one agent stay valid beside its first one."""
 
@@ -233,7 +234,9 @@ def process_key(pid: int) -> str:
 
 
 def bind_connection(change: Change, key: str, agent: Agent) -> None:
+    """Store which agent a connection is. Connections that nobody used for a long time are forgotten."""
     change.run("bind_connection", id_hash=key, agent_id=agent.id, at=micros(now()))
+    change.run("forget_old_connections", before=micros(now() - CONNECTIONS_KEPT))
 
 
 def connected_as(read: Reader, key: str) -> str | None:
@@ -254,10 +257,6 @@ def pause_connection(change: Change, key: str) -> None:
     agent_id = connected_as(change, key)
     if agent_id and len(change.all("connections_of_agent", agent_id=agent_id)) == 1:
         change.run("release_agent", id=agent_id, is_released=True)
-
-
-def forget_connections(change: Change, before: datetime) -> None:
-    change.run("forget_old_connections", before=micros(before))
 
 
 def active_of_client(read: Reader, client: str, since: datetime) -> list[Agent]:

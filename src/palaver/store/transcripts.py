@@ -92,6 +92,10 @@ class Transcripts:
         _sync_folder(folder)
         _sync_folder(folder.parent)
 
+    def forget_owner(self, owner: Owner) -> None:
+        """Remove the agent's card, so that the files no longer bring it back. Its tombstones stay."""
+        (self._folder(owner) / "agent.json").unlink(missing_ok=True)
+
     def delete(self, owner: Owner, session_id: str) -> None:
         """The tombstone first: whatever happens after it, the session does not come back."""
         path = self.path(owner, session_id)

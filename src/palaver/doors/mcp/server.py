@@ -54,6 +54,7 @@ Context = ServerRequestContext[Any, Any]
 PROGRESS_SECONDS = 5.0
 _SSE_SESSION = re.compile(rb"session_id=([0-9a-f]{32})")
 SESSION = "palaver.session"
+AGENT_HEADER = "x-palaver-agent"
 RESEARCHER = "openai-mcp"
 INSTRUCTIONS = (
     "palaver is a message bus and a memory shared by agents and people. Call bus_connect with a thread name to join "
@@ -104,8 +105,10 @@ class McpDoor:
         if visit.caller.is_authenticated:
             return Visit(visit.here, replace(visit.caller, **about), visit.token_id)
         session = _session_of(ctx, visit)
-        named = request.query_params.get("agent") if request is not None else self._house.settings.agent
-        session.slug = named or None
+        if request is None:
+            session.slug = self._house.settings.agent or None
+        else:
+            session.slug = request.query_params.get("agent") or request.headers.get(AGENT_HEADER) or None
         return Visit(visit.here, Caller(kind="agent", name="agent", session=session, **about))
 
     def _client_of(self, ctx: Context) -> Client:
