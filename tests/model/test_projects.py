@@ -55,7 +55,7 @@ def test_a_folder_outside_git_is_its_own_project(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("cwd", "project"),
+    "cwd, project",
     [
         ("/nowhere/ann/app", "/nowhere/ann/app"),
         ("/nowhere/ann/app/", "/nowhere/ann/app"),

@@ -137,6 +137,7 @@ def tell(
     title: Any = None,
     created_at: datetime | None = None,
     updated_at: datetime | None = None,
+    project: str | None = None,
 ) -> Iterator[Conversation | Skipped]:
     """A conversation, or why there is none. Where its own times are missing, those of what was said are taken."""
     native = native_id(id)
@@ -156,6 +157,7 @@ def tell(
         updated_at=updated_at or max(times, default=None),
         messages=gathered.said,
         is_titled=bool(called),
+        project=project,
     )
     if gathered.is_cut:
         yield Skipped(item, "the end of a conversation of more than 100 million characters")

@@ -8,6 +8,8 @@ from dataclasses import field as made
 from datetime import datetime
 from typing import Any
 
+from palaver.model.sparse import Sparse
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -24,9 +26,11 @@ COPYING = "claude-code:"
 was copied is found once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+@dataclass(frozen=True)
+class Conversation(Sparse):
     """An imported conversation. Its id is the same in every export of it."""
+
+    sparse = ("project",)
 
     id: str
     origin: str
@@ -36,6 +40,8 @@ class Conversation:
     messages: tuple[Said, ...]
     is_titled: bool = True
     """Whether somebody, or some program, gave it that title. If not, it was made of the first words the user said."""
+    project: str | None = None
+    """The path of the project it is about, where its program keeps one."""
 
 
 # What a person keeps. Text is kept as it came: nothing is trimmed.
