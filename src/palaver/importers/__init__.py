@@ -14,8 +14,8 @@ and two for whoever has the whole file:
 Every line must pass through `read_line`, in order: it counts them. A line that cannot be read raises `Unreadable`, and
 one goes on with the next. A `Reading` is plain values, so that it can be kept and taken up again in another process.
 
-Calls of palaver's own tools and their results are left out (`echo`). What agents did is full of what they read. Keys and tokens in it are not taken along: what kind each was stands in its
-place.
+Calls of palaver's own tools and their results are left out (`echo`). Keys and tokens in what agents said and read are
+masked: the kind of each takes its place.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
-from palaver.model.asking import MAX_TEXT
 from palaver.importers.echo import MOST_CALLS
+from palaver.model.asking import MAX_TEXT
 from palaver.model.library import Said as Said
 from palaver.model.projects import project_of
 from palaver.model.times import parse

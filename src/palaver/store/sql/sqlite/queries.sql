@@ -68,7 +68,7 @@ FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value FROM json_each(:ids));
 
 -- name: found_turns  a page of hits, by their passage ids
-SELECT p.id AS passage_id, p.native_id, d.native_id AS document, d.agent_id, p.role, p.text, p.created_at
+SELECT p.id AS passage_id, p.native_id, d.native_id AS document, d.agent_id, p.role, p.text, p.created_at, d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value FROM json_each(:ids));
 
@@ -153,6 +153,25 @@ WHERE p.created_at IS NULL AND p.id < :before
   AND (CAST(:roles AS text) IS NULL OR p.role IN (SELECT value FROM json_each(:roles)))
 ORDER BY p.id DESC
 LIMIT :limit;
+
+-- name: sessions_of_agent
+SELECT d.id, d.native_id, d.title, d.agent_id, a.name AS agent, d.created_at, d.modified_at, d.data,
+       (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS turns
+FROM documents d LEFT JOIN agents a ON a.id = d.agent_id
+WHERE d.source = 'sessions' AND (CAST(:agent_id AS text) IS NULL OR d.agent_id = :agent_id)
+  AND (CAST(:projects AS text) IS NULL OR json_extract(d.data, '$.project') IN (SELECT value FROM json_each(:projects)))
+ORDER BY d.modified_at DESC, d.id DESC
+LIMIT :limit OFFSET :offset;
+
+-- name: conversations
+SELECT d.id, d.native_id, d.title, d.created_at, d.modified_at, d.data,
+       (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS messages
+FROM documents d
+WHERE d.source = 'archive' AND (CAST(:projects AS text) IS NULL OR json_extract(d.data, '$.project') IN (SELECT value FROM json_each(:projects)))
+ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
+
+-- name: projects  that a source knows
+SELECT DISTINCT json_extract(d.data, '$.project') AS project FROM documents d WHERE d.source = :source;
 
 -- name: media_types
 SELECT DISTINCT json_extract(data, '$.media_type') AS media_type FROM documents
