@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as made
@@ -22,8 +23,16 @@ class Said:
 
 
 COPYING = "claude-code:"
-"""How conversations are called whose program copies what was said into the session that resumes it, with its ids. What
-was copied is found once."""
+"""How the ids of conversations begin whose program copies messages, with their ids, into a session that resumes or
+forks another. A copied message is found once."""
+
+_UNIQUE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z])", re.IGNORECASE)
+
+
+def is_unique(message_id: str) -> bool:
+    """Does an id name one message wherever it is kept? Those that begin with a UUID do. So each message of a session
+    that was watched and imported, or forked, is found once in every search."""
+    return _UNIQUE.match(message_id) is not None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from palaver.errors import NotFound
+from palaver.model.library import is_unique
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import instant, micros
 from palaver.store import documents
@@ -302,11 +303,20 @@ class FoundTurn:
 
 
 def search(read: Reader, query: Query, where: Where, limit: int) -> list[FoundTurn]:
-    """The best turns; among equals the newest."""
+    """The best turns; among equals the newest. A turn that a fork of the session copied is found once."""
     narrow = _narrow(read, where)
     if narrow is None:
         return []
-    hits = _with_equals(read, query, narrow, limit)
+    wanted = limit
+    while True:
+        hits = _with_equals(read, query, narrow, wanted)
+        found = _once(_turns(read, hits))
+        if len(found) >= limit or len(hits) < wanted:
+            return found[:limit]
+        wanted *= 4  # some of them were copies: look further
+
+
+def _turns(read: Reader, hits: list[Found]) -> list[FoundTurn]:
     ids = orjson.dumps([hit.passage_id for hit in hits]).decode()
     rows = {row["passage_id"]: row for row in read.all("found_turns", ids=ids)}
     found = []
@@ -317,7 +327,17 @@ def search(read: Reader, query: Query, where: Where, limit: int) -> list[FoundTu
         turn = Turn(row["native_id"], session_id, row["agent_id"], row["role"], row["text"], ts, ts, _project(row))
         found.append(FoundTurn(turn, hit.score))
     found.sort(key=lambda one: (-one.score, -one.turn.ts.timestamp()))
-    return found[:limit]
+    return found
+
+
+def _once(found: Iterable[FoundTurn]) -> list[FoundTurn]:
+    """Each turn once. A fork copies the turns it begins with, ids and all."""
+    kept: dict[tuple[str, ...], FoundTurn] = {}
+    for one in found:
+        turn = one.turn
+        own = (turn.agent_id, turn.id, turn.content)
+        kept.setdefault(own if is_unique(turn.id) else (*own, turn.session_id), one)
+    return list(kept.values())
 
 
 def _with_equals(read: Reader, query: Query, narrow: Narrow, limit: int) -> list[Found]:

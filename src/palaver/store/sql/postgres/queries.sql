@@ -232,6 +232,12 @@ WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(
     AND d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb))) AND CAST(:lane AS bigint) >= 0
 GROUP BY p.document_id;
 
+-- name: ids_of_messages  of passages those whose ids may name the same message elsewhere
+SELECT p.native_id
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
+    AND d.source IN ('sessions', 'archive') AND p.position > 0 AND CAST(:first AS bigint) <= CAST(:last AS bigint);
+
 -- name: looks  passages between two positions of their documents, with their texts
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at,
        d.title, p.role, p.author, p.text

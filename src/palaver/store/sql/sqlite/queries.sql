@@ -225,6 +225,12 @@ CROSS JOIN passages p ON p.id = given.value
 WHERE given.value >= :lane
 GROUP BY p.document_id;
 
+-- name: ids_of_messages  of passages those whose ids may name the same message elsewhere
+SELECT p.native_id
+FROM json_each(:ids) AS given
+CROSS JOIN passages p ON p.id = given.value
+WHERE given.value BETWEEN :first AND :last AND p.position > 0;
+
 -- name: looks  passages between two positions of their documents, with their texts
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at,
        d.title, p.role, p.author, p.text
