@@ -6,8 +6,8 @@ read twice are known by their ids.
 
 What the programs delete stays recorded. What was rewound or rolled back in a file leaves the session it was recorded
 in: found is what the user saw last. A session that was deleted here does not come back by reading its file again.
-Keys and tokens in it are masked: the kind of each takes its place. Calls of palaver's own tools and their results are
-left out.
+Keys and tokens of well-known kinds are masked: the kind of each takes its place. Calls of palaver's own tools and their
+results are left out.
 """
 
 from __future__ import annotations
