@@ -71,6 +71,12 @@ def test_the_folder_may_be_on_another_machine(cwd: str, project: str):
     assert project_of(cwd) == project
 
 
+def test_what_strangers_send_does_not_tell_them_what_is_on_this_disk(repository: Path):
+    inside = str(repository / "src")
+    assert project_of(inside, is_here=False) == inside
+    assert project_of(f"{inside}/.claude/worktrees/x", is_here=False) == inside
+
+
 def test_a_worktree_that_was_deleted_still_belongs_to_its_repository(repository: Path):
     assert project_of(repository / ".claude" / "worktrees" / "gone") == str(repository)
 

@@ -33,7 +33,6 @@ import orjson
 from palaver.importers.echo import MOST_CALLS
 from palaver.model.asking import MAX_TEXT
 from palaver.model.library import Said as Said
-from palaver.model.projects import project_of
 from palaver.model.times import parse
 from palaver.text.secrets import masked
 
@@ -68,7 +67,7 @@ class Reading:
     """Titles of the conversations that end at some line, which may be in another file."""
     cwd: str | None = None
     project: str | None = None
-    """The project of `cwd`, as it was when the session was first read: the folder may be gone later."""
+    """The project of `cwd`, where somebody has looked it up. It is kept, for the folder may be gone later."""
     own_calls: Sequence[str] = ()
     """Calls of palaver's own tools whose results have not come yet. They are left out, and so are the results."""
     trunk: str | None = None
@@ -80,10 +79,8 @@ class Reading:
 
     def learn_cwd(self, value: Any) -> None:
         """The first folder a session names decides its project."""
-        if self.cwd is None and (cwd := spoken(value)):
-            self.cwd = cwd
-        if self.project is None and self.cwd:
-            self.project = project_of(self.cwd)
+        if self.cwd is None:
+            self.cwd = spoken(value)
 
     def call_own(self, call_id: Any) -> None:
         """One of palaver's own tools was called."""

@@ -30,7 +30,6 @@ from palaver.importers.echo import is_own_tool
 from palaver.importers.item import Draft, Gathered, Item, Skipped, called, gather, moment_of, tell
 from palaver.importers.sqlite_file import MAGIC, columns, plain, reading, why
 from palaver.model.library import Conversation
-from palaver.model.projects import project_of
 
 name = "cursor"
 
@@ -146,7 +145,6 @@ def _folder_beside(item: Item) -> str | None:
 def _tell(
     item: Item, id: Any, composer: dict[str, Any], gathered: Gathered, folder: str | None
 ) -> Iterator[Conversation | Skipped]:
-    folder = folder or _folder_beside(item)
     return tell(
         item.name,
         name,
@@ -155,7 +153,7 @@ def _tell(
         title=composer.get("name") or composer.get("chatTitle"),
         created_at=moment_of(composer.get("createdAt")),
         updated_at=moment_of(composer.get("lastUpdatedAt") or composer.get("lastSendTime")),
-        project=project_of(folder) if folder else None,
+        folder=folder or _folder_beside(item),
     )
 
 

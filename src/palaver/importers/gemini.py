@@ -28,7 +28,7 @@ from palaver.importers.item import Draft, Item, Skipped, called, gather, tell
 from palaver.importers.kept import parsed
 from palaver.importers.lines import lines
 from palaver.model.library import Conversation
-from palaver.model.projects import LONGEST, project_of
+from palaver.model.projects import LONGEST
 
 name = "gemini"
 
@@ -81,21 +81,21 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
         title=about.get("summary"),
         created_at=moment(about.get("startTime")),
         updated_at=moment(about.get("lastUpdated")),
-        project=_project(item, about),
+        folder=_folder(item, about),
     )
 
 
-def _project(item: Item, about: dict[str, Any]) -> str | None:
+def _folder(item: Item, about: dict[str, Any]) -> str | None:
     if item.path:
         folders = [folder.parent for folder in item.path.parents if folder.name == "chats"]
         for folder in folders[:1]:
             with suppress(OSError), (folder / ".project_root").open("rb") as file:
                 if root := words(file.read(LONGEST * 4).decode("utf-8", "replace").strip()):
-                    return project_of(root)
+                    return root
     named = about.get("directories")
     known = [one for one in named if words(one)] if isinstance(named, list) else []
     hashed = [one for one in known if hashlib.sha256(one.encode()).hexdigest() == about.get("projectHash")]
-    return next((project_of(clean(one)) for one in (*hashed, *known)), None)
+    return next((clean(one) for one in (*hashed, *known)), None)
 
 
 def _whole(item: Item) -> bytes:

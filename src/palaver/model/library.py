@@ -50,7 +50,7 @@ class Conversation(Sparse):
     is_titled: bool = True
     """Whether somebody, or some program, gave it that title. If not, it was made of the first words the user said."""
     project: str | None = None
-    """The path of the project it is about, where its program keeps one."""
+    """The path of the project it is about, where its program keeps one. Importers give the folder it was held in."""
 
 
 # What a person keeps. Text is kept as it came: nothing is trimmed.

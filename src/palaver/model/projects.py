@@ -20,17 +20,17 @@ _WINDOWS = re.compile(r"[A-Za-z]:[/\\]|\\\\")
 _MOST_OF_A_POINTER = 8_192
 
 
-def project_of(path: str | Path) -> str:
+def project_of(path: str | Path, *, is_here: bool = True) -> str:
     """The project a folder belongs to.
 
     The folder may belong to another machine. Then its path is used as it is, except that `REPO/.claude/worktrees/NAME`
-    becomes `REPO`.
+    becomes `REPO`. With `is_here=False` the disk is not looked at: an upload must not tell its sender what is on it.
     """
     given = _trimmed(str(path))
     folder = given
-    if not os.path.isdir(folder) and (found := _WORKTREE_OF_CLAUDE.fullmatch(given)):
+    if not (is_here and os.path.isdir(folder)) and (found := _WORKTREE_OF_CLAUDE.fullmatch(given)):
         folder = found["repository"]
-    if not os.path.isabs(folder) or not os.path.isdir(folder):
+    if not is_here or not os.path.isabs(folder) or not os.path.isdir(folder):
         return folder[:LONGEST]
     start = Path(os.path.realpath(folder))
     for one in (start, *start.parents):

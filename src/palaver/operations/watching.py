@@ -31,6 +31,7 @@ import orjson
 from palaver.errors import Forbidden, PalaverError, Unavailable
 from palaver.importers import LONGEST_ID, MARK, Reader, Reading, Said, Unreadable, claude_code, codex, zstd
 from palaver.model.people import Caller
+from palaver.model.projects import project_of
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
 from palaver.operations.session_index import catch_up_all
@@ -188,6 +189,8 @@ def _batches(file: _File, reader: Reader, reading: Reading, start: int) -> Itera
                 said += reader.read_line(raw, reading)
             except Unreadable as problem:
                 skipped[str(problem)] += 1
+            if reading.project is None and reading.cwd:
+                reading.project = project_of(reading.cwd)
             if len(said) >= TURNS_AT_ONCE or end - begun >= BYTES_AT_ONCE:
                 yield _Batch(said, 0 if file.is_compressed else end, replace(reading), skipped)
                 said, skipped, begun = [], Counter(), end
