@@ -979,7 +979,6 @@ def test_sessions_are_listed_the_latest_first(talk: Talk):
         "session_id": "new",
         "agent_id": said["agent_id"],
         "agent": talk.agent,
-        "project": None,
         "title": "about new",
         "turns": 2,
         "created_at": "2026-03-01T00:00:00Z",

@@ -181,9 +181,7 @@ class Conversations:
 
 @operation(
     Route("GET", "/api/archive"),
-    Command(
-        "archive list", columns=("id", "origin", "project", "messages", "updated_at", "title"), rows="conversations"
-    ),
+    Command("archive list", columns=("id", "origin", "messages", "updated_at", "title"), rows="conversations"),
 )
 def list_conversations(read: Reader, caller: Caller, ask: ListConversations) -> Conversations:
     """Imported conversations, the latest first."""

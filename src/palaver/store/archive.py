@@ -12,6 +12,7 @@ from typing import Any, Literal
 import orjson
 
 from palaver.model.library import COPYING, Conversation, Said
+from palaver.model.sparse import Sparse
 from palaver.model.times import instant, maybe_instant, micros
 from palaver.store import documents
 from palaver.store.database import Change, Reader, Row
@@ -212,17 +213,19 @@ def _updated_at(conversation: Conversation) -> datetime | None:
 # Reading
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A conversation as listed."""
+@dataclass(frozen=True)
+class Held(Sparse):
+    """A conversation as listed. `project` is there where it is known."""
+
+    sparse = ("project",)
 
     id: str
     origin: str
-    project: str | None
     title: str
     messages: int
     created_at: datetime | None
     updated_at: datetime | None
+    project: str | None = None
 
 
 def is_empty(read: Reader) -> bool:

@@ -16,6 +16,7 @@ import orjson
 from palaver.errors import NotFound
 from palaver.model.library import is_unique
 from palaver.model.sessions import Owner, Turn
+from palaver.model.sparse import Sparse
 from palaver.model.times import instant, micros
 from palaver.store import documents
 from palaver.store.database import Change, Found, Narrow, Reader, Row
@@ -26,17 +27,21 @@ TITLE_LENGTH = 80
 MOST_EQUALS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
+@dataclass(frozen=True)
+class SessionInfo(Sparse):
+    """A session as listed. `project` is there where it is known."""
+
+    sparse = ("project",)
+
     session_id: str
     agent_id: str
     agent: str | None
     """The agent's name."""
-    project: str | None
     title: str | None
     turns: int
     created_at: datetime
     last_turn_at: datetime
+    project: str | None = None
 
 
 def native_id(agent_id: str, session_id: str) -> str:
