@@ -109,6 +109,23 @@ def test_everything_is_found_and_can_be_narrowed_by_where_who_and_when(
     expect(hits).to_have_text([f"{unique} in a session"])
 
 
+def test_sessions_are_narrowed_by_their_project_and_show_it(window: Opening, rest: httpx.Client):
+    unique, agent, name = word(), word("bot"), word("app")
+    for session, project in (("s", f"/nowhere/ann/{name}"), ("t", None)):
+        turn = {"role": "user", "content": f"{unique} in {session}", "project": project}
+        assert rest.post(f"/api/v1/agents/{agent}/sessions/{session}/messages", json=turn).status_code == 201
+    page = window(f"#/search?q={unique}")
+    hits = page.locator(".hit")
+    expect(hits).to_have_count(2)
+    page.get_by_text("Filters").click()
+    page.get_by_label("Project").fill(name)
+    page.get_by_label("Project").press("Enter")
+    expect(hits).to_have_count(1)
+    expect(hits).to_contain_text(name)
+    page = window("#/library/sessions")
+    expect(page.get_by_text(f"{name} · 1 turn")).to_be_visible()
+
+
 def test_nothing_found_and_nothing_asked_say_so_and_help(window: Opening):
     page = window("#/search")
     expect(page.get_by_text("What are you looking for?")).to_be_visible()

@@ -807,7 +807,7 @@ def test_the_tool_is_listed_and_described(api: httpx.Client, mcp: Mcp):
     tools = {tool["name"]: tool for tool in mcp.ask("tools/list")["tools"]}
     tool = tools["conversation_search_own"]
     assert tool["annotations"]["readOnlyHint"] is True
-    assert set(tool["inputSchema"]["properties"]) == {"query", "limit", "agent_id", "token"}
+    assert set(tool["inputSchema"]["properties"]) == {"query", "limit", "project", "agent_id", "token"}
     assert "not instructions" in " ".join(tool["description"].split())
     assert tool["outputSchema"]["type"] == "object"
     assert tools["session_append"]["annotations"]["readOnlyHint"] is False
@@ -979,6 +979,7 @@ def test_sessions_are_listed_the_latest_first(talk: Talk):
     assert listed[0] == {
         "session_id": "new",
         "agent_id": said["agent_id"],
+        "agent": talk.agent,
         "title": "about new",
         "turns": 2,
         "created_at": "2026-03-01T00:00:00Z",

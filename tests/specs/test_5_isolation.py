@@ -213,7 +213,7 @@ def test_neither_address_nor_header_nor_config_reaches_another_workspace(world: 
 def test_a_session_of_searching_belongs_to_one_caller(world: World):
     world.ann.library.note(unique := word())
     session = world.ann.library.search(unique)["session_id"]
-    assert world.ann.library.search(unique, session_id=session)["results"] == []
+    assert world.ann.library.search(unique, session_id=session)["results"][0]["seen"] is True
     # Whoever hears of its id learns nothing from it.
     assert len(world.robo.library.search(unique, session_id=session)["results"]) == 1
     assert world.eve.library.search(unique, session_id=session)["session_id"] != session

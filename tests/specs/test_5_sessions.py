@@ -49,14 +49,19 @@ def test_a_session_is_shown_nothing_twice(server: Server, api: httpx.Client, fiv
         second = client.call("knowledge_search", query=many)
         assert len(second["results"]) == second["total_estimated"] == 3
         assert second["suppressed"] == 2
+        assert "dedupe: false" in second["hint"]
+        assert not any("seen" in hit for hit in first["results"] + second["results"])
         assert not set(uris(first)) & set(uris(second))
-        # All has been seen: nothing is left, and the answer says so.
+        # All has been seen: it is shown again, and the answer says so.
         third = client.call("knowledge_search", query=many)
-        assert (third["results"], third["suppressed"], third["has_more"], third["next_offset"]) == ([], 5, False, None)
-        assert third["total_estimated"] == 0
+        assert set(uris(third)) == set(uris(first)) | set(uris(second))
+        assert (third["suppressed"], third["has_more"], third["next_offset"]) == (0, False, None)
+        assert third["total_estimated"] == 5
+        assert all(hit["seen"] is True for hit in third["results"])
+        assert "shown again" in third["hint"]
         if door == "stdio":  # whose connection has no id that the client knows: the answers say one
             named = client.call("knowledge_search", query=many, session_id=first["session_id"])
-            assert (named["session_id"], named["suppressed"]) == (third["session_id"], 5)
+            assert (named["session_id"], named["hint"]) == (third["session_id"], third["hint"])
     with through(door, server, api) as client:  # another session has seen nothing
         assert len(client.call("knowledge_search", query=many)["results"]) == 5
 
@@ -79,7 +84,8 @@ def test_a_session_id_keeps_a_session_for_clients_without_one(
         second = search(client, query=many, session_id=session)
         assert second["session_id"] == session
         assert (len(second["results"]), second["suppressed"]) == (3, 2)
-        assert search(client, query=many, session_id=session)["suppressed"] == 5
+        again = search(client, query=many, session_id=session)
+        assert [hit["seen"] for hit in again["results"]] == [True] * 5
         without = search(client, query=many)
         assert len(without["results"]) == 5
         assert without["session_id"] != session
@@ -122,7 +128,16 @@ def test_paging_inside_one_query_is_not_broken(mcp: Mcp, five: tuple[str, str]):
     assert set(found) < set(whole)
     again = mcp.call("knowledge_search", query=five[0], limit=2, offset=2)  # the same page once more
     assert uris(again) == found[2:]
-    assert mcp.call("knowledge_search", query=five[0])["results"] == []
+    # By now all of them were shown. Shown again they are paged through like any others.
+    found, offset = [], 0
+    while offset is not None:
+        page = mcp.call("knowledge_search", query=five[0], limit=2, offset=offset)
+        assert (page["suppressed"], page["total_estimated"]) == (0, 5)
+        assert "shown again" in page["hint"]
+        assert all(hit["seen"] for hit in page["results"])
+        found += uris(page)
+        offset = page["next_offset"]
+    assert found == whole
 
 
 def test_two_searches_may_be_paged_through_by_turns(library: Library, mcp: Mcp):
@@ -174,7 +189,7 @@ def test_initialize_gives_a_session_and_delete_ends_it(api: httpx.Client, five: 
     client = Mcp(api)
     assert client.headers["mcp-session-id"]
     client.call("knowledge_search", query=five[0])
-    assert client.call("knowledge_search", query=five[0])["suppressed"] == 5
+    assert "shown again" in client.call("knowledge_search", query=five[0])["hint"]
     assert api.request("DELETE", "/mcp", headers=client.headers).status_code in (200, 202, 204)
     assert client.send({"id": 9, "method": "tools/list", "params": {}}).status_code == 404
     assert len(Mcp(api).call("knowledge_search", query=five[0])["results"]) == 5
@@ -201,7 +216,7 @@ def test_the_session_may_stand_in_the_address(api: httpx.Client, five: tuple[str
     client.call("knowledge_search", query=five[0])
     session = client.headers.pop("mcp-session-id")
     client._path = f"/mcp?mcp-session-id={session}"
-    assert client.call("knowledge_search", query=five[0])["suppressed"] == 5
+    assert "shown again" in client.call("knowledge_search", query=five[0])["hint"]
     assert api.request("DELETE", client._path, headers=client.headers).status_code in (200, 202, 204)
 
 
@@ -528,7 +543,7 @@ def test_the_same_is_found_and_opened_through_every_door(
         first = client.call("knowledge_search", query=unique)
         (hit,) = first["results"]
         again = client.call("knowledge_search", query=unique, session_id=first["session_id"])
-        assert (again["results"], again["suppressed"]) == ([], 1)
+        assert (again["results"], again["suppressed"]) == ([{**hit, "seen": True}], 0)
         rest = library.search(unique)["results"]
         strip = {"link": None}  # on stdio nobody knows at which address people come in
         assert {**hit, **strip} == {**rest[0], **strip}

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.conftest import Engine
-from tests.helpers import Mcp, Server, Thread, eventually, start_server, word
+from tests.helpers import Mcp, Server, Thread, eventually, start_server, started_with, word
 from tests.mcp_clients import Stateless, through
 
 
@@ -83,7 +83,7 @@ def test_a_reply_token_carries_the_agent(api: httpx.Client, program: str, thread
     client, other = Stateless(api, program), Stateless(api, program)
     ann = connected(client, thread_name=thread.topic)
     connected(other, thread_name=thread.topic)
-    arguments = {} if tool == "bus_connect" else {"thread_id": thread.id, **who(ann)}
+    arguments: dict[str, Any] = {} if tool == "bus_connect" else {"thread_id": thread.id, **who(ann)}
     arguments |= {"timeout_ms": 0} if tool == "msg_wait" else {}
     token = ann["reply_token"] if tool == "bus_connect" else client.call(tool, **arguments)["reply_token"]
     post = {"thread_id": thread.id, "content": "hi", "reply_token": token}
@@ -188,7 +188,7 @@ def test_the_end_of_a_connection_frees_its_agent(server: Server, api: httpx.Clie
 
 
 def test_projects_keep_agents_apart(api: httpx.Client, program: str):
-    ids = {}
+    ids: dict[str, set[str]] = {}
     for project in ("/src/one", "/src/two", "/src/one"):
         client = Program(api, program, f"/mcp?project={project}")
         ids.setdefault(project, set()).add(connected(client)["agent"]["agent_id"])
@@ -292,7 +292,8 @@ def guarded(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def tokens(guarded: Server) -> dict[str, str]:
-    return {name: guarded.palaver("token", "create", "--agent", name).strip() for name in ("ann", "bob")}
+    made = {name: started_with(guarded.env, "token", "create", "--agent", name) for name in ("ann", "bob")}
+    return {name: done.stdout.strip() for name, done in made.items()}
 
 
 @pytest.mark.parametrize("kind", ["session", "stateless"])

@@ -14,6 +14,7 @@ from palaver.doors import cli_where, printing
 from palaver.doors.client import reach, thread_id_of
 from palaver.errors import Invalid, NotFound
 from palaver.model.knowledge import ALL_SOURCES
+from palaver.model.projects import project_name, typed_project
 from palaver.operations.knowledge import search_knowledge
 from palaver.operations.search import search_messages
 from palaver.text.fold import stem, tokens
@@ -34,6 +35,9 @@ BUS_COLUMNS = ("created_at", "thread_topic", "author", "snippet")
 @click.option("--order-by", type=click.Choice(["relevance", "recent"]), help="The best first, or the newest.")
 @click.option("--from", "date_from", metavar="TIME", help="Only what was written at this time or later.")
 @click.option("--to", "date_to", metavar="TIME", help="Only what was written at this time or earlier.")
+@click.option(
+    "--project", metavar="PROJECT", help="Only sessions and imports of this project: a path, a name, or '.' for here."
+)
 @click.option("--snippet-length", type=int, metavar="N", help="Characters of a snippet, 50 to 1000.")
 @click.option(
     "--thread", "--thread-id", "thread", metavar="THREAD", help="Only messages of this thread, by an expression."
@@ -54,6 +58,8 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
         answer = asyncio.run(_messages(where, words, thread, limit))
         printing.show(answer, where.format, columns=BUS_COLUMNS, rows="results")
         return
+    if narrowing["project"]:
+        narrowing["project"] = typed_project(narrowing["project"])
     given = {"query": words, "limit": limit, "dedupe": False, **narrowing, "sources": list(narrowing["sources"])}
     answer = asyncio.run(_everything(where, {name: value for name, value in given.items() if value not in (None, [])}))
     if where.format != "table" or not answer["results"]:
@@ -98,7 +104,8 @@ def _show_in_blocks(results: list[dict[str, Any]]) -> None:
     width = shutil.get_terminal_size().columns
     for item in results:
         at = (item["last_modified"] or "")[:10]
-        heading = " · ".join(part for part in (item["source"], item["title"], item["sender"], at) if part)
+        project = project_name(item["project"]) if item.get("project") else None
+        heading = " · ".join(part for part in (item["source"], project, item["title"], item["sender"], at) if part)
         for line in printing.wrap(printing.bold(printing.one_line(printing.clean(heading))), width):
             printing.say(line)
         for line in printing.wrap(printing.cell("snippet", item["snippet"]), width - 2):

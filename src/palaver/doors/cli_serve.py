@@ -19,6 +19,7 @@ import click
 from palaver import __version__
 from palaver.doors import cli_where, printing
 from palaver.errors import Unauthorized
+from palaver.model.projects import project_of
 from palaver.settings import Settings
 
 
@@ -149,7 +150,7 @@ async def _stdio(settings: Settings, token: str | None) -> None:
         house.start_sweeping()
         from palaver.doors.mcp import McpDoor  # the heaviest of all; who may not come in need not wait for it
 
-        talking = asyncio.ensure_future(McpDoor(house, visit).stdio())
+        talking = asyncio.ensure_future(McpDoor(house, visit, project_of(Path.cwd())).stdio())
         if visit.token_id is None:
             await talking
             return

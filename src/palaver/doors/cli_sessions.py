@@ -16,6 +16,7 @@ from palaver.doors.cli_where import Where
 from palaver.doors.client import open_house, reach
 from palaver.errors import Invalid, PalaverError, Refused, Unavailable
 from palaver.house import DEFAULT
+from palaver.model.projects import typed_project
 from palaver.operations import session_index, sessions, stronger
 from palaver.store.workspaces import Workspace
 
@@ -32,13 +33,21 @@ COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
 @click.option("--role", metavar="ROLE", help="Who says it: user, assistant, system or tool.")
 @click.option("--id", "turn_id", metavar="ID", help="An id of your own: the same id twice in a session is one turn.")
 @click.option("--ts", metavar="TIME", help="When it was said; now, if left out.")
+@click.option("--project", metavar="PROJECT", help="Path of the project it belongs to; '.' is the current one.")
 @click.argument("text", nargs=-1, metavar="[TEXT…]")
 def append(
-    agent: str, session: str, role: str | None, turn_id: str | None, ts: str | None, text: tuple[str, ...]
+    agent: str,
+    session: str,
+    role: str | None,
+    turn_id: str | None,
+    ts: str | None,
+    project: str | None,
+    text: tuple[str, ...],
 ) -> None:
     """Record a turn of a session: TEXT, or what comes on standard input.
 
-    Without --role, standard input is read as JSON lines, each {"role": …, "content": …} with "ts" and "id" if you like.
+    Without --role, standard input is read as JSON lines, each {"role": …, "content": …}, optionally with "ts",
+    "id" and "project".
     """
     where = cli_where.here(click.get_current_context())
     said = " ".join(text) if text and text != ("-",) else None
@@ -48,7 +57,7 @@ def append(
         turns = _json_lines(sys.stdin.buffer.read())
     else:
         turns = iter([{"role": role, "content": said if said is not None else _stdin(), "id": turn_id, "ts": ts}])
-    recorded = asyncio.run(_record(where, agent, session, turns))
+    recorded = asyncio.run(_record(where, agent, session, typed_project(project) if project else None, turns))
     printing.show(
         recorded if role is None else recorded[0], where.format, columns=("id", "role", "ts", "content"), rows="turns"
     )
@@ -73,15 +82,17 @@ def _json_lines(data: bytes) -> Iterator[dict[str, Any]]:
             if not isinstance(turn, dict):
                 raise Invalid(f"Line {number} on standard input is not a JSON object. Nothing after it was recorded.")
             if turn.get("content") != "":  # else nothing was said; transcripts have such lines
-                yield {name: turn.get(name) for name in ("role", "content", "ts", "id")}
+                yield {name: turn.get(name) for name in ("role", "content", "ts", "id", "project")}
 
 
-async def _record(where: Where, agent: str, session: str, turns: Iterator[dict[str, Any]]) -> list[Any]:
-    recorded = []
+async def _record(
+    where: Where, agent: str, session: str, project: str | None, turns: Iterator[dict[str, Any]]
+) -> list[Any]:
+    recorded, of = [], {"agent": agent, "session": session} | ({"project": project} if project else {})
     async with reach(where) as there:
         for turn in turns:
             given = {name: value for name, value in turn.items() if value is not None}
-            recorded.append(await there.ask(sessions.record_turn, {"agent": agent, "session": session, **given}))
+            recorded.append(await there.ask(sessions.record_turn, {**of, **given}))
     return recorded
 
 
@@ -96,6 +107,7 @@ async def _record(where: Where, agent: str, session: str, turns: Iterator[dict[s
 @click.option("--session", "session_id", metavar="SESSION", help="Only this session.")
 @click.option("--since", metavar="TIME", help="Only turns from this time on.")
 @click.option("--until", metavar="TIME", help="Only turns up to this time; a date means its end.")
+@click.option("--project", metavar="PROJECT", help="Only turns of this project: a path, a name, or '.' for here.")
 @click.argument("words", nargs=-1, required=True, metavar="AGENT QUERY…")
 def search(everybody: bool, words: tuple[str, ...], **narrow: Any) -> None:
     """Find earlier turns of an agent's sessions by their words, best first.
@@ -104,6 +116,8 @@ def search(everybody: bool, words: tuple[str, ...], **narrow: Any) -> None:
     """
     where = cli_where.here(click.get_current_context())
     given = {name: value for name, value in narrow.items() if value is not None}
+    if "project" in given:
+        given["project"] = typed_project(given["project"])
     if everybody:
         if "session_id" in given:
             raise Refused("--session belongs to one agent: name the agent instead of --all.")

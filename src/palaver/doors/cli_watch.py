@@ -38,7 +38,9 @@ def watch(where: cli_where.Where, paths: tuple[Path, ...], once: bool, agent: st
     CODEX_HOME are honoured). Their turns become sessions of the agents 'claude-code' and 'codex', found with
     'palaver conversation search'. It goes on where it stopped, and what the programs delete stays.
 
-    Everything is recorded as it was said, tool output included. Keys and passwords in it are not filtered out.
+    Each session keeps its project: the git repository it was held in. Everything is recorded as it was said, tool
+    output included, except that keys and tokens of well-known kinds are masked: '[a GitHub token]' takes the place of
+    one. Passwords are not recognised. Calls of palaver's own tools, and their results, are left out.
     """
     if where.server:
         raise Refused("Files are followed where the data is: leave --url and PALAVER_URL out.")

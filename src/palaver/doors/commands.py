@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from palaver.doors import cli_where, printing
 from palaver.doors.client import Reach, reach, thread_id_of
 from palaver.errors import Invalid, NotFound
+from palaver.model.projects import typed_project
 from palaver.operations import OPERATIONS
 from palaver.operations.faces import Command, Operation
 
@@ -73,6 +74,8 @@ async def _answer(where: cli_where.Where, operation: Operation, face: Command, v
             raise Invalid(f"{name}: must not be empty.")
     if face.rest:
         given[face.rest] = _rest(face.rest, given.get(face.rest, []))
+    if "project" in given:
+        given["project"] = typed_project(given["project"])
     async with reach(where) as there:
         if "thread_id" in given:
             given["thread_id"] = await _thread_id(there, given["thread_id"], face)

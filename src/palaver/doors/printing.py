@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from typing import Any
 from unicodedata import combining, east_asian_width
 
+from palaver.model.projects import project_name
+
 BEGIN, END = "\ue000", "\ue001"  # around what is bold, until the line is written
 NARROWEST = 24
 
@@ -127,6 +129,8 @@ def cell(name: str, value: Any) -> str:
             return "yes" if value else "no"
         case str() if name == "snippet":
             return _snippet(value)
+        case str() if name == "project":
+            return clean(project_name(value))
         case str():
             moment = _TIME.fullmatch(value)
             return f"{moment[1]} {moment[2]}" if moment else clean(value)

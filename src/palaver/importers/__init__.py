@@ -14,15 +14,15 @@ and two for whoever has the whole file:
 Every line must pass through `read_line`, in order: it counts them. A line that cannot be read raises `Unreadable`, and
 one goes on with the next. A `Reading` is plain values, so that it can be kept and taken up again in another process.
 
-What agents did is full of what they read. Keys and tokens in it are not taken along: what kind each was stands in its
-place.
+Calls of palaver's own tools and their results are left out (`echo`). Keys and tokens in what agents said and read are
+masked: the kind of each takes its place.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
+from palaver.importers.echo import MOST_CALLS
 from palaver.model.asking import MAX_TEXT
 from palaver.model.library import Said as Said
 from palaver.model.times import parse
@@ -65,12 +66,33 @@ class Reading:
     summaries: dict[str, str] = field(default_factory=dict)
     """Titles of the conversations that end at some line, which may be in another file."""
     cwd: str | None = None
+    project: str | None = None
+    """The project of `cwd`, where somebody has looked it up. It is kept, for the folder may be gone later."""
+    own_calls: Sequence[str] = ()
+    """Calls of palaver's own tools whose results have not come yet. They are left out, and so are the results."""
     trunk: str | None = None
     """The latest line outside side chains that has an id."""
     answer: str | None = None
     """The answer the latest lines are part of."""
     is_forked: bool = False
     """Something may have been taken back: whoever has recorded it had better look at the whole file."""
+
+    def learn_cwd(self, value: Any) -> None:
+        """The first folder a session names decides its project."""
+        if self.cwd is None:
+            self.cwd = spoken(value)
+
+    def call_own(self, call_id: Any) -> None:
+        """One of palaver's own tools was called."""
+        if isinstance(call_id, str):
+            self.own_calls = (*self.own_calls, call_id)[-MOST_CALLS:]
+
+    def is_own_result(self, call_id: Any) -> bool:
+        """Did this come back from one of palaver's own tools? Each call has one result."""
+        if call_id not in self.own_calls:
+            return False
+        self.own_calls = tuple(one for one in self.own_calls if one != call_id)
+        return True
 
 
 class Unreadable(ValueError):

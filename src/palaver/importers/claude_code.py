@@ -8,7 +8,8 @@ Kept, each under the uuid of its line (further ones of the same line as `<uuid>.
 
 Left out: thinking, images, progress, attachments, system and metadata lines, everything marked `isMeta`, summaries made
 when a conversation is compacted, the traces of slash commands and local commands, reminders and notifications put into
-the user's mouth, interruptions, and errors of the API told as answers (`<synthetic>`).
+the user's mouth, interruptions, errors of the API told as answers (`<synthetic>`), and calls of palaver's own tools
+(`mcp__palaver__…`) with their results.
 
 A session is one file: subagents have sessions of their own, named like the session they belong to and their files; side
 chains on lines of the main file stay in it. What was rewound is left out, also where a file is followed: it goes when
@@ -41,6 +42,7 @@ from palaver.importers import (
     texts,
 )
 from palaver.importers.branches import path_to
+from palaver.importers.echo import is_own_tool
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _SUBAGENT = re.compile(r"agent-[\w.-]+")
@@ -98,12 +100,12 @@ def read_line(raw: bytes, reading: Reading) -> list[Said]:
         raise Unreadable("without a message")
     if message.get("model") == "<synthetic>":
         return []
-    said = _from_user(message) if kind == "user" else _from_assistant(message)
+    said = _from_user(message, reading) if kind == "user" else _from_assistant(message, reading)
     id = own_id(line.get("uuid")) or f"{reading.name[:180]}:{reading.lines}"
     ts = moment(line.get("timestamp")) or moment(reading.at)
     if said and reading.title is None and said[0][0] == "user":
         reading.title = " ".join(said[0][1].split())[:100]
-    return [Said(f"{id}.{n}" if n else id, role, text, ts) for n, (role, text) in enumerate(said)]
+    return [Said(f"{id}.{n}" if n else id, role, text, ts) for n, (role, text) in enumerate(said) if text]
 
 
 def _learn(line: dict[str, Any], kind: str, reading: Reading) -> None:
@@ -112,8 +114,7 @@ def _learn(line: dict[str, Any], kind: str, reading: Reading) -> None:
         reading.session_id = own_id(line.get("sessionId")) or ""
     if moment(line.get("timestamp")):
         reading.at = line["timestamp"]
-    if reading.cwd is None:
-        reading.cwd = spoken(line.get("cwd"))
+    reading.learn_cwd(line.get("cwd"))
     if kind == "summary":
         leaf, given = own_id(line.get("leafUuid")), spoken(line.get("summary"))
         if leaf and given and len(reading.summaries) < MOST_SUMMARIES:
@@ -158,14 +159,20 @@ def _blocks(message: dict[str, Any]) -> list[Any]:
     return content
 
 
-def _from_user(message: dict[str, Any]) -> list[tuple[Role, str]]:
+def _from_user(message: dict[str, Any], reading: Reading) -> list[tuple[Role, str]]:
+    """Results of palaver's own tools are empty: they are left out, and the others keep their numbers."""
     blocks = [block for block in _blocks(message) if isinstance(block, dict)]
     typed = [_typed(text) for text in texts([block for block in blocks if block.get("type") == "text"])]
-    results = [result(block.get("content")) for block in blocks if block.get("type") == "tool_result"]
+    results = [_result(block, reading) for block in blocks if block.get("type") == "tool_result"]
     said: list[tuple[Role, str]] = []
     if text := spoken("\n".join(text for text in typed if text)):
         said.append(("user", text))
-    return said + [("tool", text) for text in results if text]
+    return said + [("tool", text) for text in results if text is not None]
+
+
+def _result(block: dict[str, Any], reading: Reading) -> str | None:
+    text = result(block.get("content"))
+    return "" if reading.is_own_result(block.get("tool_use_id")) and text else text
 
 
 def _typed(text: str) -> str:
@@ -174,12 +181,16 @@ def _typed(text: str) -> str:
     return "" if text.lstrip().startswith(_NOISE) else text
 
 
-def _from_assistant(message: dict[str, Any]) -> list[tuple[Role, str]]:
+def _from_assistant(message: dict[str, Any], reading: Reading) -> list[tuple[Role, str]]:
+    """Calls of palaver's own tools are empty."""
     said: list[tuple[Role, str]] = []
     for block in _blocks(message):
         match block:
             case {"type": "text", "text": text} if given := spoken(text):
                 said.append(("assistant", given))
+            case {"type": "tool_use", "name": name} if is_own_tool(name):
+                reading.call_own(block.get("id"))
+                said.append(("tool", ""))
             case {"type": "tool_use", "name": name}:
                 said.append(("tool", call(name, block.get("input"))))
     return said
@@ -236,7 +247,7 @@ def _kind(line: dict[str, Any]) -> tuple[str, Any]:
     try:
         if line.get("type") == "assistant":
             return "answered", message.get("id")
-        if line.get("type") == "user" and any(role == "user" for role, _ in _from_user(message)):
+        if line.get("type") == "user" and any(role == "user" for role, _ in _from_user(message, Reading(""))):
             return "typed", None
     except Unreadable:
         pass

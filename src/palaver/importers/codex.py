@@ -7,7 +7,8 @@ archived or read again from its start gives the same ids; one written anew with 
 - a call of a tool as `[tool NAME] {arguments}`, cut at 2,000 characters (tool); what came back, cut at 10,000 (tool).
 
 Left out: texts put into the user's mouth (instructions, environment, notifications, aborted turns, shell commands), the
-developer's and the system's messages, reasoning, events, context, compactions, images.
+developer's and the system's messages, reasoning, events, context, compactions, images, and calls of palaver's own tools
+with their results.
 
 Turns that were rolled back are left out, also where a file is followed. What somebody called the session stands in
 `session_index.jsonl`, beside `sessions`.
@@ -40,6 +41,7 @@ from palaver.importers import (
     spoken,
     texts,
 )
+from palaver.importers.echo import is_own_tool
 
 _NAME = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-((?P<thread>[0-9A-Za-z-]+)(?:_[\w-]+)?)\.jsonl(?:\.zst)?")
 _FIRST = re.compile(rb'\s*\{(?=.*"type"\s*:\s*"session_meta")(?=.*"payload"\s*:)')
@@ -105,7 +107,7 @@ def read_line(raw: bytes, reading: Reading) -> list[Said]:
             _learn(line, reading)
         elif item is None and "record_type" not in line:
             raise Unreadable("of a wrong shape")
-    said = _item(item) if item else None
+    said = _item(item) if item and not _is_echo(item, reading) else None
     if said is None:
         return []
     role, text = said
@@ -117,12 +119,25 @@ def read_line(raw: bytes, reading: Reading) -> list[Said]:
 
 def _learn(about: dict[str, Any], reading: Reading) -> None:
     """Whose file it is. The first line counts: a fork repeats what its origin said of itself."""
-    if reading.cwd is None:
-        reading.cwd = spoken(about.get("cwd"))
+    reading.learn_cwd(about.get("cwd"))
     if moment(about.get("timestamp")) and reading.at is None:
         reading.at = about["timestamp"]
     if not reading.session_id:
         reading.session_id = own_id(about.get("id")) or own_id(about.get("session_id")) or ""
+
+
+def _is_echo(item: dict[str, Any], reading: Reading) -> bool:
+    """A call of one of palaver's own tools, or its result."""
+    match item.get("type"):
+        case "function_call" | "custom_tool_call" | "mcp_tool_call" | "mcp_call":
+            server = item.get("namespace") or item.get("server") or item.get("server_label")
+            if is_own_tool(item.get("name"), server):
+                reading.call_own(item.get("call_id"))
+                return True
+            return False
+        case "function_call_output" | "custom_tool_call_output" | "mcp_tool_call_output":
+            return reading.is_own_result(item.get("call_id"))
+    return False
 
 
 def _item(item: dict[str, Any]) -> tuple[Role, str] | None:

@@ -39,7 +39,7 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     gathered = gather(_said([session, *items], reading, skipped))
     for why, count in skipped.items():
         yield Skipped(item.name, why, count)
-    yield from tell(item.name, name, id, gathered)
+    yield from tell(item.name, name, id, gathered, folder=reading.cwd)
 
 
 def _said(items: list[Any], reading: Reading, skipped: Counter[str]) -> Iterator[Draft]:

@@ -8,18 +8,25 @@ Kept, each under the id of its bubble, in the order of the conversation's header
 Where no time is kept with a bubble, it is that of the one before, or when the conversation was begun.
 
 Conversations of older versions, which stand whole in one value, are read as well. Left out: what was typed and not sent
-yet, thinking, attached code and context, settings, keys, and every other value of the database.
+yet, thinking, attached code and context, settings, keys, calls of palaver's own tools with their results, and every
+other value of the database.
+
+The project is the workspace's folder: named by the conversation, by one of its bubbles, or in the `workspace.json`
+beside a workspace's database.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import apsw
 
-from palaver.importers import Unreadable, clean, record, result
+from palaver.importers import Unreadable, clean, record, result, words
+from palaver.importers.echo import is_own_tool
 from palaver.importers.item import Draft, Gathered, Item, Skipped, called, gather, moment_of, tell
 from palaver.importers.sqlite_file import MAGIC, columns, plain, reading, why
 from palaver.model.library import Conversation
@@ -27,6 +34,7 @@ from palaver.model.library import Conversation
 name = "cursor"
 
 BATCH = 500
+MOST_OF_A_WORKSPACE = 64 * 1024
 _OLD_CHATS = "workbench.panel.aichat.view.aichat.chatdata"
 _OLD_COMPOSERS = "composer.composerData"
 _ROLES = {1: "user", 2: "assistant", "user": "user", "ai": "assistant"}
@@ -80,17 +88,63 @@ def _read(item: Item, database: apsw.Connection, row: int) -> Iterator[Conversat
         key, value = map(plain, found[0])
         composer = record((value or "").encode())
         id = (key or "").removeprefix("composerData:")
-        gathered = gather(_timed(_bubbles(database, id, composer), composer))
+        seen = _Workspace(composer)
+        gathered = gather(_timed(seen.through(_bubbles(database, id, composer)), composer))
     except Unreadable as problem:
         yield Skipped(item.name, f"a conversation that is {problem}")
     except apsw.Error as problem:
         yield Skipped(item.name, why(problem))
     else:
         if gathered.said or composer.get("fullConversationHeadersOnly"):  # an empty one is a tab somebody opened
-            yield from _tell(item, id, composer, gathered)
+            yield from _tell(item, id, composer, gathered, seen.folder)
 
 
-def _tell(item: Item, id: Any, composer: dict[str, Any], gathered: Gathered) -> Iterator[Conversation | Skipped]:
+class _Workspace:
+    """The folder a conversation is about: the first that it, or one of its bubbles, names."""
+
+    def __init__(self, composer: dict[str, Any]) -> None:
+        self.folder = _folder_of(composer)
+
+    def through(self, bubbles: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        for bubble in bubbles:
+            self.folder = self.folder or _folder_of(bubble)
+            yield bubble
+
+
+def _folder_of(about: dict[str, Any]) -> str | None:
+    match about:
+        case {"workspaceProjectDir": str(folder)} if folder.strip():
+            return _local(folder)
+        case {"workspaceUris": [str(folder), *_]}:
+            return _local(folder)
+        case {"workspaceIdentifier": {"uri": {"fsPath": str(folder)}}}:
+            return _local(folder)
+    return None
+
+
+def _local(folder: str) -> str | None:
+    """A path, also where it is written as `file:///home/ann/app`. A remote workspace has none."""
+    if folder.startswith("file://"):
+        folder = unquote(urlsplit(folder).path)
+        folder = folder.removeprefix("/") if re.match(r"/[A-Za-z]:/", folder) else folder
+    return None if "://" in folder else words(folder)
+
+
+def _folder_beside(item: Item) -> str | None:
+    """The folder of the workspace whose database this is."""
+    if item.path is None:
+        return None
+    try:
+        with (item.path.parent / "workspace.json").open("rb") as file:
+            folder = record(file.read(MOST_OF_A_WORKSPACE)).get("folder")
+    except (OSError, Unreadable):
+        return None
+    return _local(folder) if isinstance(folder, str) else None
+
+
+def _tell(
+    item: Item, id: Any, composer: dict[str, Any], gathered: Gathered, folder: str | None
+) -> Iterator[Conversation | Skipped]:
     return tell(
         item.name,
         name,
@@ -99,6 +153,7 @@ def _tell(item: Item, id: Any, composer: dict[str, Any], gathered: Gathered) -> 
         title=composer.get("name") or composer.get("chatTitle"),
         created_at=moment_of(composer.get("createdAt")),
         updated_at=moment_of(composer.get("lastUpdatedAt") or composer.get("lastSendTime")),
+        folder=folder or _folder_beside(item),
     )
 
 
@@ -160,9 +215,22 @@ def _said(bubble: dict[str, Any]) -> Iterator[Draft]:
     text = bubble.get("text")
     yield Draft(id, role, text if isinstance(text, str) and text else bubble.get("rawText"), ts)
     tool = bubble.get("toolFormerData")
-    if isinstance(tool, dict) and isinstance(tool.get("name"), str):
+    if isinstance(tool, dict) and isinstance(tool.get("name"), str) and not _is_own(tool):
         yield Draft(id, "tool", called(tool["name"], tool.get("rawArgs")), ts)
         yield Draft(id, "tool", result(tool.get("result")), ts)
+
+
+def _is_own(tool: dict[str, Any]) -> bool:
+    """A call of one of palaver's own tools. Newer versions call them all by one name, and name the server apart."""
+    given: Any = tool.get("params") or tool.get("rawArgs")
+    if isinstance(given, str):
+        try:
+            given = record(given.encode("utf-8", "replace"))
+        except Unreadable:
+            given = None
+    is_general = "mcp" in tool["name"].casefold()
+    server = given.get("server") or given.get("serverName") if is_general and isinstance(given, dict) else None
+    return is_own_tool(tool["name"], server)
 
 
 def _old(item: Item, database: apsw.Connection) -> Iterator[Conversation | Skipped]:
@@ -178,9 +246,10 @@ def _old(item: Item, database: apsw.Connection) -> Iterator[Conversation | Skipp
             continue
         for chat in _objects(found.get(list_name)):
             bubbles = _objects(chat.get("bubbles")) or _objects(chat.get("conversation"))
-            gathered = gather(_timed(bubbles, chat))
+            seen = _Workspace(chat)
+            gathered = gather(_timed(seen.through(bubbles), chat))
             if gathered.said:
-                yield from _tell(item, chat.get(id_name), chat, gathered)
+                yield from _tell(item, chat.get(id_name), chat, gathered, seen.folder)
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:

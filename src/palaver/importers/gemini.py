@@ -5,22 +5,30 @@ Kept, each under its id: what the user typed, what the model answered in text, c
 cut at 2,000 characters and what came back, cut at 10,000 (role tool). A message that is written again replaces the
 earlier one, and what was rewound is gone, as it was for the user.
 
-Left out: thoughts, infos, warnings and errors, and the context the program sends ahead in the user's name.
+Left out: thoughts, infos, warnings and errors, the context the program sends ahead in the user's name, and calls of
+palaver's own tools with their results.
+
+The project is the folder named in `.project_root`, beside `chats`; else the one of the session's `directories` whose
+hash the session has; else the first of them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
-from palaver.importers import Unreadable, moment, record, result, texts
+from palaver.importers import Unreadable, clean, moment, record, result, texts, words
+from palaver.importers.echo import is_own_tool
 from palaver.importers.item import Draft, Item, Skipped, called, gather, tell
 from palaver.importers.kept import parsed
 from palaver.importers.lines import lines
 from palaver.model.library import Conversation
+from palaver.model.projects import LONGEST
 
 name = "gemini"
 
@@ -32,6 +40,7 @@ _SAVED = re.compile(r"checkpoint(?:-(?P<name>.+))?\.json")
 _TURN = re.compile(rb'"role"\s*:\s*"(?:user|model)"')
 _ROLES = {"user": "user", "gemini": "assistant", "model": "assistant"}
 _SENT_AHEAD = ("This is the Gemini CLI. We are setting up the context", "<session_context>")
+_SERVER = re.compile(r"\(([^()]+) MCP Server\)\s*$")
 _ACKNOWLEDGED = "Got it. Thanks for the context!"
 
 
@@ -72,7 +81,21 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
         title=about.get("summary"),
         created_at=moment(about.get("startTime")),
         updated_at=moment(about.get("lastUpdated")),
+        folder=_folder(item, about),
     )
+
+
+def _folder(item: Item, about: dict[str, Any]) -> str | None:
+    if item.path:
+        folders = [folder.parent for folder in item.path.parents if folder.name == "chats"]
+        for folder in folders[:1]:
+            with suppress(OSError), (folder / ".project_root").open("rb") as file:
+                if root := words(file.read(LONGEST * 4).decode("utf-8", "replace").strip()):
+                    return root
+    named = about.get("directories")
+    known = [one for one in named if words(one)] if isinstance(named, list) else []
+    hashed = [one for one in known if hashlib.sha256(one.encode()).hexdigest() == about.get("projectHash")]
+    return next((clean(one) for one in (*hashed, *known)), None)
 
 
 def _whole(item: Item) -> bytes:
@@ -103,6 +126,8 @@ def _turn(turn: dict[str, Any]) -> Iterator[Draft]:
         yield Draft(None, role, text, None)
     for part in parts:
         match part:
+            case {"functionCall": {"name": str(tool)}} | {"functionResponse": {"name": str(tool)}} if is_own_tool(tool):
+                continue
             case {"functionCall": {"name": str(tool)} as given}:
                 yield Draft(None, "tool", called(tool, given.get("args")), None)
             case {"functionResponse": {"response": {"output": str(output)}}}:
@@ -152,10 +177,17 @@ def _said(message: dict[str, Any]) -> Iterator[Draft]:
         yield Draft(id, role, text, ts)
     calls = message.get("toolCalls")
     for tool in calls if isinstance(calls, list) else []:
-        if isinstance(tool, dict) and isinstance(tool.get("name"), str):
+        if isinstance(tool, dict) and isinstance(tool.get("name"), str) and not _is_own(tool):
             at = moment(tool.get("timestamp")) or ts
             yield Draft(id, "tool", called(tool["name"], tool.get("args")), at)
             yield Draft(id, "tool", _result(tool), at)
+
+
+def _is_own(tool: dict[str, Any]) -> bool:
+    """A call of one of palaver's own tools. Some versions keep its name without the server, and show that."""
+    shown = tool.get("displayName")
+    server = _SERVER.search(shown) if isinstance(shown, str) else None
+    return is_own_tool(tool["name"], server[1] if server else None)
 
 
 def _result(tool: dict[str, Any]) -> str | None:

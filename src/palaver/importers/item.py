@@ -137,8 +137,12 @@ def tell(
     title: Any = None,
     created_at: datetime | None = None,
     updated_at: datetime | None = None,
+    folder: str | None = None,
 ) -> Iterator[Conversation | Skipped]:
-    """A conversation, or why there is none. Where its own times are missing, those of what was said are taken."""
+    """A conversation, or why there is none. Where its own times are missing, those of what was said are taken.
+
+    `folder` is where it was held. Whoever imports it looks up the project of that folder.
+    """
     native = native_id(id)
     if native is None:
         yield Skipped(item, "a conversation without an id")
@@ -156,6 +160,7 @@ def tell(
         updated_at=updated_at or max(times, default=None),
         messages=gathered.said,
         is_titled=bool(called),
+        project=folder,
     )
     if gathered.is_cut:
         yield Skipped(item, "the end of a conversation of more than 100 million characters")

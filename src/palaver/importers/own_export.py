@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palaver.importers import Unreadable, clean, cut, moment, record
+from palaver.importers import Unreadable, clean, cut, moment, record, words
 from palaver.importers.item import LONGEST_TITLE, Draft, Item, Skipped, gather, native_id
 from palaver.importers.lines import lines
 from palaver.model.library import Conversation
+from palaver.model.projects import LONGEST
 
 name = "palaver"
 
@@ -50,6 +51,7 @@ def _conversation(found: dict[str, Any]) -> Conversation:
         updated_at=moment(found.get("updated_at")),
         messages=gathered.said,
         is_titled=found.get("is_titled") is not False,
+        project=cut(given, LONGEST) if (given := words(found.get("project"))) else None,
     )
 
 

@@ -36,7 +36,7 @@ class SessionFiles:
         id = reading.name if self.name == "codex" and reading.name else reading.session_id or reading.name
         named = self.reader.name_beside(item.path, reading) if item.path else None
         title = named or (reading.title if reading.title_rank else None)
-        yield from tell(item.name, self.name, id, gathered, title=title)
+        yield from tell(item.name, self.name, id, gathered, title=title, folder=reading.cwd)
 
     def _said(self, item: Item, reading: Reading, skipped: Counter[str], gone: set[int]) -> Iterator[Draft]:
         for line in lines(item):

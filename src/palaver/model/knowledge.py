@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from palaver.model.sparse import Sparse
+
 SourceName = Literal["notes", "media", "chats", "characters", "prompts", "bus", "sessions", "archive"]
 LibrarySource = Literal["notes", "media", "chats", "characters", "prompts"]
 
@@ -62,9 +64,12 @@ class Beside:
     snippet: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResultItem:
-    """Something that was found. `source` and `id` open it; `loc` says where in it the match is."""
+@dataclass(frozen=True)
+class ResultItem(Sparse):
+    """Something that was found. `source` and `id` open it; `loc` says where in it the match is. `project` is there
+    where it is known; `seen` is there, and true, where this session was shown it before."""
+
+    sparse = ("project", "seen")
 
     id: str | int
     source: str
@@ -84,9 +89,11 @@ class ResultItem:
     sender: str | None = None
     loc: Loc | None = None
     link: str | None = None
+    project: str | None = None
+    seen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SaidItem(ResultItem):
     """A message with what belongs to it: `answer` is what was answered, if it asks; `later` is what took it back."""
 
@@ -119,10 +126,12 @@ class Capped:
 class SearchResponse:
     """A page of what was found, best first. `next_offset` gets the next one.
 
-    `suppressed` counts what this session has seen already; `session_id`, sent along with the next search, says which
-    session that is; `errors` names the sources that did not answer. `matched` says how the best results match: by an
-    id, by their title, by all words, by some of them, or only by what stands beside them; `left_out` are words so
-    common that they were looked for only together with others; `capped` is there when not everything was looked at.
+    `suppressed` counts results left out because this session was shown them before; `hint` then says how to see them.
+    When all of them were shown before, they are shown again with `seen`. `session_id`, sent along with the next search,
+    says which session that is; `errors` names the sources that did not answer. `matched` says how the best results
+    match: by an id, by their title, by all words, by some of them, or only by what stands beside them; `left_out` are
+    words so common that they were looked for only together with others; `capped` is there when not everything was
+    looked at.
     `explanations`, by uri, say what was seen of each result.
     """
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as made
 from datetime import datetime
 from typing import Any
+
+from palaver.model.sparse import Sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +23,23 @@ class Said:
 
 
 COPYING = "claude-code:"
-"""How conversations are called whose program copies what was said into the session that resumes it, with its ids. What
-was copied is found once."""
+"""How the ids of conversations begin whose program copies messages, with their ids, into a session that resumes or
+forks another. A copied message is found once."""
+
+_UNIQUE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z])", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+def is_unique(message_id: str) -> bool:
+    """Does an id name one message wherever it is kept? Those that begin with a UUID do. So each message of a session
+    that was watched and imported, or forked, is found once in every search."""
+    return _UNIQUE.match(message_id) is not None
+
+
+@dataclass(frozen=True)
+class Conversation(Sparse):
     """An imported conversation. Its id is the same in every export of it."""
+
+    sparse = ("project",)
 
     id: str
     origin: str
@@ -36,6 +49,8 @@ class Conversation:
     messages: tuple[Said, ...]
     is_titled: bool = True
     """Whether somebody, or some program, gave it that title. If not, it was made of the first words the user said."""
+    project: str | None = None
+    """The path of the project it is about, where its program keeps one. Importers give the folder it was held in."""
 
 
 # What a person keeps. Text is kept as it came: nothing is trimmed.

@@ -24,3 +24,5 @@ class Turn:
     content: str
     ts: datetime
     recorded_at: datetime
+    project: str | None = None
+    """The path of the project it belongs to; None where it is not known, or is that of the session."""

@@ -77,7 +77,7 @@ def registered(agent: Agent, token: str | None) -> Registered:
 
 
 def arrive(
-    change: Change, about: About, slug: str | None = None, *, client: Client = UNKNOWN_CLIENT, project: str = ""
+    change: Change, about: About, slug: str | None = None, *, client: Client = UNKNOWN_CLIENT
 ) -> tuple[Agent, str]:
     """Register a new agent. It is named after its program and model, 'Cursor (GPT-4)', or by its slug."""
     ide, model = about.ide or client.title, about.model or ""
@@ -93,7 +93,7 @@ def arrive(
         capabilities=about.capabilities,
         skills=about.skills,
         client=client.program,
-        project=project or client.project,
+        project=client.project,
     )
     change.tell(agent_online(agent))
     return agent, token

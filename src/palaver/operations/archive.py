@@ -18,7 +18,7 @@ from palaver.errors import DatabaseNotFound, NotFound, PalaverError, Timeout
 from palaver.importers import Unreadable
 from palaver.importers.canonical_messages import messages, messages_after
 from palaver.importers.sqlite_file import Changed, Locked
-from palaver.model.asking import Ask, Id, Query, Time, clamp
+from palaver.model.asking import Ask, Id, Project, Query, Time, clamp
 from palaver.model.events import encode
 from palaver.model.library import Conversation
 from palaver.model.people import Caller
@@ -166,6 +166,8 @@ def block(found: FoundMessage) -> str:
 
 
 class ListConversations(Ask):
+    project: Project | None = None
+    """Only conversations of this project: its path, or its last component."""
     limit: Annotated[int, clamp(1, 1000)] = 100
     """How many at the most."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
@@ -183,7 +185,7 @@ class Conversations:
 )
 def list_conversations(read: Reader, caller: Caller, ask: ListConversations) -> Conversations:
     """Imported conversations, the latest first."""
-    return Conversations(archive.everyone(read, ask.limit, ask.offset))
+    return Conversations(archive.everyone(read, ask.limit, ask.offset, ask.project))
 
 
 class OneConversation(Ask):

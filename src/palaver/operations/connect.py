@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
-
-from pydantic import Field
 
 from palaver import __version__
 from palaver.errors import Refused
-from palaver.model.asking import Id, Line, Seq, Text, clamp
+from palaver.model.asking import Id, Project, Seq, Text, clamp
 from palaver.model.events import agent_online
 from palaver.model.people import Agent, Caller
+from palaver.model.projects import project_of
 from palaver.model.talk import Message, Status
 from palaver.operations import identity, visibility
 from palaver.operations.agents import About, Nobody, arrive
@@ -30,7 +29,7 @@ class Connect(About):
     """Come back as this agent; needs token."""
     token: Id | None = None
     """The token of agent_id."""
-    project: Annotated[Line, Field(max_length=1000)] | None = None
+    project: Project | None = None
     """Folder of the project you work on."""
     after_seq: Seq = 0
     """Only messages after this seq."""
@@ -96,6 +95,9 @@ def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
     its newest messages and current_seq for msg_wait."""
     if not ask.thread_name.strip():
         raise Refused("thread_name must not be empty.")
+    if not caller.is_authenticated and (project := ask.project or caller.client.project):
+        project = project_of(project, is_here=change.settings.is_loopback)
+        caller = replace(caller, client=replace(caller.client, project=project))
     agent, token = _connecting_agent(change, caller, ask)
     opening = CreateThread(topic=ask.thread_name, system_prompt=ask.system_prompt, template=ask.template)
     stored, is_new = open_thread(change, opening)
@@ -134,11 +136,11 @@ def _connecting_agent(change: Change, caller: Caller, ask: Connect) -> tuple[Age
     elif returning := _returning_agent(change, caller, ask):
         agent, token = returning, agents.new_secret(change, returning)
     else:
-        return arrive(change, ask, client=caller.client, project=ask.project or "")
+        return arrive(change, ask, client=caller.client)
     if ask.display_name and ask.display_name != agent.display_name:
         agent = agents.rename(change, agent, ask.display_name)
     if caller.client.program and not caller.is_authenticated:
-        agents.set_client(change, agent, caller.client.program, ask.project or caller.client.project)
+        agents.set_client(change, agent, caller.client.program, caller.client.project)
     if agents.touch(change, agent, "bus_connect"):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
     return agent, token
@@ -149,9 +151,9 @@ def _returning_agent(change: Change, caller: Caller, ask: Connect) -> Agent | No
     client = caller.client
     if caller.is_authenticated or not client.program:
         return None
-    project, since = ask.project or client.project, identity.active_since()
-    free = agents.free_of_client(change, client.program, project, since)
-    same = next((agent for agent in free if not _is_somebody_else(agent, ask, any_model=bool(project))), None)
+    since = identity.active_since()
+    free = agents.free_of_client(change, client.program, client.project, since)
+    same = next((agent for agent in free if not _is_somebody_else(agent, ask, any_model=bool(client.project))), None)
     if same or ask.display_name or ask.ide:
         return same
     return agents.free_named(change, agents.slug_of(client.title or client.program), since)

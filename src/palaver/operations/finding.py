@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from palaver.model.knowledge import Beside, Capped, ResultItem, SaidItem, Standing
+from palaver.model.library import is_unique
 from palaver.model.people import Caller
 from palaver.model.talk import HIDDEN, is_human_only
 from palaver.model.times import micros
@@ -52,6 +53,21 @@ class Ranked(NamedTuple):
     @property
     def uri(self) -> str:
         return SOURCES[self.best.source].uri_of(self.best.document, self.best.native_id, self.best.position)
+
+    @property
+    def key(self) -> Hashable:
+        """The same for every copy of a message, wherever it is kept."""
+        return key_of(self.best)
+
+    @property
+    def name(self) -> str:
+        """What a session of searching remembers of it: its uri, or the id that all copies of it have."""
+        return key if isinstance(key := self.key, str) else self.uri
+
+
+def key_of(at: Candidate) -> Hashable:
+    """Hits with the same key are one result."""
+    return SOURCES[at.source].key_of(at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +114,13 @@ def everything(read: Reader, question: Question, slices: Sequence[Slice], order:
     first = [by_id] if by_id else _titled(read, question, slices, found.gathered)
     if not first:
         return found
-    known = {one.uri: one for one in first}
+    known: dict[Hashable, Ranked] = {}
+    for one in first:
+        known.setdefault(one.key, one)
     others = []
     for one in found.ranked:
-        if named := known.get(one.uri):
-            known[one.uri] = named._replace(best=one.best)  # where its text says it too
+        if named := known.get(one.key):
+            known[one.key] = named._replace(best=one.best)  # where its text says it too
         else:
             others.append(one._replace(score=round(one.score * 0.9, 9)))
     return replace(found, ranked=[*known.values(), *others])
@@ -172,23 +190,26 @@ def _everything(read: Reader, question: Question, slices: Sequence[Slice], order
 
 
 def _others(read: Reader, judgement: Judgement, ranked: Iterable[Ranked]) -> int:
-    """How many results there are behind these: each message is one, and each document with some of these passages.
+    """How many results there are behind these: each message is one, however often it is kept, and each document with
+    some of these passages.
     Of very many passages the first tell what share of all that is."""
     some = judgement.next_ones
     if not some:
         return 0
     texts = knowledge.texts_among(read, some)
     shown = {one.best.document_id for one in ranked}
-    found = len(some) - sum(texts.values()) + len(texts.keys() - shown)
+    unique = [id for id in knowledge.ids_of_messages(read, some) if is_unique(id)]
+    copies = len(unique) - len(set(unique) - {one.best.native_id for one in ranked})
+    found = len(some) - sum(texts.values()) + len(texts.keys() - shown) - copies
     return round(found * judgement.left / len(some))
 
 
 def _ranked(found: list[Scored], order: Order) -> list[Ranked]:
-    best: dict[tuple[str, Hashable], Scored] = {}
-    inside: dict[tuple[str, Hashable], Scored] = {}
+    best: dict[Hashable, Scored] = {}
+    inside: dict[Hashable, Scored] = {}
     for scored in found:
         one = scored.at
-        key = one.source, SOURCES[one.source].key_of(one)
+        key = key_of(one)
         if (before := best.get(key)) is None or _is_better(scored, before):
             best[key] = scored
         if one.position and scored.has_any and ((before := inside.get(key)) is None or _is_better(scored, before)):
@@ -206,8 +227,9 @@ def _ranked(found: list[Scored], order: Order) -> list[Ranked]:
 
 
 def _is_better(one: Scored, other: Scored) -> bool:
-    """Of passages that match equally well the first is shown."""
-    return (one.score, -one.at.position) > (other.score, -other.at.position)
+    """Of passages that match equally well the first is shown, and of copies of one message the oldest."""
+    mine, theirs = one.at, other.at
+    return (one.score, -mine.position, -mine.passage_id) > (other.score, -theirs.position, -theirs.passage_id)
 
 
 def _sorted(ranked: list[Ranked], key: Callable[[Ranked], tuple[float, float]]) -> list[Ranked]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from palaver.errors import Unavailable
-from palaver.model.asking import Ask, Id, Line, Query, Time, clamp
+from palaver.model.asking import Ask, Id, Line, Project, Query, Time, clamp
 from palaver.model.knowledge import (
     ALL_SOURCES,
     Capped,
@@ -27,6 +27,7 @@ from palaver.operations import finding
 from palaver.operations.faces import Route, Tool, operation
 from palaver.operations.finding import Order, Ranked
 from palaver.operations.narrowing import (
+    HAVE_PROJECTS,
     SESSIONS_OFF,
     ArchiveFilters,
     BusFilters,
@@ -43,6 +44,7 @@ from palaver.operations.narrowing import (
 )
 from palaver.store import recalls
 from palaver.store.database import Reader, Slice
+from palaver.store.documents import project_scope
 from palaver.store.workspaces import Workspace
 from palaver.text.questions import Question, taken_apart
 
@@ -75,6 +77,10 @@ class SearchText(Paged):
 @dataclass(frozen=True, slots=True)
 class _Page:
     items: list[ResultItem]
+    names: list[str]
+    """What a session of searching remembers of the items."""
+    is_again: bool
+    """All results were shown before, so they are shown again."""
     total: int
     suppressed: int
     matched: finding.Matched
@@ -83,8 +89,15 @@ class _Page:
     explanations: dict[str, dict[str, float]] | None
 
 
-def _hint(question: Question) -> str | None:
-    return None if question.terms else "There is no word to look for in this query."
+def _hint(question: Question, page: _Page | None = None) -> str | None:
+    if not question.terms:
+        return "There is no word to look for in this query."
+    if page and page.is_again:
+        return "Every result was shown earlier in this session; they are shown again, marked seen."
+    if page and page.suppressed:
+        count = f"{page.suppressed} result{'' if page.suppressed == 1 else 's'}"
+        return f"{count} shown earlier in this session left out. To see all results, search with dedupe: false."
+    return None
 
 
 def _search(
@@ -100,12 +113,17 @@ def _search(
 ) -> _Page:
     wanted = ask.offset + ask.limit + len(seen)
     found = finding.everything(read, question, finding.own_slices(caller, slices), order, wanted)
-    fresh = [one for one in found.ranked if one.uri not in seen] if seen else found.ranked
+    fresh = [one for one in found.ranked if one.name not in seen] if seen else found.ranked
+    is_again = bool(found.ranked) and not fresh and not found.more
+    if is_again:  # all of them were shown before: nothing is left out, and the answer says so
+        fresh = found.ranked
     page: list[Ranked] = fresh[ask.offset : ask.offset + ask.limit]
     length = ask.snippet_length or caller.config.get("snippet_length") or finding.SNIPPET
     items = finding.dressed(read, caller, page, question.terms, length, found.gathered)
     return _Page(
-        items,
+        [replace(item, seen=True) for item in items] if is_again else items,
+        [one.name for one in page],
+        is_again,
         total=len(fresh) + found.more,
         suppressed=len(found.ranked) - len(fresh),
         matched=found.matched,
@@ -258,6 +276,8 @@ class SearchKnowledge(SearchText):
     """Earliest time (ISO 8601)."""
     date_to: Time | None = None
     """Latest time; a date means the end of that day."""
+    project: Project | None = None
+    """Only sessions and imports of this project: path or folder name."""
     session_id: Id | None = None
     """session_id of the previous answer."""
     dedupe: bool = True
@@ -273,11 +293,14 @@ class SearchKnowledge(SearchText):
 
     def slices(self, read: Reader, caller: Caller) -> list[Slice]:
         """One for all sources that are not narrowed, and one for each that is."""
-        narrowed = {name: getattr(self.filters, name) for name in self.wanted} if self.filters else {}
-        found = [own for name in self.wanted if (given := narrowed.get(name)) and (own := given.slice(read, caller))]
-        others = tuple(name for name in self.wanted if not narrowed.get(name))
+        wanted = tuple(name for name in self.wanted if not self.project or name in HAVE_PROJECTS)
+        narrowed = {name: getattr(self.filters, name) for name in wanted} if self.filters else {}
+        found = [own for name in wanted if (given := narrowed.get(name)) and (own := given.slice(read, caller))]
+        others = tuple(name for name in wanted if not narrowed.get(name))
         if others:
             found.append(Slice(others))
+        if self.project:
+            found = [replace(s, scopes=(*s.scopes, project_scope(self.project))) for s in found]
         if self.date_from or self.date_to:
             since, until = between_dates(self.date_from, self.date_to)
             found = [replace(s, since=max(s.since, since), until=min(s.until, until)) for s in found]
@@ -335,11 +358,13 @@ async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge
         lambda read: _search(read, caller, question, ask.slices(read, caller), order, ask, seen, explain=ask.explain)
     )
     if recall:
-        recalls.mark_seen(recall, [item.uri for item in page.items])
+        recalls.mark_seen(recall, page.names)
         if ask.offset == 0:
             recalls.remember(recall, ask.query)
     why = page.explanations
-    answer = _response(page, ask, session_id=session_id, errors=errors or None, hint=_hint(question), explanations=why)
+    answer = _response(
+        page, ask, session_id=session_id, errors=errors or None, hint=_hint(question, page), explanations=why
+    )
     return _compact(answer) if ask.shape == "compact" else answer
 
 
@@ -382,6 +407,8 @@ def metadata_of(item: ResultItem) -> dict[str, Any]:
         "score": item.score,
         "created_at": iso(at) if at else None,
         "sender": item.sender,
+        "project": item.project,
+        "seen": item.seen or None,
         "answer": item.answer.snippet if isinstance(item, SaidItem) and item.answer else None,
         "later": item.later.snippet if isinstance(item, SaidItem) and item.later else None,
     }

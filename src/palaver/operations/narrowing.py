@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from palaver.errors import Refused, Unavailable
-from palaver.model.asking import Ask, Id, Line, Time
+from palaver.model.asking import Ask, Id, Line, Project, Time
+from palaver.model.knowledge import SourceName
 from palaver.model.people import Caller
 from palaver.model.times import parse
 from palaver.operations import finding
@@ -16,9 +17,10 @@ from palaver.operations.library import AnyId
 from palaver.sources import scopes
 from palaver.store import agents, sessions
 from palaver.store.database import Reader, Slice
-from palaver.store.documents import agent_scope, document_scope, role_scope
+from palaver.store.documents import agent_scope, document_scope, project_scope, role_scope
 
 PromptField = Literal["name", "details", "system_prompt", "user_prompt", "author", "keywords"]
+HAVE_PROJECTS: tuple[SourceName, ...] = ("sessions", "archive")
 Names = Annotated[list[Line], Field(max_length=200)]
 
 
@@ -111,6 +113,8 @@ class SessionsFilters(Ask):
     """Only this session; needs agent, unless you are the agent."""
     role: Line | None = None
     """Only turns of this role."""
+    project: Project | None = None
+    """Only sessions of this project: its path, or its last component."""
 
     def slice(self, read: Reader, caller: Caller) -> Slice | None:
         own, agent_id = [], caller.acting_agent if caller.is_agent else None
@@ -131,6 +135,8 @@ class SessionsFilters(Ask):
             own.append(document_scope(found["id"]))
         if self.role:
             own.append(role_scope(self.role))
+        if self.project:
+            own.append(project_scope(self.project))
         return Slice(("sessions",), scopes=tuple(own))
 
 
@@ -141,11 +147,15 @@ class ArchiveFilters(Ask):
     """Only what was said at this time or later (ISO 8601)."""
     date_to: Time | None = None
     """Only what was said at this time or earlier; a date alone means the end of that day."""
+    project: Project | None = None
+    """Only conversations of this project: its path, or its last component."""
 
     def slice(self, read: Reader, caller: Caller) -> Slice | None:
         roles = tuple(role_scope(role) for role in self.roles or ())
         since, until = between_dates(self.date_from, self.date_to)
-        return Slice(("archive",), titles=not roles, any_of=(roles,) if roles else (), since=since, until=until)
+        own = (project_scope(self.project),) if self.project else ()
+        any_of = (roles,) if roles else ()
+        return Slice(("archive",), titles=not roles, scopes=own, any_of=any_of, since=since, until=until)
 
 
 def between_dates(date_from: str | None, date_to: str | None) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from palaver.operations import stronger
 from palaver.sources import SOURCES
 from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
+from palaver.store.documents import PROJECT
 from palaver.store.knowledge import Candidate, Gathered, Look
 from palaver.text import ranking
 from palaver.text.fold import stem
@@ -162,7 +163,8 @@ def _wholly_searched(slices: Iterable[Slice]) -> frozenset[str]:
         for where in slices
         if where.bodies and not where.any_of and not where.is_timed
         for source in where.sources
-        if SOURCES[source].is_said and all(scope.startswith("d") or source == "sessions" for scope in where.scopes)
+        if SOURCES[source].is_said
+        and all(scope.startswith(("d", PROJECT)) or source == "sessions" for scope in where.scopes)
     )
 
 

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from palaver.importers.finding import Found, Skipped, look
 from palaver.model.library import Brought
+from palaver.model.projects import project_of
 from palaver.store import archive
 from palaver.store.archive import Prepared
 
@@ -76,18 +77,21 @@ def read(paths: Iterable[Path], *, are_uploads: bool) -> Generator[Portion]:
             yield Portion(skipped=[found], bytes_total=total, bytes_read=done)
             continue
         total += found.size
-        for portion in _portions_of(found, MESSAGES_AMONG_OTHERS if are_uploads else MESSAGES_AT_ONCE):
+        for portion in _portions_of(found, are_uploads):
             yield replace(portion, bytes_total=total, bytes_read=done + min(found.read, found.size))
         done += found.size
         yield Portion(found.importer, bytes_total=total, bytes_read=done)
 
 
-def _portions_of(found: Found, most: int) -> Iterator[Portion]:
+def _portions_of(found: Found, are_uploads: bool) -> Iterator[Portion]:
     portion, messages, characters = Portion(found.importer), 0, 0
+    most = MESSAGES_AMONG_OTHERS if are_uploads else MESSAGES_AT_ONCE
     for one in found.conversations():
         if isinstance(one, Skipped):
             portion.skipped.append(one)
             continue
+        if one.project:
+            one = replace(one, project=project_of(one.project, is_here=not are_uploads))
         portion.conversations.append(archive.prepare(one))
         messages += len(one.messages)
         characters += sum(len(said.text) for said in one.messages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 from collections.abc import Callable, Iterator
@@ -14,10 +15,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, Unavailable
-from palaver.model.asking import Ask, Id, Line, NotBlank, Query, Text, Time, clamp
+from palaver.model.asking import Ask, Id, Line, NotBlank, Project, Query, Text, Time, clamp
 from palaver.model.ids import new_id
 from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
+from palaver.model.sparse import Sparse
 from palaver.model.times import now, parse
 from palaver.operations import identity
 from palaver.operations.faces import Command, Route, Tool, operation
@@ -87,6 +89,8 @@ class Recorded(Ask):
     """Time of the turn. Default: now."""
     id: Annotated[Id, NotBlank] | None = None
     """Your own id: the same id twice is one turn."""
+    project: Project | None = None
+    """Path of the project; later turns of the session belong to it too."""
 
 
 class RecordTurn(Recorded):
@@ -101,18 +105,23 @@ class RecordOwnTurn(Recorded):
     """Id of the session."""
 
 
-@dataclass(frozen=True, slots=True)
-class SaidTurn:
+@dataclass(frozen=True)
+class SaidTurn(Sparse):
+    """A turn. `project` is there where it is known."""
+
+    sparse = ("project",)
+
     id: str
     session_id: str
     agent_id: str
     role: str
     content: str
     ts: datetime
+    project: str | None = None
 
 
 def said(turn: Turn) -> SaidTurn:
-    return SaidTurn(turn.id, turn.session_id, turn.agent_id, turn.role, turn.content, turn.ts)
+    return SaidTurn(turn.id, turn.session_id, turn.agent_id, turn.role, turn.content, turn.ts, turn.project)
 
 
 @operation(
@@ -133,7 +142,19 @@ async def record_own_turn(here: Workspace, caller: Caller, ask: RecordOwnTurn) -
         raise identity.nobody()
     owner = await recording_owner(here, caller, name)
     caller.session.agent_id = owner.id
+    if ask.project is None:
+        ask = ask.model_copy(update={"project": await _own_project(here, caller)})
     return said(await record(here, owner, ask.session_id, ask))
+
+
+async def _own_project(here: Workspace, caller: Caller) -> str | None:
+    """The project the caller works on, as its client or its bus_connect said. Recording does not depend on it."""
+    if caller.client.project:
+        return caller.client.project
+    with contextlib.suppress(PalaverError):
+        agent = await here.read(lambda read: identity.me(read, caller))
+        return agent.project if agent else None
+    return None
 
 
 async def record(here: Workspace, owner: Owner, session_id: str, ask: Recorded) -> Turn:
@@ -148,6 +169,7 @@ async def record(here: Workspace, owner: Owner, session_id: str, ask: Recorded) 
         content=ask.content,
         ts=parse(ask.ts) if ask.ts else at,
         recorded_at=at,
+        project=ask.project.strip() if ask.project else None,
     )
     await append(here, owner, session_id, [turn])
     return turn
@@ -212,10 +234,16 @@ class SearchConversations(Ask):
     """Only turns from this time on."""
     until: Time | None = None
     """Only turns up to this time; a date means its end."""
+    project: Project | None = None
+    """Only turns of this project: path or folder name."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationHit:
+@dataclass(frozen=True)
+class ConversationHit(Sparse):
+    """A turn that was found. `project` is there where it is known."""
+
+    sparse = ("project",)
+
     id: str
     session_id: str
     agent_id: str
@@ -223,6 +251,7 @@ class ConversationHit:
     content: str
     ts: datetime
     snippet: str
+    project: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +286,9 @@ def find(read: Reader, text: str, where: Where, limit: int) -> ConversationHits:
         return ConversationHits(0, text, [])
     found = sessions.search(read, queries.closer(wanted), where, limit)
     hits = [
-        ConversationHit(t.id, t.session_id, t.agent_id, t.role, t.content, t.ts, excerpt(t.content, wanted, length=20))
+        ConversationHit(
+            t.id, t.session_id, t.agent_id, t.role, t.content, t.ts, excerpt(t.content, wanted, length=20), t.project
+        )
         for t in (one.turn for one in found)
     ]
     return ConversationHits(len(hits), text, hits)
@@ -270,6 +301,7 @@ def _where(ask: SearchConversations | SearchAllConversations, agent_id: str | No
         role=ask.role,
         since=parse(ask.since) if ask.since else None,
         until=parse(ask.until, end_of_day=True) if ask.until else None,
+        project=ask.project,
     )
 
 
@@ -294,6 +326,8 @@ class SearchAllConversations(Ask):
     """Only turns from this time on."""
     until: Time | None = None
     """Only turns up to this time; a date means its end."""
+    project: Project | None = None
+    """Only turns of this project: path or folder name."""
 
     @property
     def session_id(self) -> None:
@@ -314,6 +348,8 @@ class SearchOwnConversations(Ask):
     """Words; all of them must be there."""
     limit: Annotated[int, clamp(1, 100)] = 20
     """How many hits at the most, up to 100."""
+    project: Project | None = None
+    """Only turns of this project: path or folder name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +401,7 @@ def _own(read: Reader, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
     if caller.acting_agent is None and caller.session.slug:  # it has a name, and has yet to come to be
         return OwnHits(0, ask.query, [])
     owner = _self(read, caller)
-    found = find(read, ask.query, Where(agent_id=owner.id), ask.limit)
+    found = find(read, ask.query, Where(agent_id=owner.id, project=ask.project), ask.limit)
     return OwnHits(found.count, found.query, found.hits)
 
 
@@ -375,6 +411,8 @@ def _own(read: Reader, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
 class ListSessions(Ask):
     agent: Id | None = None
     """Id or slug of the agent; all agents if left out."""
+    project: Project | None = None
+    """Only sessions of this project: its path, or its last component."""
     limit: Annotated[int, clamp(1, 1000)] = 100
     """How many at the most."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
@@ -388,7 +426,9 @@ class Sessions:
 
 @operation(
     _v1("GET", "/api/v1/sessions"),
-    Command("session list", columns=("session_id", "agent_id", "turns", "last_turn_at", "title"), rows="sessions"),
+    Command(
+        "session list", columns=("session_id", "agent", "project", "turns", "last_turn_at", "title"), rows="sessions"
+    ),
 )
 def list_sessions(read: Reader, caller: Caller, ask: ListSessions) -> Sessions:
     """Sessions, the latest first."""
@@ -397,7 +437,7 @@ def list_sessions(read: Reader, caller: Caller, ask: ListSessions) -> Sessions:
         agent_id: str | None = caller.agent_id
     else:
         agent_id = owner_of(read, caller, ask.agent).id if ask.agent else None
-    return Sessions(sessions.everyone(read, agent_id, ask.limit, ask.offset))
+    return Sessions(sessions.everyone(read, agent_id, ask.limit, ask.offset, ask.project))
 
 
 class OneSession(Ask):

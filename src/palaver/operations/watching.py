@@ -6,7 +6,8 @@ read twice are known by their ids.
 
 What the programs delete stays recorded. What was rewound or rolled back in a file leaves the session it was recorded
 in: found is what the user saw last. A session that was deleted here does not come back by reading its file again.
-The filter for secrets, which guards the bus, is not applied: a transcript says what was said.
+Keys and tokens of well-known kinds are masked: the kind of each takes its place. Calls of palaver's own tools and their
+results are left out.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import orjson
 from palaver.errors import Forbidden, PalaverError, Unavailable
 from palaver.importers import LONGEST_ID, MARK, Reader, Reading, Said, Unreadable, claude_code, codex, zstd
 from palaver.model.people import Caller
+from palaver.model.projects import project_of
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
 from palaver.operations.session_index import catch_up_all
@@ -187,6 +189,8 @@ def _batches(file: _File, reader: Reader, reading: Reading, start: int) -> Itera
                 said += reader.read_line(raw, reading)
             except Unreadable as problem:
                 skipped[str(problem)] += 1
+            if reading.project is None and reading.cwd:
+                reading.project = project_of(reading.cwd)
             if len(said) >= TURNS_AT_ONCE or end - begun >= BYTES_AT_ONCE:
                 yield _Batch(said, 0 if file.is_compressed else end, replace(reading), skipped)
                 said, skipped, begun = [], Counter(), end
@@ -527,7 +531,9 @@ class _Record:
             ts = said.ts or written
             if said.id in known or said.id in turns or (self._deleted_at and ts <= self._deleted_at):
                 continue
-            turns[said.id] = Turn(said.id, self.session_id, self._owner.id, said.role, said.text, ts, now())
+            turns[said.id] = Turn(
+                said.id, self.session_id, self._owner.id, said.role, said.text, ts, now(), batch.reading.project
+            )
         if turns:
             await append(self._here, self._owner, self.session_id, list(turns.values()))
             self.turns += len(turns)
@@ -564,7 +570,7 @@ class _Record:
             await take_back(here, owner, self.session_id, gone)
             self._known = None
         if returned := [said for said in returned if said.id not in recorded]:
-            await self.add(_Batch(returned, 0, Reading(""), Counter()))
+            await self.add(_Batch(returned, 0, reading, Counter()))
 
     def _from_transcript(self) -> set[str]:
         return self._here.transcripts.turn_ids(self._here.transcripts.of(self._owner, self.session_id))

@@ -6,8 +6,11 @@ from collections.abc import Hashable
 from typing import Any
 
 from palaver.model.knowledge import Loc, Standing
-from palaver.model.library import COPYING
+from palaver.model.library import COPYING, is_unique
 from palaver.sources.shapes import Fields, Hit, Running, Said, Source
+
+RECORDED = (COPYING, "codex:")
+"""How the ids of imported conversations begin that `palaver watch` may have recorded as sessions too."""
 
 
 class Bus(Said):
@@ -26,11 +29,17 @@ class Sessions(Said):
     name = "sessions"
     has_own_message_ids = False
 
+    def key_of(self, hit: Hit) -> Hashable:
+        return hit.native_id if hit.position and is_unique(hit.native_id) else super().key_of(hit)
+
     def loc(self, at: Standing, offset: int) -> Loc:
         return {**super().loc(at, offset), "agent_id": at.agent_id, "session_id": at.facts.get("session_id")}
 
     def sender_of(self, at: Standing) -> str | None:
         return at.role
+
+    def particulars(self, at: Standing) -> dict[str, Any]:
+        return {**super().particulars(at), "project": at.facts.get("project")}
 
 
 class Archive(Said):
@@ -40,8 +49,15 @@ class Archive(Said):
     has_own_message_ids = False
 
     def key_of(self, hit: Hit) -> Hashable:
-        is_copied = hit.position and hit.created_at and hit.document.startswith(COPYING)
+        if not hit.position or not hit.document.startswith(RECORDED):
+            return super().key_of(hit)
+        if is_unique(hit.native_id):
+            return hit.native_id
+        is_copied = hit.created_at and hit.document.startswith(COPYING)
         return (hit.native_id, hit.created_at) if is_copied else super().key_of(hit)
+
+    def particulars(self, at: Standing) -> dict[str, Any]:
+        return {**super().particulars(at), "project": at.facts.get("project")}
 
 
 class Chats(Said):

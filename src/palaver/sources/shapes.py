@@ -49,7 +49,7 @@ class Source:
         return f"{self.name}://{quote(str(self.id_of(document, native_id, position)), safe='/:@')}"
 
     def key_of(self, hit: Hit) -> Hashable:
-        """Hits with the same key are one result."""
+        """Hits with the same key are one result, whatever their sources."""
         return -hit.document_id
 
     def loc(self, at: Standing, offset: int) -> Loc:

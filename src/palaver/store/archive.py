@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from typing import Any, Literal
 import orjson
 
 from palaver.model.library import COPYING, Conversation, Said
+from palaver.model.sparse import Sparse
 from palaver.model.times import instant, maybe_instant, micros
 from palaver.store import documents
 from palaver.store.database import Change, Reader, Row
@@ -63,6 +64,7 @@ def put_all(change: Change, batch: Sequence[Prepared]) -> list[Outcome]:
     for some in _without_twins(batch):
         known = _known(change, [one.conversation.id for one in some])
         judged = [_judged(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in some]
+        some = [_with_project(one, known.get(one.conversation.id)) for one in some]
         new = [one for one, outcome in zip(some, judged, strict=True) if outcome == "new"]
         changed = [one for one, outcome in zip(some, judged, strict=True) if outcome == "changed"]
         ids = [_emptied(change, known[one.conversation.id]["id"], one) for one in changed]
@@ -99,10 +101,17 @@ def _known(read: Reader, ids: list[str]) -> dict[str, Row]:
 def _judged(conversation: Conversation, fingerprint: str, found: Row | None) -> Outcome:
     if found is None:
         return "new"
-    if orjson.loads(found["data"]).get("fingerprint") == fingerprint:
-        return "unchanged"
+    data = orjson.loads(found["data"])
+    if data.get("fingerprint") == fingerprint:
+        return "changed" if conversation.project and not data.get("project") else "unchanged"
     updated_at = _updated_at(conversation)
     return "older" if updated_at and micros(updated_at) < found["modified_at"] else "changed"
+
+
+def _with_project(one: Prepared, found: Row | None) -> Prepared:
+    """A conversation keeps the project it has: the folder that told it may be gone by now."""
+    known = orjson.loads(found["data"]).get("project") if found else None
+    return replace(one, conversation=replace(one.conversation, project=known)) if known else one
 
 
 def _emptied(change: Change, document_id: int, one: Prepared) -> int:
@@ -152,19 +161,34 @@ def _write(change: Change, conversations: list[tuple[int, Prepared]]) -> None:
 
 def _passages(document_id: int, one: Prepared) -> Iterator[NewPassage]:
     conversation = one.conversation
+    scopes = documents.project_scopes(conversation.project)
+    data = {documents.SCOPES: scopes} if scopes else None
     if one.title:
         title_id, at = f"{conversation.id}#title", _first_at(conversation)
-        yield NewPassage(document_id, 0, title_id, conversation.title, at, "title", folded=one.title)
+        yield NewPassage(document_id, 0, title_id, conversation.title, at, "title", data=data, folded=one.title)
     for position, (said, folded) in enumerate(zip(conversation.messages, one.folded, strict=True), 1):
         yield NewPassage(
-            document_id, position, said.id, said.text, said.ts, role=said.role, author=said.role, folded=folded
+            document_id,
+            position,
+            said.id,
+            said.text,
+            said.ts,
+            role=said.role,
+            author=said.role,
+            data=data,
+            folded=folded,
         )
 
 
-def _data(one: Prepared) -> dict[str, str | bool]:
+def _data(one: Prepared) -> dict[str, str | bool | None]:
     """A title that was made of the first words says nothing beyond them: then nothing is found by it."""
     titled = {} if one.conversation.is_titled else {"is_titled": False}
-    return {"origin": one.conversation.origin, "fingerprint": one.fingerprint, **titled}
+    return {
+        "origin": one.conversation.origin,
+        "fingerprint": one.fingerprint,
+        "project": one.conversation.project,
+        **titled,
+    }
 
 
 def _fingerprint(conversation: Conversation) -> str:
@@ -189,9 +213,11 @@ def _updated_at(conversation: Conversation) -> datetime | None:
 # Reading
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A conversation as listed."""
+@dataclass(frozen=True)
+class Held(Sparse):
+    """A conversation as listed. `project` is there where it is known."""
+
+    sparse = ("project",)
 
     id: str
     origin: str
@@ -199,18 +225,21 @@ class Held:
     messages: int
     created_at: datetime | None
     updated_at: datetime | None
+    project: str | None = None
 
 
 def is_empty(read: Reader) -> bool:
     return not read.must("count_archive")["conversations"]
 
 
-def everyone(read: Reader, limit: int, offset: int) -> list[Held]:
-    rows = read.all("conversations", limit=limit, offset=offset)
+def everyone(read: Reader, limit: int, offset: int, project: str | None = None) -> list[Held]:
+    wanted = documents.projects_called(read, "archive", project)
+    rows = read.all("conversations", projects=wanted, limit=limit, offset=offset)
     return [
         Held(
             id=row["native_id"],
-            origin=orjson.loads(row["data"]).get("origin", ""),
+            origin=(data := orjson.loads(row["data"])).get("origin", ""),
+            project=data.get("project"),
             title=row["title"] or "",
             messages=row["messages"],
             created_at=_time(row["created_at"]),
@@ -238,6 +267,7 @@ def conversation(read: Reader, id: str) -> Conversation | None:
         updated_at=_time(found["modified_at"]),
         messages=tuple(Said(r["native_id"], r["role"], r["text"], maybe_instant(r["created_at"])) for r in rows),
         is_titled=data.get("is_titled", True),
+        project=data.get("project"),
     )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
 import orjson
 
+from palaver.model.projects import is_called, names_of
 from palaver.model.times import micros
 from palaver.store.database import STEM, Change, IndexRow, Reader, Row
 from palaver.store.lanes import SUBSTRING_SOURCES, lane_of
@@ -17,6 +19,8 @@ from palaver.text import fold
 
 SCOPES = "scopes"
 """Where a passage's own data names the further scopes it stands in."""
+PROJECT = "p"
+"""How the scope of a project begins."""
 
 
 def encode_data(data: dict[str, Any]) -> str:
@@ -199,6 +203,26 @@ def role_scope(role: str) -> str:
 @lru_cache(maxsize=1024)
 def agent_scope(agent_id: str) -> str:
     return "a" + "".join(fold.words(agent_id))
+
+
+@lru_cache(maxsize=1024)
+def project_scope(name: str) -> str:
+    """What a filter looks for: a project by its path or by its name, whatever the case."""
+    folded = normalize("NFC", name.strip().rstrip("/") or name.strip()).casefold()
+    return PROJECT + blake2b(folded.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def project_scopes(project: str | None) -> tuple[str, ...]:
+    """The scopes of everything in a project: one for its path, one for its name."""
+    return tuple(project_scope(name) for name in names_of(project)) if project else ()
+
+
+def projects_called(read: Reader, source: str, name: str | None) -> str | None:
+    """The projects of a source that a filter names, as JSON; None where it names none."""
+    if name is None:
+        return None
+    known = [row["project"] for row in read.all("projects", source=source) if row["project"]]
+    return orjson.dumps([project for project in known if is_called(project, name)]).decode()
 
 
 def rewrite_passage(

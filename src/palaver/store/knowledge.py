@@ -16,7 +16,7 @@ from palaver.model.knowledge import Standing
 from palaver.model.times import instant, maybe_instant
 from palaver.store.database import SCOPE, STEM, Reader, Row, Slice
 from palaver.store.documents import document_scope
-from palaver.store.lanes import TEXT_SOURCES, WIDTH, lane_ranges
+from palaver.store.lanes import RECORDED_SOURCES, TEXT_SOURCES, WIDTH, lane_of, lane_ranges
 from palaver.text import fold
 from palaver.text.query import Phrase
 from palaver.text.ranking import Worth
@@ -231,6 +231,13 @@ def texts_among(read: Reader, passage_ids: Sequence[int]) -> dict[int, int]:
     """The documents among these that are one result each, and how many of the passages are in them."""
     first = lane_ranges(TEXT_SOURCES, bodies=True, titles=True)[0][0]
     return dict(read.rows("texts_among", ids=orjson.dumps(passage_ids).decode(), sources=_TEXTS, lane=first))
+
+
+def ids_of_messages(read: Reader, passage_ids: Sequence[int]) -> list[str]:
+    """The messages among these passages that may be kept twice, by their own ids: turns of sessions, and imported."""
+    first, last = lane_of(RECORDED_SOURCES[0])[0], lane_of(RECORDED_SOURCES[-1])[1]
+    ids = orjson.dumps(passage_ids).decode()
+    return [id for (id,) in read.rows("ids_of_messages", ids=ids, first=first, last=last)]
 
 
 class Look(NamedTuple):

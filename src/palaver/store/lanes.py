@@ -22,6 +22,9 @@ def is_substring_lane(passage_id: int) -> bool:
     return 0 <= number < 2 * len(SOURCES) and SOURCES[number // 2] in SUBSTRING_SOURCES
 
 
+RECORDED_SOURCES = ("sessions", "archive")
+"""Where a message may be kept more than once. Their lanes are next to each other."""
+
 TEXT_SOURCES = ("notes", "media", "prompts", "characters")
 """Where a document is one result, however many of its passages are found."""
 

@@ -9,29 +9,39 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 import orjson
 
 from palaver.errors import NotFound
+from palaver.model.library import is_unique
 from palaver.model.sessions import Owner, Turn
+from palaver.model.sparse import Sparse
 from palaver.model.times import instant, micros
 from palaver.store import documents
 from palaver.store.database import Change, Found, Narrow, Reader, Row
-from palaver.store.documents import agent_scope, document_scope, role_scope
+from palaver.store.documents import SCOPES, agent_scope, document_scope, project_scope, project_scopes, role_scope
 from palaver.text.query import Query
 
 TITLE_LENGTH = 80
 MOST_EQUALS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
+@dataclass(frozen=True)
+class SessionInfo(Sparse):
+    """A session as listed. `project` is there where it is known."""
+
+    sparse = ("project",)
+
     session_id: str
     agent_id: str
+    agent: str | None
+    """The agent's name."""
     title: str | None
     turns: int
     created_at: datetime
     last_turn_at: datetime
+    project: str | None = None
 
 
 def native_id(agent_id: str, session_id: str) -> str:
@@ -98,6 +108,9 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
         if turn.id in shelf.seen:
             continue
         shelf.seen.add(turn.id)
+        shelf.project = turn.project or shelf.project
+        scopes = project_scopes(shelf.project)
+        data = {SCOPES: scopes} if scopes else {}
         found = None if shelf.is_new else _turn(change, shelf.document_id, turn.id)
         if found is None:
             shelf.position += 1
@@ -113,12 +126,25 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
                 author_id=owner.id,
                 text=turn.content,
                 created_at=turn.ts,
+                data=data,
             )
         elif rewrite:
-            change.run("replace_turn", id=found["id"], role=turn.role, text=turn.content, created_at=micros(turn.ts))
-            row = documents.index_row("sessions", shelf.document_id, "content", owner.id, turn.content, turn.role)
+            change.run(
+                "replace_turn",
+                id=found["id"],
+                role=turn.role,
+                text=turn.content,
+                created_at=micros(turn.ts),
+                data=documents.encode_data(data),
+            )
+            row = documents.index_row(
+                "sessions", shelf.document_id, "content", owner.id, turn.content, turn.role, scopes
+            )
             change.index(found["id"], row, is_new=False)
     for shelf in shelves.values():
+        if shelf.project != shelf.facts.get("project"):
+            facts = {**shelf.facts, "project": shelf.project}
+            change.run("describe_session", id=shelf.document_id, data=documents.encode_data(facts))
         change.run("document_spoke", id=shelf.document_id, modified_at=shelf.last)
 
 
@@ -129,6 +155,9 @@ class _Shelf:
     document_id: int
     position: int
     is_new: bool
+    facts: dict[str, Any]
+    project: str | None = None
+    """That of its latest turn that names one: turns that name none belong to the same."""
     last: int = 0
     seen: set[str] = field(default_factory=set)
 
@@ -137,18 +166,20 @@ def _shelf(change: Change, owner: Owner, turn: Turn) -> _Shelf:
     found = change.one("session_document", native_id=native_id(owner.id, turn.session_id))
     if found:
         last = change.must("last_position", document_id=found["id"])["position"]
-        return _Shelf(found["id"], last, is_new=False)
+        facts = orjson.loads(found["data"])
+        return _Shelf(found["id"], last, is_new=False, facts=facts, project=facts.get("project"))
+    facts = {"session_id": turn.session_id}
     document_id = documents.add_document(
         change,
         source="sessions",
         native_id=native_id(owner.id, turn.session_id),
         title=title_of(turn.content),
         created_at=turn.ts,
-        data={"session_id": turn.session_id},
+        data=facts,
         agent_id=owner.id,
         is_found_by_title=False,
     )
-    return _Shelf(document_id, 0, is_new=True)
+    return _Shelf(document_id, 0, is_new=True, facts=facts)
 
 
 def _turn(read: Reader, document_id: int, turn_id: str) -> Row | None:
@@ -201,12 +232,17 @@ def indexed(read: Reader, owner: Owner, session_id: str) -> dict[str, tuple[str,
     return {str(row["native_id"]): (str(row["role"]), str(row["text"])) for row in _rows(read, found["id"])}
 
 
-def everyone(read: Reader, agent_id: str | None, limit: int, offset: int) -> list[SessionInfo]:
-    rows = read.all("sessions_of_agent", agent_id=agent_id, limit=limit, offset=offset)
+def everyone(
+    read: Reader, agent_id: str | None, limit: int, offset: int, project: str | None = None
+) -> list[SessionInfo]:
+    wanted = documents.projects_called(read, "sessions", project)
+    rows = read.all("sessions_of_agent", agent_id=agent_id, projects=wanted, limit=limit, offset=offset)
     return [
         SessionInfo(
-            session_id=orjson.loads(row["data"])["session_id"],
+            session_id=(facts := orjson.loads(row["data"]))["session_id"],
             agent_id=row["agent_id"],
+            agent=row["agent"],
+            project=facts.get("project"),
             title=row["title"],
             turns=row["turns"],
             created_at=instant(row["created_at"]),
@@ -224,7 +260,7 @@ def find_turn(read: Reader, owner: Owner, session_id: str, turn_id: str) -> Turn
     if row is None:
         return None
     ts = instant(row["created_at"])
-    return Turn(turn_id, session_id, owner.id, row["role"], row["text"], ts, ts)
+    return Turn(turn_id, session_id, owner.id, row["role"], row["text"], ts, ts, _project(document))
 
 
 def turns(read: Reader, owner: Owner, session_id: str, after: int, limit: int) -> list[Turn]:
@@ -232,10 +268,25 @@ def turns(read: Reader, owner: Owner, session_id: str, after: int, limit: int) -
     if document is None:
         raise NotFound("session", session_id, "List sessions to see which exist.")
     rows = read.all("passages_of_document", document_id=document["id"], after=after, limit=limit)
+    project = _project(document)
     return [
-        Turn(row["native_id"], session_id, owner.id, row["role"], row["text"], ts := instant(row["created_at"]), ts)
+        Turn(
+            id=row["native_id"],
+            session_id=session_id,
+            agent_id=owner.id,
+            role=row["role"],
+            content=row["text"],
+            ts=(ts := instant(row["created_at"])),
+            recorded_at=ts,
+            project=project,
+        )
         for row in rows
     ]
+
+
+def _project(document: Row) -> str | None:
+    found: str | None = orjson.loads(document["data"]).get("project")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +298,7 @@ class Where:
     role: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    project: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +308,20 @@ class FoundTurn:
 
 
 def search(read: Reader, query: Query, where: Where, limit: int) -> list[FoundTurn]:
-    """The best turns; among equals the newest."""
+    """The best turns; among equals the newest. A turn that a fork of the session copied is found once."""
     narrow = _narrow(read, where)
     if narrow is None:
         return []
-    hits = _with_equals(read, query, narrow, limit)
+    wanted = limit
+    while True:
+        hits = _with_equals(read, query, narrow, wanted)
+        found = _once(_turns(read, hits))
+        if len(found) >= limit or len(hits) < wanted:
+            return found[:limit]
+        wanted *= 4  # some of them were copies: look further
+
+
+def _turns(read: Reader, hits: list[Found]) -> list[FoundTurn]:
     ids = orjson.dumps([hit.passage_id for hit in hits]).decode()
     rows = {row["passage_id"]: row for row in read.all("found_turns", ids=ids)}
     found = []
@@ -268,10 +329,20 @@ def search(read: Reader, query: Query, where: Where, limit: int) -> list[FoundTu
         row = rows[hit.passage_id]
         session_id = row["document"].removeprefix(f"{row['agent_id']}/")
         ts = instant(row["created_at"])
-        turn = Turn(row["native_id"], session_id, row["agent_id"], row["role"], row["text"], ts, ts)
+        turn = Turn(row["native_id"], session_id, row["agent_id"], row["role"], row["text"], ts, ts, _project(row))
         found.append(FoundTurn(turn, hit.score))
     found.sort(key=lambda one: (-one.score, -one.turn.ts.timestamp()))
-    return found[:limit]
+    return found
+
+
+def _once(found: Iterable[FoundTurn]) -> list[FoundTurn]:
+    """Each turn once. A fork copies the turns it begins with, ids and all."""
+    kept: dict[tuple[str, ...], FoundTurn] = {}
+    for one in found:
+        turn = one.turn
+        own = (turn.agent_id, turn.id, turn.content)
+        kept.setdefault(own if is_unique(turn.id) else (*own, turn.session_id), one)
+    return list(kept.values())
 
 
 def _with_equals(read: Reader, query: Query, narrow: Narrow, limit: int) -> list[Found]:
@@ -296,6 +367,8 @@ def _narrow(read: Reader, where: Where) -> Narrow | None:
         scopes.append(document_scope(document["id"]))
     if where.role:
         scopes.append(role_scope(where.role))
+    if where.project:
+        scopes.append(project_scope(where.project))
     narrow = Narrow("sessions", scopes=tuple(scopes))
     if where.since:
         narrow = replace(narrow, since=micros(where.since))

@@ -294,6 +294,7 @@ def _line(turn: Turn, at: datetime) -> bytes:
             "content": turn.content,
             "ts": turn.ts,
             "recorded_at": at,
+            **({"project": turn.project} if turn.project else {}),
         },
         option=_OPTIONS,
     )
@@ -314,6 +315,7 @@ def _read(raw: bytes, end: int, owner: Owner, stones: _Stones) -> Line:
             content=_text(data["content"]),
             ts=ts,
             recorded_at=parse(data.get("recorded_at") or data["ts"]),
+            project=_text(project) if isinstance(project := data.get("project"), str) and project else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return Line(end, None, "a line that is not a turn")

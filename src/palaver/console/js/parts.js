@@ -122,6 +122,13 @@ export const time = (iso, shown = shortTime(iso)) =>
   html`<time datetime=${iso} title=${wholeTime(iso)}>${shown}</time>`;
 
 export const count = (n) => n.toLocaleString();
+// The last component of a project's path.
+export const projectName = (path) =>
+  path
+    .split(/^[a-z]:[/\\]|^\\\\/i.test(path) ? /[/\\]/ : "/")
+    .filter(Boolean)
+    .at(-1) ?? path;
+
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
 // Words with marks. The server's HTML snippets hold nothing but escaped text and <mark>: they are read as text.

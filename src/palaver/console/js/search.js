@@ -11,6 +11,7 @@ import {
   marked,
   openDialog,
   plural,
+  projectName,
   stem,
   time,
   tool,
@@ -57,7 +58,7 @@ let asking = null;
 let timer = null;
 let isFurther = false; // are the further filters shown?
 
-const NAMES = ["q", "thread", "source", "author", "role", "since", "until", "sort"];
+const NAMES = ["q", "thread", "source", "project", "author", "role", "since", "until", "sort"];
 const asked = (query) => Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? ""]));
 
 export const searchView = {
@@ -125,7 +126,12 @@ async function ask(wanted, offset = 0) {
 // In threads the whole query language holds; over everything the words are ranked by how well they fit.
 const isExpression = (wanted) =>
   Boolean(wanted.thread) ||
-  (wanted.source === "bus" && !wanted.author && !wanted.since && !wanted.until && !wanted.sort);
+  (wanted.source === "bus" &&
+    !wanted.project &&
+    !wanted.author &&
+    !wanted.since &&
+    !wanted.until &&
+    !wanted.sort);
 
 async function inMessages({ q, thread }, offset, signal) {
   const answer = await get(withQuery("/api/search", { q, thread_id: thread, limit: 100 }), { signal });
@@ -161,6 +167,7 @@ async function inEverything(wanted, offset, signal) {
     order_by: wanted.sort === "recent" ? "recent" : "relevance",
     date_from: wanted.since || undefined,
     date_to: wanted.until || undefined,
+    project: wanted.project.trim() || undefined,
   };
   const answer = person ? await byPerson(person, body, signal) : await post("/api/knowledge/search", body, { signal });
   return {
@@ -182,6 +189,7 @@ async function inEverything(wanted, offset, signal) {
       when: item.last_modified ?? item.created_at,
       snippet: item.snippet ?? "",
       kind: item.media_type,
+      project: item.project,
     })),
   };
 }
@@ -326,7 +334,8 @@ function results(wanted) {
 
 const NOT_THERE = "Nothing with these words is where you looked. Fewer filters find more.";
 const NOWHERE = "Nothing here has these words. Other words, or parts of words, may find more.";
-const isNarrow = ({ source, author, role, since, until }) => source || author || role || since || until;
+const isNarrow = ({ source, project, author, role, since, until }) =>
+  source || project || author || role || since || until;
 
 // In threads a word is found as it is written; what begins like it may be what was meant.
 function wider(wanted) {
@@ -367,10 +376,11 @@ const authors = () =>
 
 function filters(wanted) {
   const set = (name) => (event) => look({ ...wanted, [name]: event.target.value });
-  const isAny = wanted.author || wanted.role || wanted.since || wanted.until || wanted.sort;
+  const isAny = wanted.project || wanted.author || wanted.role || wanted.since || wanted.until || wanted.sort;
   return html`<div class="narrow">
     ${choice("Where", WHERE, wanted.source, (source) => look({ ...wanted, source }))}
     <details class="further" ?open=${Boolean(isAny) || isFurther} @toggle=${(event) => (isFurther = event.target.open)}><summary>${icon("filter")} Filters</summary><div>
+      <label>Project <input .value=${wanted.project} placeholder="any" title="Path or name of a project: only sessions and imported conversations have one" @change=${set("project")} /></label>
       <label>Author <input list="authors" .value=${wanted.author} placeholder="anyone" @change=${set("author")} /></label>
       <datalist id="authors">${authors().map((name) => html`<option value=${name}></option>`)}</datalist>
       <label>Role <select @change=${set("role")}>${ROLES.map(
@@ -392,7 +402,8 @@ function filters(wanted) {
 function hit(result, i, wanted) {
   return html`<li><a class="hit" href=${result.href} aria-current=${i === state.chosen ? "true" : nothing} @focus=${() => (state.chosen = i)}>
     <span class="from"><span title=${SOURCES[result.source][1]}>${icon(result.source)}</span> <b>${result.title || SOURCES[result.source][1]}</b>
-      <small>${result.kind ?? (result.source === "bus" ? nothing : SOURCES[result.source][1])}</small></span>
+      <small>${result.kind ?? (result.source === "bus" ? nothing : SOURCES[result.source][1])}</small>
+      ${result.project ? html`<small title=${result.project}>${projectName(result.project)}</small>` : nothing}</span>
     <span class="meta">${
       result.who ? html`${face(result.who, { isAgent: Boolean(agentNamed(result.who)) })} ${result.who} · ` : nothing
     }${result.when ? time(result.when) : nothing}</span>

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from io import TextIOWrapper
 from typing import Any, cast
+from urllib.parse import unquote, urlsplit
 
 import anyio
 import mcp_types as types
@@ -54,6 +55,8 @@ Context = ServerRequestContext[Any, Any]
 PROGRESS_SECONDS = 5.0
 _SSE_SESSION = re.compile(rb"session_id=([0-9a-f]{32})")
 SESSION = "palaver.session"
+ROOT = "palaver.root"
+ROOTS_SECONDS = 2.0
 AGENT_HEADER = "x-palaver-agent"
 RESEARCHER = "openai-mcp"
 INSTRUCTIONS = (
@@ -119,7 +122,7 @@ class McpDoor:
         return Client(
             program=clients.program_of(info.name) if info else "",
             title=clients.title_of(info.name, info.title) if info else "",
-            project=request.query_params.get("project", "") if request is not None else self._project,
+            project=_project_of(ctx) if request is not None else self._project,
             is_stateless=is_modern and isinstance(request, Request),
         )
 
@@ -143,6 +146,8 @@ class McpDoor:
         return types.ListToolsResult(tools=found)
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        if params.name == "bus_connect":
+            await _learn_project(ctx)
         visit, full = await self._visit_of(ctx), _wants_full(_query_of(ctx), self._house.settings)
         calling = asyncio.create_task(tools.call(visit, params.name, params.arguments or {}, full=full))
         try:
@@ -376,6 +381,25 @@ def _refused(asked: QueryParams, settings: Settings) -> Response | None:
 
 def _query_of(ctx: Context) -> QueryParams:
     return ctx.request.query_params if ctx.request is not None else QueryParams()
+
+
+def _project_of(ctx: Context) -> str:
+    """The project in the address, else the first root that the client told us of."""
+    found: str = ctx.session._connection.state.get(ROOT, "")
+    return _query_of(ctx).get("project", "") or found
+
+
+async def _learn_project(ctx: Context) -> None:
+    """Ask a client that has roots which folder it works in. Stateless clients cannot be asked."""
+    params, state = ctx.session.client_params, ctx.session._connection.state
+    has_roots = params is not None and params.capabilities.roots is not None
+    if not has_roots or ROOT in state or ctx.request is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return
+    state[ROOT] = ""
+    with contextlib.suppress(Exception), anyio.move_on_after(ROOTS_SECONDS):
+        roots = (await ctx.session.list_roots()).roots
+        if roots and (path := urlsplit(str(roots[0].uri))).scheme == "file":
+            state[ROOT] = unquote(path.path)[:1000]
 
 
 def _chosen_tools(asked: QueryParams, settings: Settings) -> list[str]:

@@ -2,12 +2,6 @@
 SELECT id, native_id, title, created_at, modified_at, version, data FROM documents
 WHERE source = 'archive' AND native_id = :native_id;
 
--- name: conversations
-SELECT d.id, d.native_id, d.title, d.created_at, d.modified_at, d.data,
-       (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS messages
-FROM documents d WHERE d.source = 'archive'
-ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
-
 -- name: count_archive
 SELECT count(*) AS conversations FROM documents WHERE source = 'archive';
 

@@ -14,14 +14,6 @@ SELECT agent_id, file, bytes FROM transcript_marks;
 -- name: session_document
 SELECT id, created_at, modified_at, data FROM documents WHERE source = 'sessions' AND native_id = :native_id;
 
--- name: sessions_of_agent
-SELECT d.id, d.native_id, d.title, d.agent_id, d.created_at, d.modified_at, d.data,
-       (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS turns
-FROM documents d
-WHERE d.source = 'sessions' AND (CAST(:agent_id AS text) IS NULL OR d.agent_id = :agent_id)
-ORDER BY d.modified_at DESC, d.id DESC
-LIMIT :limit OFFSET :offset;
-
 -- name: last_position
 SELECT coalesce(max(position), 0) AS position FROM passages WHERE document_id = :document_id;
 
@@ -33,7 +25,10 @@ SELECT id, position, native_id, role, text, created_at, data FROM passages
 WHERE document_id = :document_id AND position > :after ORDER BY position LIMIT :limit;
 
 -- name: replace_turn
-UPDATE passages SET role = :role, text = :text, created_at = :created_at WHERE id = :id;
+UPDATE passages SET role = :role, text = :text, created_at = :created_at, data = :data WHERE id = :id;
+
+-- name: describe_session
+UPDATE documents SET data = :data WHERE id = :id;
 
 -- name: call_session
 UPDATE documents SET title = :title WHERE id = :id;

@@ -1,7 +1,7 @@
 // The library: what is kept beside the threads, one shelf a source.
 
 import { get, post, withQuery } from "../api.js";
-import { count, empty, face, failed, icon, plain, plural, shortTime, trouble, waiting } from "../parts.js";
+import { count, empty, face, failed, icon, plain, plural, projectName, shortTime, trouble, waiting } from "../parts.js";
 import { agentNamed, shownName } from "../people.js";
 import { go, link, toItem } from "../route.js";
 import { SOURCES } from "../search.js";
@@ -74,7 +74,9 @@ const SHELVES = {
     card: (one) => ({
       id: one.id,
       title: one.title,
-      kind: `${one.origin} · ${plural(one.messages, "message")}`,
+      kind: [one.origin, one.project && projectName(one.project), plural(one.messages, "message")]
+        .filter(Boolean)
+        .join(" · "),
       when: one.updated_at,
     }),
     about: "Conversations you have brought from elsewhere.",
@@ -86,10 +88,10 @@ const SHELVES = {
       return {
         id: `${one.agent_id}/${one.session_id}`,
         title: one.title || one.session_id,
-        kind: plural(one.turns, "turn"),
+        kind: [one.project && projectName(one.project), plural(one.turns, "turn")].filter(Boolean).join(" · "),
         when: one.last_turn_at,
         loc: { agent_id: one.agent_id, session_id: one.session_id },
-        face: agent ? shownName(agent) : one.agent_id,
+        face: agent ? shownName(agent) : (one.agent ?? one.agent_id),
         isAgent: true,
       };
     },

@@ -60,7 +60,7 @@ FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- name: found_turns  a page of hits, by their passage ids
-SELECT p.id AS passage_id, p.native_id, d.native_id AS document, d.agent_id, p.role, p.text, p.created_at
+SELECT p.id AS passage_id, p.native_id, d.native_id AS document, d.agent_id, p.role, p.text, p.created_at, d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
@@ -146,6 +146,25 @@ LIMIT :limit;
 SELECT id, text FROM passages
 WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
+-- name: sessions_of_agent
+SELECT d.id, d.native_id, d.title, d.agent_id, a.name AS agent, d.created_at, d.modified_at, d.data,
+       (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS turns
+FROM documents d LEFT JOIN agents a ON a.id = d.agent_id
+WHERE d.source = 'sessions' AND (CAST(:agent_id AS text) IS NULL OR d.agent_id = :agent_id)
+  AND (CAST(:projects AS text) IS NULL OR (CAST(d.data AS jsonb) ->> 'project') IN (SELECT jsonb_array_elements_text(CAST(:projects AS jsonb))))
+ORDER BY d.modified_at DESC, d.id DESC
+LIMIT :limit OFFSET :offset;
+
+-- name: conversations
+SELECT d.id, d.native_id, d.title, d.created_at, d.modified_at, d.data,
+       (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS messages
+FROM documents d
+WHERE d.source = 'archive' AND (CAST(:projects AS text) IS NULL OR (CAST(d.data AS jsonb) ->> 'project') IN (SELECT jsonb_array_elements_text(CAST(:projects AS jsonb))))
+ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
+
+-- name: projects  that a source knows
+SELECT DISTINCT (CAST(d.data AS jsonb) ->> 'project') AS project FROM documents d WHERE d.source = :source;
+
 -- name: media_types
 SELECT DISTINCT CAST(data AS jsonb) ->> 'media_type' AS media_type FROM documents
 WHERE source = 'media' AND deleted_at IS NULL ORDER BY 1;
@@ -212,6 +231,12 @@ FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
     AND d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb))) AND CAST(:lane AS bigint) >= 0
 GROUP BY p.document_id;
+
+-- name: ids_of_messages  of passages those whose ids may name the same message elsewhere
+SELECT p.native_id
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
+    AND d.source IN ('sessions', 'archive') AND p.position > 0 AND CAST(:first AS bigint) <= CAST(:last AS bigint);
 
 -- name: looks  passages between two positions of their documents, with their texts
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at,

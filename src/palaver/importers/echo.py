@@ -1,0 +1,43 @@
+"""No echo: which tool calls of an agent were calls of palaver itself.
+
+An agent that searches palaver, or posts to it, gets back texts that are kept here already. Recording the calls and
+their results would find every text again and again, so readers leave them out.
+
+Programs name a tool of an MCP server in their own ways:
+
+    mcp__palaver__msg_post               Claude Code, Codex; a plugin's server: mcp__plugin_palaver_palaver__msg_post
+    palaver__msg_post                    Codex and Gemini CLI of earlier versions
+    mcp_palaver_msg_post                 Gemini CLI, Cursor; with a prefix of Cursor's own: mcp_user-palaver_msg_post
+    palaver_msg_post                     opencode
+    palaver/msg_post, palaver.msg_post   others
+
+Somebody may call the server differently, so any server with "palaver" in its name is taken for palaver.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+OWN = "palaver"
+MOST_CALLS = 200
+"""Calls whose results have not come yet."""
+
+_SHAPES = (
+    re.compile(r"mcp__(?P<server>.+?)__.+"),
+    re.compile(r"(?P<server>[^_./:]+(?:_[^_./:]+)*)__.+"),
+    re.compile(r"mcp[_-](?P<server>[^_]+)_.+"),
+    re.compile(r"(?P<server>[\w-]+)[./:].+"),
+    re.compile(r"(?P<server>palaver)_.+"),
+)
+
+
+def is_own_tool(name: Any, server: Any = None) -> bool:
+    """Is this a tool of palaver? `server` is the name of its MCP server, where the program keeps it apart."""
+    if isinstance(server, str) and OWN in server.casefold():
+        return True
+    if not isinstance(name, str):
+        return False
+    called = name.casefold()
+    found = next((match for shape in _SHAPES if (match := shape.fullmatch(called))), None)
+    return found is not None and OWN in found["server"]

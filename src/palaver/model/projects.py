@@ -1,0 +1,94 @@
+"""Projects: which project a folder belongs to, and how a filter names one.
+
+A project is the path of a git repository's root. A git worktree belongs to the project of its main repository; a
+submodule is a project of its own. A folder outside git is its own project.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+LONGEST = 1000
+"""Characters of a project's path. A longer one is cut."""
+
+_WORKTREE_OF_CLAUDE = re.compile(r"(?P<repository>.+?)[/\\]\.claude[/\\]worktrees[/\\][^/\\]+(?:[/\\].*)?")
+_WORKTREE = re.compile(r"(?P<common>.+)[/\\]worktrees[/\\][^/\\]+[/\\]?")
+_SUBMODULE = re.compile(r"[/\\]\.git[/\\]modules[/\\]")
+_WINDOWS = re.compile(r"[A-Za-z]:[/\\]|\\\\")
+_MOST_OF_A_POINTER = 8_192
+
+
+def project_of(path: str | Path, *, is_here: bool = True) -> str:
+    """The project a folder belongs to.
+
+    The folder may belong to another machine. Then its path is used as it is, except that `REPO/.claude/worktrees/NAME`
+    becomes `REPO`. With `is_here=False` the disk is not looked at: an upload must not tell its sender what is on it.
+    """
+    given = _trimmed(str(path))
+    folder = given
+    if not (is_here and os.path.isdir(folder)) and (found := _WORKTREE_OF_CLAUDE.fullmatch(given)):
+        folder = found["repository"]
+    if not is_here or not os.path.isabs(folder) or not os.path.isdir(folder):
+        return folder[:LONGEST]
+    start = Path(os.path.realpath(folder))
+    for one in (start, *start.parents):
+        if repository := _repository_at(one):
+            return str(repository)[:LONGEST]
+    return str(start)[:LONGEST]
+
+
+def typed_project(text: str) -> str:
+    """A project as somebody typed it here: a bare name stays, a path (also `.` and `~`) becomes its project."""
+    given = text.strip()
+    if not given or (not given.startswith((".", "~")) and not _is_path(given)):
+        return given
+    if _WINDOWS.match(given) and os.sep == "/":
+        return project_of(given)
+    return project_of(os.path.abspath(os.path.expanduser(given)))
+
+
+def project_name(project: str) -> str:
+    """The last component of a project's path: `/src/palaver` is `palaver`."""
+    return re.split(r"[/\\]" if _WINDOWS.match(project) else "/", _trimmed(project))[-1] or project
+
+
+def names_of(project: str) -> tuple[str, ...]:
+    """What a filter may call a project: its whole path, or its name."""
+    return tuple(dict.fromkeys((_trimmed(project), project_name(project))))
+
+
+def is_called(project: str, name: str) -> bool:
+    """Does a filter with this name mean the project? Upper and lower case are the same, as in the index."""
+    return _trimmed(name).casefold() in (one.casefold() for one in names_of(project))
+
+
+def _is_path(text: str) -> bool:
+    return "/" in text or bool(_WINDOWS.match(text))
+
+
+def _trimmed(path: str) -> str:
+    """Without blanks around it and without a slash at its end."""
+    given = path.strip()
+    return given.rstrip("/\\" if _WINDOWS.match(given) else "/") or given
+
+
+def _repository_at(folder: Path) -> Path | None:
+    """The repository whose root, or whose worktree's root, is this folder; None if it is neither."""
+    sign = folder / ".git"
+    try:
+        if sign.is_dir():
+            return folder
+        if not sign.is_file():
+            return None
+        with sign.open("rb") as file:
+            pointer = file.read(_MOST_OF_A_POINTER).decode("utf-8", "replace").strip()
+    except OSError:
+        return None
+    kept_at = os.path.normpath(folder / pointer.removeprefix("gitdir:").strip())
+    found = _WORKTREE.fullmatch(kept_at)
+    if not pointer.startswith("gitdir:") or found is None or _SUBMODULE.search(kept_at):
+        return folder
+    common = Path(found["common"])
+    return common.parent if common.name == ".git" else common
