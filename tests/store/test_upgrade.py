@@ -36,6 +36,7 @@ SINCE = {"bus": 1, "sessions": 2, "archive": 4, "notes": 5}
 """From which schema on a source was there."""
 
 PARTS = 6
+IDENTITY = 10
 """From this schema on substrings are looked up as today; before, their index is made anew."""
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -123,6 +124,9 @@ def as_of(rows: Rows, step: int) -> Rows:
         kept[table] = [row for row in kept[table] if row.get("passage_id") in (None, *passages)]
     if step < PARTS:
         kept["passage_trigrams"] = []
+    if step < IDENTITY:
+        newer = ("client", "project", "is_released")
+        kept["agents"] = [{name: row[name] for name in row if name not in newer} for row in kept["agents"]]
     if step < SINCE["notes"]:
         kept["counters"] = [row for row in kept["counters"] if row["name"] == "events"]
     return kept
