@@ -84,7 +84,7 @@ def test_every_tool_can_be_called_whether_listed_or_not(api: httpx.Client):
     names = [tool.plain_name for operation in OPERATIONS for tool in operation.tools]
     for name in names:
         result = client.ask("tools/call", name=name, arguments={"xyzzy": 1})
-        assert result["isError"] and result["content"][0]["text"]
+        assert result["isError"]
     assert {tool["name"] for tool in listed(api, "?tools=msg_post")} == {"msg_post"}
 
 
