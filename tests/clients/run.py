@@ -45,6 +45,8 @@ class Palaver:
 
     def start(self) -> None:
         self.server = self._stack.enter_context(start_server(self.home, port=self.port))
+        with self.rest() as api:  # the MCP door opens a moment after the others, and clients do not wait long
+            api.request("DELETE", "/mcp")
 
     def restart(self) -> None:
         assert self.server

@@ -11,6 +11,8 @@ from tests.clients.programs import PROGRAMS, ROOT, readme_code
 from tests.clients.run import IN_TESTS, start_palaver, visit
 from tests.clients.script import CHECKS
 
+pytestmark = pytest.mark.clients
+
 SHORT = [program for program in PROGRAMS if program.name in IN_TESTS]
 
 
