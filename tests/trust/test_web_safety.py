@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -232,3 +234,48 @@ def test_readiness_tells_the_truth(tmp_path: Path):
         database.execute("ROLLBACK")
         database.close()
         assert eventually(server.is_ready)
+
+
+# Headers without end
+
+
+def sent(server: Server, start: bytes, piece: bytes, most: int) -> bytes:
+    """Send pieces until the server answers, or closes, or `most` bytes are sent; what it answered."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as raw:
+        raw.sendall(start)
+        total = 0
+        with contextlib.suppress(ConnectionError):
+            while total < most and not select.select([raw], [], [], 0)[0]:
+                raw.sendall(piece)
+                total += len(piece)
+        with contextlib.suppress(ConnectionError):
+            return raw.recv(65536)
+    return b""
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/api/threads", "/mcp", "/mcp/ws"])
+def test_an_endless_header_is_refused_before_it_is_read(server: Server, api: httpx.Client, path: str):
+    start = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ".encode()
+    answer = sent(server, start, b"a" * 4096, 50_000_000)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
+    assert api.get("/healthz").status_code == 200
+
+
+def test_too_many_headers_are_refused(server: Server, api: httpx.Client):
+    start = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    answer = sent(server, start, b"X-A: b\r\n" * 50, 10_000_000)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
+    assert api.get("/healthz", headers={f"x-{n}": "y" for n in range(150)}).status_code == 200
+    assert api.get("/healthz", headers={"x-long": "y" * 60_000}).status_code == 200
+
+
+def test_a_large_body_beside_small_headers_is_no_header(server: Server, api: httpx.Client):
+    """Also where the end of the headers comes in two pieces."""
+    body = b'{"topic": "' + b"x" * 400 + b'"}' + b" " * 500_000
+    head = f"POST /api/threads HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r".encode()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as raw:
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        raw.sendall(head)
+        assert api.get("/healthz").status_code == 200
+        raw.sendall(b"\n" + body)
+        assert raw.recv(65536).startswith(b"HTTP/1.1 201 ")
