@@ -14,10 +14,15 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.helpers import PATIENCE, Server, Thread, eventually, listen, start_server, word
+from tests.mcp_clients import Websocket
 from tests.trust.people import Key
 from tests.trust.policy import ROUTES
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
-HASTY = """
+HASTY = """from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
 from palaver.doors import patience
 patience.HEADER_SECONDS = patience.BODY_GRACE_SECONDS = patience.STUCK_SECONDS = 1.0
 patience.LOOK_SECONDS = 0.2
@@ -216,6 +221,19 @@ def test_the_log_tells_of_requests_and_not_of_what_was_said(tmp_path: Path):
     assert secret not in said
     assert sought not in said
     assert "plv_" not in said
+
+
+def test_not_even_a_debug_log_has_tokens_or_questions_of_websocket_users(tmp_path: Path):
+    sought = word("sought")
+    with start_server(tmp_path, PALAVER_LOG_LEVEL="debug") as server:
+        headers = {"authorization": f"Bearer plv_{word('secret')}"}
+        with contextlib.suppress(InvalidStatus):
+            connect(f"ws://127.0.0.1:{server.port}/mcp/ws", additional_headers=headers).close()
+        with connect(f"ws://127.0.0.1:{server.port}/mcp/ws") as socket_:
+            Websocket(socket_).call("msg_search", query=sought)
+        said = server.said()
+    assert "plv_" not in said
+    assert sought not in said
 
 
 # Readiness
