@@ -30,3 +30,22 @@ def test_in_place_of_a_secret_stands_what_it_was(text: str, expected: str):
 @given(st.lists(st.sampled_from([GITHUB, AWS, KEY, "word", "gh", "sk-ant-" + "x" * 30, "eyJ"]), max_size=6))
 def test_what_was_masked_holds_no_secret_any_more(parts: list[str]):
     assert secret_in(masked(" ".join(parts))) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eyJ" + "-eyJ" * 249_999,
+        "-----BEGIN A " * 76_000,
+        "-----BEGIN " + "A " * 490_000,
+        "secret_access_key " * 55_000,
+        "secret_access_key" + " " * 980_000,
+        ("sk-" + "a" * 31 + " ") * 28_000,
+        "xox" * 333_000,
+    ],
+    ids=lambda text: text[:20],
+)
+def test_no_text_takes_longer_than_its_length_explains(text: str):
+    """A pattern that begins again inside what it has read would not end within the test's time limit."""
+    assert secret_in(text) is None
+    assert masked(text) == text

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -12,10 +14,15 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.helpers import PATIENCE, Server, Thread, eventually, listen, start_server, word
+from tests.mcp_clients import Websocket
 from tests.trust.people import Key
 from tests.trust.policy import ROUTES
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
-HASTY = """
+HASTY = """from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
 from palaver.doors import patience
 patience.HEADER_SECONDS = patience.BODY_GRACE_SECONDS = patience.STUCK_SECONDS = 1.0
 patience.LOOK_SECONDS = 0.2
@@ -216,6 +223,19 @@ def test_the_log_tells_of_requests_and_not_of_what_was_said(tmp_path: Path):
     assert "plv_" not in said
 
 
+def test_not_even_a_debug_log_has_tokens_or_questions_of_websocket_users(tmp_path: Path):
+    sought = word("sought")
+    with start_server(tmp_path, PALAVER_LOG_LEVEL="debug") as server:
+        headers = {"authorization": f"Bearer plv_{word('secret')}"}
+        with contextlib.suppress(InvalidStatus):
+            connect(f"ws://127.0.0.1:{server.port}/mcp/ws", additional_headers=headers).close()
+        with connect(f"ws://127.0.0.1:{server.port}/mcp/ws") as socket_:
+            Websocket(socket_).call("msg_search", query=sought)
+        said = server.said()
+    assert "plv_" not in said
+    assert sought not in said
+
+
 # Readiness
 
 
@@ -232,3 +252,48 @@ def test_readiness_tells_the_truth(tmp_path: Path):
         database.execute("ROLLBACK")
         database.close()
         assert eventually(server.is_ready)
+
+
+# Headers without end
+
+
+def sent(server: Server, start: bytes, piece: bytes, most: int) -> bytes:
+    """Send pieces until the server answers, or closes, or `most` bytes are sent; what it answered."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as raw:
+        raw.sendall(start)
+        total = 0
+        with contextlib.suppress(ConnectionError):
+            while total < most and not select.select([raw], [], [], 0)[0]:
+                raw.sendall(piece)
+                total += len(piece)
+        with contextlib.suppress(ConnectionError):
+            return raw.recv(65536)
+    return b""
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/api/threads", "/mcp", "/mcp/ws"])
+def test_an_endless_header_is_refused_before_it_is_read(server: Server, api: httpx.Client, path: str):
+    start = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ".encode()
+    answer = sent(server, start, b"a" * 4096, 50_000_000)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
+    assert api.get("/healthz").status_code == 200
+
+
+def test_too_many_headers_are_refused(server: Server, api: httpx.Client):
+    start = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    answer = sent(server, start, b"X-A: b\r\n" * 50, 10_000_000)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
+    assert api.get("/healthz", headers={f"x-{n}": "y" for n in range(150)}).status_code == 200
+    assert api.get("/healthz", headers={"x-long": "y" * 60_000}).status_code == 200
+
+
+def test_a_large_body_beside_small_headers_is_no_header(server: Server, api: httpx.Client):
+    """Also where the end of the headers comes in two pieces."""
+    body = b'{"topic": "' + b"x" * 400 + b'"}' + b" " * 500_000
+    head = f"POST /api/threads HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r".encode()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as raw:
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        raw.sendall(head)
+        assert api.get("/healthz").status_code == 200
+        raw.sendall(b"\n" + body)
+        assert raw.recv(65536).startswith(b"HTTP/1.1 201 ")

@@ -21,6 +21,11 @@ class Json(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+def library_level(settings: Settings) -> str:
+    """The level of uvicorn's loggers: at most info. At debug it writes WebSocket headers (with tokens) and frames."""
+    return "info" if settings.log_level.lower() in ("debug", "trace") else settings.log_level
+
+
 def config(settings: Settings) -> dict[str, Any]:
     """For logging.config: everything goes to standard error."""
     level = settings.log_level.upper()
@@ -30,5 +35,8 @@ def config(settings: Settings) -> dict[str, Any]:
         "disable_existing_loggers": False,
         "formatters": {"own": {"()": "palaver.doors.logs.Json"} if settings.log_format == "json" else plain},
         "handlers": {"own": {"class": "logging.StreamHandler", "formatter": "own"}},
-        "loggers": {name: {"handlers": ["own"], "level": level, "propagate": False} for name in ("palaver", "uvicorn")},
+        "loggers": {
+            "palaver": {"handlers": ["own"], "level": level, "propagate": False},
+            "uvicorn": {"handlers": ["own"], "level": library_level(settings).upper(), "propagate": False},
+        },
     }

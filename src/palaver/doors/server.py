@@ -43,7 +43,7 @@ def serve(settings: Settings, banner: str = "") -> None:
         loop="uvloop" if sys.platform != "win32" else "asyncio",
         http=PatientHttp,
         ws="websockets-sansio",
-        log_level=settings.log_level,
+        log_level=logs.library_level(settings),
         log_config=logs.config(settings),
         access_log=False,
         proxy_headers=False,

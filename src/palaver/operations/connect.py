@@ -100,7 +100,7 @@ def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
         caller = replace(caller, client=replace(caller.client, project=project))
     agent, token = _connecting_agent(change, caller, ask)
     opening = CreateThread(topic=ask.thread_name, system_prompt=ask.system_prompt, template=ask.template)
-    stored, is_new = open_thread(change, opening)
+    stored, is_new = open_thread(change, opening, caller)
     thread = stored.thread
     found = messages.newest(change, stored, ask.limit + 1, after_seq=ask.after_seq)
     shown = fit(visibility.all_seen_by(caller, found[-ask.limit :]), ask.max_tokens, newest=True)

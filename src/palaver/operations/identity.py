@@ -197,6 +197,19 @@ def must_own(read: Reader, caller: Caller, message: Message) -> None:
         raise Forbidden("Only its author can change this message. Reply to it, or react, instead.")
 
 
+def signed(caller: Caller) -> str | None:
+    """Who the caller is, as stored with what it creates. On an open server that is nobody in particular."""
+    if not caller.is_authenticated:
+        return None
+    return f"agent:{caller.agent_id}" if caller.is_agent else f"human:{caller.name}"
+
+
+def must_have_created(caller: Caller, created_by: str | None) -> None:
+    """A thread holds what many said: only its creator or an admin may delete it for good."""
+    if "admin" not in caller.scopes and (created_by is None or created_by != signed(caller)):
+        raise Forbidden("Only its creator or an admin can delete this thread. Archive it instead.")
+
+
 def must_be(read: Reader, caller: Caller, agent_id: str | None, token: str | None) -> Agent:
     """The agent of this id, if the caller can prove to be it: by its credential, its session, or the agent's secret."""
     own = me(read, caller)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from palaver.errors import Refused, SeqMismatch
+from palaver.errors import Forbidden, Refused, SeqMismatch
 from palaver.model.asking import Ask, Id, Line, Metadata, NotBlank, Seq, Text, Trimmed, clamp
 from palaver.model.events import agent_online, message_deleted, message_edited, message_new
 from palaver.model.people import Agent, Caller
@@ -100,6 +100,8 @@ def post_message(change: Change, caller: Caller, ask: PostMessage) -> Message:
     """Post a message to a thread. Returns the stored message with its seq."""
     must_not_be_empty(ask.content)
     refuse_secrets(change, ask.content)
+    if caller.is_agent and "system" in (ask.role, ask.priority):
+        raise Forbidden("Agents do not post with role or priority 'system'. Leave it out, or use urgent.")
     thread = threads.must_exist(change, ask.thread_id)
     author = identity.author_of(change, _with_reply(change, caller, ask.reply_token), ask.author)
     key = ask.idempotency_key or ask.reply_token

@@ -14,7 +14,7 @@ from palaver.model.events import thread_changed, thread_deleted, thread_new
 from palaver.model.people import Agent, Caller
 from palaver.model.talk import Status, Thread
 from palaver.model.times import iso
-from palaver.operations import visibility
+from palaver.operations import identity, visibility
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.filters import refuse_secrets
 from palaver.store import agents, messages, templates, threads
@@ -40,7 +40,7 @@ class CreateThread(Ask):
     """Anything you want to keep with the thread."""
 
 
-def open_thread(change: Change, ask: CreateThread) -> tuple[threads.Stored, bool]:
+def open_thread(change: Change, ask: CreateThread, caller: Caller | None = None) -> tuple[threads.Stored, bool]:
     """Open or create, telling listeners when it is new."""
     refuse_secrets(change, ask.system_prompt, "system_prompt")
     template = templates.must_exist(change, ask.template) if ask.template else None
@@ -51,6 +51,7 @@ def open_thread(change: Change, ask: CreateThread) -> tuple[threads.Stored, bool
         system_prompt=ask.system_prompt or (template.system_prompt if template else None),
         template_id=template.id if template else None,
         metadata={**defaults, **(ask.metadata or {})} or None,
+        created_by=identity.signed(caller) if caller else None,
     )
     if is_new:
         change.tell(thread_new(stored.thread))
@@ -64,7 +65,7 @@ def open_thread(change: Change, ask: CreateThread) -> tuple[threads.Stored, bool
 )
 def create_thread(change: Change, caller: Caller, ask: CreateThread) -> Thread:
     """Create a thread, or get the existing one with this topic."""
-    return open_thread(change, ask)[0].thread
+    return open_thread(change, ask, caller)[0].thread
 
 
 class ListThreads(Ask):
@@ -217,10 +218,11 @@ class Deleted:
     Command("thread delete", takes=("thread_id",)),
 )
 def delete_thread(change: Change, caller: Caller, ask: DeleteThread) -> Deleted:
-    """Delete a thread and all its messages for good. Archive it instead if it may be wanted again."""
+    """Delete a thread you created and all its messages for good. Archive it instead if it may be wanted again."""
     if not ask.confirm:
         raise Refused("confirm must be true: deleting a thread cannot be undone.")
     stored = threads.must_exist(change, ask.thread_id)
+    identity.must_have_created(caller, stored.created_by)
     threads.lock(change, stored.document_id)
     stored = threads.must_exist(change, stored.thread.id)
     threads.remove(change, stored)

@@ -24,6 +24,8 @@ class Stored:
 
     document_id: int
     thread: Thread
+    created_by: str | None = None
+    """Who created it, where tokens are required; see `identity.signed`."""
 
 
 def _stored(row: Row) -> Stored:
@@ -42,7 +44,7 @@ def _stored(row: Row) -> Stored:
         current_seq=row["last_seq"],
         message_count=row["message_count"],
     )
-    return Stored(row["document_id"], thread)
+    return Stored(row["document_id"], thread, data.get("created_by"))
 
 
 def of_row(row: Row) -> Thread:
@@ -78,11 +80,12 @@ def open_or_create(
     system_prompt: str | None = None,
     template_id: str | None = None,
     metadata: dict[str, Any] | None = None,
+    created_by: str | None = None,
 ) -> tuple[Stored, bool]:
     """The thread of this topic, and whether it is new. The same topic is always the same thread."""
     if existing := by_topic(change, topic):
         return existing, False
-    data = {"system_prompt": system_prompt, "template_id": template_id, "metadata": metadata}
+    data = {"system_prompt": system_prompt, "template_id": template_id, "metadata": metadata, "created_by": created_by}
     thread_id = new_id()
     document_id = documents.add_document(
         change, source="bus", native_id=thread_id, title=topic, created_at=now(), data=data
@@ -148,6 +151,7 @@ def update(
         "template_id": thread.template_id,
         "summary": summary,
         "metadata": metadata,
+        "created_by": stored.created_by,
     }
     change.run("update_thread", document_id=stored.document_id, topic=topic, status=status)
     touch(change, stored.document_id, topic, data, now())
