@@ -28,7 +28,7 @@ OPERATIONS = {
     "thread close": "Close a thread: it stays readable and searchable, but takes no more messages.",
     "thread archive": "Archive a thread: it leaves the list but stays searchable.",
     "thread unarchive": "Bring an archived thread back into the list.",
-    "thread delete": "Delete a thread and all its messages for good.",
+    "thread delete": "Delete a thread you created and all its messages for good.",
     "thread export": "A thread as a Markdown transcript.",
     "post": "Post a message to a thread.",
     "thread read": "Read the messages of a thread in order, with their reactions.",
