@@ -89,6 +89,14 @@ def test_claude_code_keeps_what_was_typed_and_answered_around_its_calls_of_palav
     assert ids == [answer["uuid"], "2"]  # what is left out keeps its number
 
 
+def test_claude_code_loading_palavers_tools_is_left_out_too():
+    own = tool_use("ToolSearch", query="select:mcp__palaver__msg_post,mcp__palaver__msg_wait", max_results=2)
+    other = tool_use("ToolSearch", query="select:mcp__github__list_issues")
+    found = said(claude_code, f"{SESSION}.jsonl", answered(text("I load them."), own, other))
+    assert [role for role, _ in found] == ["assistant", "tool"]
+    assert "github" in found[1][1]
+
+
 @pytest.mark.parametrize(
     "call",
     [

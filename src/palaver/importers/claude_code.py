@@ -42,7 +42,7 @@ from palaver.importers import (
     texts,
 )
 from palaver.importers.branches import path_to
-from palaver.importers.echo import is_own_tool
+from palaver.importers.echo import asks_for_own_tools, is_own_tool
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _SUBAGENT = re.compile(r"agent-[\w.-]+")
@@ -188,7 +188,9 @@ def _from_assistant(message: dict[str, Any], reading: Reading) -> list[tuple[Rol
         match block:
             case {"type": "text", "text": text} if given := spoken(text):
                 said.append(("assistant", given))
-            case {"type": "tool_use", "name": name} if is_own_tool(name):
+            case {"type": "tool_use", "name": name} if is_own_tool(name) or asks_for_own_tools(
+                name, block.get("input")
+            ):
                 reading.call_own(block.get("id"))
                 said.append(("tool", ""))
             case {"type": "tool_use", "name": name}:

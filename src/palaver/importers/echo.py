@@ -32,6 +32,12 @@ _SHAPES = (
 )
 
 
+def asks_for_own_tools(name: Any, given: Any) -> bool:
+    """Does Claude Code load palaver's tools here? It looks them up by name before it calls one for the first time."""
+    query = given.get("query") if isinstance(given, dict) else None
+    return name == "ToolSearch" and isinstance(query, str) and f"__{OWN}__" in query.casefold()
+
+
 def is_own_tool(name: Any, server: Any = None) -> bool:
     """Is this a tool of palaver? `server` is the name of its MCP server, where the program keeps it apart."""
     if isinstance(server, str) and OWN in server.casefold():
