@@ -241,7 +241,9 @@ def test_agents_are_shown_with_what_they_do_and_how_to_connect_another(
     expect(card).to_contain_text("Codex · m-1")
     expect(card.locator(".tag")).to_have_text("<b>x</b>")
     expect(card.locator(".dot.on")).to_have_count(1)
-    expect(page.locator(".copyable code")).to_have_text(f"claude mcp add --transport http palaver {place.url}/mcp")
+    expect(page.locator(".copyable code")).to_have_text(
+        f'claude mcp add --scope user --transport http palaver "{place.url}/mcp?tools=core"'
+    )
     page.get_by_role("button", name="Codex", exact=True).click()
     expect(page.locator(".copyable code")).to_contain_text("codex mcp add")
     page.get_by_role("button", name="New token").click()

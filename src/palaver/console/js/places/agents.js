@@ -100,16 +100,17 @@ function one(agent) {
 
 // Lines to copy. The token is only named: nobody's secret stands on a page.
 function lines() {
-  const url = `${me.baseUrl && !/127\.0\.0\.1|localhost/.test(location.host) ? me.baseUrl : location.origin}/mcp`;
+  const url = `${me.baseUrl && !/127\.0\.0\.1|localhost/.test(location.host) ? me.baseUrl : location.origin}/mcp?tools=core`;
   const needs = me.needsLogin;
   const token = "YOUR_TOKEN";
   const header = needs ? `, "headers": {"Authorization": "Bearer ${token}"}` : "";
   return {
-    "Claude Code": `claude mcp add --transport http palaver ${url}${needs ? ` --header "Authorization: Bearer ${token}"` : ""}`,
+    "Claude Code": `claude mcp add --scope user --transport http palaver "${url}"${needs ? ` --header "Authorization: Bearer ${token}"` : ""}`,
     Cursor: `// ~/.cursor/mcp.json\n{"mcpServers": {"palaver": {"url": "${url}"${header}}}}`,
     "VS Code": `code --add-mcp '{"name": "palaver", "type": "http", "url": "${url}"${header}}'`,
-    Codex: `codex mcp add palaver --url ${url}${needs ? " --bearer-token-env-var PALAVER_TOKEN" : ""}`,
-    "Gemini CLI": `gemini mcp add --transport http palaver ${url}${needs ? ` --header "Authorization: Bearer ${token}"` : ""}`,
+    Codex: `codex mcp add palaver --url "${url}"${needs ? " --bearer-token-env-var PALAVER_TOKEN" : ""}`,
+    "Gemini CLI": `gemini mcp add --scope user --transport http palaver "${url}"${needs ? ` --header "Authorization: Bearer ${token}"` : ""}`,
+    opencode: `// ~/.config/opencode/opencode.json\n{"mcp": {"palaver": {"type": "remote", "url": "${url}"${header}}}}`,
     "Claude Desktop": `// claude_desktop_config.json\n{"mcpServers": {"palaver": {"command": "palaver", "args": ["mcp"]${needs ? `, "env": {"PALAVER_TOKEN": "${token}"}` : ""}}}}`,
     stdio: `${needs ? `PALAVER_TOKEN=${token} ` : ""}palaver mcp`,
     curl: `curl ${location.origin}/api/threads${needs ? ` -H "Authorization: Bearer ${token}"` : ""}`,
