@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,10 @@ import pytest
 from tests.conftest import Engine
 from tests.helpers import Mcp, Server, Thread, eventually, start_server, started_with, word
 from tests.mcp_clients import Stateless, through
+from tests.store.bus import opened
+
+from palaver.settings import Settings
+from palaver.store import agents
 
 
 class Program(Mcp):
@@ -195,6 +202,33 @@ def test_projects_keep_agents_apart(api: httpx.Client, program: str):
         api.request("DELETE", "/mcp", headers=client.headers)
     assert [len(found) for found in ids.values()] == [1, 1]
     assert ids["/src/one"] != ids["/src/two"]
+
+
+def test_a_client_finds_what_was_recorded_of_its_program(api: httpx.Client, program: str):
+    """`palaver watch` records under the program's name; the first client of it becomes that agent."""
+    turn = {"role": "user", "content": f"recorded {(unique := word())}"}
+    assert api.post(f"/api/v1/agents/{program}/sessions/s/messages", json=turn).status_code == 201
+    client = Program(api, program)
+    assert connected(client)["agent"]["slug"] == program
+    assert client.call("conversation_search_own", query=unique)["count"] == 1
+    beside = Program(api, program)
+    assert connected(beside)["agent"]["slug"] != program
+    assert beside.call("conversation_search_own", query=unique)["count"] == 0
+
+
+def test_an_agent_silent_for_an_hour_is_free(engine: Engine, tmp_path: Path):
+    settings = Settings(home=tmp_path, database_url=engine.fresh())
+
+    async def play() -> list[list[str]]:
+        async with opened(settings) as bus:
+            agent, _ = await bus.here.change(lambda change: agents.register(change, name="A", client="c", project="p"))
+            found = []
+            for since in (agent.last_heartbeat, agent.last_heartbeat + timedelta(seconds=1)):
+                free = await bus.here.read(partial(agents.free_of_client, client="c", project="p", active_since=since))
+                found.append([one.name for one in free])
+            return found
+
+    assert asyncio.run(play()) == [[], ["A"]]
 
 
 def test_an_agent_is_named_after_its_client(api: httpx.Client, program: str):
