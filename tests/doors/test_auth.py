@@ -498,6 +498,10 @@ def test_a_foreign_host_is_refused(guarded: Server, human: Key, path: str, host:
         "file://",
         "http://evil.example:39765",
         "garbage",
+        "http://localhost:3000",
+        "http://127.0.0.1",
+        "https://localhost",
+        "http://10.0.0.1:39765",
     ],
 )
 @pytest.mark.parametrize(
@@ -522,7 +526,41 @@ def test_a_foreign_origin_is_refused(human: Key, origin: str, method: str, path:
 def test_its_own_names_are_welcome(guarded: Server, human: Key):
     for host in ("127.0.0.1", "localhost", "[::1]", f"localhost:{guarded.port}", "LOCALHOST"):
         assert human.api.get("/api/threads", headers={"host": host}).status_code == 200
-        assert human.api.get("/api/threads", headers={"origin": f"http://{host}"}).status_code == 200
+    for host in ("127.0.0.1", "localhost", "[::1]", "LOCALHOST"):
+        origin = f"http://{host}:{guarded.port}"
+        assert human.api.get("/api/threads", headers={"origin": origin}).status_code == 200
+
+
+def test_a_request_names_one_host(guarded: Server, human: Key):
+    import socket
+
+    lines = [
+        "GET /healthz HTTP/1.1",
+        f"Host: 127.0.0.1:{guarded.port}",
+        "Host: evil.example",
+        "Connection: close",
+        "",
+        "",
+    ]
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=PATIENCE) as raw:
+        raw.sendall("\r\n".join(lines).encode())
+        assert raw.recv(1000).split()[1] in (b"400", b"403")
+
+
+@pytest.mark.parametrize("site, status", [("cross-site", 403), ("same-site", 403), ("same-origin", 201), ("none", 201)])
+def test_another_sites_page_changes_nothing_although_its_origin_is_not_told(human: Key, site: str, status: int):
+    body = {"topic": f"topic {word()}"}
+    assert human.api.post("/api/threads", json=body, headers={"sec-fetch-site": site}).status_code == status
+    assert human.api.get("/api/threads", headers={"sec-fetch-site": site}).status_code == 200
+
+
+def test_a_site_that_was_allowed_by_name_may_use_the_server(api: httpx.Client, tmp_path: Path):
+    allowed: dict[str, Any] = {"PALAVER_ALLOWED_HOSTS": "team.example,other.example:8443"}
+    with start_server(tmp_path, PALAVER_PUBLIC_URL="https://bus.example", **allowed) as server, server.client() as api:
+        for origin in ("https://team.example", "https://other.example:8443", "https://bus.example"):
+            assert api.get("/api/threads", headers={"origin": origin}).status_code == 200
+        for origin in ("https://team.example:8443", "https://other.example", "http://bus.example"):
+            assert api.get("/api/threads", headers={"origin": origin}).status_code == 403
 
 
 @pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Origin": "null"}])

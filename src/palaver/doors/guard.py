@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import logging
+import re
 import time
 from functools import lru_cache
 from typing import Any, Literal
@@ -30,6 +31,8 @@ PUBLIC = ("/healthz", "/readyz", "/docs", "/openapi.json", "/console/", "/favico
 OAUTH = ("/.well-known/", "/mcp/.well-known/")
 """MCP clients look here for OAuth, and at /register. There is none: 404 says so, where 401 makes them try to log in."""
 SESSION = "/api/session"
+OWN_PAGES = ("same-origin", "none")
+"""What browsers say in Sec-Fetch-Site of requests that no other site's page made."""
 AGENTS = ("/mcp", "/sse", "/messages")
 
 SAFETY = (
@@ -51,6 +54,7 @@ class Guard:
     def __init__(self, app: ASGIApp, house: House) -> None:
         self._app, self._house = app, house
         self._names = known_hosts(house.settings)
+        self._sites = known_sites(house.settings)
         self._takes_any_address = not house.settings.is_loopback
         self._knows = lru_cache(256)(self._serves)  # most callers use one name
 
@@ -93,11 +97,15 @@ class Guard:
 
     async def _let_in(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
-        if not self._knows(headers.get("host", "")):
+        host = headers.get("host", "")
+        if len(headers.getlist("host")) > 1 or not self._knows(host):
             raise Forbidden("This host name is not served here. Add it with PALAVER_ALLOWED_HOSTS.")
         origin = headers.get("origin")
-        if origin is not None and not self._knows_origin(origin):
+        if origin is not None and not self._is_ours(origin, host):
             raise Forbidden("Requests from this origin are not allowed.")
+        changes_something = scope.get("method", "GET") not in ("GET", "HEAD", "OPTIONS")
+        if origin is None and changes_something and headers.get("sec-fetch-site", "none") not in OWN_PAGES:
+            raise Forbidden("Requests from another site's page are not allowed.")
         path = scope["path"]
         if path.startswith((*PUBLIC, *OAUTH)) or path == "/register":
             return
@@ -124,9 +132,18 @@ class Guard:
         name = _host_name(host)
         return name in self._names or (self._takes_any_address and _is_address(name))
 
-    def _knows_origin(self, origin: str) -> bool:
+    def _is_ours(self, origin: str, host: str) -> bool:
+        """Whether a page is of this server: of one of its names with the request's port, or of a site set by hand.
+
+        Another port of this machine is another program, and its pages are foreign.
+        """
         parts = urlsplit(origin)
-        return parts.scheme in ("http", "https") and self._knows(parts.netloc)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            return False
+        site, own = _with_port(parts.netloc, parts.scheme), _with_port(host.strip(), parts.scheme)
+        is_own_port = site.rpartition(":")[2] == own.rpartition(":")[2]
+        is_own_name = _host_name(site) in self._names | {_host_name(own)}
+        return site in self._sites or (is_own_port and is_own_name)
 
 
 def _count(scope: Scope, visit: Visit | None, status: int, seconds: float) -> None:
@@ -178,6 +195,22 @@ def known_hosts(settings: Settings) -> set[str]:
     if settings.public_url:
         own.add(urlsplit(settings.public_url).netloc)
     return {_host_name(host) for host in own}
+
+
+def known_sites(settings: Settings) -> set[str]:
+    """Hosts with ports whose pages may use this server: the public address, and hosts that were allowed by name."""
+    sites = {_with_port(host, scheme) for host in settings.allowed_hosts for scheme in ("http", "https")}
+    if settings.public_url:
+        parts = urlsplit(settings.public_url)
+        sites.add(_with_port(parts.netloc, parts.scheme))
+    return sites
+
+
+def _with_port(netloc: str, scheme: str) -> str:
+    """'Example.com' is 'example.com:443' where the scheme is https."""
+    given = netloc.lower().rpartition("@")[2]
+    has_port = re.search(r":[0-9]+$", given) is not None
+    return given if has_port else f"{given}:{443 if scheme == 'https' else 80}"
 
 
 def _host_name(host: str) -> str:
