@@ -209,7 +209,7 @@ def test_a_client_finds_what_was_recorded_of_its_program(api: httpx.Client, prog
     turn = {"role": "user", "content": f"recorded {(unique := word())}"}
     assert api.post(f"/api/v1/agents/{program}/sessions/s/messages", json=turn).status_code == 201
     client = Program(api, program)
-    assert connected(client)["agent"]["slug"] == program
+    assert connected(client, ide=program.upper(), model="m-1")["agent"]["slug"] == program
     assert client.call("conversation_search_own", query=unique)["count"] == 1
     beside = Program(api, program)
     assert connected(beside)["agent"]["slug"] != program

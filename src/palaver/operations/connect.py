@@ -154,9 +154,10 @@ def _returning_agent(change: Change, caller: Caller, ask: Connect) -> Agent | No
     since = identity.active_since()
     free = agents.free_of_client(change, client.program, client.project, since)
     same = next((agent for agent in free if not _is_somebody_else(agent, ask, any_model=bool(client.project))), None)
-    if same or ask.display_name or ask.ide:
+    slug = agents.slug_of(client.title or client.program)
+    if same or ask.display_name or (ask.ide and agents.slug_of(ask.ide) != slug):
         return same
-    return agents.free_named(change, agents.slug_of(client.title or client.program), since)
+    return agents.free_named(change, slug, since)
 
 
 def _is_somebody_else(agent: Agent, ask: Connect, *, any_model: bool = False) -> bool:
