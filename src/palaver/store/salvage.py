@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import orjson
 
 from palaver.errors import PalaverError
 from palaver.model.ids import new_id
@@ -31,6 +32,8 @@ SIDE_FILES = ("-wal", "-shm")
 UNREADABLE = (apsw.Error, UnicodeDecodeError)
 INDEXES = ("passage_index", "passage_trigrams")
 PAST_ALL_IDS = 1 << 62
+EMPTY_JSON = {"data": "{}", "capabilities": "[]", "skills": "[]"}
+"""Columns that hold JSON, and what stands for what was lost of it."""
 MOST_PADDED = 1 << 40
 
 # Where SQLite locks a file, whoever has it open holds some of these bytes.
@@ -212,6 +215,9 @@ def _copy(old: apsw.Connection | None, new: apsw.Connection, table: str, result:
     names, places = ", ".join(columns), ", ".join("?" * len(columns))
     saved, reading = 0, _Reading(old, table, names)
     for row in reading.rows():
+        mended = _with_sound_json(columns, row)
+        reading.has_lost |= mended != row
+        row = mended
         try:
             new.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({places})", row)
             saved += 1
@@ -221,6 +227,22 @@ def _copy(old: apsw.Connection | None, new: apsw.Connection, table: str, result:
     if reading.has_lost or (expected is not None and expected > saved):
         lost = (expected or 0) - saved
         result.lost[table] = lost if lost > 0 else None
+
+
+def _with_sound_json(columns: list[str], row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The row with empty JSON in place of JSON that a damaged page has made unreadable. The rest of it is kept."""
+    return tuple(
+        EMPTY_JSON[name] if name in EMPTY_JSON and isinstance(value, str) and not _is_json(value) else value
+        for name, value in zip(columns, row, strict=True)
+    )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 class _Reading:
