@@ -49,8 +49,11 @@ def test_a_frame_has_an_id_an_event_and_the_payload_itself_as_data(api: httpx.Cl
         assert listener.until(lambda told: told.type == "msg.new")[-1].data == message
 
 
-def test_everything_that_happens_is_told_in_order_and_nothing_else(api: httpx.Client, mcp: Mcp):
-    topic = f"topic {word()}"
+def test_everything_that_happens_is_told_in_order_and_nothing_else(api: httpx.Client):
+    class Fresh(Mcp):
+        program = word("program-")  # no agent of it was here before, so its coming is told
+
+    topic, mcp = f"topic {word()}", Fresh(api)
     with listen(api) as listener:
         connected = mcp.call("bus_connect", thread_name=topic)
         thread_id, agent_id = connected["thread"]["thread_id"], connected["agent"]["agent_id"]

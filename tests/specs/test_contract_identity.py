@@ -167,6 +167,9 @@ def test_who_says_to_be_somebody_else_does_not_come_back(api: httpx.Client, prog
     client = Program(api, program)
     first = connected(client, ide="Editor", model="one", display_name=word("Ann"))["agent"]["agent_id"]
     api.request("DELETE", "/mcp", headers=client.headers)
+    unnamed = Program(api, program)
+    connected(unnamed, ide="Editor", model="one")
+    api.request("DELETE", "/mcp", headers=unnamed.headers)
     for more in ({"ide": "Other"}, {"model": "two"}, {"display_name": word("Bob")}):
         assert connected(Program(api, program), **more)["agent"]["agent_id"] != first
     assert connected(Program(api, program), ide="editor", model="ONE")["agent"]["agent_id"] == first

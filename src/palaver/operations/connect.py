@@ -153,6 +153,8 @@ def _returning_agent(change: Change, caller: Caller, ask: Connect) -> Agent | No
         return None
     since = identity.active_since()
     free = agents.free_of_client(change, client.program, client.project, since)
+    if ask.display_name:  # a name that was not the agent's is another agent's
+        free = [agent for agent in free if agent.answers_to(ask.display_name)]
     same = next((agent for agent in free if not _is_somebody_else(agent, ask, any_model=bool(client.project))), None)
     slug = agents.slug_of(client.title or client.program)
     if same or ask.display_name or (ask.ide and agents.slug_of(ask.ide) != slug):
