@@ -18,6 +18,8 @@ from tests.importers.shapes import as_json
 from tests.specs.test_4_conversation_search import NOON, chat
 
 KILLS = {"sqlite": 140 if IS_LONG else 3, "postgres": 60 if IS_LONG else 2}
+QUICK = 2 if IS_LONG else 8
+"""Seconds in which a server ends when told to. The long run measures it; a busy machine must not fail the short one."""
 
 
 def test_what_was_acknowledged_survives_a_kill(start: Start, engine: Engine):
@@ -66,7 +68,7 @@ def test_ending_politely_under_load_is_quick_and_loses_nothing(start: Start):
         must_be_whole(server)
     tell(f"ended in {taken:.2f} s, {len(promised.messages)} acknowledged")
     assert code == 0
-    assert taken < 2
+    assert taken < QUICK
     assert "Traceback" not in said
     assert [status for status, _ in promised.refused if status != 503] == []
 
@@ -93,7 +95,7 @@ def test_ending_politely_in_the_middle_of_a_large_import_is_quick_too(start: Sta
         taken = time.monotonic() - began
         said = server.said()
     assert code == 0
-    assert taken < 2
+    assert taken < QUICK
     assert "Traceback" not in said
     assert not reader.is_running()
     with start() as server, server.client() as web:
