@@ -209,8 +209,12 @@ def test_a_stale_seq_carries_the_missed_messages_in_its_text(api: httpx.Client, 
     assert "structuredContent" not in result.raw
     assert result.value["new_messages"][-1]["content"].startswith("missed 39")
     assert "before_seq" in result.value["hint"]
-    whole = Mcp(api, EVERYTHING).refused("msg_post", thread_id=thread.id, content="x", expected_last_seq=0)
-    assert len(whole["new_messages"]) == 40
+    stale = {"thread_id": thread.id, "content": "x", "expected_last_seq": 0}
+    for whole in (
+        Mcp(api, EVERYTHING).refused("msg_post", stale),
+        Mcp(api, "/mcp").refused("msg_post", stale, verbose=True),
+    ):
+        assert len(whole["new_messages"]) == 40
 
 
 def test_core_and_standard_name_tools_that_exist(api: httpx.Client):

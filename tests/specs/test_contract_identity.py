@@ -167,12 +167,27 @@ def test_who_says_to_be_somebody_else_does_not_come_back(api: httpx.Client, prog
     client = Program(api, program)
     first = connected(client, ide="Editor", model="one", display_name=word("Ann"))["agent"]["agent_id"]
     api.request("DELETE", "/mcp", headers=client.headers)
-    unnamed = Program(api, program)
-    connected(unnamed, ide="Editor", model="one")
-    api.request("DELETE", "/mcp", headers=unnamed.headers)
     for more in ({"ide": "Other"}, {"model": "two"}, {"display_name": word("Bob")}):
         assert connected(Program(api, program), **more)["agent"]["agent_id"] != first
     assert connected(Program(api, program), ide="editor", model="ONE")["agent"]["agent_id"] == first
+
+
+def test_a_new_display_name_is_a_new_agent(api: httpx.Client, program: str):
+    unnamed = Program(api, program)
+    first = connected(unnamed)["agent"]["agent_id"]
+    api.request("DELETE", "/mcp", headers=unnamed.headers)
+    assert connected(Program(api, program), display_name=word("Bob"))["agent"]["agent_id"] != first
+    assert connected(Program(api, program))["agent"]["agent_id"] == first
+
+
+def test_who_comes_back_in_a_project_may_have_another_model(api: httpx.Client, program: str):
+    ids = []
+    for model in ("m-1", "m-2"):
+        client = Program(api, program, "/mcp?project=/src/one")
+        ids.append(connected(client, model=model)["agent"]["agent_id"])
+        api.request("DELETE", "/mcp", headers=client.headers)
+    assert ids[0] == ids[1]
+    assert api.get(f"/api/agents/{ids[0]}").json()["model"] == "m-2"
 
 
 def test_a_client_that_only_closed_its_stream_comes_back(server: Server, api: httpx.Client, program: str):

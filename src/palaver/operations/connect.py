@@ -141,6 +141,7 @@ def _connecting_agent(change: Change, caller: Caller, ask: Connect) -> tuple[Age
         agent = agents.rename(change, agent, ask.display_name)
     if caller.client.program and not caller.is_authenticated:
         agents.set_client(change, agent, caller.client.program, caller.client.project)
+        agents.set_about(change, agent, ask.ide or agent.ide, ask.model or agent.model)
     if agents.touch(change, agent, "bus_connect"):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
     return agent, token

@@ -300,6 +300,10 @@ def _has_ended(connection: str) -> bool:
     return False
 
 
+def set_about(change: Change, agent: Agent, ide: str, model: str) -> None:
+    change.run("set_agent_about", id=agent.id, ide=ide, model=model)
+
+
 def set_client(change: Change, agent: Agent, client: str, project: str) -> None:
     change.run("set_agent_client", id=agent.id, client=client, project=project)
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from io import TextIOWrapper
 from typing import Any, cast
@@ -38,7 +38,7 @@ from palaver import __version__
 from palaver.doors.asked import Asked, Noted
 from palaver.doors.large import plain_if_large
 from palaver.doors.mcp import clients, tools
-from palaver.doors.mcp.sessions import LastingSessionManager
+from palaver.doors.mcp.sessions import LastingSessionManager, header_of
 from palaver.doors.mending import MendedLines, mended, mending
 from palaver.doors.visit import Visit
 from palaver.errors import Invalid, NotFound, PalaverError
@@ -51,6 +51,7 @@ from palaver.operations import identity, preferring, prompts, resources, toolset
 from palaver.settings import Settings
 
 Context = ServerRequestContext[Any, Any]
+Free = Callable[[Any, str], None]
 
 PROGRESS_SECONDS = 5.0
 _SSE_SESSION = re.compile(rb"session_id=([0-9a-f]{32})")
@@ -252,31 +253,24 @@ class McpDoor:
             if _is_initialize(first.get("body", b"")):  # a session begins: the name of another one does not matter
                 scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"mcp-session-id"]}
             receive = _again(first, receive)
-        session_id = _header(scope, b"mcp-session-id")
+        session_id = header_of(scope, b"mcp-session-id")
         if session_id and scope["method"] != "DELETE":
             await self._manager.take_up(session_id, scope)
         if scope["method"] != "POST":
             await self._manager.asgi_app(scope, receive, send)
-            await self._connection_left(scope, session_id)
+            if session_id:  # it deleted its session, or closed the stream it listens on, as most do when they exit
+                has_ended = scope["method"] == "DELETE"
+                free = identity.end_connection if has_ended else identity.pause_connection
+                await self._free(scope["palaver.visit"], identity.connection_key(session_id), free)
             return
         async with plain_if_large(send) as sending:
             await self._manager.asgi_app(scope, receive, sending)
 
-    async def _connection_left(self, scope: Scope, session_id: str | None) -> None:
-        """A client deleted its session, or closed the stream it listens on: most do the second when they exit."""
-        visit: Visit = scope["palaver.visit"]
-        if not session_id or visit.caller.is_authenticated:
-            return
-        end = identity.end_connection if scope["method"] == "DELETE" else identity.pause_connection
-        key = identity.connection_key(session_id)
-        with contextlib.suppress(PalaverError):
-            await asyncio.shield(visit.here.change(lambda change: end(change, key)))
-
-    async def _end_connection(self, visit: Visit, session: Session | None) -> None:
-        """The connection has closed: its agent is free for the next one."""
-        if session and (key := session.key) and session.agent_id:
+    async def _free(self, visit: Visit, key: str | None, free: Free = identity.end_connection) -> None:
+        """A client has gone, so its agent is free for the next one. With tokens there is nothing to free."""
+        if key and not visit.caller.is_authenticated:
             with contextlib.suppress(PalaverError):
-                await asyncio.shield(visit.here.change(lambda change: identity.end_connection(change, key)))
+                await asyncio.shield(visit.here.change(lambda change: free(change, key)))
 
     async def _legacy_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
@@ -301,7 +295,7 @@ class McpDoor:
         finally:
             for name in own:
                 self._sse_asked.pop(name, None)
-                await self._connection_left({**scope, "method": "DELETE"}, name)
+                await self._free(scope["palaver.visit"], identity.connection_key(name))
 
     async def _legacy_post(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
@@ -317,7 +311,8 @@ class McpDoor:
             async with _websocket_streams(websocket) as (read, write):
                 await self.server.run(read, write, self.server.create_initialization_options())
         finally:
-            await self._end_connection(websocket.scope["palaver.visit"], websocket.scope.get(SESSION))
+            if session := websocket.scope.get(SESSION):
+                await self._free(websocket.scope["palaver.visit"], session.key)
 
     async def stdio(self) -> None:
         from mcp.server.stdio import stdio_server
@@ -332,7 +327,7 @@ class McpDoor:
             async with stdio_server(stdin=cast(Any, given)) as (read, write):
                 await self.server.run(read, cast(Any, Noted(write, asked)), self.server.create_initialization_options())
         finally:
-            await self._end_connection(self._visit, session)
+            await self._free(self._visit, session.key)
 
 
 class _App:
@@ -413,10 +408,6 @@ def _wants_full(asked: QueryParams, settings: Settings) -> bool:
     if answers not in ("compact", "full"):
         raise Invalid("answers: say compact or full.")
     return answers == "full"
-
-
-def _header(scope: Scope, name: bytes) -> str | None:
-    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)
 
 
 def _own_session(scope: Scope) -> None:

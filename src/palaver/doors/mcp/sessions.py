@@ -34,7 +34,7 @@ class LastingSessionManager(StreamableHTTPSessionManager):
 
     async def _handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         await super()._handle_request(scope, receive, send)
-        session_id = _header(scope, b"mcp-session-id")
+        session_id = header_of(scope, b"mcp-session-id")
         if scope["method"] == "DELETE" and session_id and session_id not in self._server_instances:
             self._ended[session_id] = None  # its id answers 404 from now on, as the protocol says
             while len(self._ended) > ENDED_KEPT:
@@ -42,7 +42,7 @@ class LastingSessionManager(StreamableHTTPSessionManager):
 
     async def take_up(self, session_id: str, scope: Scope) -> None:
         """Make a session under this id, if there is none and the client did not end it."""
-        version = _header(scope, b"mcp-protocol-version")
+        version = header_of(scope, b"mcp-protocol-version")
         is_handshake = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
         if session_id in self._server_instances or session_id in self._ended or not is_handshake:
             return
@@ -110,5 +110,5 @@ def _posting(scope: Scope, session_id: str | None, method: str, params: Any) -> 
     return {**scope, "method": "POST", "headers": headers}, receive, send
 
 
-def _header(scope: Scope, name: bytes) -> str | None:
+def header_of(scope: Scope, name: bytes) -> str | None:
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)

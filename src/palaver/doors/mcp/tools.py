@@ -129,8 +129,9 @@ async def call(visit: Visit, name: str, arguments: dict[str, Any], *, full: bool
     """Do what the tool says. An error is a result too: the model reads it and does better next time."""
     operation, tool = must_know(name)
     given = {tool.also.get(key, key): value for key, value in arguments.items() if value is not None}
+    is_full = full
     try:
-        is_full = full or asking.is_true(given.pop("verbose", False), "verbose")
+        is_full = asking.is_true(given.pop("verbose", False), "verbose") or full
         await operation.must_be_allowed(visit.here, visit.caller)
         caller = await _resolve(visit, operation, given)
         ask = read_arguments(operation, tool, caller, given if is_full else {**tool.defaults, **given})
@@ -146,10 +147,10 @@ async def call(visit: Visit, name: str, arguments: dict[str, Any], *, full: bool
         note = await _assumption(visit, caller) if tool.acts else {}
         return result(shown if is_full else compact.shorten(shown), note)
     except PalaverError as problem:
-        return _refusal(tool, problem, full=full)
+        return _refusal(tool, problem, full=is_full)
     except Exception:
         log.exception("the tool %s failed", name)
-        return _refusal(tool, PalaverError("The server failed. Its log says why."), full=full)
+        return _refusal(tool, PalaverError("The server failed. Its log says why."), full=is_full)
 
 
 async def _resolve(visit: Visit, operation: Operation, given: dict[str, Any]) -> Caller:
