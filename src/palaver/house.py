@@ -8,7 +8,6 @@ import itertools
 import logging
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -26,6 +25,7 @@ from palaver.store import agents, audit, backup, documents, events, logins, purg
 from palaver.store.audit import Trail
 from palaver.store.database import Change, Engine
 from palaver.store.keyring import Keyring
+from palaver.store.present import Present
 from palaver.store.workspaces import DEFAULT as DEFAULT
 from palaver.store.workspaces import Workspace, checked_name, engine_name, has_data, open_engine, remove_data
 
@@ -75,7 +75,7 @@ class House:
         await asyncio.wait((task,), timeout=CATCH_UP_SECONDS)
 
     def _keyring(self, name: str) -> Keyring:
-        return Keyring(name, self.trail, self.present.show_out)
+        return Keyring(name, self.trail, self.present)
 
     async def create_workspace(self, name: str, by: str = TERMINAL) -> Workspace:
         def work(change: Change) -> None:
@@ -226,6 +226,7 @@ class House:
                 audit.append(change, "logout", _bearer(token), "log_out", token.workspace)
             logins.end(change, cookie)
 
+        self.present.let_finish()
         await self._own.change(work)
         self.present.show_out(logins.key_of(cookie))
 
@@ -236,6 +237,7 @@ class House:
                 audit.append(change, "logout", _bearer(token), "log_out_everywhere", token.workspace)
             return logins.end_all(change, token_id)
 
+        self.present.let_finish()
         for login in await self._own.change(work):
             self.present.show_out(login)
 
@@ -317,49 +319,6 @@ class Purged:
 
 def _bearer(token: Token) -> str:
     return f"{token.kind} {token.name} (token {token.id})"
-
-
-class Present:
-    """Who is in with a token, or with a login: requests that are being answered, streams, connections."""
-
-    def __init__(self) -> None:
-        self._tasks: dict[str, set[asyncio.Task[object]]] = {}
-        self._shown_out: set[asyncio.Task[object]] = set()
-
-    @property
-    def keys(self) -> set[str]:
-        return set(self._tasks)
-
-    @contextlib.contextmanager
-    def stay(self, *keys: str) -> Iterator[None]:
-        """While the block lasts, the end of any of these tokens and logins raises ShownOut in it."""
-        task = asyncio.current_task()
-        assert task is not None
-        for key in keys:
-            self._tasks.setdefault(key, set()).add(task)
-        try:
-            yield
-        except asyncio.CancelledError:
-            if task not in self._shown_out:
-                raise
-            task.uncancel()
-            raise ShownOut from None
-        finally:
-            self._shown_out.discard(task)
-            for key in keys:
-                self._tasks[key].discard(task)
-                if not self._tasks[key]:
-                    del self._tasks[key]
-
-    def show_out(self, key: str) -> None:
-        """It has ended: so does everything done with it. The one who ended their own may finish that."""
-        for task in self._tasks.get(key, set()) - {asyncio.current_task()} - self._shown_out:
-            self._shown_out.add(task)
-            task.cancel()
-
-
-class ShownOut(Exception):
-    """The token or login one came in with is no longer valid."""
 
 
 async def _catch_up(here: Workspace, *, at_first_sight: bool = False) -> None:

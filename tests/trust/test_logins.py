@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,6 +10,8 @@ import httpx
 import pytest
 from tests.helpers import Listener, Server, Thread, listen, word
 from tests.trust.people import Key, in_house
+
+from palaver.store.present import Present, ShownOut
 
 
 @contextmanager
@@ -49,3 +52,26 @@ def test_logging_out_closes_the_streams_of_that_login(guarded: Server, human: Ke
         assert other.get("/api/threads").status_code == (200 if how == "here" else 401)
         assert key.api.get("/api/threads").status_code == 200
     assert "Traceback" not in guarded.said()
+
+
+async def test_whoever_ends_their_own_login_gets_the_answer_while_others_are_shown_out():
+    """Another task may notice the end first: the periodic look of the server does."""
+    present, told = Present(), list[str]()
+
+    async def somebody(name: str, *, ends_it: bool) -> None:
+        try:
+            with present.stay("login"):
+                if ends_it:
+                    present.let_finish()
+                await asyncio.sleep(0.05)
+                told.append(f"{name} was answered")
+        except ShownOut:
+            told.append(f"{name} was shown out")
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(somebody("ann", ends_it=True))
+        tasks.create_task(somebody("bob", ends_it=False))
+        await asyncio.sleep(0)
+        present.show_out("login")
+    assert told == ["bob was shown out", "ann was answered"]
+    assert present.keys == set()

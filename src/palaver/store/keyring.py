@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Literal
@@ -15,14 +15,15 @@ from palaver.model.times import now
 from palaver.store import audit, tokens
 from palaver.store.audit import Trail
 from palaver.store.database import Change
+from palaver.store.present import Present
 
 log = logging.getLogger("palaver")
 
 
 class Keyring:
-    def __init__(self, workspace: str, trail: Trail, ended: Callable[[str], None]) -> None:
+    def __init__(self, workspace: str, trail: Trail, present: Present) -> None:
         self.workspace = workspace
-        self._trail, self._house, self._ended = trail, trail.engine, ended
+        self._trail, self._house, self._present = trail, trail.engine, present
 
     async def tokens(self) -> list[Token]:
         return await self._house.read(lambda read: tokens.of(read, self.workspace))
@@ -64,8 +65,9 @@ class Keyring:
             audit.append(change, "token", by, "revoke_token", self.workspace, {"token_id": id})
             return token
 
+        self._present.let_finish()
         token = await self._house.change(work)
-        self._ended(id)
+        self._present.show_out(id)
         return token
 
     # The log
