@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from uuid import uuid4
@@ -65,6 +65,16 @@ class Bus:
         scope = {"thread_id": thread.id} if thread else {}
         hits: search.Hits = await self.do(search.search_messages, query=expression, limit=200, **scope)
         return {hit.message_id for hit in hits.results}
+
+    async def hits(self, expression: str) -> list[str]:
+        """The same, best first."""
+        hits: search.Hits = await self.do(search.search_messages, query=expression, limit=200)
+        return [hit.message_id for hit in hits.results]
+
+    async def posts(self, thread: Thread, contents: Sequence[str]) -> None:
+        """Many at once, in whatever order they arrive."""
+        for first in range(0, len(contents), 100):
+            await asyncio.gather(*(self.post(thread, content) for content in contents[first : first + 100]))
 
     async def passages_found(self, query: Query, *, titles: bool = False) -> set[int]:
         finding = await self.here.read(lambda read: read.find(query, Narrow("bus", titles=titles), 2000))

@@ -57,13 +57,13 @@ async def test_with_no_time_at_all_every_read_is_given_up_and_writing_goes_on(se
 
 
 async def test_many_slow_reads_at_once_are_all_given_up_and_writing_goes_on(settings: Settings):
-    async with opened(replace(settings, search_timeout=0.3)) as bus:
+    async with opened(replace(settings, search_timeout=60.0)) as bus:
         thread = await bus.thread()
-        slow = asyncio.gather(*(bus.here.read(endless) for _ in range(8)), return_exceptions=True)
+        slow = asyncio.gather(*(bus.here.read(endless, timeout=0.3) for _ in range(8)), return_exceptions=True)
         await asyncio.sleep(0.05)
         for n in range(5):
             await bus.post(thread, f"meanwhile {n}")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             answers = await slow
         assert all(isinstance(answer, Timeout) for answer in answers), answers
         await asyncio.gather(*(bus.state(thread) for _ in range(40)))
@@ -81,9 +81,9 @@ async def test_a_read_nobody_waits_for_any_more_makes_room_for_others(settings: 
 
 
 async def test_a_slow_read_does_not_interrupt_its_neighbours(settings: Settings):
-    async with opened(replace(settings, search_timeout=0.4)) as bus:
+    async with opened(replace(settings, search_timeout=60.0)) as bus:
         thread = await bus.thread()
-        slow = asyncio.gather(*(bus.here.read(endless) for _ in range(2)), return_exceptions=True)
+        slow = asyncio.gather(*(bus.here.read(endless, timeout=0.4) for _ in range(2)), return_exceptions=True)
         while not slow.done():
             await asyncio.gather(*(bus.state(thread) for _ in range(4)))
         assert all(isinstance(answer, Timeout) for answer in await slow)

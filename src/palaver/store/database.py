@@ -7,7 +7,7 @@ together with the events it tells and the index rows it writes). Engines decide 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -15,12 +15,13 @@ import orjson
 
 from palaver.model.events import Event
 from palaver.settings import Settings
-from palaver.text.query import Phrase, Query
+from palaver.text.query import AllOf, Phrase, Query, together
 
 Row = dict[str, Any]
 T = TypeVar("T")
 
 STEM = "ˢ"  # before a stem in the index, so that stems and exact words are different terms
+TOGETHER = 1_000.0  # more than any score: added where all words stand side by side
 SCOPE = "§"  # before a scope token: a source, a document, an agent
 
 
@@ -119,10 +120,10 @@ class Dialect(Protocol):
 
     def sql(self, name: str) -> str: ...
 
-    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int, offset: int) -> Finding: ...
+    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding: ...
 
-    def recall(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> list[Found]:
-        """What has any of the words in it, in their exact form or another one, best first; at most `cap`."""
+    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
+        """What has a word of each group, in its exact form or another one, best first; at most `cap`."""
 
     def size(self, connection: Connection) -> int:
         """How many passages the index has, roughly."""
@@ -134,6 +135,9 @@ class Dialect(Protocol):
         """The newest passages that have a word of each group, whatever its ending; at most `cap` of each lane."""
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None: ...
+
+    def tidy(self, connection: Connection) -> None:
+        """Add up what was counted for the index, now and then."""
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
         """Make any part of these texts be found; they are in the form they are compared in."""
@@ -178,8 +182,19 @@ class Reader:
         assert row is not None, f"{name} returned no row"
         return row
 
-    def find(self, query: Query, narrow: Narrow, limit: int, offset: int = 0) -> Finding:
-        return self.connection.dialect.find(self.connection, query, narrow, limit, offset)
+    def find(self, query: Query, narrow: Narrow, limit: int) -> Finding:
+        """The best by bm25; what has all words side by side and in order comes before all others."""
+        find, phrase = self.connection.dialect.find, together(query)
+        if phrase is None:
+            return find(self.connection, query, narrow, limit)
+        best = find(self.connection, AllOf((query, phrase)), narrow, limit)
+        first = [Found(hit.passage_id, hit.score + TOGETHER) for hit in best.hits]
+        if best.has_more:
+            return replace(best, hits=first)
+        others = find(self.connection, query, narrow, limit + len(first))
+        known = {hit.passage_id for hit in first}
+        hits = first + [hit for hit in others.hits if hit.passage_id not in known]
+        return Finding(hits[:limit], has_more=len(hits) > limit or others.has_more, capped=others.capped)
 
     def size(self) -> int:
         return self.connection.dialect.size(self.connection)
@@ -190,8 +205,8 @@ class Reader:
     def having(self, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
         return self.connection.dialect.having(self.connection, groups, where, cap)
 
-    def recall(self, terms: Sequence[Phrase], where: Slice, cap: int) -> list[Found]:
-        return self.connection.dialect.recall(self.connection, terms, where, cap)
+    def recall(self, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
+        return self.connection.dialect.recall(self.connection, groups, where, cap)
 
 
 @dataclass

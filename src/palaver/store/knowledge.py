@@ -278,7 +278,7 @@ def titles_of(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:
 def best_in(read: Reader, source: str, document_id: int, terms: Sequence[Phrase]) -> int | None:
     """The passage of a document that has most of the words."""
     where = Slice((source,), titles=False, scopes=(document_scope(document_id),))
-    found = read.recall(terms, where, 1)
+    found = read.recall([terms], where, 1)
     return found[0].passage_id if found else None
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from math import log
 from typing import Any
 from zlib import crc32
 
@@ -27,10 +29,16 @@ from palaver.text.fold import words
 from palaver.text.matching import has_near, is_match
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 
-RANKED_AT_MOST = 2_000
+RANKED_AT_MOST = 20_000
 TEXTS_AT_ONCE = 500
-# PostgreSQL refuses a tsvector of a megabyte; the words of a longer text are indexed as far as they fit.
-TSVECTOR_BYTES = 900_000
+# A tsvector keeps 255 places of a word, places up to 16,383, and a megabyte in all.
+MOST_PLACES = 255
+MOST_WORDS = 16_000
+MOST_BYTES = 900_000
+OVERLAP = 32
+"""So many words of a part of a long passage begin the next part too: phrases are found across the cut."""
+K1, B = 1.2, 0.75  # as in SQLite's bm25
+COUNTED_AT_MOST = 20_000
 MOST_NUMBERS = 100_000
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 _ABOUT_THE_LOG = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN) events\b")
@@ -54,50 +62,71 @@ class PostgresDialect:
     def sql(self, name: str) -> str:
         return self._statements[name]
 
-    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int, offset: int) -> Finding:
+    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding:
         if isinstance(query, Nothing):
             return Finding([], has_more=False, capped=False)
-        kind = "title" if narrow.titles else "body"
-        scopes = (f"{narrow.source}{kind}", *narrow.scopes)
-        params = {"match": match_expression(query, scopes), "wanted": _print(query)}
-        if narrow.is_timed:
-            params |= {"since": str(narrow.since), "until": str(narrow.until)}
-        name = "find_ranked_between" if narrow.is_timed else "find_ranked"
-        if has_near(query):
-            return self._find_near(connection, name, query, params, limit, offset)
-        page = {"cap": RANKED_AT_MOST, "limit": limit + 1, "offset": offset}
-        rows = connection.fetch(self.sql(name), params | page)
-        capped = False
-        if len(rows) > limit and not narrow.is_timed:
-            count = connection.fetch(self.sql("count_matches"), params | {"cap": RANKED_AT_MOST + 1})
-            capped = count[0]["matches"] > RANKED_AT_MOST
-        hits = [Found(row["id"], row["score"]) for row in rows[:limit]]
-        return Finding(hits, has_more=len(rows) > limit, capped=capped)
+        if has_near(query) or _longest(query) > OVERLAP + 1:
+            return self._find_and_look(connection, query, narrow, limit)
+        hits, matches = self._ranked(connection, query, narrow, limit + 1)
+        return Finding(hits[:limit], has_more=len(hits) > limit, capped=matches > RANKED_AT_MOST)
 
-    def _find_near(
-        self, connection: Connection, name: str, query: Query, params: dict[str, str], limit: int, offset: int
-    ) -> Finding:
+    def _ranked(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> tuple[list[Found], int]:
+        """The best by bm25, and how many matched."""
+        kind = "title" if narrow.titles else "body"
+        scopes = " & ".join(f"'{SCOPE}{scope}'" for scope in (f"{narrow.source}{kind}", *narrow.scopes))
+        params: dict[str, Any] = {"match": f"({_print(query)}) & {scopes}", "cap": RANKED_AT_MOST}
+        params |= {"limit": limit, "since": narrow.since, "until": narrow.until}
+        long = _in_parts(query, scopes, params)
+        score, counts = self._bm25(connection, list(_scored(query)), params)
+        timed = _SAID_BETWEEN if narrow.is_timed else ""
+        rows = connection.fetch(_FIND.format(long=long, timed=timed, counts=counts, score=score), params)
+        return [Found(row["id"], row["score"]) for row in rows], rows[0]["matches"] if rows else 0
+
+    def _bm25(self, connection: Connection, phrases: list[Phrase], params: dict[str, Any]) -> tuple[str, str]:
+        """The score of a passage, and what is counted in it for that."""
+        totals = connection.fetch(self.sql("index_totals"), {})[0]
+        size = max(1, totals["passages"])
+        params["usual"] = max(1.0, totals["tokens"] / size)
+        points, counts = [], []
+        for number, (phrase, passages) in enumerate(zip(phrases, self._counts(connection, phrases), strict=True)):
+            needle = f" {'  '.join(phrase.words)}" + ("" if phrase.prefix else " ")
+            params |= {f"needle{number}": needle, f"bytes{number}": float(len(needle.encode()))}
+            params[f"rarity{number}"] = max(log(max(size - passages, 0) + 0.5) - log(passages + 0.5), 1e-6)
+            counts.append(_COUNT.format(number=number))
+            points.append(_POINTS.format(number=number))
+        return " + ".join(points), ", ".join(counts)
+
+    def _counts(self, connection: Connection, phrases: Sequence[Phrase]) -> list[int]:
+        """How many passages have each phrase. Of very common words the server's own statistics tell."""
+        alone = [phrase.words[0] for phrase in phrases if len(phrase.words) == 1 and not phrase.prefix]
+        known = self.frequencies(connection, alone)
+        common = {word: count for word, count in known.items() if count > COUNTED_AT_MOST}
+        counted = [phrase for phrase in phrases if len(phrase.words) > 1 or phrase.words[0] not in common]
+        params = {"phrases": [_print(phrase) for phrase in counted]}
+        rows = iter(connection.fetch(self.sql("phrase_counts"), params | {"cap": COUNTED_AT_MOST}))
+        return [next(rows)["passages"] if phrase in counted else common[phrase.words[0]] for phrase in phrases]
+
+    def _find_and_look(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding:
         """tsquery knows exact distances only: it finds where the words are, the texts tell whether they are near."""
-        page = {"cap": RANKED_AT_MOST, "limit": RANKED_AT_MOST, "offset": 0}
-        ranked = [Found(row["id"], row["score"]) for row in connection.fetch(self.sql(name), params | page)]
+        ranked, matches = self._ranked(connection, query, narrow, RANKED_AT_MOST)
         near: list[Found] = []
         for begin in range(0, len(ranked), TEXTS_AT_ONCE):
             some = ranked[begin : begin + TEXTS_AT_ONCE]
             ids = orjson.dumps([hit.passage_id for hit in some]).decode()
             texts = {row["id"]: row["text"] for row in connection.fetch(self.sql("texts"), {"ids": ids})}
             near += [hit for hit in some if is_match(query, words(texts.get(hit.passage_id, "")))]
-            if len(near) > offset + limit:
+            if len(near) > limit:
                 break
-        hits = near[offset : offset + limit]
-        return Finding(hits, has_more=len(near) > offset + limit, capped=len(ranked) == RANKED_AT_MOST)
+        return Finding(near[:limit], has_more=len(near) > limit, capped=matches > RANKED_AT_MOST)
 
-    def recall(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> list[Found]:
-        wanted = any_of_words(terms)
-        params: dict[str, Any] = {"match": _within(wanted, where), "wanted": wanted, "cap": cap}
-        if where.is_timed:
-            params |= {"since": str(where.since), "until": str(where.until)}
-        rows = connection.fetch(self.sql("recall_between" if where.is_timed else "recall"), params)
-        return [Found(row["id"], row["score"]) for row in rows]
+    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
+        scopes = _scopes(where)
+        wanted = [f"({_any_of_words(group)})" for group in groups]
+        params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "wanted": " & ".join(wanted)}
+        params |= {"cap": cap, "most": RANKED_AT_MOST, "since": where.since, "until": where.until}
+        long = _each_in_parts(wanted, scopes, params)
+        sql = _RECALL.format(long=long, timed=_SAID_BETWEEN if where.is_timed else "")
+        return [Found(row["id"], row["score"]) for row in connection.fetch(sql, params)]
 
     def size(self, connection: Connection) -> int:
         return max(0, int(connection.fetch(self.sql("index_size"), {})[0]["size"]))
@@ -110,11 +139,12 @@ class PostgresDialect:
         return {token: known.get(token, 1) for token in tokens}
 
     def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
-        wanted = " & ".join(f"({_any_stem(group)})" for group in groups)
-        params: dict[str, Any] = {"match": _within(wanted, where), "cap": cap}
-        if where.is_timed:
-            params |= {"since": str(where.since), "until": str(where.until)}
-        rows = connection.fetch(self.sql("having_between" if where.is_timed else "having"), params)
+        scopes = _scopes(where)
+        wanted = [f"({_any_stem(group)})" for group in groups]
+        params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
+        params |= {"since": where.since, "until": where.until}
+        long = _each_in_parts(wanted, scopes, params)
+        rows = connection.fetch(_HAVING.format(long=long, timed=_SAID_BETWEEN if where.is_timed else ""), params)
         ids: list[int] = rows[0]["ids"] or []
         return ids
 
@@ -123,10 +153,16 @@ class PostgresDialect:
         if stale:
             connection.run_many(self.sql("unindex_passage"), stale)
             connection.run_many(self.sql("drop_vector"), stale)
-        connection.run_rows(self.sql("index_passages"), ((id, tsvector(row)) for id, row in rows.items() if row))
-        if stale:
             connection.run_many(self.sql("unindex_trigrams"), stale)
-        self.write_parts(connection, {id: row.substring for id, row in rows.items() if row and row.substring})
+        new = {id: row for id, row in rows.items() if row}
+        parts = {id: tsvectors(row) for id, row in new.items()}
+        connection.run_rows(self.sql("index_passages"), (_index_row(id, row, parts[id]) for id, row in new.items()))
+        long = ((id, n, part) for id, some in parts.items() if len(some) > 1 for n, part in enumerate(some))
+        connection.run_rows(self.sql("index_parts"), long)
+        self.write_parts(connection, {id: row.substring for id, row in new.items() if row.substring})
+
+    def tidy(self, connection: Connection) -> None:
+        connection.run(self.sql("add_up_totals"), {})
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
         connection.run_rows(self.sql("index_trigrams"), ((id, numbers_of(text)) for id, text in texts.items()))
@@ -136,29 +172,47 @@ class PostgresDialect:
         return [row["id"] for row in connection.fetch(self.sql("trigram_hits"), {"match": match, "cap": cap})]
 
 
-def tsvector(row: IndexRow) -> str:
-    """The index row as a literal: exact words weigh A, stems B, scopes D, each with its positions."""
+def _index_row(id: int, row: IndexRow, parts: list[str]) -> tuple[int, int, str, str]:
+    """A long passage has its words in parts only."""
+    length = len(row.scopes) + 2 * (row.words.count(" ") + 1 if row.words else 0)
+    tokens = f" {row.words.replace(' ', '  ')} " if row.words else ""
+    return id, length, parts[0] if len(parts) == 1 else "", tokens
+
+
+def tsvectors(row: IndexRow) -> list[str]:
+    """The index row as a literal, or as several of them, each with a part of the words: exact words weigh A, stems B,
+    each with its places; scopes have none."""
+    words, stems = row.words.split(), row.stems.split()
+    scopes = [f"'{SCOPE}{scope}'" for scope in row.scopes]
+    return [_literal(words[first:last], stems[first:last], scopes) for first, last in _cuts(words, stems)]
+
+
+def _literal(words: Sequence[str], stems: Sequence[str], scopes: Sequence[str]) -> str:
     places: dict[str, list[str]] = {}
-    room = TSVECTOR_BYTES
-    for position, word in enumerate(row.words.split(), 1):
-        room -= _room(word, places)
-        if room < 0:
-            break
-        places.setdefault(word, []).append(f"{min(position, 16383)}A")
-    for position, word in enumerate(row.stems.split(), 1):
-        room -= _room(word, places)
-        if room < 0:
-            break
-        places.setdefault(word, []).append(f"{min(position, 16383)}B")
-    lexemes = [f"'{word}':{','.join(at[:255])}" for word, at in places.items()]
-    return " ".join(lexemes + [f"'{SCOPE}{scope}'" for scope in row.scopes])
+    for position, word in enumerate(words, 1):
+        places.setdefault(word, []).append(f"{position}A")
+    for position, stem in enumerate(stems, 1):
+        places.setdefault(stem, []).append(f"{position}B")
+    return " ".join([f"'{word}':{','.join(at)}" for word, at in places.items()] + list(scopes))
 
 
-def _room(word: str, places: dict[str, list[str]]) -> int:
-    """What one more place of a word takes; of a word that stands in very many only some are kept."""
-    if word not in places:
-        return len(word.encode()) + 12
-    return 4 if len(places[word]) < 255 else 0
+def _cuts(words: Sequence[str], stems: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where each part begins and ends: as long as a tsvector may be, with the last words of the part before it."""
+    if len(words) <= MOST_PLACES:
+        yield 0, len(words)
+        return
+    first, last, counts, size = 0, 0, Counter[str](), 0
+    while last < len(words):
+        counts[stems[last]] += 1  # no word stands in more places than its stem
+        size += len(words[last].encode()) + len(stems[last].encode()) + 24
+        if counts[stems[last]] > MOST_PLACES or last - first >= MOST_WORDS or size > MOST_BYTES:
+            yield first, last
+            first, counts, size = max(first + 1, last - OVERLAP), Counter(), 0
+            counts.update(stems[first:last])
+            size = sum(len(word.encode()) * 2 + 24 for word in words[first:last])
+            continue
+        last += 1
+    yield first, last
 
 
 def numbers_of(text: str) -> str:
@@ -187,12 +241,7 @@ class _Numbers(dict[str, str]):
 _NUMBERS = _Numbers()
 
 
-def match_expression(query: Query, scopes: tuple[str, ...]) -> str:
-    """What was asked, in the language of tsquery: the words in their exact form, and every scope."""
-    return " & ".join([f"({_print(query)})", *(f"'{SCOPE}{scope}'" for scope in scopes)])
-
-
-def any_of_words(terms: Sequence[Phrase]) -> str:
+def _any_of_words(terms: Sequence[Phrase]) -> str:
     """Any of the words, as they are or with another ending."""
     exact = [" <-> ".join(f"'{word}'" for word in term.words) for term in terms]
     stems = [" <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) for term in terms]
@@ -203,15 +252,128 @@ def _any_stem(terms: Sequence[Phrase]) -> str:
     return " | ".join("(" + " <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) + ")" for term in terms)
 
 
-def _within(wanted: str, where: Slice) -> str:
+def _scopes(where: Slice) -> list[str]:
     kinds = [kind for kind, is_wanted in (("body", where.bodies), ("title", where.titles)) if is_wanted]
     if len(kinds) == 2 and len(where.sources) == len(SOURCES):
         own = []  # everything
     else:
         own = [tuple(f"{source}{kind}" for source in where.sources for kind in kinds)]
     groups = [*own, *((scope,) for scope in where.scopes), *where.any_of]
-    scopes = ["(" + " | ".join(f"'{SCOPE}{scope}'" for scope in group) + ")" for group in groups]
-    return " & ".join([f"({wanted})", *scopes])
+    return ["(" + " | ".join(f"'{SCOPE}{scope}'" for scope in group) + ")" for group in groups]
+
+
+# Long passages: what is asked may stand in several of their parts.
+
+
+def _each_in_parts(wanted: Sequence[str], scopes: Sequence[str], params: dict[str, Any]) -> str:
+    """The long passages that have all of these, each in whatever part."""
+    return " INTERSECT ".join(_part(" & ".join([one, *scopes]), params) for one in wanted)
+
+
+def _in_parts(query: Query, scopes: str, params: dict[str, Any]) -> str:
+    """The long passages that match a query; where words are to be near each other, those that may."""
+    match query:
+        case Phrase(words, prefix):
+            return _intersection([_part(f"{_print(one)} & {scopes}", params) for one in _windows(words, prefix)])
+        case Near(parts, _) | AllOf(parts):
+            return _intersection([_in_parts(part, scopes, params) for part in parts])
+        case AnyOf(parts):
+            return "(" + " UNION ".join(_in_parts(part, scopes, params) for part in parts) + ")"
+        case Without(wanted, unwanted):
+            if has_near(unwanted) or _longest(unwanted) > OVERLAP + 1:
+                return _in_parts(wanted, scopes, params)
+            return f"({_in_parts(wanted, scopes, params)} EXCEPT {_in_parts(unwanted, scopes, params)})"
+        case Preferring(wanted, _):
+            return _in_parts(wanted, scopes, params)
+        case Nothing():
+            return ""
+
+
+def _intersection(parts: Sequence[str]) -> str:
+    return "(" + " INTERSECT ".join(parts) + ")"
+
+
+def _part(match: str, params: dict[str, Any]) -> str:
+    name = f"part{len(params)}"
+    params[name] = match
+    return f"(SELECT DISTINCT passage_id FROM passage_parts WHERE words @@ CAST(%({name})s AS tsquery))"
+
+
+def _windows(words: tuple[str, ...], prefix: bool) -> Iterator[Phrase]:
+    """A phrase in pieces, each so short that it stands in one part."""
+    size = OVERLAP + 1
+    for first in range(0, max(1, len(words) - 1), size - 1):
+        piece = words[first : first + size]
+        yield Phrase(piece, prefix=prefix and first + size >= len(words))
+
+
+def _longest(query: Query) -> int:
+    return max(len(phrase.words) for phrase in _scored(query))
+
+
+def _scored(query: Query) -> Iterator[Phrase]:
+    """The phrases that count for bm25, as often as SQLite counts them."""
+    match query:
+        case Phrase():
+            yield query
+        case Near(parts, _) | AllOf(parts) | AnyOf(parts):
+            for part in parts:
+                yield from _scored(part)
+        case Without(wanted, _):
+            yield from _scored(wanted)
+        case Preferring(wanted, phrases):
+            yield from _scored(wanted)
+            yield from _scored(wanted.parts[0])
+            yield from phrases
+        case Nothing():
+            pass
+
+
+_SAID_BETWEEN = "JOIN passages p ON p.id = passage_id AND p.created_at BETWEEN %(since)s AND %(until)s"
+# The query is bound in a CTE, or the generic plan of a prepared statement would be slower.
+_MATCHED = """
+WITH asked AS MATERIALIZED (SELECT CAST(%(match)s AS tsquery) AS q),
+matched AS MATERIALIZED (
+    SELECT passage_id FROM passage_index, asked WHERE words @@ q
+    UNION ALL
+    {long}
+)"""
+_FIND = (
+    _MATCHED
+    + """, newest AS MATERIALIZED (
+    SELECT passage_id FROM matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
+), counted AS MATERIALIZED (
+    SELECT passage_id, length, {counts} FROM newest JOIN passage_index USING (passage_id)
+)
+SELECT passage_id AS id, {score} AS score, (SELECT count(*) FROM matched) AS matches FROM counted
+ORDER BY score DESC, passage_id DESC LIMIT %(limit)s"""
+)
+_COUNT = """(octet_length(tokens) - octet_length(replace(tokens, %(needle{number})s, '')))
+           / %(bytes{number})s AS times{number}"""
+_POINTS = (
+    f"%(rarity{{number}})s * (times{{number}} * {K1 + 1})"
+    f" / (times{{number}} + {K1} * ({1 - B} + {B} * length / %(usual)s))"
+)
+_HAVING = (
+    _MATCHED
+    + """
+SELECT array_agg(passage_id) AS ids FROM (
+    SELECT passage_id FROM matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
+) AS newest"""
+)
+_RECALL = (
+    _MATCHED
+    + """, newest AS MATERIALIZED (
+    SELECT passage_id FROM matched {timed} ORDER BY passage_id DESC LIMIT %(most)s
+), inside AS (
+    SELECT passage_id, words FROM newest JOIN passage_index USING (passage_id)
+    UNION ALL
+    SELECT passage_id, words FROM newest JOIN passage_parts USING (passage_id)
+)
+SELECT passage_id AS id,
+       max(ts_rank(CAST('{{0, 0, 0.5, 1}}' AS real[]), words, CAST(%(wanted)s AS tsquery), 1)) AS score
+FROM inside GROUP BY passage_id ORDER BY score DESC, passage_id DESC LIMIT %(cap)s"""
+)
 
 
 def _print(query: Query) -> str:
@@ -233,6 +395,6 @@ def _print(query: Query) -> str:
                 return _print(wanted)
             return f"({_print(wanted)} & !{_print(unwanted)})"
         case Preferring(wanted, _):
-            return _print(wanted)  # ts_rank_cd looks at how close the words are anyway
+            return _print(wanted)
         case Nothing():
             return ""

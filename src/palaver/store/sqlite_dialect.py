@@ -22,7 +22,7 @@ from palaver.store.lanes import SUBSTRING_SOURCES, WIDTH, is_substring_lane, lan
 from palaver.text import fold
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 
-RANKED_AT_MOST = 2_000
+RANKED_AT_MOST = 20_000
 MOST_THREES = 12
 MOST_WORDS = 8
 TELLING = 4  # so many first letters are those of few words
@@ -39,10 +39,10 @@ class SqliteDialect:
     def sql(self, name: str) -> str:
         return self._statements[name]
 
-    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int, offset: int) -> Finding:
+    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding:
         lane, lane_end = lane_of(narrow.source, titles=narrow.titles)
         params = {"match": match_expression(query, narrow.scopes), "lane": lane, "lane_end": lane_end}
-        page = {"cap": RANKED_AT_MOST + 1, "limit": limit + 1, "offset": offset}
+        page = {"cap": RANKED_AT_MOST + 1, "limit": limit + 1}
         if narrow.is_timed:
             params |= {"since": narrow.since, "until": narrow.until}
         rows = connection.fetch(self.sql("find_ranked_between" if narrow.is_timed else "find_ranked"), params | page)
@@ -53,9 +53,9 @@ class SqliteDialect:
         hits = [Found(row["id"], -row["score"]) for row in rows[:limit]]
         return Finding(hits, has_more=len(rows) > limit, capped=capped)
 
-    def recall(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> list[Found]:
+    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
         lanes = lane_numbers(where.sources, bodies=where.bodies, titles=where.titles)
-        params = {"match": any_of_words(terms, where), "lanes": str(lanes), "width": WIDTH, "cap": cap}
+        params = {"match": words_of_each(groups, where), "lanes": str(lanes), "width": WIDTH, "cap": cap}
         if where.is_timed:
             params |= {"since": where.since, "until": where.until}
         rows = connection.fetch(self.sql("recall_between" if where.is_timed else "recall"), params)
@@ -98,6 +98,9 @@ class SqliteDialect:
             if row
         )
         connection.run_rows(self.sql("index_passages"), new)
+
+    def tidy(self, connection: Connection) -> None:
+        """The index keeps its own totals."""
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
         connection.run_rows(self.sql("index_trigrams"), ((id, text + PAST_THE_END) for id, text in texts.items()))
@@ -151,10 +154,14 @@ def match_expression(query: Query, scopes: tuple[str, ...]) -> str:
     return " AND ".join([f"exact : ({_print(query)})", *parts])
 
 
-def any_of_words(terms: Sequence[Phrase], where: Slice) -> str:
-    """Any of the words, as they are or with another ending, and the scopes."""
+def words_of_each(groups: Sequence[Sequence[Phrase]], where: Slice) -> str:
+    """A word of each group, as it is or with another ending, and the scopes."""
+    return " AND ".join([*map(_any_form, groups), *_scopes(where)])
+
+
+def _any_form(terms: Sequence[Phrase]) -> str:
     exact = " OR ".join(_quoted(" ".join(term.words)) for term in terms)
-    return " AND ".join([f"(exact : ({exact}) OR stem : ({_any_stem(terms)}))", *_scopes(where)])
+    return f"(exact : ({exact}) OR stem : ({_any_stem(terms)}))"
 
 
 def stems_of_each(groups: Sequence[Sequence[Phrase]], where: Slice) -> str:

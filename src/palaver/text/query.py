@@ -105,6 +105,19 @@ def closer(query: Query) -> Query:
     return Preferring(query, tuple(neighbours[:MOST_NEIGHBOURS])) if neighbours else query
 
 
+def together(query: Query) -> Phrase | None:
+    """All words of a query side by side and in order, where it asks for several and says no more of them."""
+    match query:
+        case AllOf(parts):
+            phrases = [part for part in parts if isinstance(part, Phrase)]
+            if len(phrases) < len(parts) or any(phrase.prefix for phrase in phrases[:-1]):
+                return None
+            return Phrase(tuple(word for phrase in phrases for word in phrase.words), phrases[-1].prefix)
+        case Without(wanted, _) | Preferring(wanted, _):
+            return together(wanted)
+    return None
+
+
 def expression(text: str) -> Query:
     """The query in the grammar of FTS5, but a word may have punctuation; raises Malformed.
 

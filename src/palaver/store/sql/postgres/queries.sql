@@ -28,30 +28,32 @@ SELECT id, native_id, modified_at, data FROM documents
 WHERE source = 'archive' AND native_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- name: index_passages
-INSERT INTO passage_index (passage_id, words)
-SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS tsvector) FROM json_array_elements(CAST(:rows AS json));
+INSERT INTO passage_index (passage_id, length, words, tokens)
+SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 2 AS tsvector), value ->> 3
+FROM json_array_elements(CAST(:rows AS json));
+
+-- name: index_parts  of passages that are too long for one row
+INSERT INTO passage_parts (passage_id, part, words)
+SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 2 AS tsvector)
+FROM json_array_elements(CAST(:rows AS json));
 
 -- name: unindex_passage
 DELETE FROM passage_index WHERE passage_id = :id;
 
--- name: find_ranked  the query is bound in a CTE, or the generic plan of a prepared statement would be slower;
--- ranked by the words alone: a scope has no place in the text, and with it every score would be 0
-WITH asked AS MATERIALIZED (
-    SELECT CAST(:match AS tsquery) AS q, CAST(:wanted AS tsquery) AS wanted
-), matched AS MATERIALIZED (
-    SELECT passage_id FROM passage_index, asked WHERE words @@ q
-), newest AS MATERIALIZED (
-    SELECT passage_id FROM matched ORDER BY passage_id DESC LIMIT :cap
-), ranked AS (
-    SELECT passage_id AS id, ts_rank_cd(CAST('{0, 0, 0.5, 1}' AS real[]), words, wanted, 1) AS score
-    FROM newest JOIN passage_index USING (passage_id), asked
-)
-SELECT id, score FROM ranked ORDER BY score DESC, id DESC LIMIT :limit OFFSET :offset;
+-- name: phrase_counts  how many passages have each phrase; beyond :cap it does not matter
+SELECT (SELECT count(*) FROM (SELECT 1 FROM passage_index WHERE words @@ CAST(phrase AS tsquery) LIMIT :cap) AS short)
+     + (SELECT count(DISTINCT passage_id) FROM passage_parts WHERE words @@ CAST(phrase AS tsquery)) AS passages
+FROM unnest(CAST(:phrases AS text[])) WITH ORDINALITY AS given (phrase, number) ORDER BY number;
 
--- name: count_matches
-SELECT count(*) AS matches FROM (
-    SELECT 1 FROM passage_index WHERE words @@ CAST(:match AS tsquery) LIMIT :cap
-) AS m;
+-- name: index_totals  of the whole index
+SELECT CAST(coalesce(sum(passages), 0) AS bigint) AS passages, CAST(coalesce(sum(tokens), 0) AS bigint) AS tokens
+FROM index_totals;
+
+-- name: add_up_totals  where there are many rows
+WITH gone AS (
+    DELETE FROM index_totals WHERE (SELECT count(*) FROM index_totals) > 1000 RETURNING passages, tokens
+)
+INSERT INTO index_totals SELECT sum(passages), sum(tokens) FROM gone HAVING count(*) > 0;
 
 -- name: found_messages  a page of hits, by their passage ids
 SELECT p.id AS passage_id, p.native_id AS message_id, d.native_id AS thread_id, d.title AS thread_topic,
@@ -64,21 +66,6 @@ SELECT p.id AS passage_id, p.native_id, d.native_id AS document, d.agent_id, p.r
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
--- name: find_ranked_between  the same, of what was said in a stretch of time
-WITH asked AS MATERIALIZED (
-    SELECT CAST(:match AS tsquery) AS q, CAST(:wanted AS tsquery) AS wanted
-), matched AS MATERIALIZED (
-    SELECT passage_id FROM passage_index, asked WHERE words @@ q
-), newest AS MATERIALIZED (
-    SELECT passage_id FROM matched JOIN passages p ON p.id = passage_id
-    WHERE p.created_at BETWEEN CAST(:since AS bigint) AND CAST(:until AS bigint)
-    ORDER BY passage_id DESC LIMIT :cap
-), ranked AS (
-    SELECT passage_id AS id, ts_rank_cd(CAST('{0, 0, 0.5, 1}' AS real[]), words, wanted, 1) AS score
-    FROM newest JOIN passage_index USING (passage_id), asked
-)
-SELECT id, score FROM ranked ORDER BY score DESC, id DESC LIMIT :limit OFFSET :offset;
-
 -- name: unindexed_passages  what the index does not have, for whatever reason
 SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data, d.source
 FROM passages p JOIN documents d ON d.id = p.document_id
@@ -86,9 +73,10 @@ LEFT JOIN passage_index i ON i.passage_id = p.id
 WHERE i.passage_id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
--- name: index_trigrams
+-- name: index_trigrams  some may be there, where the other index was made anew
 INSERT INTO passage_trigrams (passage_id, trigrams)
-SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS integer[]) FROM json_array_elements(CAST(:rows AS json));
+SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS integer[]) FROM json_array_elements(CAST(:rows AS json))
+ON CONFLICT (passage_id) DO NOTHING;
 
 -- name: unindex_trigrams
 DELETE FROM passage_trigrams WHERE passage_id = :id;
@@ -169,32 +157,6 @@ SELECT DISTINCT (CAST(d.data AS jsonb) ->> 'project') AS project FROM documents 
 SELECT DISTINCT CAST(data AS jsonb) ->> 'media_type' AS media_type FROM documents
 WHERE source = 'media' AND deleted_at IS NULL ORDER BY 1;
 
--- name: recall  what has any of the words, best first; text is read later, for the page only
-WITH asked AS MATERIALIZED (
-    SELECT CAST(:match AS tsquery) AS q, CAST(:wanted AS tsquery) AS wanted
-), matched AS MATERIALIZED (
-    SELECT passage_id FROM passage_index, asked WHERE words @@ q
-), newest AS MATERIALIZED (
-    SELECT passage_id FROM matched ORDER BY passage_id DESC LIMIT :cap
-)
-SELECT passage_id AS id, ts_rank(CAST('{0, 0, 0.5, 1}' AS real[]), words, wanted, 1) AS score
-FROM newest JOIN passage_index USING (passage_id), asked
-ORDER BY score DESC, passage_id DESC;
-
--- name: recall_between  the same, of what was said in a stretch of time
-WITH asked AS MATERIALIZED (
-    SELECT CAST(:match AS tsquery) AS q, CAST(:wanted AS tsquery) AS wanted
-), matched AS MATERIALIZED (
-    SELECT passage_id FROM passage_index, asked WHERE words @@ q
-), newest AS MATERIALIZED (
-    SELECT passage_id FROM matched JOIN passages p ON p.id = passage_id
-    WHERE p.created_at BETWEEN CAST(:since AS bigint) AND CAST(:until AS bigint)
-    ORDER BY passage_id DESC LIMIT :cap
-)
-SELECT passage_id AS id, ts_rank(CAST('{0, 0, 0.5, 1}' AS real[]), words, wanted, 1) AS score
-FROM newest JOIN passage_index USING (passage_id), asked
-ORDER BY score DESC, passage_id DESC;
-
 -- name: index_size  what the server thinks; where it has not counted yet, or there is little to count, it is counted
 SELECT CASE WHEN reltuples > 20000 THEN reltuples ELSE (
     SELECT count(*) FROM (SELECT 1 FROM passage_index LIMIT 100000) AS counted
@@ -205,20 +167,6 @@ FROM pg_class WHERE oid = CAST('passage_index' AS regclass);
 SELECT term, frequency * (SELECT reltuples FROM pg_class WHERE oid = CAST('passage_index' AS regclass)) AS doc
 FROM pg_stats, unnest(CAST(CAST(most_common_elems AS text) AS text[]), most_common_elem_freqs) AS common (term, frequency)
 WHERE schemaname = current_schema() AND tablename = 'passage_index' AND attname = 'words' AND term = ANY(:tokens);
-
--- name: having  the newest passages that have all of the words; found first, or a prepared plan reads them all backwards
-WITH asked AS MATERIALIZED (SELECT CAST(:match AS tsquery) AS q),
-found AS MATERIALIZED (SELECT passage_id FROM passage_index, asked WHERE words @@ q)
-SELECT array_agg(passage_id) AS ids FROM (SELECT passage_id FROM found ORDER BY passage_id DESC LIMIT :cap) AS newest;
-
--- name: having_between  the same, of what was said in a stretch of time
-WITH asked AS MATERIALIZED (SELECT CAST(:match AS tsquery) AS q),
-found AS MATERIALIZED (SELECT passage_id FROM passage_index, asked WHERE words @@ q)
-SELECT array_agg(passage_id) AS ids FROM (
-    SELECT passage_id FROM found JOIN passages p ON p.id = passage_id
-    WHERE p.created_at BETWEEN CAST(:since AS bigint) AND CAST(:until AS bigint)
-    ORDER BY passage_id DESC LIMIT :cap
-) AS newest;
 
 -- name: candidates  where the hits stand, as far as their order depends on it
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at

@@ -52,7 +52,7 @@ SELECT id, score FROM (
     LIMIT :cap
 )
 ORDER BY score, id DESC
-LIMIT :limit OFFSET :offset;
+LIMIT :limit;
 
 -- name: count_matches
 SELECT count(*) AS matches FROM (
@@ -82,7 +82,7 @@ SELECT id, score FROM (
     LIMIT :cap
 )
 ORDER BY score, id DESC
-LIMIT :limit OFFSET :offset;
+LIMIT :limit;
 
 -- name: unindexed_passages  what the index does not have, for whatever reason
 SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data, d.source
