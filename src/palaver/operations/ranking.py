@@ -87,13 +87,16 @@ class Judgement:
 def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgement:
     """Everything that has some of the words, the best of it looked at closely."""
     gathered = knowledge.gather(read, question.terms, slices, _related(question), partial(_theme, question))
+    if not question.is_asked:
+        gathered = knowledge.with_best(read, gathered, question.terms, question.phrase, slices)
     behind, worth = max(0, gathered.size - PLACED), gathered.worth
     masks = gathered.best_first(PLACED + (behind if behind <= ALL_COUNTED else COUNTED))
     ids = list(masks)
     placed = knowledge.candidates(read, ids[:PLACED])
     near = ranking.around([(one.document_id, one.position, masks[one.passage_id]) for one in placed], worth)
     patience = PATIENT if question.is_asked and gathered.are_few else HURRIED
-    looks = knowledge.looks(read, _spans(placed, masks, worth, near, question, slices, patience))
+    spans = _spans(placed, masks, worth, near, question, slices, patience, gathered.first)
+    looks = knowledge.looks(read, spans)
     scored = _scored(read, question, worth, near, looks, patience) if looks else []
     lowest = min((one.score for one in scored), default=1.0)
     read_closely = {one.at.passage_id for one in scored}
@@ -134,15 +137,17 @@ def _spans(
     question: Question,
     slices: Iterable[Slice],
     patience: Patience,
+    first: Sequence[int],
 ) -> list[tuple[int, int, int]]:
     """What to read: the most promising passages; of a question also what was said just before and after the best."""
 
-    cover = near.cover.get
+    cover, known = near.cover.get, {id: -1 - 1 / (2 + n) for n, id in enumerate(first)}
 
-    def promise(one: Candidate) -> tuple[float, int]:
+    def promise(one: Candidate) -> tuple[float, float, int]:
         at, position = one.document_id, one.position
         beside = cover((at, position - 1), 0.0) + cover((at, position + 1), 0.0) if position else 0.0
-        return -(worth.of(masks[one.passage_id]) + 0.3 * beside + 0.5 * near.spread[at]), -one.passage_id
+        promised = worth.of(masks[one.passage_id]) + 0.3 * beside + 0.5 * near.spread[at]
+        return known.get(one.passage_id, 0.0), -promised, -one.passage_id
 
     best = sorted(placed, key=promise)[: patience.best]
     is_said = any(worth.has_all(masks[one.passage_id]) for one in placed)
@@ -186,6 +191,9 @@ def _scored(
         like = like._replace(stronger=stronger.on_the_scale_of(like.whole, told))
     seen = reading.seen(near, like)
     points = [ranking.score(what, _weights(one.kind)) for one, what in zip(passages, seen, strict=True)]
+    if not question.is_asked and len(question.words) > 1:
+        step = max(points) - min(points) + 1.0
+        points = [value + step * tier for value, tier in zip(points, reading.tiers(), strict=True)]
     best = max(points)
     return [
         Scored(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise, zip_longest
 from math import log
 from operator import neg
@@ -27,6 +27,10 @@ MOST_CANDIDATES = 10_000
 MOST_GATHERED = 12_000
 MOST_TOGETHER = 2_000
 MOST_RELATED = 3_000
+FEW_ENOUGH = 80
+"""So many passages with all of the words are all looked at closely."""
+MOST_BEST = 100
+"""So many are asked for where there are more."""
 FEW = 1_000
 """Where the words of a question stand in no more passages, words of its theme are looked up too."""
 
@@ -46,6 +50,8 @@ class Gathered:
     """The words themselves stand in few passages: there is time to look at them more closely."""
     found: dict[int, list[int]] = field(default_factory=dict, repr=False)
     """What each lookup found, by the mask it gave."""
+    first: tuple[int, ...] = ()
+    """Where very many passages have all of the words: those that the index holds for the best, best first."""
 
     def mask_of(self, passage_id: int) -> int:
         """What a passage has."""
@@ -73,11 +79,12 @@ class Gathered:
     def best_first(self, most: int = MOST_CANDIDATES) -> dict[int, int]:
         """The passages with their masks, those that cover most of the question first, and of those the newest of each
         lane in turn."""
-        best: dict[int, int] = {}
+        best = dict.fromkeys(self.first, self.worth.everything)
         for mask in sorted(self.alike, key=lambda mask: (-self.worth.of(mask), mask)):
             if len(best) >= most:
                 break
-            best |= dict.fromkeys(_newest(self._in_order(mask), most - len(best)), mask)
+            others = [id for id in self._in_order(mask) if id not in best]
+            best |= dict.fromkeys(_newest(others, most - len(best)), mask)
         return best
 
     def _in_order(self, mask: int) -> list[int]:
@@ -166,6 +173,26 @@ def gather(
             _mark(alike, found, 1 << number + len(terms))
     worth = Worth(tuple(rarity), tuple(map(min, rarity, others)), min(others[-1], max(rarity, default=0.0)))
     return Gathered(alike, worth, tuple(left), tuple(cut_short), are_few, lookups)
+
+
+def with_best(
+    read: Reader, gathered: Gathered, terms: Sequence[Phrase], phrase: Phrase | None, slices: Iterable[Slice]
+) -> Gathered:
+    """The same, where more passages have all of the words than can be looked at: the newest need not be the best, so
+    the index is asked for the best. Those that have the words side by side come first."""
+    having = gathered.having_all()
+    if not gathered.is_capped and having is not None and len(having) <= FEW_ENOUGH:
+        return gathered
+    where = list(slices)
+
+    def best(groups: Sequence[Sequence[Phrase]]) -> list[int]:
+        found = [hit for one in where for hit in read.recall(groups, one, MOST_BEST)]
+        return [hit.passage_id for hit in sorted(found, key=lambda hit: -hit.score)[:MOST_BEST]]
+
+    together = best([[phrase]]) if phrase else []
+    first = tuple(dict.fromkeys((*together, *best([[term] for term in terms]))))
+    _mark(gathered.alike, first, gathered.worth.everything)
+    return replace(gathered, first=first)
 
 
 def _rarity(size: int, count: int) -> float:

@@ -55,7 +55,13 @@ class SqliteDialect:
 
     def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
         lanes = lane_numbers(where.sources, bodies=where.bodies, titles=where.titles)
-        params = {"match": words_of_each(groups, where), "lanes": str(lanes), "width": WIDTH, "cap": cap}
+        params = {
+            "match": words_of_each(groups, where),
+            "lanes": str(lanes),
+            "width": WIDTH,
+            "cap": cap,
+            "most": RANKED_AT_MOST,
+        }
         if where.is_timed:
             params |= {"since": where.since, "until": where.until}
         rows = connection.fetch(self.sql("recall_between" if where.is_timed else "recall"), params)

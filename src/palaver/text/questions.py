@@ -7,7 +7,7 @@ out, unless there are no others. But they tell who is meant ("I", "you"), and wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
@@ -65,6 +65,11 @@ class Question:
         """It is one word, meant as it is; several say of what."""
         return len(self.terms) == 1 and not self.is_asked
 
+    @property
+    def phrase(self) -> Phrase | None:
+        """Of a few keywords, all of them as they were typed: side by side and in order."""
+        return Phrase(self.words) if 1 < len(self.words) <= MOST_TERMS and not self.is_asked else None
+
 
 def taken_apart(text: str) -> Question:
     folded = words(text[:5_000])
@@ -74,12 +79,19 @@ def taken_apart(text: str) -> Question:
         text=text,
         words=tuple(folded),
         terms=terms_,
-        is_asked=len(folded) > 2 and ("?" in text or folded[0] in _ASKING or (len(terms_) > 2 and len(folded) > 6)),
+        is_asked=len(folded) > 2
+        and ("?" in text or folded[0] in _ASKING or (len(terms_) > 2 and _typed(folded, terms_) > 6)),
         is_mine=bool(known & _MINE),
         is_yours=bool(known & _YOURS),
         wants_time=bool(_WHEN.search(text[:5_000])),
         wants_latest=bool(_LATEST.search(text[:5_000])),
     )
+
+
+def _typed(folded: Sequence[str], terms: Iterable[Phrase]) -> int:
+    """How many words were typed: a path or a version is one."""
+    joined = (term for term in terms if not any(map(_is_alone, term.words)))
+    return len(folded) - sum(len(term.words) - 1 for term in joined)
 
 
 def terms(text: str) -> tuple[Phrase, ...]:

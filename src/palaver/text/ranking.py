@@ -19,7 +19,7 @@ from operator import mul, or_
 from statistics import median
 from typing import Literal, NamedTuple
 
-from palaver.text.fold import words
+from palaver.text.fold import stems, words
 from palaver.text.query import Phrase
 from palaver.text.questions import Question
 from palaver.text.sought import Sought
@@ -191,9 +191,13 @@ class Worth:
             worth += RELATED * self.theme
         return worth / (sum(self.rarity) or 1.0)
 
+    @property
+    def everything(self) -> int:
+        """The mask of all words."""
+        return (1 << len(self.rarity)) - 1
+
     def has_all(self, mask: int) -> bool:
-        everything = (1 << len(self.rarity)) - 1
-        return mask & everything == everything
+        return mask & self.everything == self.everything
 
 
 def around(found: Iterable[tuple[int, int, int]], worth: Worth) -> Around:
@@ -308,6 +312,23 @@ class Reading:
         """Does a passage have all of the terms?"""
         return len({term for _, term in self.places[number]}) == len(self.terms)
 
+    def tiers(self) -> list[int]:
+        """Of keywords, how completely each passage has them. From the best: side by side and in order; in order with
+        other endings; all of them; not all, but those that name one thing (ids, versions, paths); not even those."""
+        typed = f" {' '.join(self.question.words)} "
+        stemmed = f" {' '.join(stems(self.question.words))} "
+        naming = {number for number, term in enumerate(self.terms) if _names_one_thing(term)}
+        found = []
+        for text, places in zip(self.words, self.places, strict=True):
+            there = {number for _, number in places}
+            if len(there) < len(self.terms):
+                found.append(1 if naming <= there else 0)
+            elif typed in f" {' '.join(text)} ":
+                found.append(4)
+            else:
+                found.append(3 if stemmed in f" {' '.join(stems(text))} " else 2)
+        return found
+
     def _best_of_each(self, values: Sequence[float]) -> dict[int, float]:
         """By document."""
         found: dict[int, float] = {}
@@ -382,6 +403,10 @@ class Reading:
     def _weighed(self, likes: Sequence[float]) -> float:
         points: float = sum(map(mul, likes, self.rarity))
         return points / self._whole
+
+
+def _names_one_thing(term: Phrase) -> bool:
+    return len(term.words) > 1 or not term.words[0].isalpha()
 
 
 def _counted(places: Iterable[tuple[int, int]]) -> dict[int, int]:
