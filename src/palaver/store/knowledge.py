@@ -18,7 +18,7 @@ from palaver.store.database import SCOPE, STEM, Reader, Row, Slice
 from palaver.store.documents import document_scope
 from palaver.store.lanes import RECORDED_SOURCES, TEXT_SOURCES, WIDTH, lane_of, lane_ranges
 from palaver.text import fold
-from palaver.text.query import Phrase
+from palaver.text.query import Phrase, with_parts
 from palaver.text.ranking import Worth
 
 _TEXTS = orjson.dumps(TEXT_SOURCES).decode()
@@ -164,6 +164,11 @@ def gather(
             others[number] = _rarity(size, len(found))
             lookups[1 << number + len(terms)] = found
             _mark(alike, found, 1 << number + len(terms))
+    for number, term in enumerate(terms):
+        if term.parts:  # joined by signs, as in TCP/IP: where all of them stand apart it counts as related
+            found = look_up([[part] for part in term.parts], MOST_RELATED)
+            others[number] = _rarity(size, len(found))
+            _mark(alike, found, 1 << number + len(terms))
     worth = Worth(tuple(rarity), tuple(map(min, rarity, others)), min(others[-1], max(rarity, default=0.0)))
     return Gathered(alike, worth, tuple(left), tuple(cut_short), are_few, lookups)
 
@@ -278,7 +283,7 @@ def titles_of(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:
 def best_in(read: Reader, source: str, document_id: int, terms: Sequence[Phrase]) -> int | None:
     """The passage of a document that has most of the words."""
     where = Slice((source,), titles=False, scopes=(document_scope(document_id),))
-    found = read.recall(terms, where, 1)
+    found = read.recall(with_parts(terms), where, 1)
     return found[0].passage_id if found else None
 
 

@@ -242,7 +242,25 @@ class Reading:
         self._whole = sum(self.rarity) or 1.0
         self.words = [words(one.text) for one in passages]
         self._sought = Sought(term.words for term in self.terms)
-        self.places = [self._sought.places(text) for text in self.words]
+        self._joined = [(n, Sought(part.words for part in one.parts)) for n, one in enumerate(self.terms) if one.parts]
+        together = [self._sought.places(text) for text in self.words]
+        self.places = [self._also_apart(text, places) for text, places in zip(self.words, together, strict=True)]
+        self.is_apart = [len(one) < len(other) for one, other in zip(together, self.places, strict=True)]
+        """In which passages words that signs join in a term (TCP/IP) stand apart, and nowhere together."""
+
+    def _also_apart(self, text: Sequence[str], places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The places of the terms. A term whose words signs join may have all of them apart: then it stands where the
+        one of them does that comes least often."""
+        if not self._joined:
+            return places
+        known, found = {number for _, number in places}, list(places)
+        for number, parts in self._joined:
+            if number not in known:
+                of_each: list[list[int]] = [[] for _ in self.terms[number].parts]
+                for place, part in parts.places(text):
+                    of_each[part].append(place)
+                found += [(place, number) for place in min(of_each, key=len)]
+        return sorted(found)
 
     def seen(self, near: Around, like: Likening) -> list[Seen]:
         """What is seen of each passage."""
@@ -376,7 +394,8 @@ class Reading:
         return not _TIMES.isdisjoint(self.words[n]) or bool(_NUMBERED.search(self.passages[n].text))
 
     def _cover_of(self, title: str) -> float:
-        there = {number for _, number in self._sought.places(words(title))} if title else set()
+        said = words(title)
+        there = {number for _, number in self._also_apart(said, self._sought.places(said))} if title else set()
         return sum(self.rarity[number] for number in there) / self._whole
 
     def _weighed(self, likes: Sequence[float]) -> float:
