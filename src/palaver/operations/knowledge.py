@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -23,9 +23,10 @@ from palaver.model.knowledge import (
 )
 from palaver.model.people import Caller
 from palaver.model.times import iso
-from palaver.operations import finding
+from palaver.operations import finding, hints
 from palaver.operations.faces import Route, Tool, operation
 from palaver.operations.finding import Order, Ranked
+from palaver.operations.identity import nobody
 from palaver.operations.narrowing import (
     HAVE_PROJECTS,
     SESSIONS_OFF,
@@ -61,6 +62,9 @@ def _listed(value: Any) -> Any:
 
 
 class Paged(Ask):
+    no_filters: ClassVar[frozenset[str]] = frozenset({"query", "limit", "offset", "snippet_length", "order_by"})
+    """Arguments that leave no results out."""
+
     limit: Annotated[int, clamp(1, 100)] = 10
     """At most this many results, 1 to 100."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
@@ -89,12 +93,18 @@ class _Page:
     explanations: dict[str, dict[str, float]] | None
 
 
-def _hint(question: Question, page: _Page | None = None) -> str | None:
+def _hint(caller: Caller, question: Question, page: _Page, ask: Paged, sources: tuple[str, ...]) -> str | None:
     if not question.terms:
-        return "There is no word to look for in this query."
-    if page and page.is_again:
+        return hints.NO_WORD
+    if sources == ("sessions",) and caller.is_agent and caller.acting_agent is None:
+        return hints.NOT_RECORDED if caller.session.slug else nobody().message
+    if not page.items and ask.offset and page.total:
+        return hints.no_more(page.total)
+    if not page.items and not page.suppressed:
+        return hints.nothing_found("Nothing has any of these words", hints.filters_of(ask, ask.no_filters))
+    if page.is_again:
         return "Every result was shown earlier in this session; they are shown again, marked seen."
-    if page and page.suppressed:
+    if page.suppressed:
         count = f"{page.suppressed} result{'' if page.suppressed == 1 else 's'}"
         return f"{count} shown earlier in this session left out. To see all results, search with dedupe: false."
     return None
@@ -167,7 +177,7 @@ def _in_one(
     page = _search(read, caller, question, [where] if where else [], chosen, ask)
     if caller.recall is not None and ask.offset == 0:
         recalls.remember(caller.recall, question.text)
-    return _response(page, ask, hint=_hint(question))
+    return _response(page, ask, hint=_hint(caller, question, page, ask, where.sources if where else ()))
 
 
 def _question(query: str | list[str]) -> Question:
@@ -264,6 +274,8 @@ def search_archived(read: Reader, caller: Caller, ask: SearchArchived) -> Search
 
 
 class SearchKnowledge(SearchText):
+    no_filters = SearchText.no_filters | {"session_id", "dedupe", "explain", "shape"}
+
     limit: Annotated[int, clamp(1, 100)] = 20
     """At most this many results, 1 to 100."""
     sources: Annotated[list[SourceName], BeforeValidator(_listed), Field(min_length=1, max_length=50)] | None = None
@@ -362,9 +374,8 @@ async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge
         if ask.offset == 0:
             recalls.remember(recall, ask.query)
     why = page.explanations
-    answer = _response(
-        page, ask, session_id=session_id, errors=errors or None, hint=_hint(question, page), explanations=why
-    )
+    hint = _hint(caller, question, page, ask, ask.wanted)
+    answer = _response(page, ask, session_id=session_id, errors=errors or None, hint=hint, explanations=why)
     return _compact(answer) if ask.shape == "compact" else answer
 
 
