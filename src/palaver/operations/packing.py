@@ -23,7 +23,6 @@ from palaver.operations import finding, hints
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.following import Following, following
 from palaver.sources import SOURCES
-from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
 from palaver.text.fence import fenced, mark_for
 from palaver.text.query import Query as Wanted
@@ -90,7 +89,7 @@ def answer_context(read: Reader, caller: Caller, ask: AnswerContext) -> Context:
     slices = finding.own_slices(caller, [Slice(wanted)]) if wanted else []
     results = finding.everything(read, question, slices, "relevance", LOOKED_AT)
     found = results.ranked[:LOOKED_AT]
-    places = knowledge.standings(read, [one.best.passage_id for one in found])
+    places = finding.standings_of(read, found, question.terms, results.gathered)
     shown = [at for one in found if (at := places.get(one.best.passage_id)) and not finding.is_hidden(caller, at)]
     beside = following(
         read, shown[:WITH_LATER], question.terms, results.gathered, lambda at: finding.is_hidden(caller, at)

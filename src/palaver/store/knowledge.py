@@ -27,6 +27,8 @@ MOST_CANDIDATES = 10_000
 MOST_GATHERED = 12_000
 MOST_TOGETHER = 2_000
 MOST_RELATED = 3_000
+LABELS = frozenset({"keywords", "tags"})
+"""Fields that say what a text is about: they are searched, but where the text matches too, that is shown."""
 FEW = 1_000
 """Where the words of a question stand in no more passages, words of its theme are looked up too."""
 
@@ -281,10 +283,12 @@ def titles_of(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:
 
 
 def best_in(read: Reader, source: str, document_id: int, terms: Sequence[Phrase]) -> int | None:
-    """The passage of a document that has most of the words."""
+    """The passage of a document that has most of the words; its labels only where no text has any."""
     where = Slice((source,), titles=False, scopes=(document_scope(document_id),))
-    found = read.recall(with_parts(terms), where, 1)
-    return found[0].passage_id if found else None
+    found = [hit.passage_id for hit in read.recall(with_parts(terms), where, 2)]  # a document has one passage of labels
+    places = standings(read, found) if len(found) > 1 else {}
+    texts = [id for id in found if id in places and places[id].field not in LABELS]
+    return next(iter(texts or found), None)
 
 
 def standings(read: Reader, passage_ids: Iterable[int]) -> dict[int, Standing]:
