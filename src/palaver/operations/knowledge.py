@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -358,7 +359,7 @@ async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge
     prompts. Pass keywords or a whole question. Results are ranked; those this session has shown are left out."""
     question = taken_apart(ask.query)
     session_id, recall = _recall(here, caller, ask)
-    seen = recalls.seen_before(recall, ask.key, is_new=ask.offset == 0) if recall else frozenset[str]()
+    key, asked = ask.key, ask
     order = ask.order_by or _media_order(ask) or caller.config.get("order_by") or "relevance"
     wanted, errors = ask.wanted, {}
     if "sessions" in wanted and not here.settings.sessions_index:
@@ -366,15 +367,20 @@ async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge
         if wanted == ("sessions",):
             raise Unavailable(SESSIONS_OFF)
         ask = ask.model_copy(update={"sources": [name for name in wanted if name != "sessions"]})
-    page = await here.read(
-        lambda read: _search(read, caller, question, ask.slices(read, caller), order, ask, seen, explain=ask.explain)
-    )
-    if recall:
-        recalls.mark_seen(recall, page.names)
-        if ask.offset == 0:
-            recalls.remember(recall, ask.query)
+    # Searches of one session take turns: each leaves out what those before it have shown.
+    async with recall.turn if recall else nullcontext():
+        seen = recalls.seen_before(recall, key, is_new=ask.offset == 0) if recall else frozenset[str]()
+        page = await here.read(
+            lambda read: _search(
+                read, caller, question, ask.slices(read, caller), order, ask, seen, explain=ask.explain
+            )
+        )
+        if recall:
+            recalls.mark_seen(recall, page.names)
+            if ask.offset == 0:
+                recalls.remember(recall, ask.query)
     why = page.explanations
-    hint = _hint(caller, question, page, ask, ask.wanted)
+    hint = _hint(caller, question, page, asked, ask.wanted)
     answer = _response(page, ask, session_id=session_id, errors=errors or None, hint=hint, explanations=why)
     return _compact(answer) if ask.shape == "compact" else answer
 
