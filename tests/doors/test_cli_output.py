@@ -81,7 +81,7 @@ def test_an_empty_list_says_so_beside_the_answer(talk: Terminal):
     result = talk.run("search", "nothing")
     assert result.exit_code == 0
     assert result.stdout == "SOURCE  LAST MODIFIED  TITLE  URI  SNIPPET\n"
-    assert result.stderr == "palaver: Nothing there.\n"
+    assert result.stderr == "palaver: Nothing has any of these words. Try other words or another spelling.\n"
 
 
 def test_a_query_that_cannot_be_read_comes_back_with_a_hint(talk: Terminal):

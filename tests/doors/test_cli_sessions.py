@@ -156,9 +156,12 @@ def test_the_table_shows_time_role_session_and_a_snippet(way: Way, agent: str):
 def test_nothing_found_is_exit_code_0(way: Way, agent: str):
     way.append(agent, "s-1", "--role", "user", "hello")
     result = way.run("conversation", "search", agent, word())
-    assert (result.exit_code, result.stderr) == (0, "palaver: Nothing there.\n")
+    hint = "palaver: No turn has all of these words. Try fewer words or another spelling.\n"
+    assert (result.exit_code, result.stderr) == (0, hint)
     assert way.ok("conversation", "search", agent, word(), "--format", "ndjson") == ""
-    assert way.json("conversation", "search", agent, "xyzzy") == {"count": 0, "query": "xyzzy", "hits": []}
+    answer = way.json("conversation", "search", agent, "xyzzy")
+    assert answer.pop("hint").startswith("No turn has all of these words.")
+    assert answer == {"count": 0, "query": "xyzzy", "hits": []}
 
 
 def test_limits_are_clamped(way: Way, agent: str):

@@ -350,7 +350,8 @@ def test_the_response_has_exactly_this_shape(talk: Talk):
 def test_hits_may_be_empty(talk: Talk):
     talk.say("hello")
     unique = word()
-    assert talk.search(unique) == {"count": 0, "query": unique, "hits": []}
+    hint = "No turn has all of these words. Try fewer words or another spelling."
+    assert talk.search(unique) == {"count": 0, "query": unique, "hits": [], "hint": hint}
 
 
 def test_the_query_comes_back_as_it_was_asked(talk: Talk):
@@ -448,7 +449,8 @@ def test_404_when_the_agent_does_not_exist(api: httpx.Client):
 
 def test_an_agent_without_turns_is_known_and_has_no_hits(api: httpx.Client):
     slug = api.post("/api/agents/register", json={"slug": word("bot-")}).json()["slug"]
-    assert Talk(api, slug).search("x") == {"count": 0, "query": "x", "hits": []}
+    answer = Talk(api, slug).search("x")
+    assert (answer["count"], answer["hits"]) == (0, [])
 
 
 # Plain words, ranked by relevance
@@ -517,7 +519,9 @@ def test_fts5_syntax_is_neutralised(talk: Talk, query: str):
 )
 def test_nothing_typed_breaks_the_search(talk: Talk, query: str):
     talk.say("hello world")
-    assert talk.search(query) == {"count": 0, "query": query, "hits": []}
+    answer = talk.search(query)
+    assert answer.pop("hint").endswith(".")
+    assert answer == {"count": 0, "query": query, "hits": []}
 
 
 def test_a_query_of_ten_thousand_characters_is_answered(talk: Talk):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import httpx
@@ -37,6 +39,39 @@ def five(library: Library) -> tuple[str, str]:
 
 
 # Dedupe
+
+
+@pytest.fixture(scope="module")
+def twenty(library: Library) -> list[str]:
+    """Words that all of twenty notes have."""
+    all_have = [word() for _ in range(5)]
+    for _ in range(20):
+        library.note(" ".join(all_have))
+    return all_have
+
+
+def test_searches_at_the_same_time_show_different_results(mcp: Mcp, twenty: list[str]):
+    def ask(number: int) -> dict[str, Any]:
+        same = copy(mcp)  # of the same session, with request ids of its own
+        same._ids = 100 * (number + 1)
+        return dict(same.call("knowledge_search", query=twenty[number], limit=5))
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(ask, range(4)))
+    shown = [uri for answer in answers for uri in uris(answer)]
+    assert len(shown) == len(set(shown)) == 20
+    assert sorted(answer["suppressed"] for answer in answers) == [0, 5, 10, 15]
+
+
+def test_so_do_searches_that_name_their_session(api: httpx.Client, twenty: list[str]):
+    def ask(query: str, **more: Any) -> dict[str, Any]:
+        return dict(api.get("/api/knowledge/search", params={"q": query, "limit": 4, **more}).raise_for_status().json())
+
+    first = ask(twenty[0])
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda one: ask(one, session_id=first["session_id"]), twenty[1:]))
+    shown = [uri for answer in (first, *answers) for uri in uris(answer)]
+    assert len(shown) == len(set(shown)) == 20
 
 
 @pytest.mark.parametrize("door", ["http-2025", "websocket", "sse", "stdio"])

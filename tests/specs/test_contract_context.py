@@ -91,6 +91,7 @@ def test_no_source_is_an_error_and_not_all_of_them(mcp: Mcp):
 
 def test_nothing_found_is_said(mcp: Mcp):
     answer = mcp.call("knowledge_answer_context", query=word())
+    assert answer.pop("hint").startswith("Nothing has any of these words.")
     assert answer == {"text": "", "hits": 0, "more": False, "matched": "nothing"}
 
 

@@ -16,8 +16,11 @@ from palaver.text.query import (
     Near,
     Nothing,
     Phrase,
+    Preferring,
     Query,
     Without,
+    apart,
+    closer,
     expression,
     plain,
     wanted_phrases,
@@ -26,6 +29,12 @@ from palaver.text.query import (
 
 def p(typed: str, prefix: bool = False) -> Phrase:
     return Phrase(tuple(typed.split()), prefix)
+
+
+def joined(typed: str, prefix: bool = False) -> Phrase:
+    """Words that signs join: a phrase of them, and each on its own."""
+    *first, last = typed.split()
+    return Phrase(tuple(typed.split()), prefix, (*map(p, first), p(last, prefix)))
 
 
 ONE, TWO, THREE, FOUR = p("one"), p("two"), p("three"), p("four")
@@ -131,8 +140,71 @@ def test_the_grammar_of_fts5_is_understood(typed, meant):
     ],
 )
 def test_a_word_with_punctuation_is_the_phrase_of_its_parts(typed, meant):
-    assert expression(typed) == p(meant)
-    assert expression(f"one {typed}") == AllOf((ONE, p(meant)))
+    query = expression(typed)
+    assert isinstance(query, Phrase)
+    assert query.words == tuple(meant.split())
+    assert expression(f"one {typed}") == AllOf((ONE, query))
+
+
+@pytest.mark.parametrize(
+    "typed, meant",
+    [
+        ("TCP/IP", AllOf((p("tcp"), p("ip")))),
+        ("error:timeout", AllOf((p("error"), p("timeout")))),
+        ("quick/br*", AllOf((p("quick"), p("br", prefix=True)))),
+        ("node.js/deno", AllOf((p("node js"), p("deno")))),
+        ("x/x", p("x")),
+        ("one two/three", AllOf((ONE, TWO, THREE))),
+        ("one OR two/three", AnyOf((ONE, AllOf((TWO, THREE))))),
+        ("one/two NOT three/four", Without(AllOf((ONE, TWO)), joined("three four"))),
+        ("東京/one", AllOf((p("東 京"), ONE))),
+        ("don't/won't", AllOf((p("don t"), p("won t")))),
+    ],
+)
+def test_words_that_signs_join_may_stand_apart(typed, meant):
+    assert apart(expression(typed)) == meant
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "one two",
+        '"one/two"',
+        "one + two",
+        "one NOT two/three",
+        "quick-brown",
+        "node.js",
+        "snake_case",
+        "NEAR(one/two three)",
+        "it's",
+        "o\u2019clock",
+        "東京",
+        "1.2.3",
+        "1,000",
+        "12:30",
+        "2026-11-17",
+        "e\u0301te\u0301",
+        "/".join(f"w{number}" for number in range(17)),
+        " ".join(f"a{number}/b{number}" for number in range(200)),
+        "???",
+    ],
+)
+def test_what_signs_do_not_join_stays_together(typed):
+    assert apart(expression(typed)) is None
+
+
+def test_plain_words_may_stand_apart_whatever_sign_joins_them():
+    for typed in ("one/two", "one-two", "one.two", "one_two", 'one"two', "one(two)", "one…two"):
+        assert apart(plain(typed)) == AllOf((ONE, TWO))
+    for typed in ("it's", "1.2.3", "2026-11-17", "東京"):
+        assert apart(plain(typed)) is None
+
+
+def test_neighbours_and_joined_words_count_for_more_where_they_are_together():
+    query = apart(closer(plain("the TCP/IP stack")))
+    assert query == Preferring(
+        AllOf((p("the"), p("tcp"), p("ip"), p("stack"))), (joined("tcp ip"), p("the tcp ip"), p("tcp ip stack"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,7 +314,9 @@ def test_ten_thousand_characters_are_read_quickly(typed):
 
 
 def test_plain_words_are_all_wanted_and_nothing_in_them_is_special():
-    assert plain('foo AND NOT "bar* foo (node.js) ???') == AllOf((p("foo"), p("and"), p("not"), p("bar"), p("node js")))
+    assert plain('foo AND NOT "bar* foo (node.js) ???') == AllOf(
+        (p("foo"), p("and"), p("not"), p("bar"), joined("node js"))
+    )
     assert plain("one") == ONE
     assert plain(" ?! ") == Nothing()
 

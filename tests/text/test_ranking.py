@@ -77,9 +77,16 @@ def test_a_time_counts_only_where_one_is_asked_for():
 
 
 def test_a_phrase_is_found_where_its_words_follow_each_other():
-    whole, torn = seen("node.js", passage("in node.js today"), passage("js of a node", position=5))
+    whole, torn = seen("rock'n'roll", passage("some rock'n'roll today"), passage("roll n rock", position=5))
     assert whole.cover == 1.0
     assert torn.cover == 0.0
+
+
+def test_words_that_signs_join_are_found_where_all_of_them_are():
+    said = [passage("in node.js today"), passage("js of a node", position=5), passage("a node", position=9)]
+    whole, apart, part = seen("node.js", *said)
+    assert (whole.cover, apart.cover, part.cover) == (1.0, 1.0, 0.0)
+    assert whole.exact > apart.exact == 0.0
 
 
 def test_the_latest_is_the_newest():

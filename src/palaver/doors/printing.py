@@ -73,6 +73,8 @@ def show(
 ) -> None:
     """Print an answer. `rows` names the list in it, which may also be all of it; `text` the field to print as it is."""
     if text and isinstance(answer, Mapping):
+        if format == "table" and (hint := answer.get("hint")):
+            note(str(hint))
         answer = answer[text] if format == "table" else answer
     elif text and format != "table":
         answer = {text: answer}
@@ -87,6 +89,8 @@ def show(
         case "ndjson":
             for one in listed if isinstance(listed, list) else [answer]:
                 say(json.dumps(one, ensure_ascii=False))
+            if not listed and isinstance(listed, list):
+                _show_notes(answer, listed)
         case _ if isinstance(listed, list):
             _show_table(listed, columns)
             _show_notes(answer, listed)

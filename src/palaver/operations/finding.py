@@ -283,6 +283,20 @@ def query_of(terms: Sequence[Phrase]) -> Query:
     return terms[0] if len(terms) == 1 else AnyOf(tuple(terms))
 
 
+def standings_of(
+    read: Reader, page: Sequence[Ranked], terms: Sequence[Phrase], gathered: Gathered | None
+) -> dict[int, Standing]:
+    """By the passage of each result: where it is shown and opened. Where keywords or tags match best, that is the text
+    that matches too, if it was searched."""
+    found = knowledge.standings(read, [one.best.passage_id for one in page])
+    for id, at in found.items():
+        if at.field in knowledge.LABELS:
+            text = knowledge.best_in(read, at.source, at.document_id, terms)
+            if text is not None and (gathered is None or gathered.mask_of(text)):
+                found[id] = knowledge.standing(read, text) or at
+    return found
+
+
 def dressed(
     read: Reader,
     caller: Caller,
@@ -292,7 +306,7 @@ def dressed(
     gathered: Gathered | None = None,
 ) -> list[ResultItem]:
     """Results as they are shown: with a snippet, the place of the match, a link, and what belongs to them."""
-    standings = knowledge.standings(read, [one.best.passage_id for one in page])
+    standings = standings_of(read, page, terms, gathered)
     beside = following(read, standings.values(), terms, gathered, lambda at: is_hidden(caller, at))
     titles = [one.best.document_id for one in page if one.best.position == 0]
     beginnings = knowledge.beginnings(read, titles) if titles else {}

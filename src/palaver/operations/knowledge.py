@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -23,9 +24,10 @@ from palaver.model.knowledge import (
 )
 from palaver.model.people import Caller
 from palaver.model.times import iso
-from palaver.operations import finding
+from palaver.operations import finding, hints
 from palaver.operations.faces import Route, Tool, operation
 from palaver.operations.finding import Order, Ranked
+from palaver.operations.identity import nobody
 from palaver.operations.narrowing import (
     HAVE_PROJECTS,
     SESSIONS_OFF,
@@ -61,6 +63,9 @@ def _listed(value: Any) -> Any:
 
 
 class Paged(Ask):
+    no_filters: ClassVar[frozenset[str]] = frozenset({"query", "limit", "offset", "snippet_length", "order_by"})
+    """Arguments that leave no results out."""
+
     limit: Annotated[int, clamp(1, 100)] = 10
     """At most this many results, 1 to 100."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
@@ -89,12 +94,18 @@ class _Page:
     explanations: dict[str, dict[str, float]] | None
 
 
-def _hint(question: Question, page: _Page | None = None) -> str | None:
+def _hint(caller: Caller, question: Question, page: _Page, ask: Paged, sources: tuple[str, ...]) -> str | None:
     if not question.terms:
-        return "There is no word to look for in this query."
-    if page and page.is_again:
+        return hints.NO_WORD
+    if sources == ("sessions",) and caller.is_agent and caller.acting_agent is None:
+        return hints.NOT_RECORDED if caller.session.slug else nobody().message
+    if not page.items and ask.offset and page.total:
+        return hints.no_more(page.total)
+    if not page.items and not page.suppressed:
+        return hints.nothing_found("Nothing has any of these words", hints.filters_of(ask, ask.no_filters))
+    if page.is_again:
         return "Every result was shown earlier in this session; they are shown again, marked seen."
-    if page and page.suppressed:
+    if page.suppressed:
         count = f"{page.suppressed} result{'' if page.suppressed == 1 else 's'}"
         return f"{count} shown earlier in this session left out. To see all results, search with dedupe: false."
     return None
@@ -167,7 +178,7 @@ def _in_one(
     page = _search(read, caller, question, [where] if where else [], chosen, ask)
     if caller.recall is not None and ask.offset == 0:
         recalls.remember(caller.recall, question.text)
-    return _response(page, ask, hint=_hint(question))
+    return _response(page, ask, hint=_hint(caller, question, page, ask, where.sources if where else ()))
 
 
 def _question(query: str | list[str]) -> Question:
@@ -264,6 +275,8 @@ def search_archived(read: Reader, caller: Caller, ask: SearchArchived) -> Search
 
 
 class SearchKnowledge(SearchText):
+    no_filters = SearchText.no_filters | {"session_id", "dedupe", "explain", "shape"}
+
     limit: Annotated[int, clamp(1, 100)] = 20
     """At most this many results, 1 to 100."""
     sources: Annotated[list[SourceName], BeforeValidator(_listed), Field(min_length=1, max_length=50)] | None = None
@@ -346,7 +359,7 @@ async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge
     prompts. Pass keywords or a whole question. Results are ranked; those this session has shown are left out."""
     question = taken_apart(ask.query)
     session_id, recall = _recall(here, caller, ask)
-    seen = recalls.seen_before(recall, ask.key, is_new=ask.offset == 0) if recall else frozenset[str]()
+    key, asked = ask.key, ask
     order = ask.order_by or _media_order(ask) or caller.config.get("order_by") or "relevance"
     wanted, errors = ask.wanted, {}
     if "sessions" in wanted and not here.settings.sessions_index:
@@ -354,17 +367,21 @@ async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge
         if wanted == ("sessions",):
             raise Unavailable(SESSIONS_OFF)
         ask = ask.model_copy(update={"sources": [name for name in wanted if name != "sessions"]})
-    page = await here.read(
-        lambda read: _search(read, caller, question, ask.slices(read, caller), order, ask, seen, explain=ask.explain)
-    )
-    if recall:
-        recalls.mark_seen(recall, page.names)
-        if ask.offset == 0:
-            recalls.remember(recall, ask.query)
+    # Searches of one session take turns: each leaves out what those before it have shown.
+    async with recall.turn if recall else nullcontext():
+        seen = recalls.seen_before(recall, key, is_new=ask.offset == 0) if recall else frozenset[str]()
+        page = await here.read(
+            lambda read: _search(
+                read, caller, question, ask.slices(read, caller), order, ask, seen, explain=ask.explain
+            )
+        )
+        if recall:
+            recalls.mark_seen(recall, page.names)
+            if ask.offset == 0:
+                recalls.remember(recall, ask.query)
     why = page.explanations
-    answer = _response(
-        page, ask, session_id=session_id, errors=errors or None, hint=_hint(question, page), explanations=why
-    )
+    hint = _hint(caller, question, page, asked, ask.wanted)
+    answer = _response(page, ask, session_id=session_id, errors=errors or None, hint=hint, explanations=why)
     return _compact(answer) if ask.shape == "compact" else answer
 
 

@@ -17,12 +17,12 @@ from pydantic import Field
 from palaver.model.asking import Ask, Query, clamp
 from palaver.model.knowledge import ALL_SOURCES, SourceName, Standing
 from palaver.model.people import Caller
+from palaver.model.sparse import Sparse
 from palaver.model.times import iso
-from palaver.operations import finding
+from palaver.operations import finding, hints
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.following import Following, following
 from palaver.sources import SOURCES
-from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
 from palaver.text.fence import fenced, mark_for
 from palaver.text.query import Query as Wanted
@@ -55,15 +55,18 @@ class AnswerContext(Ask):
     """Only from these. Default: all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+@dataclass(frozen=True)
+class Context(Sparse):
     """Evidence: passages with where they stand, between two lines with a mark made for this answer. `hits` are in
-    `text`; `more` says that others did not fit."""
+    `text`; `more` says that others did not fit. Where there is no evidence, `hint` says why."""
+
+    sparse = ("hint",)
 
     text: str
     hits: int
     more: bool
     matched: finding.Matched
+    hint: str | None = None
 
     @property
     def length(self) -> int:
@@ -86,7 +89,7 @@ def answer_context(read: Reader, caller: Caller, ask: AnswerContext) -> Context:
     slices = finding.own_slices(caller, [Slice(wanted)]) if wanted else []
     results = finding.everything(read, question, slices, "relevance", LOOKED_AT)
     found = results.ranked[:LOOKED_AT]
-    places = knowledge.standings(read, [one.best.passage_id for one in found])
+    places = finding.standings_of(read, found, question.terms, results.gathered)
     shown = [at for one in found if (at := places.get(one.best.passage_id)) and not finding.is_hidden(caller, at)]
     beside = following(
         read, shown[:WITH_LATER], question.terms, results.gathered, lambda at: finding.is_hidden(caller, at)
@@ -94,7 +97,14 @@ def answer_context(read: Reader, caller: Caller, ask: AnswerContext) -> Context:
     shown = _with_company(shown, beside)
     per_token = caller.config.get("chars_per_token") or PER_TOKEN
     query = finding.query_of(question.terms) if question.terms else None
-    return packed(shown, query, int(ask.max_tokens * per_token), replace(results, ranked=found).matched)
+    budget = int(ask.max_tokens * per_token)
+    context = packed(shown, query, budget, replace(results, ranked=found).matched)
+    if shown:
+        return context
+    filters = ["sources"] if ask.sources is not None else []
+    why = hints.nothing_found("Nothing has any of these words", filters) if question.terms else hints.NO_WORD
+    explained = replace(context, hint=why)
+    return explained if explained.length <= budget else context
 
 
 def _with_company(shown: list[Standing], beside: Mapping[int, Following]) -> list[Standing]:

@@ -51,6 +51,8 @@ HURRIED, PATIENT = Patience(90, 170, ("asking",)), Patience(150, 220, ("asking",
 """A question that found little is looked at patiently: looking it up took little time."""
 MOST_WIDENED = 8
 """So many words of a question are also looked for in other words."""
+JOINED = 0.1
+"""Points that the worst passage with the words together is ahead of the best one that has them apart."""
 SOFTNESS = 3.0
 """How fast the score falls: a passage that is so many points behind the best one has a score of 1/e."""
 
@@ -194,6 +196,8 @@ def _scored(
     if not question.is_asked and len(question.words) > 1:
         step = max(points) - min(points) + 1.0
         points = [value + step * tier for value, tier in zip(points, reading.tiers(), strict=True)]
+    else:
+        points = _together_first(points, reading)
     best = max(points)
     return [
         Scored(
@@ -205,6 +209,20 @@ def _scored(
         )
         for number, (look, value, what) in enumerate(zip(looks, points, seen, strict=True))
     ]
+
+
+def _together_first(points: list[float], reading: Reading) -> list[float]:
+    """Of passages that have all terms, those come first in which the words that signs join (TCP/IP) are together."""
+    if not any(reading.is_apart):
+        return points
+    have_all = [number for number in range(len(points)) if reading.has_all(number)]
+    together = [number for number in have_all if not reading.is_apart[number]]
+    apart = [points[number] for number in have_all if reading.is_apart[number]]
+    behind = max(apart) - min(points[number] for number in together) if together and apart else -1.0
+    if behind < 0:
+        return points
+    ahead = dict.fromkeys(together, behind + JOINED)
+    return [value + ahead.get(number, 0.0) for number, value in enumerate(points)]
 
 
 def _likening(question: Question, reading: Reading, patience: Patience) -> Likening:

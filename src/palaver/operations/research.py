@@ -14,6 +14,7 @@ from palaver.model.knowledge import (
     ResultItem,
 )
 from palaver.model.people import Caller
+from palaver.model.sparse import Sparse
 from palaver.operations import opening
 from palaver.operations.faces import Tool, operation
 from palaver.operations.knowledge import SearchKnowledge, compact_item, metadata_of, search_knowledge
@@ -32,9 +33,14 @@ class ResearchItem:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResearchResults:
+@dataclass(frozen=True)
+class ResearchResults(Sparse):
+    """Where there are no results, `hint` says why."""
+
+    sparse = ("hint",)
+
     results: list[ResearchItem]
+    hint: str | None = None
 
 
 class Research(Ask):
@@ -47,7 +53,7 @@ async def research(here: Workspace, caller: Caller, ask: Research) -> ResearchRe
     """Find anything that was said or kept here."""
     answer = await search_knowledge.work(here, caller, SearchKnowledge(query=ask.query, dedupe=False))
     items = [compact_item(item) for item in answer.results if isinstance(item, ResultItem)]
-    return ResearchResults([ResearchItem(item.id, item.title, item.url) for item in items])
+    return ResearchResults([ResearchItem(item.id, item.title, item.url) for item in items], answer.hint)
 
 
 class Fetch(Ask):

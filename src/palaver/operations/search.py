@@ -14,6 +14,7 @@ from palaver.model.asking import Ask, Id, Query, clamp
 from palaver.model.people import Caller
 from palaver.model.talk import HIDDEN, is_human_only
 from palaver.model.times import instant
+from palaver.operations import hints
 from palaver.operations.faces import Route, Tool, operation
 from palaver.store import search, threads
 from palaver.store.database import Reader
@@ -117,11 +118,14 @@ def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
     except queries.Malformed as problem:
         return _nothing(ask, problem.hint)
     if isinstance(wanted, queries.Nothing):
-        return _nothing(ask, "There is no word to look for in this query.")
+        return _nothing(ask, hints.NO_WORD)
     thread = threads.find(read, ask.thread_id) if ask.thread_id else None
     if ask.thread_id and thread is None:
         return _nothing(ask, "There is no such thread.")
     found, finding = search.messages(read, wanted, thread.document_id if thread else None, ask.limit)
+    if not found:
+        advice = "Try fewer words, another spelling, or word* for other endings."
+        return _nothing(ask, hints.nothing_found("No message matches", ["thread_id"] if thread else [], advice))
     cut = excerpts(wanted, length=SNIPPET_TOKENS)
     hits = [_hit(caller, message, cut) for message in found]
     if finding.capped:

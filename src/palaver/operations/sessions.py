@@ -21,7 +21,7 @@ from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
 from palaver.model.sparse import Sparse
 from palaver.model.times import now, parse
-from palaver.operations import identity
+from palaver.operations import hints, identity
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.session_index import catch_up, forget
 from palaver.store import agents, sessions
@@ -254,11 +254,16 @@ class ConversationHit(Sparse):
     project: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationHits:
+@dataclass(frozen=True)
+class ConversationHits(Sparse):
+    """Where nothing was found, `hint` says why."""
+
+    sparse = ("hint",)
+
     count: int
     query: str
     hits: list[ConversationHit]
+    hint: str | None = None
 
 
 def _plain(answer: ConversationHits) -> ConversationHits:
@@ -283,7 +288,7 @@ def find(read: Reader, text: str, where: Where, limit: int) -> ConversationHits:
         raise Refused("query must not be empty")
     wanted = queries.plain(text)
     if isinstance(wanted, queries.Nothing):
-        return ConversationHits(0, text, [])
+        return ConversationHits(0, text, [], hints.NO_WORD)
     found = sessions.search(read, queries.closer(wanted), where, limit)
     hits = [
         ConversationHit(
@@ -291,6 +296,10 @@ def find(read: Reader, text: str, where: Where, limit: int) -> ConversationHits:
         )
         for t in (one.turn for one in found)
     ]
+    if not hits:
+        names = [name for name in ("session_id", "role", "since", "until", "project") if getattr(where, name)]
+        why = hints.nothing_found("No turn has all of these words", names, "Try fewer words or another spelling.")
+        return ConversationHits(0, text, [], why)
     return ConversationHits(len(hits), text, hits)
 
 
@@ -352,15 +361,19 @@ class SearchOwnConversations(Ask):
     """Only turns of this project: path or folder name."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnHits:
-    """`available` is false when there is nothing to search in; `message` says why and what to do."""
+@dataclass(frozen=True)
+class OwnHits(Sparse):
+    """`available` is false when there is nothing to search in; `message` says why and what to do. Where nothing was
+    found, `hint` says why."""
+
+    sparse = ("hint",)
 
     count: int
     query: str
     hits: list[ConversationHit]
     available: bool = True
     message: str | None = None
+    hint: str | None = None
 
 
 def _own_plain(answer: OwnHits) -> OwnHits:
@@ -399,10 +412,10 @@ async def search_own_conversations(here: Workspace, caller: Caller, ask: SearchO
 def _own(read: Reader, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
     must_be_indexed(read)
     if caller.acting_agent is None and caller.session.slug:  # it has a name, and has yet to come to be
-        return OwnHits(0, ask.query, [])
+        return OwnHits(0, ask.query, [], hint=hints.NOT_RECORDED)
     owner = _self(read, caller)
     found = find(read, ask.query, Where(agent_id=owner.id, project=ask.project), ask.limit)
-    return OwnHits(found.count, found.query, found.hits)
+    return OwnHits(found.count, found.query, found.hits, hint=found.hint)
 
 
 # Looking after sessions

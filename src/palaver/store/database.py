@@ -15,7 +15,7 @@ import orjson
 
 from palaver.model.events import Event
 from palaver.settings import Settings
-from palaver.text.query import AllOf, Phrase, Query, together
+from palaver.text.query import AllOf, Phrase, Query, apart, together
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -195,6 +195,20 @@ class Reader:
         known = {hit.passage_id for hit in first}
         hits = first + [hit for hit in others.hits if hit.passage_id not in known]
         return Finding(hits[:limit], has_more=len(hits) > limit or others.has_more, capped=others.capped)
+
+    def find_also_apart(self, query: Query, narrow: Narrow, limit: int) -> Finding:
+        """The same; after all of those, what has the words apart that signs join in the query (TCP/IP)."""
+        found = self.find(query, narrow, limit)
+        loose = None if found.has_more else apart(query)
+        if loose is None:
+            return found
+        known = {hit.passage_id for hit in found.hits}
+        also = self.find(loose, narrow, limit + len(known))
+        others = [hit for hit in also.hits if hit.passage_id not in known]
+        # Scores tell which is better: the best of these is a little worse than the worst of those.
+        scale = 0.99 * found.hits[-1].score / max(others[0].score, 1e-9) if known and others else 1.0
+        hits = found.hits + [Found(hit.passage_id, hit.score * scale) for hit in others]
+        return Finding(hits[:limit], has_more=also.has_more or len(hits) > limit, capped=also.capped)
 
     def size(self) -> int:
         return self.connection.dialect.size(self.connection)

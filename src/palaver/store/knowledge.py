@@ -18,7 +18,7 @@ from palaver.store.database import SCOPE, STEM, Reader, Row, Slice
 from palaver.store.documents import document_scope
 from palaver.store.lanes import RECORDED_SOURCES, TEXT_SOURCES, WIDTH, lane_of, lane_ranges
 from palaver.text import fold
-from palaver.text.query import Phrase
+from palaver.text.query import Phrase, with_parts
 from palaver.text.ranking import Worth
 
 _TEXTS = orjson.dumps(TEXT_SOURCES).decode()
@@ -31,6 +31,8 @@ FEW_ENOUGH = 80
 """So many passages with all of the words are all looked at closely."""
 MOST_BEST = 100
 """So many are asked for where there are more."""
+LABELS = frozenset({"keywords", "tags"})
+"""Fields that say what a text is about: they are searched, but where the text matches too, that is shown."""
 FEW = 1_000
 """Where the words of a question stand in no more passages, words of its theme are looked up too."""
 
@@ -171,6 +173,11 @@ def gather(
             others[number] = _rarity(size, len(found))
             lookups[1 << number + len(terms)] = found
             _mark(alike, found, 1 << number + len(terms))
+    for number, term in enumerate(terms):
+        if term.parts:  # joined by signs, as in TCP/IP: where all of them stand apart it counts as related
+            found = look_up([[part] for part in term.parts], MOST_RELATED)
+            others[number] = _rarity(size, len(found))
+            _mark(alike, found, 1 << number + len(terms))
     worth = Worth(tuple(rarity), tuple(map(min, rarity, others)), min(others[-1], max(rarity, default=0.0)))
     return Gathered(alike, worth, tuple(left), tuple(cut_short), are_few, lookups)
 
@@ -303,10 +310,12 @@ def titles_of(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:
 
 
 def best_in(read: Reader, source: str, document_id: int, terms: Sequence[Phrase]) -> int | None:
-    """The passage of a document that has most of the words."""
+    """The passage of a document that has most of the words; its labels only where no text has any."""
     where = Slice((source,), titles=False, scopes=(document_scope(document_id),))
-    found = read.recall([terms], where, 1)
-    return found[0].passage_id if found else None
+    found = [hit.passage_id for hit in read.recall([with_parts(terms)], where, 2)]  # one may be its labels
+    places = standings(read, found) if len(found) > 1 else {}
+    texts = [id for id in found if id in places and places[id].field not in LABELS]
+    return next(iter(texts or found), None)
 
 
 def standings(read: Reader, passage_ids: Iterable[int]) -> dict[int, Standing]:

@@ -30,7 +30,7 @@ class FoundMessage(NamedTuple):
 
 def messages(read: Reader, query: Query, document_id: int | None, limit: int) -> tuple[list[FoundMessage], Finding]:
     scopes = () if document_id is None else (document_scope(document_id),)
-    finding = read.find(query, Narrow("bus", scopes=scopes), limit)
+    finding = read.find_also_apart(query, Narrow("bus", scopes=scopes), limit)
     ids = [hit.passage_id for hit in finding.hits]
     rows = {row[0]: FoundMessage._make(row) for row in read.rows("found_messages", ids=orjson.dumps(ids).decode())}
     return [rows[id] for id in ids], finding

@@ -347,9 +347,9 @@ def _once(found: Iterable[FoundTurn]) -> list[FoundTurn]:
 
 def _with_equals(read: Reader, query: Query, narrow: Narrow, limit: int) -> list[Found]:
     """The best hits, and those beyond the limit that are as good as the last: the engine has no times to choose by."""
-    finding = read.find(query, narrow, limit + 1)
+    finding = read.find_also_apart(query, narrow, limit + 1)
     if len(finding.hits) > limit and finding.hits[limit].score == finding.hits[limit - 1].score:
-        finding = read.find(query, narrow, limit + MOST_EQUALS)
+        finding = read.find_also_apart(query, narrow, limit + MOST_EQUALS)
     last = finding.hits[limit - 1].score if len(finding.hits) >= limit else None
     return [hit for n, hit in enumerate(finding.hits) if n < limit or hit.score == last]
 

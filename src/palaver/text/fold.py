@@ -95,6 +95,17 @@ def inside(part: str) -> tuple[list[str], str]:
     return words(part[signs[0] : signs[-1]]), begun if is_plain else ""
 
 
+def between_signs(typed: str, besides: str = "") -> list[str]:
+    """What stands between the signs of something typed, `besides` these: TCP and IP. An apostrophe is no such sign, and
+    neither is a point, comma, colon or hyphen inside a number."""
+    besides += _APOSTROPHES
+    inside = {found.start() for found in _IN_NUMBER.finditer(typed)}
+    return "".join(
+        " " if _FOLDED[ord(char)].isspace() and char not in besides and place not in inside else char
+        for place, char in enumerate(typed)
+    ).split(" ")
+
+
 def stem(word: str) -> str:
     """The English stem of a word; what has digits or letters beyond a to z stays as it is."""
     return _STEMS[word]
@@ -123,6 +134,8 @@ _WORD = re.compile(f"[^ {_CLOSE}]{{1,{LONGEST}}}")
 _MARKED_WORD = re.compile(f"(?:{_MARK}.|[^ {_CLOSE}{_MARK}]){{1,{LONGEST}}}")
 _CLOSED_EARLY = re.compile(f"{_CLOSE}((?:{_MARK}.)+)")
 
+_APOSTROPHES = "'\u2019"
+_IN_NUMBER = re.compile(r"(?<=[0-9])[.,:-](?=[0-9])")
 _BETWEEN = re.compile(r"[ \t\n\r!-/:-@\[-`{-~]")
 _IOTA = "\u03b9"  # may have been written below a letter, where it is no letter of the folded word
 

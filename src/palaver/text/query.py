@@ -2,16 +2,20 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
-from palaver.text.fold import words
+from palaver.text.fold import between_signs, words
 
 MOST_CHARACTERS = 50_000
 MOST_PHRASES = 256
 MOST_NEIGHBOURS = 8
+MOST_PARTS = 16
+"""Words that signs join may stand apart; what joins more of them, as some addresses do, is meant as it is."""
 MOST_WORDS = 1_024
+IN_NAMES = "-\u2010\u2011._@"
+"""In an expression these make a name, as in node.js and POL-358: it is a phrase, and its parts never stand apart."""
 DEEPEST = 50
 NEARBY = 10
 FARTHEST = 1_000
@@ -23,6 +27,8 @@ class Phrase:
 
     words: tuple[str, ...]
     prefix: bool = False
+    parts: tuple["Phrase", ...] = ()
+    """Where signs join the words, as in TCP/IP: each on its own, as `apart` looks for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +90,41 @@ def plain(text: str) -> Query:
     phrases: dict[Phrase, None] = {}
     room = MOST_WORDS
     for typed in text[:MOST_CHARACTERS].split():
-        phrase = Phrase(tuple(words(typed)[:room]))
+        phrase = _typed_phrase(typed, room)
         if phrase.words and phrase not in phrases:
             phrases[phrase] = None
             room -= len(phrase.words)
         if len(phrases) == MOST_PHRASES or not room:
             break
     return _joined(AllOf, phrases)
+
+
+def apart(query: Query) -> Query | None:
+    """The same, but words that signs join (TCP/IP) may stand apart. None where no words are joined, or too many are."""
+    loose = _apart(query)
+    phrases = list(_phrases(loose, also_unwanted=True))
+    return None if loose == query or len(phrases) > MOST_PHRASES else loose
+
+
+def _apart(query: Query) -> Query:
+    match query:
+        case Phrase() if query.parts:
+            return _joined(AllOf, query.parts)
+        case AllOf() | AnyOf():
+            return _joined(type(query), map(_apart, query.parts))
+        case Without():
+            return Without(_apart(query.wanted), query.unwanted)
+        case Preferring():
+            wanted = _apart(query.wanted)
+            joined = [part for part in query.wanted.parts if isinstance(part, Phrase) and part.parts]
+            preferred = (*joined[:MOST_NEIGHBOURS], *query.phrases)
+            return Preferring(wanted, preferred) if isinstance(wanted, AllOf) else wanted
+    return query
+
+
+def with_parts(phrases: Iterable[Phrase]) -> tuple[Phrase, ...]:
+    """The phrases, and the words on their own of those that signs join; each one once."""
+    return tuple(dict.fromkeys(one for phrase in phrases for one in (phrase, *phrase.parts)))
 
 
 def closer(query: Query) -> Query:
@@ -150,9 +184,22 @@ def expression(text: str) -> Query:
     return query
 
 
+def _typed_phrase(typed: str, room: int = 2**31, *, prefix: bool = False, in_names: str = "") -> Phrase:
+    """What was typed without a blank: one word, or several that follow each other. Signs join them, but those
+    `in_names` make one name of them."""
+    found = words(typed)
+    if not 1 < len(found) <= room:
+        return Phrase(tuple(found[:room]), prefix)
+    parts = [Phrase(tuple(own)) for piece in between_signs(typed, in_names) if (own := words(piece))]
+    if not 1 < len(parts) <= MOST_PARTS:
+        return Phrase(tuple(found), prefix)
+    parts[-1] = replace(parts[-1], prefix=prefix)
+    return Phrase(tuple(found), prefix, tuple(dict.fromkeys(parts)))
+
+
 def wanted_phrases(query: Query) -> tuple[Phrase, ...]:
     """The phrases to highlight: each one once, and none from the right side of a NOT."""
-    return tuple(dict.fromkeys(_phrases(query, also_unwanted=False)))
+    return with_parts(_phrases(query, also_unwanted=False))
 
 
 def _phrases(query: Query, *, also_unwanted: bool) -> Iterator[Phrase]:
@@ -281,7 +328,11 @@ def _lexemes(text: str) -> Iterator[Query | str]:
     for found in _LEXEME.finditer(text):
         typed = found["bare"] if found["quoted"] is None else found["quoted"]
         if typed is not None:
-            phrase = Phrase(tuple(words(typed)), prefix=found["star"] is not None)
+            has_star = found["star"] is not None
+            if found["quoted"] is None:
+                phrase = _typed_phrase(typed, prefix=has_star, in_names=IN_NAMES)
+            else:
+                phrase = Phrase(tuple(words(typed)), has_star)
             if held is not None and is_joining:
                 phrase = _concatenated(held, phrase)
             elif held is not None:
@@ -326,7 +377,7 @@ def _near(inside: str) -> Query:
     lexemes = list(_lexemes(typed))
     if not lexemes:
         raise Malformed('NEAR needs two words or phrases: write NEAR(one two, 5) or NEAR("one two" three).')
-    phrases = tuple(lexeme for lexeme in lexemes if isinstance(lexeme, Phrase))
+    phrases = tuple(replace(lexeme, parts=()) for lexeme in lexemes if isinstance(lexeme, Phrase))
     if any(isinstance(lexeme, str) for lexeme in lexemes):
         raise Malformed('Only words and phrases can be NEAR each other: write NEAR(one "two three", 5).')
     if len(phrases) > 1:

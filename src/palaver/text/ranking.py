@@ -246,7 +246,25 @@ class Reading:
         self._whole = sum(self.rarity) or 1.0
         self.words = [words(one.text) for one in passages]
         self._sought = Sought(term.words for term in self.terms)
-        self.places = [self._sought.places(text) for text in self.words]
+        self._joined = [(n, Sought(part.words for part in one.parts)) for n, one in enumerate(self.terms) if one.parts]
+        together = [self._sought.places(text) for text in self.words]
+        self.places = [self._also_apart(text, places) for text, places in zip(self.words, together, strict=True)]
+        self.is_apart = [len(one) < len(other) for one, other in zip(together, self.places, strict=True)]
+        """In which passages words that signs join in a term (TCP/IP) stand apart, and nowhere together."""
+
+    def _also_apart(self, text: Sequence[str], places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The places of the terms. A term whose words signs join may have all of them apart: then it stands where the
+        one of them does that comes least often."""
+        if not self._joined:
+            return places
+        known, found = {number for _, number in places}, list(places)
+        for number, parts in self._joined:
+            if number not in known:
+                of_each: list[list[int]] = [[] for _ in self.terms[number].parts]
+                for place, part in parts.places(text):
+                    of_each[part].append(place)
+                found += [(place, number) for place in min(of_each, key=len)]
+        return sorted(found)
 
     def seen(self, near: Around, like: Likening) -> list[Seen]:
         """What is seen of each passage."""
@@ -314,19 +332,22 @@ class Reading:
 
     def tiers(self) -> list[int]:
         """Of keywords, how completely each passage has them. From the best: side by side and in order; in order with
-        other endings; all of them; not all, but those that name one thing (ids, versions, paths); not even those."""
+        other endings; all of them; all, but words apart that signs join; not all, but those that name one thing (ids,
+        versions, paths); not even those."""
         typed = f" {' '.join(self.question.words)} "
         stemmed = f" {' '.join(stems(self.question.words))} "
         naming = {number for number, term in enumerate(self.terms) if _names_one_thing(term)}
         found = []
-        for text, places in zip(self.words, self.places, strict=True):
+        for text, places, is_apart in zip(self.words, self.places, self.is_apart, strict=True):
             there = {number for _, number in places}
             if len(there) < len(self.terms):
                 found.append(1 if naming <= there else 0)
+            elif is_apart:
+                found.append(2)
             elif typed in f" {' '.join(text)} ":
-                found.append(4)
+                found.append(5)
             else:
-                found.append(3 if stemmed in f" {' '.join(stems(text))} " else 2)
+                found.append(4 if stemmed in f" {' '.join(stems(text))} " else 3)
         return found
 
     def _best_of_each(self, values: Sequence[float]) -> dict[int, float]:
@@ -397,7 +418,8 @@ class Reading:
         return not _TIMES.isdisjoint(self.words[n]) or bool(_NUMBERED.search(self.passages[n].text))
 
     def _cover_of(self, title: str) -> float:
-        there = {number for _, number in self._sought.places(words(title))} if title else set()
+        said = words(title)
+        there = {number for _, number in self._also_apart(said, self._sought.places(said))} if title else set()
         return sum(self.rarity[number] for number in there) / self._whole
 
     def _weighed(self, likes: Sequence[float]) -> float:

@@ -317,7 +317,7 @@ function results(wanted) {
     ${Object.values(state.errors ?? {}).map((said) => html`<p class="hint">${said}</p>`)}
     ${state.capped && state.results.length ? cappedNote(state.capped) : nothing}
     ${wanted.q.trim() ? nothing : empty("search", "What are you looking for?", "Everything that was said or kept here can be found by its words.", howTo())}
-    ${isNothing && !state.hint ? empty("search", "Nothing found", isNarrow(wanted) ? NOT_THERE : NOWHERE, wider(wanted)) : nothing}
+    ${isNothing ? empty("search", "Nothing found", state.hint ? nothing : isNarrow(wanted) ? NOT_THERE : NOWHERE, wider(wanted)) : nothing}
     <ol>${state.results.map((result, i) => hit(result, i, wanted))}</ol>
     ${state.isAsking && !state.results.length ? waiting("Searching") : nothing}
     ${

@@ -1,0 +1,29 @@
+"""Why a search found nothing, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from palaver.model.asking import Ask
+
+NO_WORD = "There is no word to look for in this query."
+NOT_RECORDED = "None of your sessions has been recorded yet."
+
+
+def nothing_found(what: str, filters: Iterable[str] = (), advice: str = "Try other words or another spelling.") -> str:
+    """`what` says what is not there: "No message has all of these words". `filters` are arguments that leave things
+    out."""
+    given = ", ".join(filters)
+    if not given:
+        return f"{what}. {advice}"
+    return f"{what} with the filters given ({given}). Leave them out to search everywhere, or try other words."
+
+
+def no_more(total: int | None) -> str:
+    """A page that begins behind the last result."""
+    return f"There are no more results: the search has {total or 0} in all. Begin again with offset 0."
+
+
+def filters_of(ask: Ask, besides: Collection[str]) -> list[str]:
+    """The names of the arguments that were given, `besides` those that leave nothing out."""
+    return [name for name, value in ask if value is not None and name not in besides]
