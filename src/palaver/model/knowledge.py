@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -170,7 +170,7 @@ class Recall:
     queries: deque[str] = field(default_factory=lambda: deque(maxlen=20))
     paging: dict[str, frozenset[str]] = field(default_factory=dict)
     """The latest searches, and what had been seen before each began: they may be paged through by turns."""
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
+    turn: AbstractAsyncContextManager[Any] | None = field(default=None, repr=False, compare=False)
     """Held by the search that is under way: the next one of the session must know what it shows."""
     used_at: float = 0.0
     is_named: bool = False

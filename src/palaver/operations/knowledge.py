@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -367,8 +366,7 @@ async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge
         if wanted == ("sessions",):
             raise Unavailable(SESSIONS_OFF)
         ask = ask.model_copy(update={"sources": [name for name in wanted if name != "sessions"]})
-    # Searches of one session take turns: each leaves out what those before it have shown.
-    async with recall.turn if recall else nullcontext():
+    async with recalls.turn_of(recall):
         seen = recalls.seen_before(recall, key, is_new=ask.offset == 0) if recall else frozenset[str]()
         page = await here.read(
             lambda read: _search(

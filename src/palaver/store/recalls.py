@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any
 
 from palaver.model.ids import new_id
 from palaver.model.knowledge import Recall
@@ -50,6 +53,14 @@ class Recalls:
 
     def _is_over(self, recall: Recall) -> bool:
         return bool(recall.used_at) and time.monotonic() - recall.used_at > self._ttl
+
+
+def turn_of(recall: Recall | None) -> AbstractAsyncContextManager[Any]:
+    """Searches of one session take turns, so that each leaves out what those before it have shown."""
+    if recall is None:
+        return nullcontext()
+    recall.turn = recall.turn or asyncio.Lock()
+    return recall.turn
 
 
 def seen_before(recall: Recall, search: str, *, is_new: bool) -> frozenset[str]:
