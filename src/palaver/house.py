@@ -26,6 +26,7 @@ from palaver.store.audit import Trail
 from palaver.store.database import Change, Engine
 from palaver.store.keyring import Keyring
 from palaver.store.present import Present
+from palaver.store.present import ShownOut as ShownOut
 from palaver.store.workspaces import DEFAULT as DEFAULT
 from palaver.store.workspaces import Workspace, checked_name, engine_name, has_data, open_engine, remove_data
 

@@ -141,8 +141,8 @@ def _leave_at_once(number: int, frame: FrameType | None) -> None:
 async def _stdio(settings: Settings, token: str | None) -> None:
     from palaver.doors.client import open_house
     from palaver.doors.visit import admit
+    from palaver.house import ShownOut
     from palaver.operations import toolsets
-    from palaver.store.present import ShownOut
 
     async with open_house(settings) as house:
         toolsets.chosen(settings.toolsets)

@@ -22,9 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from palaver.doors.login import admitted
 from palaver.doors.visit import Visit, admit, bearer
 from palaver.errors import Forbidden, PalaverError, Unauthorized
-from palaver.house import House
+from palaver.house import House, ShownOut
 from palaver.settings import LOOPBACK, Settings
-from palaver.store.present import ShownOut
 
 log = logging.getLogger("palaver.requests")
 
