@@ -328,6 +328,8 @@ async def _catch_up(here: Workspace, *, at_first_sight: bool = False) -> None:
         if not seems_complete and not await here.read(documents.is_complete, timeout=LOOKING_SECONDS):
             while await here.change(lambda change: documents.backfill(change, BACKFILLED_AT_ONCE)):
                 pass
+        if not await here.read(documents.has_marked_human_only):
+            await here.change(documents.mark_human_only)
         await catch_up_all(here)
     except Exception as problem:  # whatever it is, it must not end the housekeeping
         log.warning("the index of %s is behind: %s", here.name, problem)

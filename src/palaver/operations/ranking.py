@@ -93,7 +93,8 @@ def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgeme
     placed = knowledge.candidates(read, ids[:PLACED])
     near = ranking.around([(one.document_id, one.position, masks[one.passage_id]) for one in placed], worth)
     patience = PATIENT if question.is_asked and gathered.are_few else HURRIED
-    looks = knowledge.looks(read, _spans(placed, masks, worth, near, question, slices, patience))
+    without = {scope for where in slices for scope in where.without}
+    looks = knowledge.looks(read, _spans(placed, masks, worth, near, question, slices, patience), without)
     scored = _scored(read, question, worth, near, looks, patience) if looks else []
     lowest = min((one.score for one in scored), default=1.0)
     read_closely = {one.at.passage_id for one in scored}

@@ -59,7 +59,7 @@ class PostgresDialect:
             return Finding([], has_more=False, capped=False)
         kind = "title" if narrow.titles else "body"
         scopes = (f"{narrow.source}{kind}", *narrow.scopes)
-        params = {"match": match_expression(query, scopes), "wanted": _print(query)}
+        params = {"match": match_expression(query, scopes, narrow.without), "wanted": _print(query)}
         if narrow.is_timed:
             params |= {"since": str(narrow.since), "until": str(narrow.until)}
         name = "find_ranked_between" if narrow.is_timed else "find_ranked"
@@ -117,6 +117,21 @@ class PostgresDialect:
         rows = connection.fetch(self.sql("having_between" if where.is_timed else "having"), params)
         ids: list[int] = rows[0]["ids"] or []
         return ids
+
+    def count(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> int:
+        params: dict[str, Any] = {"match": _within(_any_stem(terms), where), "cap": cap}
+        if where.is_timed:
+            params |= {"since": str(where.since), "until": str(where.until)}
+        return int(
+            connection.fetch(self.sql("count_between" if where.is_timed else "count_having"), params)[0]["passages"]
+        )
+
+    def size_of(self, connection: Connection, where: Slice, cap: int) -> int:
+        if where.scopes or where.any_of:
+            rows = connection.fetch(self.sql("count_having"), {"match": _within("", where), "cap": cap})
+        else:
+            rows = connection.fetch(self.sql("count_indexed"), {"sources": list(where.sources), "cap": cap})
+        return int(rows[0]["passages"])
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
@@ -187,9 +202,10 @@ class _Numbers(dict[str, str]):
 _NUMBERS = _Numbers()
 
 
-def match_expression(query: Query, scopes: tuple[str, ...]) -> str:
+def match_expression(query: Query, scopes: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
     """What was asked, in the language of tsquery: the words in their exact form, and every scope."""
-    return " & ".join([f"({_print(query)})", *(f"'{SCOPE}{scope}'" for scope in scopes)])
+    parts = [*(f"'{SCOPE}{scope}'" for scope in scopes), *(f"!'{SCOPE}{scope}'" for scope in without)]
+    return " & ".join([f"({_print(query)})", *parts])
 
 
 def any_of_words(terms: Sequence[Phrase]) -> str:
@@ -211,7 +227,8 @@ def _within(wanted: str, where: Slice) -> str:
         own = [tuple(f"{source}{kind}" for source in where.sources for kind in kinds)]
     groups = [*own, *((scope,) for scope in where.scopes), *where.any_of]
     scopes = ["(" + " | ".join(f"'{SCOPE}{scope}'" for scope in group) + ")" for group in groups]
-    return " & ".join([f"({wanted})", *scopes])
+    others = [f"!'{SCOPE}{scope}'" for scope in where.without]
+    return " & ".join([*([f"({wanted})"] if wanted else []), *scopes, *others])
 
 
 def _print(query: Query) -> str:

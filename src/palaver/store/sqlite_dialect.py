@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import log
 from typing import Any
 
+import apsw
 import orjson
 
 from palaver.store import queries
@@ -27,6 +29,8 @@ MOST_THREES = 12
 MOST_WORDS = 8
 TELLING = 4  # so many first letters are those of few words
 MANY = 20_000  # to look at one by one
+EXACT = 1  # the column of the words as they are; that of their stems comes after it
+K1, B = 1.2, 0.75  # as in FTS5's bm25
 PAST_THE_END = "\x01\x01"  # so that the last characters of a text begin a three as well
 
 
@@ -41,10 +45,13 @@ class SqliteDialect:
 
     def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int, offset: int) -> Finding:
         lane, lane_end = lane_of(narrow.source, titles=narrow.titles)
-        params = {"match": match_expression(query, narrow.scopes), "lane": lane, "lane_end": lane_end}
-        page = {"cap": RANKED_AT_MOST + 1, "limit": limit + 1, "offset": offset}
+        match = match_expression(query, narrow.scopes, narrow.without)
+        params = {"match": match, "lane": lane, "lane_end": lane_end}
         if narrow.is_timed:
             params |= {"since": narrow.since, "until": narrow.until}
+        if narrow.is_blind:
+            return self._find_blind(connection, params, narrow.is_timed, limit, offset)
+        page = {"cap": RANKED_AT_MOST + 1, "limit": limit + 1, "offset": offset}
         rows = connection.fetch(self.sql("find_ranked_between" if narrow.is_timed else "find_ranked"), params | page)
         capped = False
         if len(rows) > limit and not narrow.is_timed:
@@ -53,11 +60,26 @@ class SqliteDialect:
         hits = [Found(row["id"], -row["score"]) for row in rows[:limit]]
         return Finding(hits, has_more=len(rows) > limit, capped=capped)
 
+    def _find_blind(
+        self, connection: Connection, params: dict[str, Any], is_timed: bool, limit: int, offset: int
+    ) -> Finding:
+        """FTS5's bm25 knows how common a word is in the whole table. Here only the matches themselves are counted."""
+        rows = connection.fetch(
+            self.sql("matches_between" if is_timed else "matches"), params | {"cap": RANKED_AT_MOST + 1}
+        )
+        ranked = _ranked_among_themselves(rows)
+        hits = ranked[offset : offset + limit]
+        return Finding(hits, has_more=len(ranked) > offset + limit, capped=len(rows) > RANKED_AT_MOST)
+
     def recall(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> list[Found]:
         lanes = lane_numbers(where.sources, bodies=where.bodies, titles=where.titles)
         params = {"match": any_of_words(terms, where), "lanes": str(lanes), "width": WIDTH, "cap": cap}
         if where.is_timed:
             params |= {"since": where.since, "until": where.until}
+        if where.is_blind:
+            params["cap"] = RANKED_AT_MOST
+            rows = connection.fetch(self.sql("recall_blind_between" if where.is_timed else "recall_blind"), params)
+            return _ranked_among_themselves(rows)[:cap]
         rows = connection.fetch(self.sql("recall_between" if where.is_timed else "recall"), params)
         return [Found(row["id"], -row["score"]) for row in rows]
 
@@ -79,6 +101,23 @@ class SqliteDialect:
         for first, last in lane_ranges(where.sources, bodies=where.bodies, titles=where.titles):
             found += orjson.loads(connection.fetch(sql, params | {"first": first, "last": last})[0]["ids"])
         return found
+
+    def count(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> int:
+        params: dict[str, Any] = {"match": stems_of_each([terms], where), "cap": cap}
+        if where.is_timed:
+            params |= {"since": where.since, "until": where.until}
+        return self._count(connection, "count_between" if where.is_timed else "count_having", params, where)
+
+    def size_of(self, connection: Connection, where: Slice, cap: int) -> int:
+        if where.scopes or where.any_of:
+            params: dict[str, Any] = {"match": " AND ".join(_scopes(where)), "cap": cap}
+            return self._count(connection, "count_having", params, where)
+        return self._count(connection, "count_indexed", {"cap": cap}, where)
+
+    def _count(self, connection: Connection, name: str, params: dict[str, Any], where: Slice) -> int:
+        ranges = lane_ranges(where.sources, bodies=where.bodies, titles=where.titles)
+        counts = (connection.fetch(self.sql(name), {**params, "first": first, "last": last}) for first, last in ranges)
+        return sum(int(rows[0]["passages"]) for rows in counts)
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
@@ -145,22 +184,30 @@ def all_of_threes(part: str) -> str:
     return " AND ".join(_quoted(three.replace('"', '""')) for three in sorted(threes))
 
 
-def match_expression(query: Query, scopes: tuple[str, ...]) -> str:
+def match_expression(query: Query, scopes: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
     """What was asked, in FTS5's language: the words in their exact form, and every scope."""
     parts = [f"scope : {_quoted(SCOPE + scope)}" for scope in scopes]
-    return " AND ".join([f"exact : ({_print(query)})", *parts])
+    return _except(" AND ".join([f"exact : ({_print(query)})", *parts]), without)
 
 
 def any_of_words(terms: Sequence[Phrase], where: Slice) -> str:
     """Any of the words, as they are or with another ending, and the scopes."""
     exact = " OR ".join(_quoted(" ".join(term.words)) for term in terms)
-    return " AND ".join([f"(exact : ({exact}) OR stem : ({_any_stem(terms)}))", *_scopes(where)])
+    wanted = " AND ".join([f"(exact : ({exact}) OR stem : ({_any_stem(terms)}))", *_scopes(where)])
+    return _except(wanted, where.without)
 
 
 def stems_of_each(groups: Sequence[Sequence[Phrase]], where: Slice) -> str:
     """A word of each group, whatever its ending, and the scopes. No column is named, which would take longer: nothing
     but a stem begins as stems do."""
-    return " AND ".join([*(f"({_any_stem(group)})" for group in groups), *_scopes(where)])
+    return _except(" AND ".join([*(f"({_any_stem(group)})" for group in groups), *_scopes(where)]), where.without)
+
+
+def _except(wanted: str, without: tuple[str, ...]) -> str:
+    """What was asked, less the passages in these scopes."""
+    for scope in without:
+        wanted = f"({wanted}) NOT scope : {_quoted(SCOPE + scope)}"
+    return wanted
 
 
 def _any_stem(terms: Sequence[Phrase]) -> str:
@@ -170,6 +217,28 @@ def _any_stem(terms: Sequence[Phrase]) -> str:
 def _scopes(where: Slice) -> list[str]:
     groups = [(scope,) for scope in where.scopes] + list(where.any_of)
     return [f"scope : ({' OR '.join(_quoted(SCOPE + scope) for scope in group)})" for group in groups]
+
+
+def occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:
+    """An FTS5 function: of a match the number of its words, then how often each phrase of the query stands in it."""
+    counts = (sum(map(len, api.phrase_locations(number)[EXACT:])) for number in range(api.phrase_count))
+    return f"[{api.column_size(EXACT)},{','.join(map(str, counts))}]"
+
+
+def _ranked_among_themselves(rows: Sequence[Mapping[str, Any]]) -> list[Found]:
+    """bm25, in which a phrase is as rare, and a text as long, as it is among these matches; best first."""
+    texts: list[list[int]] = [orjson.loads(row["counts"]) for row in rows[:RANKED_AT_MOST]]
+    if not texts:
+        return []
+    usual = sum(length for length, *_ in texts) / len(texts) or 1.0
+    having = [sum(map(bool, column)) for column in zip(*(counts for _, *counts in texts), strict=True)]
+    rarity = [log(1 + (len(texts) + 0.5) / (count + 0.5)) for count in having]
+    found = []
+    for row, (length, *counts) in zip(rows, texts, strict=False):
+        slow = K1 * (1 - B + B * length / usual)
+        score = sum(rare * count * (K1 + 1) / (count + slow) for rare, count in zip(rarity, counts, strict=True))
+        found.append(Found(row["id"], score))
+    return sorted(found, key=lambda hit: (-hit.score, -hit.passage_id))
 
 
 def _first_number(block: bytes) -> int:

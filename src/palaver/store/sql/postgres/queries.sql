@@ -220,6 +220,28 @@ SELECT array_agg(passage_id) AS ids FROM (
     ORDER BY passage_id DESC LIMIT :cap
 ) AS newest;
 
+-- name: count_having  passages that match, at most :cap
+WITH asked AS MATERIALIZED (SELECT CAST(:match AS tsquery) AS q)
+SELECT count(*) AS passages FROM (SELECT 1 FROM passage_index, asked WHERE words @@ q LIMIT :cap) AS found;
+
+-- name: count_between  the same, of what was said in a stretch of time
+WITH asked AS MATERIALIZED (SELECT CAST(:match AS tsquery) AS q)
+SELECT count(*) AS passages FROM (
+    SELECT 1 FROM passage_index JOIN passages p ON p.id = passage_id, asked
+    WHERE words @@ q AND p.created_at BETWEEN CAST(:since AS bigint) AND CAST(:until AS bigint) LIMIT :cap
+) AS found;
+
+-- name: count_indexed  passages of these sources, at most :cap
+SELECT count(*) AS passages FROM (
+    SELECT 1 FROM documents d JOIN passages p ON p.document_id = d.id
+    WHERE d.source = ANY(:sources) AND d.deleted_at IS NULL LIMIT :cap
+) AS found;
+
+-- name: maybe_human_only  messages of the bus that may be for people only
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE d.source = 'bus' AND p.data ILIKE '%human%' AND :lane < :lane_end;
+
 -- name: candidates  where the hits stand, as far as their order depends on it
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at
 FROM passages p JOIN documents d ON d.id = p.document_id
@@ -240,7 +262,7 @@ WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(
 
 -- name: looks  passages between two positions of their documents, with their texts
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at,
-       d.title, p.role, p.author, p.text
+       d.title, p.role, p.author, p.text, CASE WHEN d.source = 'bus' THEN p.data END AS data
 FROM jsonb_array_elements(CAST(:spans AS jsonb)) AS span (value)
 JOIN passages p ON p.document_id = CAST(span.value ->> 0 AS bigint)
     AND p.position BETWEEN CAST(span.value ->> 1 AS bigint) AND CAST(span.value ->> 2 AS bigint)
