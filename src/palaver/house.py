@@ -330,6 +330,8 @@ async def _catch_up(here: Workspace, *, at_first_sight: bool = False) -> None:
             while await here.change(lambda change: documents.backfill(change, BACKFILLED_AT_ONCE)):
                 pass
         await here.change(lambda change: change.connection.dialect.tidy(change.connection))
+        if not await here.read(documents.has_marked_human_only):
+            await here.change(documents.mark_human_only)
         await catch_up_all(here)
     except Exception as problem:  # whatever it is, it must not end the housekeeping
         log.warning("the index of %s is behind: %s", here.name, problem)

@@ -372,7 +372,6 @@ def test_an_agents_token_over_rest_is_masked_like_mcp(human: Key, agent: Key):
         f"{thread.path}/export",
         f"/api/messages/{message['id']}",
         f"/api/messages/{message['id']}/history",
-        f"/api/search?q={secret}&thread_id={thread.id}",
     ]
     for path in paths:
         shown = agent.api.get(path)
@@ -380,6 +379,9 @@ def test_an_agents_token_over_rest_is_masked_like_mcp(human: Key, agent: Key):
         assert HIDDEN in shown.text
         assert secret not in shown.text.replace(f'"query":"{secret}"', "")
         assert secret in human.api.get(path).text
+    search = f"/api/search?q={secret}&thread_id={thread.id}"
+    assert agent.api.get(search).json()["results"] == []
+    assert len(human.api.get(search).json()["results"]) == 1
     conflict = {"content": "x", "expected_last_seq": 0}
     refused = agent.api.post(f"{thread.path}/messages", json=conflict)
     assert (refused.status_code, secret in refused.text) == (409, False)

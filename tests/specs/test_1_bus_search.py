@@ -565,9 +565,9 @@ SLOW_SEARCH = """
 from palaver.store import search
 quick = search.messages
 ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT 1 FROM c) SELECT count(*) AS n FROM c"
-def slow(read, *rest):
+def slow(read, *rest, **more):
     read.connection.fetch(ENDLESS, {})
-    return quick(read, *rest)
+    return quick(read, *rest, **more)
 search.messages = slow
 """
 

@@ -103,6 +103,24 @@ async def test_a_listener_of_one_thread_hears_only_that_thread(bus: Bus, monkeyp
         assert await quiet.next(timeout=0.05) == []
 
 
+@pytest.mark.parametrize("scope", ["everything", "one thread"])
+async def test_a_listener_holds_few_bytes_and_misses_nothing(bus: Bus, scope: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(feed, "HELD_BYTES", 5_000)
+    thread = await bus.thread()
+    begun = await bus.last_event()
+    async with bus.here.feed(thread_id=thread.id if scope == "one thread" else None) as listener:
+        for n in range(12):
+            await bus.post(thread, "x" * (9_000 if n == 5 else 1_000))
+            assert sum(len(event.payload) for event in listener._held) <= 5_000
+        heard: list[int] = []
+        while batch := await listener.next(timeout=0.05):
+            assert len(batch) == 1 or sum(len(event.payload) for event in batch) <= 5_000
+            heard += ids(batch)
+        assert heard == list(range(begun + 1, begun + 13))
+        message = await bus.post(thread, "live")
+        assert [event.message_id for event in await listener.next(timeout=5)] == [message.id]
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("scope", ["everything", "one thread"])
 async def test_slow_listeners_miss_nothing_and_hear_nothing_twice(

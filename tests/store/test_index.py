@@ -6,7 +6,8 @@ import pytest
 from tests.store.bus import Bus, rows
 
 from palaver.operations import threads
-from palaver.store.database import Reader
+from palaver.store import documents, messages
+from palaver.store.database import IndexRow, Narrow, Reader
 from palaver.text.query import expression
 
 
@@ -145,3 +146,24 @@ async def test_long_texts_of_few_words_are_stored_and_found(bus: Bus, text: str)
     message = await bus.post(thread, text)
     first = text[:1] if text[0] != "x" else "x" * 200
     assert await bus.found(first) == {message.id}
+
+
+async def test_human_only_messages_of_an_older_index_are_marked(bus: Bus):
+    """Version 0.1 indexed them like all others: agents found them."""
+    thread = await bus.thread()
+    await bus.post(thread, "heliotrope for humans in general")
+    hidden = await bus.post(thread, "heliotrope for people", metadata={"visibility": "Human_Only"})
+    stored = await bus.here.read(lambda read: messages.find(read, hidden.id))
+    assert stored
+    plain = IndexRow(("bus", "busbody"), "heliotrope", "heliotrop")
+    await bus.here.change(lambda change: change.index(stored.passage_id, plain, is_new=False))
+
+    async def found() -> int:
+        narrow = Narrow("bus", without=(documents.HUMAN_ONLY,), is_blind=True)
+        return len((await bus.here.read(lambda read: read.find(expression("heliotrope"), narrow, 9))).hits)
+
+    assert await found() == 2
+    assert not await bus.here.read(documents.has_marked_human_only)
+    await bus.here.change(documents.mark_human_only)
+    assert await found() == 1
+    assert await bus.here.read(documents.has_marked_human_only)

@@ -1,7 +1,7 @@
 """Server-sent events: a loop over the feed for each listener.
 
 A frame is encoded once for all listeners. A client that does not read is cut off after a while: until then it holds no
-more than what the socket takes, and it can come back with Last-Event-ID.
+more than one batch of the feed (a megabyte), and it can come back with Last-Event-ID.
 """
 
 from __future__ import annotations

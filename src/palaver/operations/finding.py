@@ -24,7 +24,7 @@ from palaver.sources import SOURCES
 from palaver.sources.shapes import parse_uri
 from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
-from palaver.store.documents import agent_scope
+from palaver.store.documents import HUMAN_ONLY, agent_scope, further_scopes
 from palaver.store.knowledge import Candidate, Gathered
 from palaver.text.fold import words
 from palaver.text.query import AnyOf, Phrase, Query
@@ -156,7 +156,12 @@ def _called(at: Candidate, how: Literal["id", "title"]) -> Ranked:
 
 def _wholly(slices: Sequence[Slice]) -> frozenset[str]:
     """The sources in which nothing is left out."""
-    return frozenset(source for where in slices if where == Slice(where.sources) for source in where.sources)
+    return frozenset(
+        source
+        for where in slices
+        if where == Slice(where.sources, without=where.without, is_blind=where.is_blind)
+        for source in where.sources
+    )
 
 
 def _beginning_of(read: Reader, document_id: int) -> int | None:
@@ -176,9 +181,15 @@ def _named(read: Reader, text: str, slices: Sequence[Slice]) -> Ranked | None:
         if opened is None:
             continue
         passage_id = opened.passage_id or _beginning_of(read, opened.document_id)
-        if passage_id is not None:
+        if passage_id is not None and not (opened.passage_id and _is_left_out(read, passage_id, slices)):
             return _called(knowledge.candidates(read, [passage_id])[0], "id")
     return None
+
+
+def _is_left_out(read: Reader, passage_id: int, slices: Sequence[Slice]) -> bool:
+    """Is this a message that the slices leave out?"""
+    at, without = knowledge.standing(read, passage_id), {scope for where in slices for scope in where.without}
+    return at is not None and not without.isdisjoint(further_scopes(at.source, at.marks))
 
 
 def _everything(read: Reader, question: Question, slices: Sequence[Slice], order: Order, wanted: int) -> Results:
@@ -251,10 +262,14 @@ def _modified_at(one: Candidate) -> int:
 
 
 def own_slices(caller: Caller, slices: Iterable[Slice]) -> list[Slice]:
-    """The slices as this caller may see them: of agents' sessions an agent sees its own, one without a name none."""
+    """The slices as this caller may see them: an agent sees no human-only messages, and of agents' sessions its own.
+    An agent without a name sees no sessions."""
+    if not caller.is_agent:
+        return list(slices)
     found = []
-    for where in slices:
-        if not caller.is_agent or "sessions" not in where.sources:
+    for given in slices:
+        where = replace(given, without=(HUMAN_ONLY,), is_blind=True)
+        if "sessions" not in where.sources:
             found.append(where)
             continue
         others = tuple(source for source in where.sources if source != "sessions")

@@ -27,6 +27,7 @@ from palaver.sources.shapes import CUT_FIELDS
 from palaver.sources.shelving import CHARACTER_TEXTS, GREETINGS, PROMPT_TEXTS
 from palaver.store import knowledge, library
 from palaver.store.database import Reader, Row
+from palaver.store.documents import HUMAN_ONLY
 from palaver.text import passages, siblings
 from palaver.text.passages import OVERLAP, SIZE, Piece
 from palaver.text.query import Phrase
@@ -188,16 +189,17 @@ def open_item(read: Reader, caller: Caller, source: str, id: str, how: How) -> G
         raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
     _check_owner(at, how.loc)
     if opened.passage_id is None and how.loc is None and how.mode != "full":
-        opened = knowledge.Opened(opened.document_id, _anchor_by_words(read, at, how))
+        opened = knowledge.Opened(opened.document_id, _anchor_by_words(read, caller, at, how))
     named = knowledge.standing(read, opened.passage_id) if opened.passage_id else None
     opener = _Said(read, caller, at, how) if SOURCES[source].is_said else _Text(read, caller, at, how)
     return opener.full() if how.mode == "full" else opener.around(named)
 
 
-def _anchor_by_words(read: Reader, at: Standing, how: How) -> int | None:
+def _anchor_by_words(read: Reader, caller: Caller, at: Standing, how: How) -> int | None:
     """Where this is said in it; else where what was searched for last is."""
+    without = (HUMAN_ONLY,) if caller.is_agent else None
     for terms in (how.terms, how.recent):
-        found = knowledge.best_in(read, at.source, at.document_id, terms) if terms else None
+        found = knowledge.best_in(read, at.source, at.document_id, terms, without) if terms else None
         if found:
             return found
     return None

@@ -26,14 +26,15 @@ class LookOver(Ask):
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`days` leaves out what was silent; `documents` counts what is kept, by source."""
+    """`days` leaves out what was silent; `documents` counts what is kept, by source. For an agent, only its own
+    sessions are counted, and `storage_bytes` is null."""
 
     since: str
     days: list[Day]
     speakers: list[Speaker]
     documents: dict[str, int]
     is_index_complete: bool
-    storage_bytes: int
+    storage_bytes: int | None
     status: BusStatus
 
 
@@ -41,12 +42,13 @@ class Overview:
 def look_over(read: Reader, caller: Caller, ask: LookOver) -> Overview:
     """Messages a day by source, who said most, how much is kept, and whether the index is complete."""
     since = now().date() - timedelta(days=ask.days - 1)
+    whose = overview.Counted(everyone=not caller.is_agent, agent_id=caller.acting_agent)
     return Overview(
         since=since.isoformat(),
-        days=overview.per_day(read, since),
-        speakers=overview.speakers(read, since, SPEAKERS),
-        documents=overview.documents(read),
+        days=overview.per_day(read, since, whose),
+        speakers=overview.speakers(read, since, SPEAKERS, whose),
+        documents=overview.documents(read, whose),
         is_index_complete=documents.is_complete(read),
-        storage_bytes=overview.storage_bytes(read),
+        storage_bytes=None if caller.is_agent else overview.storage_bytes(read),
         status=get_status.work(read, caller, Nobody()),
     )

@@ -98,7 +98,7 @@ def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgeme
     near = ranking.around([(one.document_id, one.position, masks[one.passage_id]) for one in placed], worth)
     patience = PATIENT if question.is_asked and gathered.are_few else HURRIED
     spans = _spans(placed, masks, worth, near, question, slices, patience, gathered.first)
-    looks = knowledge.looks(read, spans)
+    looks = knowledge.looks(read, spans, {scope for where in slices for scope in where.without})
     scored = _scored(read, question, worth, near, looks, patience) if looks else []
     lowest = min((one.score for one in scored), default=1.0)
     read_closely = {one.at.passage_id for one in scored}

@@ -122,7 +122,10 @@ def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
     thread = threads.find(read, ask.thread_id) if ask.thread_id else None
     if ask.thread_id and thread is None:
         return _nothing(ask, "There is no such thread.")
-    found, finding = search.messages(read, wanted, thread.document_id if thread else None, ask.limit)
+    # A masked hit tells that a word was said. On an open server that is part of the bus search; elsewhere it is not.
+    is_blind = caller.is_agent and (caller.is_authenticated or read.settings.needs_token)
+    document_id = thread.document_id if thread else None
+    found, finding = search.messages(read, wanted, document_id, ask.limit, is_blind=is_blind)
     if not found:
         advice = "Try fewer words, another spelling, or word* for other endings."
         return _nothing(ask, hints.nothing_found("No message matches", ["thread_id"] if thread else [], advice))

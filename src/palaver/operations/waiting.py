@@ -80,7 +80,7 @@ async def wait_for_messages(here: Workspace, caller: Caller, ask: WaitForMessage
 
 def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
     thread = threads.must_exist(read, ask.thread_id)
-    found = messages.after(read, thread, ask.after_seq, SHOWN_AT_MOST)
+    found = visibility.all_seen_by(caller, messages.after(read, thread, ask.after_seq, SHOWN_AT_MOST))
     if ask.for_agent and found:
         agent = agents.named(read, ask.for_agent)
         names = {ask.for_agent.removeprefix("@")} | (
@@ -88,8 +88,8 @@ def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
         )
         batch = found
         while not (found := [m for m in batch if m.is_for(names)]) and len(batch) == SHOWN_AT_MOST:
-            batch = messages.after(read, thread, batch[-1].seq, SHOWN_AT_MOST)
-    shown = fit(visibility.all_seen_by(caller, found), ask.max_tokens, newest=False)
+            batch = visibility.all_seen_by(caller, messages.after(read, thread, batch[-1].seq, SHOWN_AT_MOST))
+    shown = fit(found, ask.max_tokens, newest=False)
     more = f"More messages: call msg_list with after_seq={shown[-1].seq}." if len(shown) < len(found) else None
     return Waited(
         messages=shown,

@@ -65,11 +65,14 @@ class Connection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """Takes hits away: the source and kind of passage, scope tokens every hit must carry, and when it was said."""
+    """Takes hits away: the source and kind of passage, scope tokens every hit must carry or must not carry, and when it
+    was said. `is_blind` as in Slice."""
 
     source: str
     titles: bool = False
     scopes: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    is_blind: bool = False
     since: int = -(2**62)
     until: int = 2**62
 
@@ -82,7 +85,8 @@ class Narrow:
 class Slice:
     """A part of the whole in which to look: sources, bodies or titles or both, scopes, and when it was said.
 
-    Every hit carries all of `scopes`, and of each group in `any_of` at least one.
+    Every hit carries all of `scopes`, of each group in `any_of` at least one, and none of `without`. Where `is_blind`,
+    the caller may not read everything: only passages in the slices it searches may change scores, order and counts.
     """
 
     sources: tuple[str, ...]
@@ -90,6 +94,8 @@ class Slice:
     titles: bool = True
     scopes: tuple[str, ...] = ()
     any_of: tuple[tuple[str, ...], ...] = ()
+    without: tuple[str, ...] = ()
+    is_blind: bool = False
     since: int = -(2**62)
     until: int = 2**62
 
@@ -133,6 +139,12 @@ class Dialect(Protocol):
 
     def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
         """The newest passages that have a word of each group, whatever its ending; at most `cap` of each lane."""
+
+    def count(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> int:
+        """How many passages of a slice have any of the words, whatever its ending; at most `cap` of each lane."""
+
+    def size_of(self, connection: Connection, where: Slice, cap: int) -> int:
+        """How many passages a slice has, whenever they were said; at most `cap` of each lane."""
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None: ...
 
@@ -218,6 +230,12 @@ class Reader:
 
     def having(self, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
         return self.connection.dialect.having(self.connection, groups, where, cap)
+
+    def count(self, terms: Sequence[Phrase], where: Slice, cap: int) -> int:
+        return self.connection.dialect.count(self.connection, terms, where, cap)
+
+    def size_of(self, where: Slice, cap: int) -> int:
+        return self.connection.dialect.size_of(self.connection, where, cap)
 
     def recall(self, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
         return self.connection.dialect.recall(self.connection, groups, where, cap)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -12,6 +12,7 @@ from unicodedata import normalize
 import orjson
 
 from palaver.model.projects import is_called, names_of
+from palaver.model.talk import is_human_only
 from palaver.model.times import micros
 from palaver.store.database import STEM, Change, IndexRow, Reader, Row
 from palaver.store.lanes import SUBSTRING_SOURCES, lane_of
@@ -21,6 +22,8 @@ SCOPES = "scopes"
 """Where a passage's own data names the further scopes it stands in."""
 PROJECT = "p"
 """How the scope of a project begins."""
+HUMAN_ONLY = "h"
+"""The scope of messages that agents may not read: searches of agents leave it out."""
 
 
 def encode_data(data: dict[str, Any]) -> str:
@@ -100,7 +103,7 @@ def add_passage(
         data=encode_data(data or {}),
     )
     passage_id: int = row["id"]
-    scopes = (data or {}).get(SCOPES, ())
+    scopes = further_scopes(source, data or {})
     change.index(passage_id, index_row(source, document_id, field, author_id, text, role, scopes), is_new=True)
     return passage_id
 
@@ -154,7 +157,7 @@ def _add_alike(change: Change, source: str, passages: list[NewPassage], lane: in
     )  # fmt: skip
     change.run_rows("insert_passages", rows)
     for id, new in zip(ids, passages, strict=True):
-        more = new.data.get(SCOPES, ()) if new.data else ()
+        more = further_scopes(source, new.data) if new.data else ()
         scopes = scopes_of(source, new.document_id, new.field, new.author_id, new.role, more)
         change.index(id, IndexRow(scopes, *(new.folded or folded(source, new.text))), is_new=True)
 
@@ -184,6 +187,13 @@ def scopes_of(
         scopes.append(role_scope(role))
     scopes += more
     return tuple(scopes)
+
+
+def further_scopes(source: str, data: Mapping[str, Any]) -> tuple[str, ...]:
+    """The scopes that a passage's own data puts it in."""
+    if source == "bus":
+        return (HUMAN_ONLY,) if is_human_only(data.get("metadata")) else ()
+    return tuple(data.get(SCOPES, ()))
 
 
 def substring_form(text: str) -> str:
@@ -237,7 +247,8 @@ def rewrite_passage(
     data: str,
 ) -> None:
     change.run("update_passage", id=passage_id, text=text, data=data)
-    change.index(passage_id, index_row(source, document_id, "content", author_id, text, role), is_new=False)
+    more = further_scopes(source, orjson.loads(data))
+    change.index(passage_id, index_row(source, document_id, "content", author_id, text, role, more), is_new=False)
 
 
 def retitle(change: Change, *, source: str, document_id: int, title: str) -> None:
@@ -258,8 +269,22 @@ def backfill(change: Change, limit: int) -> int:
 
 def index_row_of(source: str, row: Row) -> IndexRow:
     """The same from a stored passage."""
-    more = orjson.loads(row["data"]).get(SCOPES, ())
+    more = further_scopes(source, orjson.loads(row["data"]))
     return index_row(source, row["document_id"], row["field"], row["author_id"], row["text"], row["role"], more)
+
+
+def has_marked_human_only(read: Reader) -> bool:
+    """Does every human-only message have its scope? Version 0.1 indexed them without it."""
+    return read.one("human_only_mark") is not None
+
+
+def mark_human_only(change: Change) -> None:
+    """Index the human-only messages of an older database again, with their scope."""
+    lane, lane_end = lane_of("bus")
+    for row in change.all("maybe_human_only", lane=lane, lane_end=lane_end):
+        if further_scopes("bus", orjson.loads(row["data"])):
+            change.index(row["id"], index_row_of("bus", row), is_new=False)
+    change.run("set_human_only_mark")
 
 
 def is_complete(read: Reader) -> bool:

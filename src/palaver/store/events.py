@@ -23,6 +23,20 @@ def after(read: Reader, id: int, thread_id: str | None, limit: int) -> list[Even
     return [_event(row) for row in rows]
 
 
+def batch_after(read: Reader, id: int, thread_id: str | None, limit: int, most_bytes: int) -> tuple[list[Event], bool]:
+    """The next events, at most `limit` of them and about `most_bytes` of payload, but one at least; and whether there
+    may be more."""
+    name = "event_sizes_after" if thread_id is None else "thread_event_sizes_after"
+    sizes = read.rows(name, after=id, limit=limit, **({} if thread_id is None else {"thread_id": thread_id}))
+    room, count = most_bytes, 0
+    for _, size in sizes:
+        room -= size
+        if room < 0 and count:
+            break
+        count += 1
+    return (after(read, id, thread_id, count) if count else []), count < len(sizes) or len(sizes) == limit
+
+
 def _event(row: Row) -> Event:
     return Event(row["type"], row["thread_id"], row["payload"].encode(), row["message_id"], row["id"])
 

@@ -1,8 +1,8 @@
 """The feed: one log, many listeners.
 
 Events are in the tables before anybody hears of them. Commits of this process arrive directly; when another process
-may have committed, whatever is new is read from the log. A listener holds a bounded number of events: one that is too
-slow goes back to reading the log, and one whose place in the log is gone is told `reset`.
+may have committed, whatever is new is read from the log. A listener holds a bounded number of events and bytes: one
+that is too slow goes back to reading the log, and one whose place in the log is gone is told `reset`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from palaver.store import events, threads
 from palaver.store.database import Engine
 
 HELD_AT_MOST = 1_000
+HELD_BYTES = 1_000_000
+"""What a listener holds at the most, in bytes; also what is read from the log at once, unless one event is larger."""
 READ_AT_ONCE = 500
 
 
@@ -34,6 +36,7 @@ class Listener:
         self._at = 0
         self.thread_id = thread_id
         self._held: deque[Event] = deque()
+        self._held_bytes = 0
         self._reads_log = False
         self._awake = asyncio.Event()
 
@@ -49,13 +52,18 @@ class Listener:
         self._feed.leave(self)
 
     def hear(self, event: Event) -> None:
-        if len(self._held) >= HELD_AT_MOST:
+        if len(self._held) >= HELD_AT_MOST or self._held_bytes + len(event.payload) > HELD_BYTES:
             self._reads_log = True
         if self._reads_log:
-            self._held.clear()  # it stands in the log
+            self._let_go()  # it stands in the log
         else:
             self._held.append(event)
+            self._held_bytes += len(event.payload)
         self._awake.set()
+
+    def _let_go(self) -> None:
+        self._held.clear()
+        self._held_bytes = 0
 
     def wake(self) -> None:
         self._awake.set()
@@ -76,7 +84,7 @@ class Listener:
         if self._feed.is_closed:
             raise FeedClosed
         batch = [event for event in self._held if event.id > self._at]
-        self._held.clear()
+        self._let_go()
         if batch:
             self._at = batch[-1].id
         return batch
@@ -85,15 +93,15 @@ class Listener:
         first, last = await self._feed.bounds()
         if self._at > last or self._at + 1 < first:
             self._reads_log, self._at = False, last
-            self._held.clear()
+            self._let_go()
             return [reset(last)]
         self._reads_log = False  # from here on news is held again; what the log gives twice is dropped by its id
-        batch = await self._feed.read(self._at, self.thread_id)
+        batch, has_more = await self._feed.read(self._at, self.thread_id)
         if batch:
             self._at = batch[-1].id
-            if len(batch) == READ_AT_ONCE:
+            if has_more:
                 self._reads_log = True
-                self._held.clear()
+                self._let_go()
         return batch
 
 
@@ -149,8 +157,11 @@ class Feed:
     async def bounds(self) -> tuple[int, int]:
         return await self._engine.read(events.bounds)
 
-    async def read(self, after: int, thread_id: str | None) -> list[Event]:
-        return await self._engine.read(lambda read: events.after(read, after, thread_id, READ_AT_ONCE))
+    async def read(self, after: int, thread_id: str | None) -> tuple[list[Event], bool]:
+        """The next events of the log, and whether there may be more."""
+        return await self._engine.read(
+            lambda read: events.batch_after(read, after, thread_id, READ_AT_ONCE, HELD_BYTES)
+        )
 
     def _committed(self, told: list[Event]) -> None:
         """This process has committed. In step with what we know: pass it on. Otherwise read the log."""
@@ -177,11 +188,11 @@ class Feed:
             self._dirty.clear()
             with suppress(PalaverError):  # the database is busy or away: the next commit brings us back here
                 while self._last is not None:
-                    batch = await self.read(self._last, None)
+                    batch, has_more = await self.read(self._last, None)
                     new = [event for event in batch if event.id > self._last]
                     if new:
                         self._pass_on(new)
-                    if len(batch) < READ_AT_ONCE:
+                    if not has_more:
                         break
 
     def close(self) -> None:

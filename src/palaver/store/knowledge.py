@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise, zip_longest
 from math import log
@@ -15,8 +15,8 @@ import orjson
 from palaver.model.knowledge import Standing
 from palaver.model.times import instant, maybe_instant
 from palaver.store.database import SCOPE, STEM, Reader, Row, Slice
-from palaver.store.documents import document_scope
-from palaver.store.lanes import RECORDED_SOURCES, TEXT_SOURCES, WIDTH, lane_of, lane_ranges
+from palaver.store.documents import document_scope, further_scopes
+from palaver.store.lanes import RECORDED_SOURCES, SHARED_SOURCES, TEXT_SOURCES, WIDTH, lane_of, lane_ranges
 from palaver.text import fold
 from palaver.text.query import Phrase, with_parts
 from palaver.text.ranking import Worth
@@ -33,6 +33,8 @@ MOST_BEST = 100
 """So many are asked for where there are more."""
 LABELS = frozenset({"keywords", "tags"})
 """Fields that say what a text is about: they are searched, but where the text matches too, that is shown."""
+MOST_COUNTED = 50_000
+MOST_SIZED = 100_000
 FEW = 1_000
 """Where the words of a question stand in no more passages, words of its theme are looked up too."""
 
@@ -128,10 +130,16 @@ def gather(
     million. So a common word brings passages only while there is room, or together with another one. Of each word those
     related to it are looked up too, and where little was found those that belong to the theme of them all.
     """
-    where, size = list(slices), read.size()
-    most = [_most_of(read, one) for one in where]
-    counts = _counts(read, terms)
-    expected = [sum(min(count, limit) for limit in most) for count in counts]
+    where = list(slices)
+    is_blind = any(one.is_blind for one in where)
+    if is_blind:  # other passages have no part in anything the caller can see
+        own = [one for one in where if "sessions" in one.sources]
+        size = sum(read.size_of(one, MOST_SIZED) for one in (Slice(SHARED_SOURCES), *own))
+        counts = [_visible(read, term, where, MOST_COUNTED) for term in terms]
+        expected = counts[:]
+    else:
+        size, most, counts = read.size(), [_most_of(read, one) for one in where], _counts(read, terms)
+        expected = [sum(min(count, limit) for limit in most) for count in counts]
     alike: dict[int, set[int]] = {}
     lookups: dict[int, list[int]] = {}
 
@@ -168,7 +176,7 @@ def gather(
     are_few = _size(alike) <= FEW
     groups = dict(enumerate(related)) | ({len(terms): theme()} if are_few else {})
     for number, group in groups.items():
-        if known := _uncommon(read, group):
+        if known := _uncommon(read, group, where if is_blind else ()):
             found = look_up([known], MOST_RELATED)
             others[number] = _rarity(size, len(found))
             lookups[1 << number + len(terms)] = found
@@ -207,9 +215,19 @@ def _rarity(size: int, count: int) -> float:
     return log(1 + (size - count + 0.5) / (count + 0.5))
 
 
-def _uncommon(read: Reader, terms: Sequence[Phrase]) -> list[Phrase]:
-    """Those that stand somewhere, and not nearly everywhere."""
-    return [term for term, count in zip(terms, _counts(read, terms), strict=True) if 0 < count <= MOST_RELATED]
+def _uncommon(read: Reader, terms: Sequence[Phrase], visible: Sequence[Slice]) -> list[Phrase]:
+    """Those that stand somewhere, and not nearly everywhere: of what is visible, where not everything is."""
+    counts = zip(terms, _counts(read, terms), strict=True)
+    if not visible:
+        return [term for term, count in counts if 0 < count <= MOST_RELATED]
+    most = MOST_RELATED + 1
+    # A word that few passages have at all is in few visible ones, and in none it finds nothing.
+    return [term for term, count in counts if count and (count < most or _visible(read, term, visible, most) < most)]
+
+
+def _visible(read: Reader, term: Phrase, where: Iterable[Slice], most: int) -> int:
+    """How many passages in these slices have the word."""
+    return sum(read.count([term], one, most) for one in where)
 
 
 def _counts(read: Reader, terms: Sequence[Phrase]) -> list[int]:
@@ -284,11 +302,15 @@ class Look(NamedTuple):
     text: str
 
 
-def looks(read: Reader, spans: Iterable[tuple[int, int, int]]) -> list[Look]:
-    """The passages of documents between two positions: (document, first, last)."""
+def looks(read: Reader, spans: Iterable[tuple[int, int, int]], without: Collection[str] = ()) -> list[Look]:
+    """The passages of documents between two positions: (document, first, last); none in the scopes of `without`."""
     rows = read.rows("looks", spans=orjson.dumps(list(spans)).decode())
     size = len(Candidate._fields)
-    return [Look(Candidate._make(row[:size]), *row[size:]) for row in rows]
+    return [
+        Look(Candidate._make(row[:size]), *row[size:-1])
+        for row in rows
+        if not (row[-1] and without) or set(without).isdisjoint(further_scopes("bus", orjson.loads(row[-1])))
+    ]
 
 
 def ids_within(read: Reader, spans: Iterable[tuple[int, int, int]]) -> dict[int, dict[int, int]]:
@@ -309,9 +331,13 @@ def titles_of(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:
     return dict(read.rows("titles_of", ids=orjson.dumps(list(passage_ids)).decode()))
 
 
-def best_in(read: Reader, source: str, document_id: int, terms: Sequence[Phrase]) -> int | None:
-    """The passage of a document that has most of the words; its labels only where no text has any."""
-    where = Slice((source,), titles=False, scopes=(document_scope(document_id),))
+def best_in(
+    read: Reader, source: str, document_id: int, terms: Sequence[Phrase], without: tuple[str, ...] | None = None
+) -> int | None:
+    """The passage of a document that has most of the words; its labels only where no text has any. `without`: the
+    scopes that the caller may not read."""
+    scopes = (document_scope(document_id),)
+    where = Slice((source,), titles=False, scopes=scopes, without=without or (), is_blind=without is not None)
     found = [hit.passage_id for hit in read.recall([with_parts(terms)], where, 2)]  # one may be its labels
     places = standings(read, found) if len(found) > 1 else {}
     texts = [id for id in found if id in places and places[id].field not in LABELS]

@@ -25,6 +25,9 @@ def is_substring_lane(passage_id: int) -> bool:
 RECORDED_SOURCES = ("sessions", "archive")
 """Where a message may be kept more than once. Their lanes are next to each other."""
 
+SHARED_SOURCES = tuple(source for source in SOURCES if source != "sessions")
+"""What every caller may search, but for human-only messages."""
+
 TEXT_SOURCES = ("notes", "media", "prompts", "characters")
 """Where a document is one result, however many of its passages are found."""
 

@@ -31,22 +31,34 @@ def start_of(day: date) -> int:
     return micros(datetime(day.year, day.month, day.day, tzinfo=UTC))
 
 
-def per_day(read: Reader, since: date) -> list[Day]:
-    rows = read.all("said_per_day", since=start_of(since))
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Whose sessions are counted: everyone's, or those of one agent."""
+
+    everyone: bool
+    agent_id: str | None = None
+
+    @property
+    def params(self) -> dict[str, int | str]:
+        return {"everyone": int(self.everyone), "agent_id": self.agent_id or ""}
+
+
+def per_day(read: Reader, since: date, whose: Counted) -> list[Day]:
+    rows = read.all("said_per_day", since=start_of(since), **whose.params)
     return [Day((EPOCH + timedelta(days=row["day"])).isoformat(), row["source"], row["messages"]) for row in rows]
 
 
-def speakers(read: Reader, since: date, limit: int) -> list[Speaker]:
+def speakers(read: Reader, since: date, limit: int, whose: Counted) -> list[Speaker]:
     found = []
-    for row in read.all("said_by_whom", since=start_of(since), limit=limit):
+    for row in read.all("said_by_whom", since=start_of(since), limit=limit, **whose.params):
         agent = agents.find(read, row["agent_id"]) if row["agent_id"] else None
         name = agent.shown_name if agent else row["name"] or row["agent_id"] or "unknown"
         found.append(Speaker(row["agent_id"], name, row["messages"]))
     return found
 
 
-def documents(read: Reader) -> dict[str, int]:
-    kept = {row["source"]: row["documents"] for row in read.all("kept_by_source")}
+def documents(read: Reader, whose: Counted) -> dict[str, int]:
+    kept = {row["source"]: row["documents"] for row in read.all("kept_by_source", **whose.params)}
     return {source: kept.get(source, 0) for source in SOURCES}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from math import log
 from typing import Any
@@ -13,6 +14,7 @@ from zlib import crc32
 import orjson
 
 from palaver.store import queries
+from palaver.store.blind import K1, B, Counted, ranked_among_themselves
 from palaver.store.database import (
     SCOPE,
     STEM,
@@ -37,7 +39,6 @@ MOST_WORDS = 16_000
 MOST_BYTES = 900_000
 OVERLAP = 32
 """So many words of a part of a long passage begin the next part too: phrases are found across the cut."""
-K1, B = 1.2, 0.75  # as in SQLite's bm25
 COUNTED_AT_MOST = 20_000
 MOST_NUMBERS = 100_000
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
@@ -73,28 +74,34 @@ class PostgresDialect:
     def _ranked(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> tuple[list[Found], int]:
         """The best by bm25, and how many matched."""
         kind = "title" if narrow.titles else "body"
-        scopes = " & ".join(f"'{SCOPE}{scope}'" for scope in (f"{narrow.source}{kind}", *narrow.scopes))
+        inside = [f"'{SCOPE}{scope}'" for scope in (f"{narrow.source}{kind}", *narrow.scopes)]
+        scopes = " & ".join(inside + [f"!'{SCOPE}{scope}'" for scope in narrow.without])
         params: dict[str, Any] = {"match": f"({_print(query)}) & {scopes}", "cap": RANKED_AT_MOST}
         params |= {"limit": limit, "since": narrow.since, "until": narrow.until}
         long = _in_parts(query, scopes, params)
-        score, counts = self._bm25(connection, list(_scored(query)), params)
-        timed = _SAID_BETWEEN if narrow.is_timed else ""
-        rows = connection.fetch(_FIND.format(long=long, timed=timed, counts=counts, score=score), params)
-        return [Found(row["id"], row["score"]) for row in rows], rows[0]["matches"] if rows else 0
+        sql = _MATCHED.format(long=long) + _COUNTED.format(timed=_SAID_BETWEEN if narrow.is_timed else "")
+        phrases = list(_scored(query))
+        params |= _needles(phrases)
+        counts = ", ".join(_COUNT.format(number=number) for number in range(len(phrases)))
+        if narrow.is_blind:  # nothing that the caller may not read has a part in it
+            rows = connection.fetch((sql + _EACH).format(counts=counts), params)
+            times = [f"times{number}" for number in range(len(phrases))]
+            matches = [Counted(row["id"], row["length"], [row[name] for name in times]) for row in rows]
+            ranked = ranked_among_themselves(matches)[:limit]
+        else:
+            score = self._bm25(connection, phrases, params)
+            rows = connection.fetch((sql + _BEST).format(counts=counts, score=score), params)
+            ranked = [Found(row["id"], row["score"]) for row in rows]
+        return ranked, rows[0]["matches"] if rows else 0
 
-    def _bm25(self, connection: Connection, phrases: list[Phrase], params: dict[str, Any]) -> tuple[str, str]:
-        """The score of a passage, and what is counted in it for that."""
+    def _bm25(self, connection: Connection, phrases: list[Phrase], params: dict[str, Any]) -> str:
+        """The score of a passage in which the phrases were counted."""
         totals = connection.fetch(self.sql("index_totals"), {})[0]
         size = max(1, totals["passages"])
         params["usual"] = max(1.0, totals["tokens"] / size)
-        points, counts = [], []
-        for number, (phrase, passages) in enumerate(zip(phrases, self._counts(connection, phrases), strict=True)):
-            needle = f" {'  '.join(phrase.words)}" + ("" if phrase.prefix else " ")
-            params |= {f"needle{number}": needle, f"bytes{number}": float(len(needle.encode()))}
+        for number, passages in enumerate(self._counts(connection, phrases)):
             params[f"rarity{number}"] = max(log(max(size - passages, 0) + 0.5) - log(passages + 0.5), 1e-6)
-            counts.append(_COUNT.format(number=number))
-            points.append(_POINTS.format(number=number))
-        return " + ".join(points), ", ".join(counts)
+        return " + ".join(_POINTS.format(number=number) for number in range(len(phrases)))
 
     def _counts(self, connection: Connection, phrases: Sequence[Phrase]) -> list[int]:
         """How many passages have each phrase. Of very common words the server's own statistics tell."""
@@ -148,6 +155,24 @@ class PostgresDialect:
         ids: list[int] = rows[0]["ids"] or []
         return ids
 
+    def count(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> int:
+        return self._count(connection, [f"({_any_stem(terms)})"], where, cap)
+
+    def size_of(self, connection: Connection, where: Slice, cap: int) -> int:
+        if where.scopes or where.any_of:
+            return self._count(connection, [], replace(where, since=-(2**62), until=2**62), cap)
+        rows = connection.fetch(self.sql("count_indexed"), {"sources": list(where.sources), "cap": cap})
+        return int(rows[0]["passages"])
+
+    def _count(self, connection: Connection, wanted: list[str], where: Slice, cap: int) -> int:
+        scopes = _scopes(where)
+        params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
+        params |= {"since": where.since, "until": where.until}
+        # The row of a long passage has its scopes, but not its words.
+        long = _each_in_parts(wanted, scopes, params) if wanted else _NONE
+        sql = _COUNT_ALL.format(long=long, timed=_SAID_BETWEEN if where.is_timed else "")
+        return int(connection.fetch(sql, params)[0]["passages"])
+
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
         if stale:
@@ -173,10 +198,11 @@ class PostgresDialect:
 
 
 def _index_row(id: int, row: IndexRow, parts: list[str]) -> tuple[int, int, str, str]:
-    """A long passage has its words in parts only."""
+    """A long passage has its words in parts only, and its scopes here too."""
     length = len(row.scopes) + 2 * (row.words.count(" ") + 1 if row.words else 0)
     tokens = f" {row.words.replace(' ', '  ')} " if row.words else ""
-    return id, length, parts[0] if len(parts) == 1 else "", tokens
+    scopes = " ".join(f"'{SCOPE}{scope}'" for scope in row.scopes)
+    return id, length, parts[0] if len(parts) == 1 else scopes, tokens
 
 
 def tsvectors(row: IndexRow) -> list[str]:
@@ -259,7 +285,8 @@ def _scopes(where: Slice) -> list[str]:
     else:
         own = [tuple(f"{source}{kind}" for source in where.sources for kind in kinds)]
     groups = [*own, *((scope,) for scope in where.scopes), *where.any_of]
-    return ["(" + " | ".join(f"'{SCOPE}{scope}'" for scope in group) + ")" for group in groups]
+    inside = ["(" + " | ".join(f"'{SCOPE}{scope}'" for scope in group) + ")" for group in groups]
+    return inside + [f"!'{SCOPE}{scope}'" for scope in where.without]
 
 
 # Long passages: what is asked may stand in several of their parts.
@@ -307,6 +334,15 @@ def _windows(words: tuple[str, ...], prefix: bool) -> Iterator[Phrase]:
         yield Phrase(piece, prefix=prefix and first + size >= len(words))
 
 
+def _needles(phrases: Sequence[Phrase]) -> dict[str, Any]:
+    """What stands for each phrase in the tokens of a passage."""
+    params: dict[str, Any] = {}
+    for number, phrase in enumerate(phrases):
+        needle = f" {'  '.join(phrase.words)}" + ("" if phrase.prefix else " ")
+        params |= {f"needle{number}": needle, f"bytes{number}": float(len(needle.encode()))}
+    return params
+
+
 def _longest(query: Query) -> int:
     return max(len(phrase.words) for phrase in _scored(query))
 
@@ -338,21 +374,27 @@ matched AS MATERIALIZED (
     UNION ALL
     {long}
 )"""
-_FIND = (
-    _MATCHED
-    + """, newest AS MATERIALIZED (
+_COUNTED = """, newest AS MATERIALIZED (
     SELECT passage_id FROM matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
 ), counted AS MATERIALIZED (
-    SELECT passage_id, length, {counts} FROM newest JOIN passage_index USING (passage_id)
-)
+    SELECT passage_id, length, {{counts}} FROM newest JOIN passage_index USING (passage_id)
+)"""
+_BEST = """
 SELECT passage_id AS id, {score} AS score, (SELECT count(*) FROM matched) AS matches FROM counted
 ORDER BY score DESC, passage_id DESC LIMIT %(limit)s"""
-)
+_EACH = """
+SELECT counted.*, passage_id AS id, (SELECT count(*) FROM matched) AS matches FROM counted"""
 _COUNT = """(octet_length(tokens) - octet_length(replace(tokens, %(needle{number})s, '')))
            / %(bytes{number})s AS times{number}"""
 _POINTS = (
     f"%(rarity{{number}})s * (times{{number}} * {K1 + 1})"
     f" / (times{{number}} + {K1} * ({1 - B} + {B} * length / %(usual)s))"
+)
+_NONE = "SELECT passage_id FROM passage_parts WHERE false"
+_COUNT_ALL = (
+    _MATCHED
+    + """
+SELECT count(*) AS passages FROM (SELECT 1 FROM matched {timed} LIMIT %(cap)s) AS found"""
 )
 _HAVING = (
     _MATCHED

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from palaver.store.database import Finding, Narrow, Reader
-from palaver.store.documents import document_scope
+from palaver.store.documents import HUMAN_ONLY, document_scope
 from palaver.text.query import Query
 
 
@@ -28,9 +28,13 @@ class FoundMessage(NamedTuple):
         return found
 
 
-def messages(read: Reader, query: Query, document_id: int | None, limit: int) -> tuple[list[FoundMessage], Finding]:
+def messages(
+    read: Reader, query: Query, document_id: int | None, limit: int, *, is_blind: bool
+) -> tuple[list[FoundMessage], Finding]:
+    """The best messages. Where `is_blind`, human-only messages are neither found nor counted."""
     scopes = () if document_id is None else (document_scope(document_id),)
-    finding = read.find_also_apart(query, Narrow("bus", scopes=scopes), limit)
+    narrow = Narrow("bus", scopes=scopes, without=(HUMAN_ONLY,) if is_blind else (), is_blind=is_blind)
+    finding = read.find_also_apart(query, narrow, limit)
     ids = [hit.passage_id for hit in finding.hits]
     rows = {row[0]: FoundMessage._make(row) for row in read.rows("found_messages", ids=orjson.dumps(ids).decode())}
     return [rows[id] for id in ids], finding

@@ -369,7 +369,8 @@ def _narrow(read: Reader, where: Where) -> Narrow | None:
         scopes.append(role_scope(where.role))
     if where.project:
         scopes.append(project_scope(where.project))
-    narrow = Narrow("sessions", scopes=tuple(scopes))
+    # The order of one agent's turns does not depend on what the others said.
+    narrow = Narrow("sessions", scopes=tuple(scopes), is_blind=where.agent_id is not None)
     if where.since:
         narrow = replace(narrow, since=micros(where.since))
     if where.until:

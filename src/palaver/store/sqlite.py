@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,7 +36,7 @@ from palaver.store.database import (
     write_index,
 )
 from palaver.store.jobs import Job, Waiting, answer, tell
-from palaver.store.sqlite_dialect import SqliteDialect
+from palaver.store.sqlite_dialect import SqliteDialect, occurrences
 
 T = TypeVar("T")
 
@@ -65,6 +65,8 @@ class SqliteConnection:
         if not read_only:
             self.raw.execute("PRAGMA journal_mode = WAL").fetchall()
             self.raw.execute("PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864")
+        with suppress(apsw.NoFTS5Error):  # raised when the file is damaged: the first statement says so
+            self.raw.register_fts5_function("occurrences", occurrences)
 
     def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
         cursor = self.raw.execute(sql, params)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import apsw
 import orjson
 
 from palaver.store import queries
+from palaver.store.blind import Counted, ranked_among_themselves
 from palaver.store.database import (
     SCOPE,
     STEM,
@@ -16,6 +18,7 @@ from palaver.store.database import (
     Found,
     IndexRow,
     Narrow,
+    Row,
     Slice,
 )
 from palaver.store.lanes import SUBSTRING_SOURCES, WIDTH, is_substring_lane, lane_numbers, lane_of, lane_ranges
@@ -27,6 +30,7 @@ MOST_THREES = 12
 MOST_WORDS = 8
 TELLING = 4  # so many first letters are those of few words
 MANY = 20_000  # to look at one by one
+EXACT = 1  # the column of the words as they are; that of their stems comes after it
 PAST_THE_END = "\x01\x01"  # so that the last characters of a text begin a three as well
 
 
@@ -41,10 +45,13 @@ class SqliteDialect:
 
     def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding:
         lane, lane_end = lane_of(narrow.source, titles=narrow.titles)
-        params = {"match": match_expression(query, narrow.scopes), "lane": lane, "lane_end": lane_end}
-        page = {"cap": RANKED_AT_MOST + 1, "limit": limit + 1}
+        match = match_expression(query, narrow.scopes, narrow.without)
+        params = {"match": match, "lane": lane, "lane_end": lane_end}
         if narrow.is_timed:
             params |= {"since": narrow.since, "until": narrow.until}
+        if narrow.is_blind:
+            return self._find_blind(connection, params, narrow.is_timed, limit)
+        page = {"cap": RANKED_AT_MOST + 1, "limit": limit + 1}
         rows = connection.fetch(self.sql("find_ranked_between" if narrow.is_timed else "find_ranked"), params | page)
         capped = False
         if len(rows) > limit and not narrow.is_timed:
@@ -52,6 +59,13 @@ class SqliteDialect:
             capped = count[0]["matches"] > RANKED_AT_MOST
         hits = [Found(row["id"], -row["score"]) for row in rows[:limit]]
         return Finding(hits, has_more=len(rows) > limit, capped=capped)
+
+    def _find_blind(self, connection: Connection, params: dict[str, Any], is_timed: bool, limit: int) -> Finding:
+        """FTS5's bm25 knows how common a word is in the whole table. Here only the matches themselves are counted."""
+        name = "matches_between" if is_timed else "matches"
+        rows = connection.fetch(self.sql(name), params | {"cap": RANKED_AT_MOST + 1})
+        ranked = ranked_among_themselves(_counted(rows[:RANKED_AT_MOST]))
+        return Finding(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > RANKED_AT_MOST)
 
     def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
         lanes = lane_numbers(where.sources, bodies=where.bodies, titles=where.titles)
@@ -64,6 +78,10 @@ class SqliteDialect:
         }
         if where.is_timed:
             params |= {"since": where.since, "until": where.until}
+        if where.is_blind:
+            params["cap"] = RANKED_AT_MOST
+            rows = connection.fetch(self.sql("recall_blind_between" if where.is_timed else "recall_blind"), params)
+            return ranked_among_themselves(_counted(rows))[:cap]
         rows = connection.fetch(self.sql("recall_between" if where.is_timed else "recall"), params)
         return [Found(row["id"], -row["score"]) for row in rows]
 
@@ -85,6 +103,23 @@ class SqliteDialect:
         for first, last in lane_ranges(where.sources, bodies=where.bodies, titles=where.titles):
             found += orjson.loads(connection.fetch(sql, params | {"first": first, "last": last})[0]["ids"])
         return found
+
+    def count(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> int:
+        params: dict[str, Any] = {"match": stems_of_each([terms], where), "cap": cap}
+        if where.is_timed:
+            params |= {"since": where.since, "until": where.until}
+        return self._count(connection, "count_between" if where.is_timed else "count_having", params, where)
+
+    def size_of(self, connection: Connection, where: Slice, cap: int) -> int:
+        if where.scopes or where.any_of:
+            params: dict[str, Any] = {"match": " AND ".join(_scopes(where)), "cap": cap}
+            return self._count(connection, "count_having", params, where)
+        return self._count(connection, "count_indexed", {"cap": cap}, where)
+
+    def _count(self, connection: Connection, name: str, params: dict[str, Any], where: Slice) -> int:
+        ranges = lane_ranges(where.sources, bodies=where.bodies, titles=where.titles)
+        counts = (connection.fetch(self.sql(name), {**params, "first": first, "last": last}) for first, last in ranges)
+        return sum(int(rows[0]["passages"]) for rows in counts)
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
@@ -154,15 +189,15 @@ def all_of_threes(part: str) -> str:
     return " AND ".join(_quoted(three.replace('"', '""')) for three in sorted(threes))
 
 
-def match_expression(query: Query, scopes: tuple[str, ...]) -> str:
+def match_expression(query: Query, scopes: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
     """What was asked, in FTS5's language: the words in their exact form, and every scope."""
     parts = [f"scope : {_quoted(SCOPE + scope)}" for scope in scopes]
-    return " AND ".join([f"exact : ({_print(query)})", *parts])
+    return _except(" AND ".join([f"exact : ({_print(query)})", *parts]), without)
 
 
 def words_of_each(groups: Sequence[Sequence[Phrase]], where: Slice) -> str:
     """A word of each group, as it is or with another ending, and the scopes."""
-    return " AND ".join([*map(_any_form, groups), *_scopes(where)])
+    return _except(" AND ".join([*map(_any_form, groups), *_scopes(where)]), where.without)
 
 
 def _any_form(terms: Sequence[Phrase]) -> str:
@@ -173,7 +208,14 @@ def _any_form(terms: Sequence[Phrase]) -> str:
 def stems_of_each(groups: Sequence[Sequence[Phrase]], where: Slice) -> str:
     """A word of each group, whatever its ending, and the scopes. No column is named, which would take longer: nothing
     but a stem begins as stems do."""
-    return " AND ".join([*(f"({_any_stem(group)})" for group in groups), *_scopes(where)])
+    return _except(" AND ".join([*(f"({_any_stem(group)})" for group in groups), *_scopes(where)]), where.without)
+
+
+def _except(wanted: str, without: tuple[str, ...]) -> str:
+    """What was asked, less the passages in these scopes."""
+    for scope in without:
+        wanted = f"({wanted}) NOT scope : {_quoted(SCOPE + scope)}"
+    return wanted
 
 
 def _any_stem(terms: Sequence[Phrase]) -> str:
@@ -183,6 +225,17 @@ def _any_stem(terms: Sequence[Phrase]) -> str:
 def _scopes(where: Slice) -> list[str]:
     groups = [(scope,) for scope in where.scopes] + list(where.any_of)
     return [f"scope : ({' OR '.join(_quoted(SCOPE + scope) for scope in group)})" for group in groups]
+
+
+def occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:
+    """An FTS5 function: of a match the number of its tokens, then how often each phrase of the query stands in it."""
+    counts = (sum(map(len, api.phrase_locations(number)[EXACT:])) for number in range(api.phrase_count))
+    return f"[{api.column_size(-1)},{','.join(map(str, counts))}]"
+
+
+def _counted(rows: Sequence[Row]) -> list[Counted]:
+    counts = [(row["id"], orjson.loads(row["counts"])) for row in rows]
+    return [Counted(id, length, times) for id, (length, *times) in counts]
 
 
 def _first_number(block: bytes) -> int:

@@ -15,6 +15,13 @@ SELECT id, type, thread_id, message_id, payload FROM events WHERE id > :after OR
 SELECT id, type, thread_id, message_id, payload FROM events
 WHERE id > :after AND thread_id = :thread_id ORDER BY id LIMIT :limit;
 
+-- name: event_sizes_after  the same without their payloads
+SELECT id, octet_length(payload) AS bytes FROM events WHERE id > :after ORDER BY id LIMIT :limit;
+
+-- name: thread_event_sizes_after
+SELECT id, octet_length(payload) AS bytes FROM events
+WHERE id > :after AND thread_id = :thread_id ORDER BY id LIMIT :limit;
+
 -- name: first_event_id
 SELECT min(id) AS id FROM events;
 

@@ -75,3 +75,9 @@ SELECT count(*) AS posts, min(at) AS first FROM post_times WHERE author = :autho
 
 -- name: insert_post_time
 INSERT INTO post_times (author, at) VALUES (:author, :at);
+
+-- name: human_only_mark  there once every human-only message has its scope in the index
+SELECT value FROM counters WHERE name = 'human_only';
+
+-- name: set_human_only_mark
+INSERT INTO counters (name, value) VALUES ('human_only', 1) ON CONFLICT (name) DO NOTHING;

@@ -2,7 +2,7 @@
 SELECT p.created_at / 86400000000 AS day, d.source, count(*) AS messages
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('bus', 'sessions', 'archive', 'chats')
-  AND d.deleted_at IS NULL
+  AND d.deleted_at IS NULL AND (:everyone = 1 OR d.source <> 'sessions' OR d.agent_id = :agent_id)
 GROUP BY 1, 2
 ORDER BY 1, 2;
 
@@ -11,9 +11,12 @@ SELECT coalesce(p.author_id, d.agent_id) AS agent_id, CASE WHEN coalesce(p.autho
        AS name, count(*) AS messages
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('bus', 'sessions') AND d.deleted_at IS NULL
+  AND (:everyone = 1 OR d.source <> 'sessions' OR d.agent_id = :agent_id)
 GROUP BY 1, 2
 ORDER BY 3 DESC, 1, 2
 LIMIT :limit;
 
 -- name: kept_by_source
-SELECT source, count(*) AS documents FROM documents WHERE deleted_at IS NULL GROUP BY source;
+SELECT source, count(*) AS documents FROM documents
+WHERE deleted_at IS NULL AND (:everyone = 1 OR source <> 'sessions' OR agent_id = :agent_id)
+GROUP BY source;

@@ -53,7 +53,7 @@ function picture() {
       ${tile("Messages", count(lately), `in ${days} days`)}
       ${tile("Threads", count(status.threads), `${count(status.messages)} messages in all`)}
       ${tile("Agents", count(status.agents_online), `online of ${count(status.agents)}`)}
-      ${tile("Storage", size(found.storage_bytes), status.engine === "sqlite" ? "SQLite" : "PostgreSQL")}
+      ${found.storage_bytes === null ? "" : tile("Storage", size(found.storage_bytes), status.engine === "sqlite" ? "SQLite" : "PostgreSQL")}
       ${
         found.is_index_complete
           ? tile("Index", "Complete", "everything can be found", "good")

@@ -168,6 +168,17 @@ SELECT term, frequency * (SELECT reltuples FROM pg_class WHERE oid = CAST('passa
 FROM pg_stats, unnest(CAST(CAST(most_common_elems AS text) AS text[]), most_common_elem_freqs) AS common (term, frequency)
 WHERE schemaname = current_schema() AND tablename = 'passage_index' AND attname = 'words' AND term = ANY(:tokens);
 
+-- name: count_indexed  passages of these sources, at most :cap
+SELECT count(*) AS passages FROM (
+    SELECT 1 FROM documents d JOIN passages p ON p.document_id = d.id
+    WHERE d.source = ANY(:sources) AND d.deleted_at IS NULL LIMIT :cap
+) AS found;
+
+-- name: maybe_human_only  messages of the bus that may be for people only
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE d.source = 'bus' AND p.data ILIKE '%human%' AND :lane < :lane_end;
+
 -- name: candidates  where the hits stand, as far as their order depends on it
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at
 FROM passages p JOIN documents d ON d.id = p.document_id
@@ -188,7 +199,7 @@ WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(
 
 -- name: looks  passages between two positions of their documents, with their texts
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at,
-       d.title, p.role, p.author, p.text
+       d.title, p.role, p.author, p.text, CASE WHEN d.source = 'bus' THEN p.data END AS data
 FROM jsonb_array_elements(CAST(:spans AS jsonb)) AS span (value)
 JOIN passages p ON p.document_id = CAST(span.value ->> 0 AS bigint)
     AND p.position BETWEEN CAST(span.value ->> 1 AS bigint) AND CAST(span.value ->> 2 AS bigint)

@@ -54,6 +54,19 @@ SELECT id, score FROM (
 ORDER BY score, id DESC
 LIMIT :limit;
 
+-- name: matches  the newest matches, at most :cap of them, with how often they have the words
+SELECT rowid AS id, occurrences(passage_index) AS counts FROM passage_index
+WHERE passage_index MATCH :match AND rowid BETWEEN :lane AND :lane_end
+ORDER BY rowid DESC
+LIMIT :cap;
+
+-- name: matches_between  the same, of what was said in a stretch of time
+SELECT rowid AS id, occurrences(passage_index) AS counts FROM passage_index
+WHERE passage_index MATCH :match AND rowid BETWEEN :lane AND :lane_end
+  AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until)
+ORDER BY rowid DESC
+LIMIT :cap;
+
 -- name: count_matches
 SELECT count(*) AS matches FROM (
     SELECT 1 FROM passage_index
@@ -198,6 +211,19 @@ SELECT id, score FROM (
 ORDER BY score, id DESC
 LIMIT :cap;
 
+-- name: recall_blind  the newest passages that have any of the words, with how often they have them
+SELECT rowid AS id, occurrences(passage_index) AS counts FROM passage_index
+WHERE passage_index MATCH :match AND rowid / :width IN (SELECT value FROM json_each(:lanes))
+ORDER BY rowid DESC
+LIMIT :cap;
+
+-- name: recall_blind_between  the same, of what was said in a stretch of time
+SELECT rowid AS id, occurrences(passage_index) AS counts FROM passage_index
+WHERE passage_index MATCH :match AND rowid / :width IN (SELECT value FROM json_each(:lanes))
+  AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until)
+ORDER BY rowid DESC
+LIMIT :cap;
+
 -- name: index_averages
 SELECT block FROM passage_index_data WHERE id = 1;
 
@@ -221,6 +247,26 @@ SELECT json_group_array(id) AS ids FROM (
     LIMIT :cap
 );
 
+-- name: count_having  passages of a range that match, at most :cap
+SELECT count(*) AS passages FROM (
+    SELECT 1 FROM passage_index WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last LIMIT :cap
+);
+
+-- name: count_between  the same, of what was said in a stretch of time
+SELECT count(*) AS passages FROM (
+    SELECT 1 FROM passage_index
+    WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
+      AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until)
+    LIMIT :cap
+);
+
+-- name: count_indexed  passages of a range, at most :cap
+SELECT count(*) AS passages FROM (SELECT 1 FROM passage_index_docsize WHERE id BETWEEN :first AND :last LIMIT :cap);
+
+-- name: maybe_human_only  messages of the bus that may be for people only
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data FROM passages p
+WHERE p.id BETWEEN :lane AND :lane_end AND p.data LIKE '%human%';
+
 -- name: candidates  where the hits stand, as far as their order depends on it
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at
 FROM passages p JOIN documents d ON d.id = p.document_id
@@ -241,7 +287,7 @@ WHERE given.value BETWEEN :first AND :last AND p.position > 0;
 
 -- name: looks  passages between two positions of their documents, with their texts
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at,
-       d.title, p.role, p.author, p.text
+       d.title, p.role, p.author, p.text, CASE WHEN d.source = 'bus' THEN p.data END AS data
 FROM json_each(:spans) AS span
 CROSS JOIN passages p ON p.document_id = json_extract(span.value, '$[0]')
     AND p.position BETWEEN json_extract(span.value, '$[1]') AND json_extract(span.value, '$[2]')

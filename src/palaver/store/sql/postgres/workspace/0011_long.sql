@@ -24,12 +24,12 @@ CREATE INDEX passage_parts_words ON passage_parts USING gin (words);
 -- added up now and then.
 CREATE TABLE index_totals (passages bigint NOT NULL, tokens bigint NOT NULL);
 
-CREATE FUNCTION add_to_totals() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION add_to_totals() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     INSERT INTO index_totals SELECT count(*), sum(length) FROM added HAVING count(*) > 0;
     RETURN NULL;
 END $$;
-CREATE FUNCTION take_from_totals() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION take_from_totals() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     INSERT INTO index_totals SELECT -count(*), -sum(length) FROM removed HAVING count(*) > 0;
     RETURN NULL;

@@ -1,0 +1,200 @@
+"""What an agent may not read takes no part in anything it can ask.
+
+Two workspaces are filled alike, but for what is hidden from an agent: the words of a human-only message, other agents'
+sessions, and what was deleted. Everything the agent asks, through every door, has the same answer in both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.helpers import Thread, listen
+from tests.trust.people import Key, make_workspace
+from tests.trust.policy import ROUTES, TOOLS
+from tests.trust.worlds import in_path
+
+from palaver.operations import OPERATIONS
+from palaver.operations.faces import Operation
+
+HUMAN_ONLY = {"visibility": "human_only"}
+HIDDEN = {
+    "hidden1": "walrus treaty zebra sails tuesday with the tangerine fleet",
+    "hidden2": "quartz lantern",
+}
+QUERIES = [
+    "walrus", "tang*", "t*", "quartz OR zebra", "zebra OR mango", "mango OR zebra", "lantern OR mango", "harbour",
+    "harbour NOT walrus", "NEAR(harbour zebra, 9)", "which fleet sails on tuesday?", "when does the harbour open?",
+    "zebra mango harbour", "treaty",
+]  # fmt: skip
+
+
+@dataclass
+class World:
+    """One workspace as the agent in it sees it."""
+
+    name: str
+    agent: Key
+    things: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def worlds(guarded: Any) -> list[World]:
+    return [_world(guarded, name, text) for name, text in HIDDEN.items()]
+
+
+def _world(server: Any, name: str, hidden: str) -> World:
+    make_workspace(server, name)
+    boss = Key(server, name, name="boss", scopes=("read", "write", "admin"))
+    agent, other = Key(server, name, "agent", "scout"), Key(server, name, "agent", "rival")
+
+    def make(key: Key, path: str, **body: Any) -> Any:
+        answer = key.api.post(path, json=body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    thread = Thread(boss.api, "the harbour")
+    for text in ("the harbour opens at nine", "zebra crossing", "mango juice", "is the harbour open? zebra", "mango"):
+        said = thread.post(text, author=None)
+    secret = thread.post(
+        f"harbour {hidden}", author=None, metadata=HUMAN_ONLY, mentions=["scout"] if "z" in hidden else []
+    )
+    boss.api.put(f"/api/messages/{secret['id']}", json={"content": f"harbour: {hidden} indeed"})
+    thread.post("yes, it is", author=None)
+    gone = thread.post(f"gone {hidden}", author=None)
+    boss.api.delete(f"/api/messages/{gone['id']}")
+    turns = "/api/v1/agents/{}/sessions/{}/messages"
+    for number in range(len(hidden) // 10):
+        make(other, turns.format("rival", f"r{number}"), role="user", content=f"zebra harbour {hidden}")
+    for text in ("the harbour plan", "zebra or mango", "mango plan"):
+        make(agent, turns.format("scout", "own"), role="user", content=text)
+    note = make(boss, "/api/notes", title="harbour notes", content="zebra and mango at the harbour", keywords=["port"])
+    lost = make(boss, "/api/notes", title=f"lost {hidden}", content=hidden * 3, keywords=["gone"])
+    boss.api.delete(f"/api/notes/{lost['id']}")
+    return World(
+        name,
+        agent,
+        {
+            "thread_id": thread.id,
+            "message_id": secret["id"],
+            "agent_id": "scout",
+            "agent": "scout",
+            "for_agent": "scout",
+            "session": "r0",
+            "session_id": None,
+            "note_id": lost["id"],
+            "id": note["id"],
+            "source": "notes",
+            "uri": f"bus://{thread.id}",
+            "last": said["seq"],
+            "timeout_ms": 0,
+            "dedupe": False,
+        },
+    )
+
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{8,40}\b")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?[.\d]*(Z|\+00:00)?")
+_TOKEN = re.compile(r'("reply_token": ?")[^"]+')
+
+
+def alike(world: World, answer: str) -> str:
+    """An answer without what is never the same: ids are numbered in the order they come in, times are all one."""
+    numbers: dict[str, str] = {}
+    text = _TIME.sub("TIME", _TOKEN.sub(r"\1", answer)).replace(world.name, "WORLD")
+    return _ID.sub(lambda found: numbers.setdefault(found[0], f"ID{len(numbers)}"), text)
+
+
+def asked(operation: Operation, world: World, query: str) -> dict[str, Any] | None:
+    """What to ask: everything the operation must be told. None where this world has nothing to give."""
+    given: dict[str, Any] = {}
+    for name, about in operation.ask.model_fields.items():
+        if name == "query":
+            given[name] = query
+        elif world.things.get(name) is not None and (
+            about.is_required() or name in ("for_agent", "timeout_ms", "dedupe")
+        ):
+            given[name] = world.things[name]
+        elif about.is_required():
+            return None
+    return given
+
+
+READS = [
+    (f"{route.method} {route.path}", operation)
+    for operation in OPERATIONS
+    for route in operation.routes
+    if ROUTES[f"{route.method} {route.path}"] == "read"
+]
+READ_TOOLS = [
+    (tool.name, operation) for operation in OPERATIONS for tool in operation.tools if TOOLS[tool.name] == "read"
+]
+
+
+def queries_of(operation: Operation) -> list[str]:
+    return QUERIES if "query" in operation.ask.model_fields else [""]
+
+
+def test_no_route_tells_an_agent_of_what_is_hidden(worlds: list[World]):
+    answered = 0
+    for door, operation in READS:
+        for query in queries_of(operation):
+            answers = []
+            for world in worlds:
+                if (given := asked(operation, world, query)) is None:
+                    continue
+                method, _, path = door.partition(" ")
+                path, rest = in_path(path, given)
+                body = None if method == "GET" else rest
+                answer = world.agent.api.request(method, path, params=None if body else rest, json=body)
+                answers.append(alike(world, f"{answer.status_code} {answer.text}"))
+            assert len(set(answers)) <= 1, (door, query, answers)
+            answered += len(answers) == 2 and answers[0].startswith("200")
+    assert answered > 60
+
+
+def test_no_tool_tells_an_agent_of_what_is_hidden(worlds: list[World]):
+    clients, answered = [world.agent.mcp for world in worlds], 0
+    for name, operation in READ_TOOLS:
+        for query in queries_of(operation):
+            answers = []
+            for world, mcp in zip(worlds, clients, strict=True):
+                if (given := asked(operation, world, query)) is None:
+                    continue
+                answer = mcp.ask("tools/call", name=name, arguments=given)
+                answers.append(alike(world, f"{answer.get('isError')} {answer['content'][0]['text']}"))
+            assert len(set(answers)) <= 1, (name, query, answers)
+            answered += len(answers) == 2
+    assert answered > 150
+
+
+@pytest.mark.parametrize("query", ["walrus", "quartz lantern", "which fleet sails on tuesday?", "zebra mango"])
+def test_opening_a_thread_by_words_does_not_lead_to_what_is_hidden(worlds: list[World], query: str):
+    answers = []
+    for world in worlds:
+        retrieval = {"query": query, "mode": "chunk_with_siblings", "sibling_window": 1}
+        answer = world.agent.mcp.call("knowledge.get", source="bus", id=world.things["thread_id"], retrieval=retrieval)
+        answers.append(alike(world, json.dumps(answer)))
+    assert answers[0] == answers[1]
+
+
+def test_connecting_and_the_event_stream_are_the_same(worlds: list[World]):
+    answers = []
+    for world in worlds:
+        connected = world.agent.mcp.call("bus_connect", thread_name="the harbour", after_seq=0)
+        with listen(world.agent.api, after=0) as listener:
+            told = [(one.type, one.data) for one in listener.until(lambda one: one.type == "msg.delete")]
+        transcript = world.agent.mcp.read(f"chat://threads/{world.things['thread_id']}/transcript")
+        answers.append(alike(world, json.dumps([connected, told, transcript])))
+    assert answers[0] == answers[1]
+
+
+def test_a_person_still_finds_all_of_it(guarded: Any, worlds: list[World]):
+    person = Key(guarded, "hidden1", name="pat")
+    (hit,) = person.api.get("/api/search", params={"q": "tang*"}).json()["results"]
+    assert "<mark>tangerine</mark>" in hit["snippet"]
+    found = person.api.get("/api/knowledge/search", params={"q": "tangerine fleet"}).json()["results"]
+    assert {one["source"] for one in found} >= {"bus", "sessions"}
