@@ -9,8 +9,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.store.bus import Bus, opened
+from tests.store.bus import HUMAN, Bus, opened
 
+from palaver.model.people import Caller
+from palaver.operations import knowledge
 from palaver.settings import Settings
 from palaver.store.database import IndexRow, Narrow, Reader
 from palaver.store.postgres_dialect import MOST_PLACES, MOST_WORDS, OVERLAP, tsvectors
@@ -138,8 +140,11 @@ async def test_the_best_match_comes_first_among_very_many(bus: Bus):
     many = [f"failed number {n}, so we deploy again tomorrow, says the board" for n in range(2_300)]
     await bus.posts(thread, many)
     for typed in ("deploy failed", "failed", "deploy"):
-        found = await bus.hits(typed)
-        assert found[0] == best.id, typed
+        assert (await bus.hits(typed))[0] == best.id, typed
+        for caller in (HUMAN, Caller(kind="agent")):
+            ask = knowledge.search_knowledge.ask(query=typed, limit=1)
+            answer = await knowledge.search_knowledge.perform(bus.here, caller, ask)
+            assert answer.results[0].snippet == "deploy failed", (typed, caller)
 
 
 async def test_words_side_by_side_and_in_order_come_first(bus: Bus):

@@ -1,4 +1,5 @@
-"""bm25 for callers who may not read everything: only what matched, and may be read, has a part in the scores."""
+"""bm25 of matches among themselves: quick, and only what matched has a part in it. So it is what callers get who may
+not read everything."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import NamedTuple
 
 from palaver.store.database import Found
 
+RANKED_AT_MOST = 5_000
 K1, B = 1.2, 0.75  # as in FTS5's bm25
 
 

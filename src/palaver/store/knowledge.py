@@ -199,13 +199,10 @@ def with_best(
     if not gathered.is_capped and having is not None and len(having) <= FEW_ENOUGH:
         return gathered
     where = list(slices)
-
-    def best(groups: Sequence[Sequence[Phrase]]) -> list[int]:
-        found = [hit for one in where for hit in read.recall(groups, one, MOST_BEST)]
-        return [hit.passage_id for hit in sorted(found, key=lambda hit: -hit.score)[:MOST_BEST]]
-
-    together = best([[phrase]]) if phrase else []
-    first = tuple(dict.fromkeys((*together, *best([[term] for term in terms]))))
+    together = [id for one in where for id in read.having([[phrase]], one, MOST_BEST)] if phrase else []
+    best = [hit for one in where for hit in read.recall([[term] for term in terms], one, MOST_BEST)]
+    best.sort(key=lambda hit: -hit.score)
+    first = tuple(dict.fromkeys((*together[:MOST_BEST], *(hit.passage_id for hit in best[:MOST_BEST]))))
     _mark(gathered.alike, first, gathered.worth.everything)
     return replace(gathered, first=first)
 

@@ -13,8 +13,8 @@ from zlib import crc32
 
 import orjson
 
-from palaver.store import queries
-from palaver.store.blind import K1, B, Counted, ranked_among_themselves
+from palaver.store import blind, queries
+from palaver.store.blind import K1, B, Counted
 from palaver.store.database import (
     SCOPE,
     STEM,
@@ -68,16 +68,20 @@ class PostgresDialect:
             return Finding([], has_more=False, capped=False)
         if has_near(query) or _longest(query) > OVERLAP + 1:
             return self._find_and_look(connection, query, narrow, limit)
-        hits, matches = self._ranked(connection, query, narrow, limit + 1)
-        return Finding(hits[:limit], has_more=len(hits) > limit, capped=matches > RANKED_AT_MOST)
+        hits, capped = self._ranked(connection, query, narrow, limit + 1)
+        return Finding(hits[:limit], has_more=len(hits) > limit, capped=capped)
 
-    def _ranked(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> tuple[list[Found], int]:
-        """The best by bm25, and how many matched."""
+    def _ranked(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> tuple[list[Found], bool]:
+        """The best by bm25, and whether more matched than were ranked."""
         kind = "title" if narrow.titles else "body"
         inside = [f"'{SCOPE}{scope}'" for scope in (f"{narrow.source}{kind}", *narrow.scopes)]
         scopes = " & ".join(inside + [f"!'{SCOPE}{scope}'" for scope in narrow.without])
-        params: dict[str, Any] = {"match": f"({_print(query)}) & {scopes}", "cap": RANKED_AT_MOST}
-        params |= {"limit": limit, "since": narrow.since, "until": narrow.until}
+        params: dict[str, Any] = {"match": f"({_print(query)}) & {scopes}", "limit": limit}
+        params |= {
+            "cap": blind.RANKED_AT_MOST if narrow.is_blind else RANKED_AT_MOST,
+            "since": narrow.since,
+            "until": narrow.until,
+        }
         long = _in_parts(query, scopes, params)
         sql = _MATCHED.format(long=long) + _COUNTED.format(timed=_SAID_BETWEEN if narrow.is_timed else "")
         phrases = list(_scored(query))
@@ -87,12 +91,12 @@ class PostgresDialect:
             rows = connection.fetch((sql + _EACH).format(counts=counts), params)
             times = [f"times{number}" for number in range(len(phrases))]
             matches = [Counted(row["id"], row["length"], [row[name] for name in times]) for row in rows]
-            ranked = ranked_among_themselves(matches)[:limit]
+            ranked = blind.ranked_among_themselves(matches)[:limit]
         else:
             score = self._bm25(connection, phrases, params)
             rows = connection.fetch((sql + _BEST).format(counts=counts, score=score), params)
             ranked = [Found(row["id"], row["score"]) for row in rows]
-        return ranked, rows[0]["matches"] if rows else 0
+        return ranked, bool(rows) and rows[0]["matches"] > params["cap"]
 
     def _bm25(self, connection: Connection, phrases: list[Phrase], params: dict[str, Any]) -> str:
         """The score of a passage in which the phrases were counted."""
@@ -115,7 +119,7 @@ class PostgresDialect:
 
     def _find_and_look(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding:
         """tsquery knows exact distances only: it finds where the words are, the texts tell whether they are near."""
-        ranked, matches = self._ranked(connection, query, narrow, RANKED_AT_MOST)
+        ranked, capped = self._ranked(connection, query, narrow, RANKED_AT_MOST)
         near: list[Found] = []
         for begin in range(0, len(ranked), TEXTS_AT_ONCE):
             some = ranked[begin : begin + TEXTS_AT_ONCE]
@@ -124,13 +128,13 @@ class PostgresDialect:
             near += [hit for hit in some if is_match(query, words(texts.get(hit.passage_id, "")))]
             if len(near) > limit:
                 break
-        return Finding(near[:limit], has_more=len(near) > limit, capped=matches > RANKED_AT_MOST)
+        return Finding(near[:limit], has_more=len(near) > limit, capped=capped)
 
     def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
         scopes = _scopes(where)
         wanted = [f"({_any_of_words(group)})" for group in groups]
         params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "wanted": " & ".join(wanted)}
-        params |= {"cap": cap, "most": RANKED_AT_MOST, "since": where.since, "until": where.until}
+        params |= {"cap": cap, "most": blind.RANKED_AT_MOST, "since": where.since, "until": where.until}
         long = _each_in_parts(wanted, scopes, params)
         sql = _RECALL.format(long=long, timed=_SAID_BETWEEN if where.is_timed else "")
         return [Found(row["id"], row["score"]) for row in connection.fetch(sql, params)]

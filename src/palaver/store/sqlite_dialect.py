@@ -8,8 +8,8 @@ from typing import Any
 import apsw
 import orjson
 
-from palaver.store import queries
-from palaver.store.blind import Counted, ranked_among_themselves
+from palaver.store import blind, queries
+from palaver.store.blind import Counted
 from palaver.store.database import (
     SCOPE,
     STEM,
@@ -63,27 +63,18 @@ class SqliteDialect:
     def _find_blind(self, connection: Connection, params: dict[str, Any], is_timed: bool, limit: int) -> Finding:
         """FTS5's bm25 knows how common a word is in the whole table. Here only the matches themselves are counted."""
         name = "matches_between" if is_timed else "matches"
-        rows = connection.fetch(self.sql(name), params | {"cap": RANKED_AT_MOST + 1})
-        ranked = ranked_among_themselves(_counted(rows[:RANKED_AT_MOST]))
-        return Finding(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > RANKED_AT_MOST)
+        rows = connection.fetch(self.sql(name), params | {"cap": blind.RANKED_AT_MOST + 1})
+        ranked = blind.ranked_among_themselves(_counted(rows[: blind.RANKED_AT_MOST]))
+        return Finding(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > blind.RANKED_AT_MOST)
 
     def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
         lanes = lane_numbers(where.sources, bodies=where.bodies, titles=where.titles)
-        params = {
-            "match": words_of_each(groups, where),
-            "lanes": str(lanes),
-            "width": WIDTH,
-            "cap": cap,
-            "most": RANKED_AT_MOST,
-        }
+        params: dict[str, Any] = {"match": words_of_each(groups, where), "lanes": str(lanes), "width": WIDTH}
+        params["cap"] = blind.RANKED_AT_MOST
         if where.is_timed:
             params |= {"since": where.since, "until": where.until}
-        if where.is_blind:
-            params["cap"] = RANKED_AT_MOST
-            rows = connection.fetch(self.sql("recall_blind_between" if where.is_timed else "recall_blind"), params)
-            return ranked_among_themselves(_counted(rows))[:cap]
         rows = connection.fetch(self.sql("recall_between" if where.is_timed else "recall"), params)
-        return [Found(row["id"], -row["score"]) for row in rows]
+        return blind.ranked_among_themselves(_counted(rows))[:cap]
 
     def size(self, connection: Connection) -> int:
         # FTS5 keeps what bm25 needs in this block; the number of rows comes first.
