@@ -83,7 +83,7 @@ def _tell(summary: Summary, dry_run: bool) -> None:
         )
         line += f", {summary.skipped_count:,} skipped" if n == len(told) else ""
         line += f"; {summary.messages:,} messages read" if kind == "conversations" else ""
-        printing.say(line + (f" ({formats})." if formats and n == len(told) else "."))
+        printing.say(f"{line}. Items by format: {formats}." if formats and n == len(told) else f"{line}.")
 
 
 def _as_json(summary: Summary) -> dict[str, Any]:
