@@ -95,6 +95,20 @@ def person(tmp_path: Path) -> Person:
 # Reading what is there
 
 
+def test_prompts_for_subagents_are_the_models_words_watched_and_imported(person: Person):
+    unique, id = word(), session()
+    place = person.projects / "-home-ann-garden"
+    place.mkdir(parents=True)
+    lines = [typed("Find the ivy.", id), typed(f"Look for {unique}.", id, isSidechain=True)]
+    (place / f"{id}.jsonl").write_bytes(jsonl(*lines))
+    person.once()
+    assert [(hit["role"], hit["session_id"]) for hit in person.found(unique)] == [("assistant", id)]
+    person.terminal.ok("import", str(place))
+    (listed,) = person.terminal.json("archive", "list")["conversations"]
+    shown = person.terminal.json("archive", "show", listed["id"])
+    assert [said["role"] for said in shown["messages"]] == ["user", "assistant"]
+
+
 def test_sessions_of_both_programs_are_read_and_found(person: Person):
     ivy, oak = word(), word()
     claude_file(person.projects / "-home-ann-garden", mine := session(), ivy)
