@@ -5,7 +5,8 @@ Kept, each under the uuid of its line (further ones of the same line as `<uuid>.
 - what was typed (role user) and what the model answered in text (assistant); an answer that stands on several lines is
   several turns;
 - the prompts that the model wrote for its subagents (assistant), which the file marks as side chains of the user;
-- a call of a tool as `[tool NAME] {input}`, cut at 2,000 characters (tool); what came back, cut at 10,000 (tool).
+- a call of a tool as `[tool NAME] {input}`, cut at 2,000 characters (tool); what came back, cut at 10,000 (tool); or
+  the short form of both, or neither (`Reading.tool_output`).
 
 Left out: thinking, images, progress, attachments, system and metadata lines, everything marked `isMeta`, summaries made
 when a conversation is compacted, the traces of slash commands and local commands, reminders and notifications put into
@@ -177,7 +178,7 @@ def _from_user(message: dict[str, Any], reading: Reading, is_side: bool) -> list
 
 
 def _result(block: dict[str, Any], reading: Reading) -> str | None:
-    text = result(block.get("content"))
+    text = result(block.get("content"), reading.tool_output, is_error=block.get("is_error") is True)
     return "" if reading.is_own_result(block.get("tool_use_id")) and text else text
 
 
@@ -200,7 +201,7 @@ def _from_assistant(message: dict[str, Any], reading: Reading) -> list[tuple[Rol
                 reading.call_own(block.get("id"))
                 said.append(("tool", ""))
             case {"type": "tool_use", "name": name}:
-                said.append(("tool", call(name, block.get("input"))))
+                said.append(("tool", call(name, block.get("input"), reading.tool_output)))
     return said
 
 
