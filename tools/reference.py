@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.doors.mcp.tools import by_name, described
-from palaver.doors.openapi import document
+from palaver.doors.openapi import body_of, document
 from palaver.operations import OPERATIONS, prompts, resources
 from palaver.settings import Settings
 
@@ -42,22 +42,15 @@ def rest_page() -> str:
             lines += [f"## `{method.upper()} {path}`", "", f"{_line(said['description'])} *({status})*", ""]
             properties = {p["name"]: p["schema"] for p in said.get("parameters", [])}
             required = [p["name"] for p in said.get("parameters", []) if p["required"]]
-            body = said.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            body = body_of(said)
             properties |= body.get("properties", {})
             lines += _fields(properties, required + body.get("required", []))
     lines += [
-        "## Beside the operations",
+        "## For the console and for reading",
         "",
         "| route | what it does |",
         "|---|---|",
-        "| `GET /events` | server-sent events of the whole workspace; resumes with `Last-Event-ID` |",
-        "| `GET /api/threads/{id}/events` | those of one thread |",
-        "| `POST /api/upload/image` | multipart `file`: PNG, JPEG, GIF or WebP; gives `{url, name}` |",
-        "| `GET /uploads/{name}` | an uploaded image |",
-        "| `POST /api/import` | multipart `file`, one or more: chat histories to import; gives a job (202) |",
-        "| `GET /api/import/{id}`, `/api/import/{id}/events` | how far the job is, once or as server-sent events |",
         "| `GET`, `POST`, `DELETE /api/session` | the console's login: who is in, come in with `{token}`, go again |",
-        "| `GET /healthz`, `/readyz`, `/metrics` | health, readiness, Prometheus numbers |",
         "| `GET /openapi.json`, `/docs` | this, for programs and for people |",
     ]
     return "\n".join(lines) + "\n"

@@ -211,3 +211,13 @@ def test_a_token_says_who_one_is_on_the_data_here_too(terminal: Terminal):
     assert terminal.json("post", "plans", "hi", PALAVER_TOKEN=token)["author"] == "bob"
     assert terminal.json("thread", "list", "--workspace", "w")["total"] == 1
     assert terminal.json("thread", "list")["total"] == 0
+
+
+def test_lists_are_given_with_commas_or_one_by_one(terminal: Terminal):
+    together = terminal.json("note", "add", "t", "c", "--keywords", "red, green", "--keywords", "blue")
+    assert together["keywords"] == ["red", "green", "blue"]
+    name = terminal.json("prompt", "add", "p", "--keywords", "a,b,")["name"]
+    assert terminal.json("prompt", "show", name)["keywords"] == ["a", "b"]
+    assert terminal.json("context", "nothing", "--sources", "notes,prompts")["hits"] == 0
+    refused = terminal.run("context", "nothing", "--sources", "notes,nonsense")
+    assert (refused.exit_code, "'nonsense' is not one of" in refused.output) == (2, True)

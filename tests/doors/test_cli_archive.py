@@ -213,7 +213,7 @@ def test_the_summary_says_what_was_new_changed_unchanged_and_skipped_and_why(des
     result = desk.run("import", str(path))
     assert result.exit_code == 0
     assert result.stdout == (
-        "Imported 2 new and 0 changed conversations; 0 unchanged, 1 skipped; 3 messages read (chatgpt 2).\n"
+        "Imported 2 new and 0 changed conversations; 0 unchanged, 1 skipped; 3 messages read. Items by format: chatgpt 2.\n"
     )
     assert re.search(r"skipped .*conversations\.json: ", result.stderr)
     changed = chat("Oak", ("user", "How old are oaks?", NOON + 60), ("assistant", "Very.", NOON + 90), id="c-oak")
@@ -221,7 +221,7 @@ def test_the_summary_says_what_was_new_changed_unchanged_and_skipped_and_why(des
         tmp_path / "later" / "conversations.json", IVY, changed, chat("Fern", ("user", "?", NOON), id="c-fern")
     )
     assert desk.ok("import", str(path)) == (
-        "Imported 1 new and 1 changed conversations; 1 unchanged, 0 skipped; 5 messages read (chatgpt 3).\n"
+        "Imported 1 new and 1 changed conversations; 1 unchanged, 0 skipped; 5 messages read. Items by format: chatgpt 3.\n"
     )
 
 
@@ -303,7 +303,8 @@ def test_a_dry_run_says_the_same_and_writes_nothing(desk: Desk, tmp_path: Path):
     path = chatgpt_zip(tmp_path)
     said = desk.ok("import", "--dry-run", str(path))
     assert (
-        said == "Would import 2 new and 0 changed conversations; 0 unchanged, 0 skipped; 3 messages read (chatgpt 2).\n"
+        said
+        == "Would import 2 new and 0 changed conversations; 0 unchanged, 0 skipped; 3 messages read. Items by format: chatgpt 2.\n"
     )
     assert desk.is_empty
     desk.bring(path)

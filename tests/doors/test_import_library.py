@@ -73,7 +73,7 @@ def test_the_summary_says_what_came_of_each_kind(desk: Desk, tmp_path: Path):
     folder = written(tmp_path / "notes" / "Bread.md", b"flour").parent
     written(folder / "empty.md", b"")
     written(folder / "a.txt", b"text")
-    said = "Would import 1 new and 0 changed notes; 0 unchanged.\nWould import 1 new and 0 changed media; 0 unchanged, 1 skipped (markdown 1, text 1).\n"
+    said = "Would import 1 new and 0 changed notes; 0 unchanged.\nWould import 1 new and 0 changed media; 0 unchanged, 1 skipped. Items by format: markdown 1, text 1.\n"
     assert desk.ok("import", "--dry-run", str(folder)) == said
     assert listed(desk, "note") == []
     assert desk.ok("import", str(folder)) == said.replace("Would import", "Imported")
@@ -81,7 +81,7 @@ def test_the_summary_says_what_came_of_each_kind(desk: Desk, tmp_path: Path):
     assert desk.ok("import", str(tmp_path / "x"), str(folder)) == (
         "Imported 2 new and 0 changed conversations; 0 unchanged; 3 messages read.\n"
         "Imported 0 new and 0 changed notes; 1 unchanged.\n"
-        "Imported 0 new and 0 changed media; 1 unchanged, 1 skipped (chatgpt 2, markdown 1, text 1).\n"
+        "Imported 0 new and 0 changed media; 1 unchanged, 1 skipped. Items by format: chatgpt 2, markdown 1, text 1.\n"
     )
 
 

@@ -185,6 +185,21 @@ def test_a_frame_that_is_not_json_rpc_does_not_end_the_connection(server: Server
         assert client.call("msg_search", query=word())["total"] == 0
 
 
+@pytest.mark.parametrize(
+    "frame, code, id",
+    [
+        ("{", -32700, None), ("", -32700, None), ("[" * 50_000, -32700, None), ("[]", -32600, None),
+        ('{"jsonrpc":"2.0","id":7}', -32600, None), ('{"jsonrpc":"1.0","id":"a","method":"ping"}', -32600, "a"),
+    ],
+)  # fmt: skip
+def test_a_frame_that_is_not_json_rpc_is_answered_with_an_error(server: Server, frame: str, code: int, id: Any):
+    with connect(f"ws://127.0.0.1:{server.port}/mcp/ws") as socket:
+        Websocket(socket)
+        socket.send(frame)
+        heard = json.loads(socket.recv(PATIENCE))
+    assert (heard["jsonrpc"], heard["id"], heard["error"]["code"]) == ("2.0", id, code)
+
+
 def test_a_binary_frame_ends_at_most_its_own_connection(server: Server, api: httpx.Client):
     with connect(f"ws://127.0.0.1:{server.port}/mcp/ws") as socket:
         client = Websocket(socket)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
+
+from tests.trust.policy import ROUTES
 
 from palaver.doors.openapi import document
 
@@ -11,7 +14,7 @@ from palaver.doors.openapi import document
 def bodies() -> Iterator[tuple[str, dict[str, Any]]]:
     for path, methods in document()["paths"].items():
         for method, said in methods.items():
-            if "requestBody" in said:
+            if "application/json" in said.get("requestBody", {}).get("content", {}):
                 yield f"{method.upper()} {path}", said["requestBody"]["content"]["application/json"]["schema"]
 
 
@@ -26,3 +29,28 @@ def test_a_pattern_is_told():
     slug = dict(bodies())["POST /api/agents"]["properties"]["slug"]
     assert slug["anyOf"][0]["pattern"] == "^[a-z0-9][a-z0-9_-]{0,59}$"
     assert dict(bodies())["POST /api/templates"]["properties"]["id"]["pattern"] == "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+
+
+NOT_TOLD = ("/console/", "/docs", "/openapi.json", "/api/session", "* ")
+
+
+def test_every_route_is_told_but_the_console_and_the_doors_of_mcp():
+    told = {f"{method.upper()} {path}" for path, methods in document()["paths"].items() for method in methods}
+    routes = {re.sub(r"\{(\w+):\w+}", r"{\1}", route) for route in ROUTES}
+    left_out = {route for route in routes - told if route != "GET /" and not any(part in route for part in NOT_TOLD)}
+    assert (left_out, told - routes) == (set(), set())
+
+
+def test_an_upload_is_a_form_and_a_stream_is_a_stream():
+    paths = document()["paths"]
+    for path in ("/api/upload/image", "/api/import"):
+        form = paths[path]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
+        assert form["required"] == ["file"]
+    for path in ("/events", "/api/threads/{thread_id}/events", "/api/import/{id}/events"):
+        assert list(paths[path]["get"]["responses"]["200"]["content"]) == ["text/event-stream"]
+    assert paths["/healthz"]["get"]["security"] == []
+
+
+def test_operation_ids_are_used_once():
+    ids = [said["operationId"] for methods in document()["paths"].values() for said in methods.values()]
+    assert len(ids) == len(set(ids))

@@ -30,6 +30,7 @@ from tests.importers.samples import (
     message,
     rollout,
     text,
+    tool_result,
     typed,
 )
 
@@ -93,6 +94,35 @@ def person(tmp_path: Path) -> Person:
 
 
 # Reading what is there
+
+
+def test_tool_output_is_left_out_short_or_full(person: Person):
+    for wanted, agent in (("none", "a"), ("short", "b"), ("full", "c"), (None, "d")):
+        unique, id = word(), session()
+        place = person.projects / agent
+        place.mkdir(parents=True)
+        output = "\n".join([f"first{unique}", *(f"{n} " + "x" * 40 for n in range(60)), f"middle{unique}",
+                            *(f"{n} " + "y" * 40 for n in range(60)), f"last{unique}"])  # fmt: skip
+        (place / f"{id}.jsonl").write_bytes(jsonl(typed(f"look {unique}", id), tool_result(output, id)))
+        person.once(str(place), "--agent", agent, *(["--tool-output", wanted] if wanted else []))
+        there = [part for part in ("first", "middle", "last") if person.found(f"{part}{unique}", agent)]
+        expected = {"none": [], "full": ["first", "middle", "last"]}.get(wanted or "short", ["first", "last"])
+        assert (wanted, there) == (wanted, expected)
+        assert person.found(unique, agent)
+
+
+def test_prompts_for_subagents_are_the_models_words_watched_and_imported(person: Person):
+    unique, id = word(), session()
+    place = person.projects / "-home-ann-garden"
+    place.mkdir(parents=True)
+    lines = [typed("Find the ivy.", id), typed(f"Look for {unique}.", id, isSidechain=True)]
+    (place / f"{id}.jsonl").write_bytes(jsonl(*lines))
+    person.once()
+    assert [(hit["role"], hit["session_id"]) for hit in person.found(unique)] == [("assistant", id)]
+    person.terminal.ok("import", str(place))
+    (listed,) = person.terminal.json("archive", "list")["conversations"]
+    shown = person.terminal.json("archive", "show", listed["id"])
+    assert [said["role"] for said in shown["messages"]] == ["user", "assistant"]
 
 
 def test_sessions_of_both_programs_are_read_and_found(person: Person):

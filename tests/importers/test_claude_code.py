@@ -98,8 +98,18 @@ def test_keys_that_an_agent_saw_are_not_taken_along():
     assert said(call) == [("tool", '[tool Bash] {"command":"echo [a GitHub token]"}')]
 
 
-def test_side_chains_stay_with_their_session():
-    assert said(typed("Look for ivy.", isSidechain=True)) == [("user", "Look for ivy.")]
+def test_side_chains_stay_with_their_session_and_the_model_wrote_their_prompts():
+    assert said(typed("Look for ivy.", isSidechain=True)) == [("assistant", "Look for ivy.")]
+    assert said(answered(text("It grows here."), isSidechain=True)) == [("assistant", "It grows here.")]
+    assert said(tool_result("ivy.txt", isSidechain=True)) == [("tool", "ivy.txt")]
+
+
+def test_a_prompt_for_a_subagent_is_the_title_of_its_own_file_only():
+    prompt = jsonl(typed("Look for ivy.", isSidechain=True))
+    for name, title in ((f"{SESSION}.jsonl", None), ("agent-a1.jsonl", "Look for ivy.")):
+        state = begin(Path(name))
+        read_line(prompt, state)
+        assert state.title == title
 
 
 def test_a_reminder_is_taken_out_of_what_was_typed():

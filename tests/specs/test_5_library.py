@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -457,6 +458,17 @@ def test_a_prompt_is_opened_by_its_id_or_its_name(library: Library, api: httpx.C
     )
     newer = library.prompt(name, user_prompt="y")
     assert mcp.call("prompts_get", prompt_id_or_name=name)["meta"]["id"] == newer["id"]
+
+
+def test_a_prompt_with_a_slash_in_its_name_is_reached_by_it(library: Library, api: httpx.Client):
+    name = f"{word()}/b"
+    id = library.prompt(name, user_prompt="ask")["id"]
+    path = f"/api/prompts/{quote(name, safe='')}"
+    assert api.get(path).json()["id"] == id
+    assert api.put(path, json={"user_prompt": "ask again"}).json()["user_prompt"] == "ask again"
+    assert api.delete(path).status_code == 200
+    assert api.get(path).status_code == 404
+    assert api.post(f"{path}/restore").json()["id"] == id
 
 
 def test_a_prompt_is_restored_by_its_id_or_its_name(library: Library, api: httpx.Client, mcp: Mcp):

@@ -244,6 +244,23 @@ def test_prefer_prechunked_false_cuts_the_text_itself(mcp: Mcp, film: dict[str, 
     assert get(mcp, "media", film["id"], mode="chunk", prefer_prechunked=True)["content"] == film["chunks"][0]["text"]
 
 
+def test_a_chunk_size_does_not_overrule_the_chunks_that_are_preferred(
+    mcp: Mcp, film: dict[str, Any], note: dict[str, Any]
+):
+    sized = {"mode": "chunk", "chunk_size_tokens": 3, "chars_per_token": 4, "prefer_prechunked": True}
+    for number in (0, 7):
+        content = get(mcp, "media", film["id"], **sized, loc={"chunk_index": number})["content"]
+        assert content == film["chunks"][number]["text"]
+    assert len(get(mcp, "notes", note["id"], **sized)["content"]) <= 12  # nothing is stored in chunks here
+
+
+def test_the_tools_say_how_long_a_page_of_full_is(mcp: Mcp):
+    tools = {tool["name"]: tool for tool in mcp.ask("tools/list")["tools"]}
+    for name in ("knowledge_get", "notes_get", "media_get"):
+        said = tools[name]["inputSchema"]["properties"]["retrieval"]["description"]
+        assert "full (pages of 1,000,000 characters)" in said
+
+
 @pytest.mark.parametrize("cut", [{"prefer_prechunked": False}, {"chunk_size_tokens": 8}, {"chunk_size_tokens": 50}])
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_the_loc_of_a_given_chunk_lands_on_the_match_however_the_text_is_cut(

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -452,6 +453,28 @@ def test_a_websocket_says_what_it_prefers_in_its_first_message(server: Server, l
         with pytest.raises(AssertionError) as refused:
             Preferring(socket)
         assert "base64" in str(refused.value) or "config" in str(refused.value)
+
+
+ODD = {"snippet_length": 60, "note": "???>>>~~~"}
+"""Its base64 differs in the two alphabets, and it has padding."""
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@pytest.mark.parametrize("is_padded", [True, False])
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_a_websocket_takes_every_kind_of_base64(
+    server: Server, long_note: dict[str, Any], encode: Any, is_padded: bool, is_wrapped: bool
+):
+    text = encode(json.dumps(ODD).encode()).decode()
+    assert text.endswith("=")
+    assert set(text) & set("+/-_")
+    text = text if is_padded else text.rstrip("=")
+    text = f"{text[:20]}\n{text[20:]}\n" if is_wrapped else text
+    with connect(f"ws://127.0.0.1:{server.port}/mcp/ws?config={quote(text, safe='+/=')}") as socket:
+        assert len(content(Websocket(socket), long_note)) <= 60
+    with connect(f"ws://127.0.0.1:{server.port}/mcp/ws") as socket:
+        Preferring.wanted = text
+        assert len(content(Preferring(socket), long_note)) <= 60
 
 
 # Deep research

@@ -9,7 +9,9 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers import Mcp, Server, Thread, inside, started_with, word
+from tests.helpers import Mcp, Server, Thread, eventually, inside, started_with, word
+from tests.importers import test_chatgpt as chatgpt
+from tests.importers.shapes import as_json
 
 from palaver.model.knowledge import Standing
 from palaver.model.times import now
@@ -39,6 +41,50 @@ def test_the_evidence_comes_from_all_sources_with_where_it_stands(api: httpx.Cli
     assert "[2] Bob: yes, in green" in answer["text"]
     assert answer["hits"] >= 3
     assert answer["matched"] == "some words"
+
+
+def test_nobody_gets_the_words_of_another(server: Server, api: httpx.Client, mcp: Mcp):
+    """In every source each line names the one who said it: the user's words are not the agent's."""
+    unique = word()
+    question, answer = f"who may deploy the {unique} today?", f"Only Ann may deploy the {unique}."
+    agent = mcp.call("bus_connect", thread_name=f"t {unique}", display_name=f"Otter {unique}")
+    thread = agent["thread"]["thread_id"]
+    said = {"author": "Ann", "content": question}
+    api.post(f"/api/threads/{thread}/messages", json=said).raise_for_status()
+    mcp.call("msg_post", thread_id=thread, content=answer)
+    for role, content in (("user", question), ("assistant", answer)):
+        turn = {"role": role, "content": content}
+        api.post(f"/api/v1/agents/wbot-{unique}/sessions/s-1/messages", json=turn).raise_for_status()
+    chat(api, ("Ann", question), ("Bob", answer))
+    spoken = [chatgpt.message(role, text, 1e9) for role, text in (("user", question), ("assistant", answer))]
+    imported = as_json([chatgpt.conversation(*spoken, title="imported", conversation_id=unique)])
+    api.post("/api/import", files={"file": ("conversations.json", imported)}).raise_for_status()
+    params = {"q": unique, "sources": "archive"}
+    eventually(lambda: len(api.get("/api/knowledge/search", params=params).json()["results"]) == 2)
+    names = {
+        "bus": ("Ann", f"Otter {unique}"), "sessions": ("user", "assistant"), "chats": ("Ann", "Bob"),
+        "archive": ("user", "assistant"),
+    }  # fmt: skip
+    for source, (asking, answering) in names.items():
+        wanted = {f"[1] {asking}: {question}", f"[2] {answering}: {answer}"}
+        params = {"q": question, "sources": source}
+        over_rest = api.get("/api/knowledge/context", params=params).json()["text"]
+        assert wanted <= set(over_rest.split("\n")), source
+        assert f"wbot-{unique}:" not in over_rest
+        typed = started_with(server.env, "context", *question.split(), "--sources", source).stdout
+        assert wanted <= set(typed.split("\n")), source
+        if source != "sessions":  # an agent reads its own sessions only
+            told = mcp.call("knowledge_answer_context", query=question, sources=[source])["text"]
+            assert wanted <= set(told.split("\n")), source
+
+
+def test_the_answer_to_a_question_in_a_session_comes_with_it(api: httpx.Client):
+    unique = word()
+    for role, content in (("user", f"which colour has the {unique}?"), ("assistant", "It is green.")):
+        turn = {"role": role, "content": content}
+        api.post(f"/api/v1/agents/cbot-{unique}/sessions/s-1/messages", json=turn).raise_for_status()
+    text = api.get("/api/knowledge/context", params={"q": f"which colour has the {unique}?"}).json()["text"]
+    assert "[2] assistant: It is green." in text
 
 
 @pytest.mark.parametrize("budget", [16, 30, 100, 500])

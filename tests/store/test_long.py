@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.store.bus import HUMAN, Bus, opened
@@ -142,8 +143,8 @@ async def test_the_best_match_comes_first_among_very_many(bus: Bus):
     for typed in ("deploy failed", "failed", "deploy"):
         assert (await bus.hits(typed))[0] == best.id, typed
         for caller in (HUMAN, Caller(kind="agent")):
-            ask = knowledge.search_knowledge.ask(query=typed, limit=1)
-            answer = await knowledge.search_knowledge.perform(bus.here, caller, ask)
+            ask = knowledge.SearchKnowledge(query=typed, limit=1)
+            answer: Any = await knowledge.search_knowledge.perform(bus.here, caller, ask)
             assert answer.results[0].snippet == "deploy failed", (typed, caller)
 
 

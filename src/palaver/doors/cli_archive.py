@@ -15,16 +15,19 @@ import click
 
 from palaver.doors import cli_where, printing
 from palaver.doors.cli_sessions import workspace
+from palaver.doors.cli_watch import TOOL_OUTPUT_HELP
 from palaver.errors import PalaverError
 from palaver.operations import archive, importing
 from palaver.operations.importing import Summary
+from palaver.text.tool_output import CHOICES, ToolOutput
 
 
 @cli_where.takes("format", "json", "workspace", *cli_where.ON_THE_DATA)
 @click.command("import", no_args_is_help=True)
 @click.option("--dry-run", is_flag=True, help="Say what would be imported, and change nothing.")
+@click.option("--tool-output", type=click.Choice(CHOICES), default="short", help=TOOL_OUTPUT_HELP)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(), metavar="PATH…")
-def bring(dry_run: bool, paths: tuple[str, ...]) -> None:
+def bring(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...]) -> None:
     """Import chat histories, notes, documents, transcripts, character cards and prompts: files, folders and zips.
 
     Histories of ChatGPT, Claude, Claude Code, Codex, Gemini CLI and Cursor; Markdown and Obsidian vaults; text, HTML,
@@ -33,10 +36,14 @@ def bring(dry_run: bool, paths: tuple[str, ...]) -> None:
 
     What is there is recognised by itself. Importing again adds what is new, updates what has changed and leaves the
     rest alone; what has vanished from an export stays here.
+
+    Of the tools of coding agents, --tool-output short keeps the name, the arguments in brief, the first and last lines
+    of the output, and errors whole; full keeps up to 2,000 characters of a call and 10,000 of its output; none keeps
+    neither. Keys, tokens and passwords assigned to a name (DB_PASSWORD=…) are masked there as in 'palaver watch'.
     """
     where = cli_where.here(click.get_current_context())
     urls = [path for path in paths if path.startswith(("https://", "http://"))]
-    summary = asyncio.run(_bring([Path(path) for path in paths if path not in urls], urls, dry_run))
+    summary = asyncio.run(_bring([Path(path) for path in paths if path not in urls], urls, dry_run, tool_output))
     if where.format == "table":
         _tell(summary, dry_run)
     else:
@@ -45,10 +52,12 @@ def bring(dry_run: bool, paths: tuple[str, ...]) -> None:
         raise PalaverError("Not everything could be read; see above.")
 
 
-async def _bring(paths: list[Path], urls: list[str], dry_run: bool) -> Summary:
+async def _bring(paths: list[Path], urls: list[str], dry_run: bool, tool_output: ToolOutput) -> Summary:
     async with workspace() as here:
         with _watching() as progress:
-            return await importing.bring(here, paths, dry_run=dry_run, urls=urls, progress=progress)
+            return await importing.bring(
+                here, paths, dry_run=dry_run, urls=urls, tool_output=tool_output, progress=progress
+            )
 
 
 @contextmanager
@@ -83,7 +92,7 @@ def _tell(summary: Summary, dry_run: bool) -> None:
         )
         line += f", {summary.skipped_count:,} skipped" if n == len(told) else ""
         line += f"; {summary.messages:,} messages read" if kind == "conversations" else ""
-        printing.say(line + (f" ({formats})." if formats and n == len(told) else "."))
+        printing.say(f"{line}. Items by format: {formats}." if formats and n == len(told) else f"{line}.")
 
 
 def _as_json(summary: Summary) -> dict[str, Any]:

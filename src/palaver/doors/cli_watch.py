@@ -20,8 +20,10 @@ from palaver.errors import Refused
 from palaver.house import House
 from palaver.model.people import Caller
 from palaver.operations.watching import Grown, Tally, Watch, usual_places
+from palaver.text.tool_output import CHOICES, ToolOutput
 
 REDRAWN_SECONDS = 0.1
+TOOL_OUTPUT_HELP = "How much to keep of the tool calls of coding agents, and of their output. [default: short]"
 
 
 @cli_where.takes("format", "json", "workspace", *cli_where.ON_THE_DATA)
@@ -29,23 +31,35 @@ REDRAWN_SECONDS = 0.1
 @click.argument("paths", nargs=-1, metavar="[PATH…]", type=click.Path(path_type=Path))
 @click.option("--once", is_flag=True, help="End when everything that is there has been read.")
 @click.option("--agent", metavar="NAME", help="Whose sessions they become. [default: claude-code or codex]")
+@click.option("--tool-output", type=click.Choice(CHOICES), default="short", help=TOOL_OUTPUT_HELP)
 @click.option("--quiet", is_flag=True, help="Say nothing of what is read.")
 @click.pass_obj
-def watch(where: cli_where.Where, paths: tuple[Path, ...], once: bool, agent: str | None, quiet: bool) -> None:
+def watch(
+    where: cli_where.Where,
+    paths: tuple[Path, ...],
+    once: bool,
+    agent: str | None,
+    tool_output: ToolOutput,
+    quiet: bool,
+) -> None:
     """Read the sessions of Claude Code and Codex, and follow them as they are written, until Ctrl-C.
 
     PATH is a file or a folder; left out, it is where these programs keep their sessions (CLAUDE_CONFIG_DIR and
     CODEX_HOME are honoured). Their turns become sessions of the agents 'claude-code' and 'codex', found with
     'palaver conversation search'. It goes on where it stopped, and what the programs delete stays.
 
-    Each session keeps its project: the git repository it was held in. Everything is recorded as it was said, tool
-    output included, except that keys and tokens of well-known kinds are masked: '[a GitHub token]' takes the place of
-    one. Passwords are not recognised. Calls of palaver's own tools, and their results, are left out.
+    Each session keeps its project: the git repository it was held in. Everything is recorded as it was said, and of
+    tools what --tool-output says: 'short' keeps the tool's name, its arguments in brief, the first and last lines of
+    the output, and errors whole; 'full' keeps up to 2,000 characters of a call and 10,000 of its output; 'none' keeps
+    neither. Calls of palaver's own tools, and their results, are left out.
+
+    Masked are keys and tokens of well-known kinds ('[a GitHub token]' takes the place of one) and passwords that are
+    assigned to a name, as in DB_PASSWORD=… ('DB_PASSWORD=[a password]'). Other passwords are not recognised.
     """
     if where.server:
         raise Refused("Files are followed where the data is: leave --url and PALAVER_URL out.")
     with contextlib.suppress(asyncio.CancelledError):  # SIGTERM: asked to end, and ended
-        asyncio.run(_watch(where, _places(paths), once, agent, quiet))
+        asyncio.run(_watch(where, _places(paths), once, agent, tool_output, quiet))
 
 
 watch.params += cli_where.options("url", hidden=True)
@@ -62,15 +76,16 @@ def _places(paths: tuple[Path, ...]) -> list[Path]:
     return list(paths) or usual
 
 
-async def _watch(where: cli_where.Where, places: list[Path], once: bool, agent: str | None, quiet: bool) -> None:
+async def _watch(
+    where: cli_where.Where, places: list[Path], once: bool, agent: str | None, tool_output: ToolOutput, quiet: bool
+) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with open_house(where.settings()) as house:
         visit = await _visit(house, where)
-        watch = Watch(
-            visit.here, visit.caller, places, agent, Progress(is_shown=not quiet and sys.stderr.isatty()).told
-        )
+        progress = Progress(is_shown=not quiet and sys.stderr.isatty())
+        watch = Watch(visit.here, visit.caller, places, agent, tool_output, progress.told)
         tally = await watch.first_pass(is_patient=not once)
         if not quiet:
             printing.say(_summary(tally, where.format))

@@ -7,6 +7,7 @@ import json
 import sys
 import types
 import typing
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -137,14 +138,31 @@ def _option(name: str, field: FieldInfo, taken: set[str]) -> click.Option:
     flags = _flags(name, taken)
     help = (field.description or "").strip()
     if many:
-        help += " May be given several times."
+        help += " May be given several times." if kind is dict else " Several: with commas, or give it again."
     if kind is bool:
         return click.Option([f"{flags[0]}/--no-{flags[0][2:]}", name], default=None, help=help)
     if not field.is_required() and field.default not in (None, [], ()):
         help += f" [default: {field.default}]"
+    splits = many and kind is not dict
     return click.Option(
-        [*flags, name], type=_type(field), multiple=many, required=field.is_required(), help=help, metavar=_shown(kind)
+        [*flags, name],
+        type=click.STRING if splits else _type(field),
+        callback=_split_at_commas(_type(field)) if splits else None,
+        multiple=many,
+        required=field.is_required(),
+        help=help,
+        metavar=_shown(kind),
     )
+
+
+def _split_at_commas(kind: click.ParamType[Any]) -> Callable[..., tuple[Any, ...]]:
+    """`--keywords a,b` is the same as `--keywords a --keywords b`."""
+
+    def split(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[Any, ...]:
+        parts = [part.strip() for value in values for part in value.split(",")]
+        return tuple(kind.convert(part, option, context) for part in parts if part)
+
+    return split
 
 
 def _flags(name: str, taken: set[str]) -> list[str]:
@@ -156,6 +174,8 @@ def _flags(name: str, taken: set[str]) -> list[str]:
 
 
 def _shown(kind: Any) -> str | None:
+    if typing.get_origin(kind) is typing.Literal:
+        return f"[{'|'.join(typing.get_args(kind))}]"
     return "JSON" if kind is dict else None
 
 

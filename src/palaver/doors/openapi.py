@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from palaver import __version__
 from palaver.operations import OPERATIONS
 from palaver.operations.faces import Operation, Route, schema_of, shown_type
 
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+_PROBLEM = {
+    "application/json": {
+        "schema": {"type": "object", "properties": {"detail": {}}, "required": ["detail"]},
+    }
+}
+_PROBLEMS = {
+    400: "The value is not acceptable.",
+    401: "A token is needed.",
+    403: "Not allowed.",
+    404: "Not found.",
+    409: "The world has moved on.",
+    413: "Too large.",
+    422: "A field has the wrong shape.",
+    429: "Too many posts.",
+    503: "The database took too long.",
+}
 
 
 @cache
@@ -22,6 +39,8 @@ def document() -> dict[str, Any]:
         for number, face in enumerate(operation.routes):
             path = _PARAMETER.sub(r"{\1}", face.path)
             paths.setdefault(path, {})[face.method.lower()] = _described(operation, face, number, components)
+    for beside in BESIDE:
+        paths.setdefault(beside.path, {})[beside.method.lower()] = _described_beside(beside)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -68,6 +87,93 @@ def _described(operation: Operation, face: Route, number: int, components: dict[
     return said
 
 
+# Routes that are no operations
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A route that is no operation: a stream, an upload, or a question about the server itself."""
+
+    method: str
+    path: str
+    name: str
+    description: str
+    answer: str = "application/json"
+    status: int = 200
+    fields: tuple[str, ...] = ()
+    """Fields of a JSON answer."""
+    parameters: tuple[dict[str, Any], ...] = ()
+    files: Literal["none", "one", "many"] = "none"
+    """Whether the body is a form, and how many parts named `file` it has."""
+    errors: tuple[int, ...] = (401, 403)
+    is_public: bool = False
+
+
+def _parameter(name: str, place: str, description: str, kind: str = "string") -> dict[str, Any]:
+    schema = {"type": kind, "description": description}
+    return {"name": name, "in": place, "required": place == "path", "schema": schema}
+
+
+_RESUME = (
+    _parameter("Last-Event-ID", "header", "Id of the last event received: the stream goes on after it.", "integer"),
+    _parameter("last_event_id", "query", "The same, for clients that cannot set headers.", "integer"),
+)
+_IMPORT_ID = (_parameter("id", "path", "Id of the import."),)
+_JOB = (
+    "id", "status", "message", "new", "changed", "unchanged", "messages", "bytes_read", "bytes_total", "formats",
+    "kinds", "items", "skipped", "skipped_count",
+)  # fmt: skip
+_STREAM, _ANY_FILE = "text/event-stream", "application/octet-stream"
+
+BESIDE = (
+    Beside("GET", "/events", "events", "Server-sent events of the whole workspace: frames of id, event and data. A new "
+           "listener starts from now.", _STREAM, errors=(401, 403, 404),
+           parameters=(*_RESUME, _parameter("thread_id", "query", "Only events of this thread."))),
+    Beside("GET", "/api/threads/{thread_id}/events", "thread_events", "Server-sent events of one thread.", _STREAM,
+           errors=(401, 403, 404), parameters=(_parameter("thread_id", "path", "Id of the thread."), *_RESUME)),
+    Beside("POST", "/api/upload/image", "upload_image", "Store an image (PNG, JPEG, GIF or WebP) to attach to a "
+           "message.", fields=("url", "name"), files="one", errors=(400, 401, 403, 413)),
+    Beside("GET", "/uploads/{name}", "show_image", "An uploaded image.", _ANY_FILE, errors=(401, 403, 404),
+           parameters=(_parameter("name", "path", "Name of the image, from its url."),)),
+    Beside("POST", "/api/import", "begin_import", "Upload chat histories, notes and documents, and import them. The "
+           "answer is a job; ask for it until its status is done or failed.", status=202, fields=_JOB, files="many",
+           errors=(400, 401, 403, 413)),
+    Beside("GET", "/api/import/{id}", "show_import", "How far an import is.", fields=_JOB, parameters=_IMPORT_ID,
+           errors=(401, 403, 404)),
+    Beside("GET", "/api/import/{id}/events", "follow_import", "The same as server-sent events, until the import has "
+           "ended.", _STREAM, parameters=_IMPORT_ID, errors=(401, 403, 404)),
+    Beside("GET", "/healthz", "healthz", "The process answers.", fields=("status", "version"), errors=(),
+           is_public=True),
+    Beside("GET", "/readyz", "readyz", "The database answers too.", fields=("status",), errors=(503,), is_public=True),
+    Beside("GET", "/metrics", "metrics", "Numbers for Prometheus.", "text/plain"),
+)  # fmt: skip
+
+
+def _described_beside(route: Beside) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    if route.answer == "application/json":
+        schema = {"type": "object", "properties": {name: {} for name in route.fields}, "required": list(route.fields)}
+    said: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.description.partition(". ")[0].rstrip(".") + ".",
+        "description": route.description,
+        "responses": {
+            str(route.status): {"description": "Done.", "content": {route.answer: {"schema": schema}}},
+            **{str(status): {"description": _PROBLEMS[status], "content": _PROBLEM} for status in route.errors},
+        },
+    }
+    if route.files != "none":
+        file: dict[str, Any] = {"type": "string", "contentMediaType": _ANY_FILE}
+        form = {"file": file if route.files == "one" else {"type": "array", "items": file, "minItems": 1}}
+        body = {"type": "object", "properties": form, "required": ["file"]}
+        said["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": body}}}
+    if route.parameters:
+        said["parameters"] = list(route.parameters)
+    if route.is_public:
+        said["security"] = []
+    return said
+
+
 def _or_null(field: dict[str, Any]) -> dict[str, Any]:
     """In a body, null is the same as absent."""
     if {"type": "null"} in field.get("anyOf", []) or not field.keys() & {"type", "anyOf", "$ref", "enum"}:
@@ -86,22 +192,8 @@ def _answer(operation: Operation, face: Route, components: dict[str, Any]) -> di
 
 
 def _errors(operation: Operation) -> dict[str, Any]:
-    problem = {
-        "application/json": {
-            "schema": {"type": "object", "properties": {"detail": {}}, "required": ["detail"]},
-        }
-    }
-    said = {
-        "400": "The value is not acceptable.",
-        "401": "A token is needed.",
-        "403": "Not allowed.",
-        "404": "Not found.",
-        "422": "A field has the wrong shape.",
-        "503": "The database took too long.",
-    }
-    if operation.kind == "change":
-        said |= {"409": "The world has moved on.", "413": "Too large.", "429": "Too many posts."}
-    return {status: {"description": what, "content": problem} for status, what in said.items()}
+    statuses = (400, 401, 403, 404, 422, 503, *((409, 413, 429) if operation.kind == "change" else ()))
+    return {str(status): {"description": _PROBLEMS[status], "content": _PROBLEM} for status in statuses}
 
 
 def _shared(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
@@ -138,9 +230,15 @@ def page() -> str:
     )
 
 
+def body_of(said: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a route's body, whether it is JSON or a form."""
+    content: dict[str, Any] = said.get("requestBody", {}).get("content", {})
+    return next((form["schema"] for form in content.values()), {})
+
+
 def _section(method: str, path: str, said: dict[str, Any]) -> str:
     fields = [(p["name"], p["in"], p["required"], p["schema"]) for p in said.get("parameters", [])]
-    body = said.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    body = body_of(said)
     fields += [
         (name, "body", name in body.get("required", []), field) for name, field in body.get("properties", {}).items()
     ]

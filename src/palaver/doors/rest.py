@@ -36,7 +36,14 @@ class Anything(Convertor[str]):
         return value
 
 
+class Name(Anything):
+    """The same, but not empty: the address without it is another one."""
+
+    regex = "(?s:.+)"
+
+
 register_url_convertor("any", Anything())
+register_url_convertor("name", Name())
 
 HANDLER_SECONDS = 30.0
 VERSION = "version"

@@ -35,6 +35,7 @@ from palaver.model.asking import MAX_TEXT
 from palaver.model.library import Said as Said
 from palaver.model.times import parse
 from palaver.text.secrets import masked
+from palaver.text.tool_output import ToolOutput, brief_arguments, first_and_last_lines
 
 LONGEST_CALL = 2_000
 LONGEST_RESULT = 10_000
@@ -74,6 +75,8 @@ class Reading:
     """The latest line outside side chains that has an id."""
     answer: str | None = None
     """The answer the latest lines are part of."""
+    tool_output: ToolOutput = "full"
+    """How much of what tools were given and gave back is wanted."""
     is_forked: bool = False
     """Something may have been taken back: whoever has recorded it had better look at the whole file."""
 
@@ -168,12 +171,16 @@ def own_id(value: Any) -> str | None:
     return value if isinstance(value, str) and len(value) <= LONGEST_ID and _ID.fullmatch(value) else None
 
 
-def call(name: Any, arguments: Any) -> str:
-    """The call of a tool: `[tool Bash] {"command":"ls"}`."""
+def call(name: Any, arguments: Any, kept: ToolOutput = "full") -> str:
+    """The call of a tool: `[tool Bash] {"command":"ls"}`. Nothing if no tool output is wanted."""
+    if kept == "none":
+        return ""
     if not isinstance(arguments, str):
         arguments = _compact(arguments)
     shown = name if isinstance(name, str) and name else "?"
-    return clean(f"[tool {cut(shown, LONGEST_ID)}] {cut(masked(arguments), LONGEST_CALL)}")
+    given = masked(arguments)
+    given = brief_arguments(given) if kept == "short" else cut(given, LONGEST_CALL)
+    return clean(f"[tool {cut(shown, LONGEST_ID)}] {given}")
 
 
 def _compact(value: Any) -> str:
@@ -187,13 +194,20 @@ def _compact(value: Any) -> str:
         raise Unreadable("nested too deeply") from None
 
 
-def result(value: Any) -> str | None:
-    """What a tool gave back: text, or the texts of a list of blocks."""
+def result(value: Any, kept: ToolOutput = "full", *, is_error: bool = False) -> str | None:
+    """What a tool gave back: text, or the texts of a list of blocks. Of an error the short form keeps all.
+
+    It is empty if no tool output is wanted, and None if there was none.
+    """
     if isinstance(value, list):
         value = "\n".join(texts(value))
     if not isinstance(value, str) or not value.strip():
         return None
-    return clean(cut(masked(value), LONGEST_RESULT))
+    if kept == "none":
+        return ""
+    text = masked(value)
+    text = first_and_last_lines(text) if kept == "short" and not is_error else text
+    return clean(cut(text, LONGEST_RESULT))
 
 
 def texts(blocks: list[Any]) -> list[str]:

@@ -4,7 +4,9 @@ Kept, each under the uuid of its line (further ones of the same line as `<uuid>.
 
 - what was typed (role user) and what the model answered in text (assistant); an answer that stands on several lines is
   several turns;
-- a call of a tool as `[tool NAME] {input}`, cut at 2,000 characters (tool); what came back, cut at 10,000 (tool).
+- the prompts that the model wrote for its subagents (assistant), which the file marks as side chains of the user;
+- a call of a tool as `[tool NAME] {input}`, cut at 2,000 characters (tool); what came back, cut at 10,000 (tool); or
+  the short form of both, or neither (`Reading.tool_output`).
 
 Left out: thinking, images, progress, attachments, system and metadata lines, everything marked `isMeta`, summaries made
 when a conversation is compacted, the traces of slash commands and local commands, reminders and notifications put into
@@ -100,10 +102,12 @@ def read_line(raw: bytes, reading: Reading) -> list[Said]:
         raise Unreadable("without a message")
     if message.get("model") == "<synthetic>":
         return []
-    said = _from_user(message, reading) if kind == "user" else _from_assistant(message, reading)
+    is_side = line.get("isSidechain") is True
+    said = _from_user(message, reading, is_side) if kind == "user" else _from_assistant(message, reading)
     id = own_id(line.get("uuid")) or f"{reading.name[:180]}:{reading.lines}"
     ts = moment(line.get("timestamp")) or moment(reading.at)
-    if said and reading.title is None and said[0][0] == "user":
+    is_own_file = not is_side or _SUBAGENT.search(reading.name)
+    if said and reading.title is None and kind == "user" and said[0][0] != "tool" and is_own_file:
         reading.title = " ".join(said[0][1].split())[:100]
     return [Said(f"{id}.{n}" if n else id, role, text, ts) for n, (role, text) in enumerate(said) if text]
 
@@ -159,19 +163,22 @@ def _blocks(message: dict[str, Any]) -> list[Any]:
     return content
 
 
-def _from_user(message: dict[str, Any], reading: Reading) -> list[tuple[Role, str]]:
-    """Results of palaver's own tools are empty: they are left out, and the others keep their numbers."""
+def _from_user(message: dict[str, Any], reading: Reading, is_side: bool) -> list[tuple[Role, str]]:
+    """Results of palaver's own tools are empty: they are left out, and the others keep their numbers.
+
+    In a side chain the user is the model that gave the task to a subagent.
+    """
     blocks = [block for block in _blocks(message) if isinstance(block, dict)]
     typed = [_typed(text) for text in texts([block for block in blocks if block.get("type") == "text"])]
     results = [_result(block, reading) for block in blocks if block.get("type") == "tool_result"]
     said: list[tuple[Role, str]] = []
     if text := spoken("\n".join(text for text in typed if text)):
-        said.append(("user", text))
+        said.append(("assistant" if is_side else "user", text))
     return said + [("tool", text) for text in results if text is not None]
 
 
 def _result(block: dict[str, Any], reading: Reading) -> str | None:
-    text = result(block.get("content"))
+    text = result(block.get("content"), reading.tool_output, is_error=block.get("is_error") is True)
     return "" if reading.is_own_result(block.get("tool_use_id")) and text else text
 
 
@@ -194,7 +201,7 @@ def _from_assistant(message: dict[str, Any], reading: Reading) -> list[tuple[Rol
                 reading.call_own(block.get("id"))
                 said.append(("tool", ""))
             case {"type": "tool_use", "name": name}:
-                said.append(("tool", call(name, block.get("input"))))
+                said.append(("tool", call(name, block.get("input"), reading.tool_output)))
     return said
 
 
@@ -249,7 +256,7 @@ def _kind(line: dict[str, Any]) -> tuple[str, Any]:
     try:
         if line.get("type") == "assistant":
             return "answered", message.get("id")
-        if line.get("type") == "user" and any(role == "user" for role, _ in _from_user(message, Reading(""))):
+        if line.get("type") == "user" and any(role == "user" for role, _ in _from_user(message, Reading(""), False)):
             return "typed", None
     except Unreadable:
         pass

@@ -42,6 +42,7 @@ from palaver.importers import (
     texts,
 )
 from palaver.importers.echo import is_own_tool
+from palaver.text.tool_output import ToolOutput
 
 _NAME = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-((?P<thread>[0-9A-Za-z-]+)(?:_[\w-]+)?)\.jsonl(?:\.zst)?")
 _FIRST = re.compile(rb'\s*\{(?=.*"type"\s*:\s*"session_meta")(?=.*"payload"\s*:)')
@@ -49,6 +50,8 @@ _OLD_FIRST = re.compile(rb'\s*\{\s*"id"\s*:\s*"[^"]+"\s*,\s*"timestamp"\s*:.*"(?
 
 LONGEST_INDEX = 16 * 1024 * 1024
 
+_FAILED = re.compile(r"^(?:Exit code|Process exited with code):? -?[1-9]", re.MULTILINE | re.IGNORECASE)
+_FAILED_BESIDE = re.compile(r'"exit_code"\s{0,9}:\s{0,9}-?[1-9]')
 _INJECTED = (
     "# AGENTS.md instructions",
     "<user_instructions>",
@@ -107,10 +110,10 @@ def read_line(raw: bytes, reading: Reading) -> list[Said]:
             _learn(line, reading)
         elif item is None and "record_type" not in line:
             raise Unreadable("of a wrong shape")
-    said = _item(item) if item and not _is_echo(item, reading) else None
-    if said is None:
+    said = _item(item, reading.tool_output) if item and not _is_echo(item, reading) else None
+    role, text = said or ("tool", "")
+    if not text:
         return []
-    role, text = said
     if role == "user" and reading.title is None:
         reading.title = " ".join(text.split())[:100]
     mark = hashlib.blake2b(raw.strip(), digest_size=4).hexdigest()
@@ -140,20 +143,20 @@ def _is_echo(item: dict[str, Any], reading: Reading) -> bool:
     return False
 
 
-def _item(item: dict[str, Any]) -> tuple[Role, str] | None:
+def _item(item: dict[str, Any], kept: ToolOutput = "full") -> tuple[Role, str] | None:
     match item.get("type"):
         case "message":
             return _message(item)
         case "function_call":
-            return "tool", call(item.get("name"), _arguments(item.get("arguments")))
+            return "tool", call(item.get("name"), _arguments(item.get("arguments")), kept)
         case "custom_tool_call":
-            return "tool", call(item.get("name"), item.get("input"))
+            return "tool", call(item.get("name"), item.get("input"), kept)
         case "local_shell_call":
-            return "tool", call("local_shell", item.get("action"))
+            return "tool", call("local_shell", item.get("action"), kept)
         case "web_search_call":
-            return "tool", call("web_search", item.get("action"))
+            return "tool", call("web_search", item.get("action"), kept)
         case "function_call_output" | "custom_tool_call_output" | "local_shell_call_output":
-            text = result(_output(item.get("output")))
+            text = result(_output(item.get("output")), kept, is_error=_has_failed(item.get("output")))
             return ("tool", text) if text else None
     return None
 
@@ -191,6 +194,24 @@ def _output(value: Any) -> Any:
     if isinstance(value, dict):
         return value.get("output", value.get("content"))
     return value
+
+
+def _has_failed(value: Any) -> bool:
+    """By the exit code, which stands beside the output or in its first lines."""
+    match value:
+        case str() if value.startswith('{"output"'):
+            return bool(_FAILED_BESIDE.search(value, max(0, len(value) - 500)))
+        case str():
+            return bool(_FAILED.search(value, 0, 500))
+        case list():
+            return any(_FAILED.search(text, 0, 500) for text in texts(value[:1]))
+        case {"success": False}:
+            return True
+        case {"metadata": {"exit_code": int(code)}}:
+            return code != 0
+        case {"output": output} | {"content": output}:
+            return _has_failed(output)
+    return False
 
 
 # The whole file, and the one beside it

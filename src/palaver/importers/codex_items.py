@@ -34,7 +34,7 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     if not isinstance(session, dict) or not isinstance(items, list):
         raise Unreadable("not a session")
     id = own_id(session.get("id")) or ""
-    reading = Reading(name=id, session_id=id)
+    reading = Reading(name=id, session_id=id, tool_output=item.tool_output)
     skipped: Counter[str] = Counter()
     gathered = gather(_said([session, *items], reading, skipped))
     for why, count in skipped.items():

@@ -30,6 +30,7 @@ from palaver.importers.echo import is_own_tool
 from palaver.importers.item import Draft, Gathered, Item, Skipped, called, gather, moment_of, tell
 from palaver.importers.sqlite_file import MAGIC, columns, plain, reading, why
 from palaver.model.library import Conversation
+from palaver.text.tool_output import ToolOutput
 
 name = "cursor"
 
@@ -89,7 +90,7 @@ def _read(item: Item, database: apsw.Connection, row: int) -> Iterator[Conversat
         composer = record((value or "").encode())
         id = (key or "").removeprefix("composerData:")
         seen = _Workspace(composer)
-        gathered = gather(_timed(seen.through(_bubbles(database, id, composer)), composer))
+        gathered = gather(_timed(seen.through(_bubbles(database, id, composer)), composer, item.tool_output))
     except Unreadable as problem:
         yield Skipped(item.name, f"a conversation that is {problem}")
     except apsw.Error as problem:
@@ -185,11 +186,11 @@ def _bubbles(database: apsw.Connection, id: str, composer: dict[str, Any]) -> It
             yield {"type": header.get("type")} | bubble | {"bubbleId": bubble_id}
 
 
-def _timed(bubbles: Iterable[dict[str, Any]], about: dict[str, Any]) -> Iterator[Draft]:
+def _timed(bubbles: Iterable[dict[str, Any]], about: dict[str, Any], kept: ToolOutput) -> Iterator[Draft]:
     """What was said. Where a bubble has no time it is that of the one before; the first has its conversation's."""
     at = moment_of(about.get("createdAt") or about.get("lastSendTime") or about.get("lastUpdatedAt"))
     for bubble in bubbles:
-        for draft in _said(bubble):
+        for draft in _said(bubble, kept):
             at = draft.ts or at
             yield draft._replace(ts=at)
 
@@ -205,7 +206,7 @@ def _is_date(value: Any) -> bool:
     return isinstance(value, int | float) and value > 1e12
 
 
-def _said(bubble: dict[str, Any]) -> Iterator[Draft]:
+def _said(bubble: dict[str, Any], kept: ToolOutput) -> Iterator[Draft]:
     kind = bubble.get("type")
     role = _ROLES.get(kind) if isinstance(kind, int | str) else None
     if role is None:
@@ -216,8 +217,8 @@ def _said(bubble: dict[str, Any]) -> Iterator[Draft]:
     yield Draft(id, role, text if isinstance(text, str) and text else bubble.get("rawText"), ts)
     tool = bubble.get("toolFormerData")
     if isinstance(tool, dict) and isinstance(tool.get("name"), str) and not _is_own(tool):
-        yield Draft(id, "tool", called(tool["name"], tool.get("rawArgs")), ts)
-        yield Draft(id, "tool", result(tool.get("result")), ts)
+        yield Draft(id, "tool", called(tool["name"], tool.get("rawArgs"), kept), ts)
+        yield Draft(id, "tool", result(tool.get("result"), kept, is_error=tool.get("status") == "error"), ts)
 
 
 def _is_own(tool: dict[str, Any]) -> bool:
@@ -247,7 +248,7 @@ def _old(item: Item, database: apsw.Connection) -> Iterator[Conversation | Skipp
         for chat in _objects(found.get(list_name)):
             bubbles = _objects(chat.get("bubbles")) or _objects(chat.get("conversation"))
             seen = _Workspace(chat)
-            gathered = gather(_timed(seen.through(bubbles), chat))
+            gathered = gather(_timed(seen.through(bubbles), chat, item.tool_output))
             if gathered.said:
                 yield from _tell(item, chat.get(id_name), chat, gathered, seen.folder)
 

@@ -58,6 +58,7 @@ from palaver.importers.zips import MAGIC as ZIP
 from palaver.importers.zips import Zip
 from palaver.model.library import Brought, Conversation
 from palaver.model.times import EPOCH
+from palaver.text.tool_output import ToolOutput
 
 __all__ = ["IMPORTERS", "LIBRARY", "Found", "Importer", "Item", "Skipped", "look"]
 
@@ -130,7 +131,9 @@ class Found:
     """How many of the `size` bytes have been read: for a progress bar."""
 
 
-def look(paths: Iterable[Path], *, are_uploads: bool = False) -> Iterator[Found | Skipped]:
+def look(
+    paths: Iterable[Path], *, are_uploads: bool = False, tool_output: ToolOutput = "full"
+) -> Iterator[Found | Skipped]:
     """What is at these paths. Of uploads only the names of the files count, not where they are kept meanwhile."""
     importers: list[Importer | LibraryImporter] = list(IMPORTERS)
     for importer in _from_others():
@@ -140,7 +143,7 @@ def look(paths: Iterable[Path], *, are_uploads: bool = False) -> Iterator[Found 
             importers.append(importer)
     importers += LIBRARY
     for path in paths:
-        place = _Place(_shown(str(path)), importers)
+        place = _Place(_shown(str(path)), importers, tool_output)
         try:
             kind = path.stat().st_mode
             if stat.S_ISDIR(kind):
@@ -182,6 +185,7 @@ class _Place:
 
     label: str
     importers: list[Importer | LibraryImporter]
+    tool_output: ToolOutput
     is_named: bool = False
     items: dict[int, list[Item]] = field(default_factory=lambda: defaultdict(list))
     zips: list[Zip] = field(default_factory=list)
@@ -308,7 +312,7 @@ def _at(item: Item, place: _Place) -> Iterator[Found | Skipped]:
         yield place.skip(item.name, why(problem))
         return
     if head.startswith(ZIP) and not _is_document(item, head):
-        inner = _Place(item.name, place.importers, is_named=place.is_named)
+        inner = _Place(item.name, place.importers, place.tool_output, is_named=place.is_named)
         yield from _in_zip(Zip(item.size, item.open), inner)
         place.has_told |= inner.has_told
     else:
@@ -414,7 +418,8 @@ def _reading(
         try:
             for item in items:
                 before = found.read
-                for one in _guarded(place, importer, _counted(item, count)):
+                wanted = replace(_counted(item, count), tool_output=place.tool_output)
+                for one in _guarded(place, importer, wanted):
                     if isinstance(one, Conversation) and not _is_news(one, newest):
                         yield Skipped(item.name, "a conversation that is in it twice, or no newer than in another file")
                     else:

@@ -29,6 +29,7 @@ from palaver.importers.kept import parsed
 from palaver.importers.lines import lines
 from palaver.model.library import Conversation
 from palaver.model.projects import LONGEST
+from palaver.text.tool_output import ToolOutput
 
 name = "gemini"
 
@@ -59,7 +60,7 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     if saved := _SAVED.fullmatch(item.file_name):
         yield from _saved(item, unquote(saved["name"] or ""))
         return
-    session = _Session()
+    session = _Session(item.tool_output)
     if item.file_name.endswith(".jsonl"):
         for line in lines(item):
             if isinstance(line, Skipped):
@@ -112,11 +113,11 @@ def _saved(item: Item, name_given: str) -> Iterator[Conversation | Skipped]:
     turns = found.get("history") if isinstance(found, dict) else found
     project = PurePosixPath(item.path.absolute().as_posix() if item.path else item.inside).parent.name
     taken = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
-    gathered = gather(draft for turn in taken for draft in _turn(turn))
+    gathered = gather(draft for turn in taken for draft in _turn(turn, item.tool_output))
     yield from tell(item.name, name, f"checkpoint:{project}:{name_given}", gathered, title=name_given)
 
 
-def _turn(turn: dict[str, Any]) -> Iterator[Draft]:
+def _turn(turn: dict[str, Any], kept: ToolOutput) -> Iterator[Draft]:
     role = _ROLES.get(kind) if isinstance(kind := turn.get("role"), str) else None
     parts = [part for part in turn["parts"] if isinstance(part, dict)] if isinstance(turn.get("parts"), list) else []
     if role is None:
@@ -129,15 +130,16 @@ def _turn(turn: dict[str, Any]) -> Iterator[Draft]:
             case {"functionCall": {"name": str(tool)}} | {"functionResponse": {"name": str(tool)}} if is_own_tool(tool):
                 continue
             case {"functionCall": {"name": str(tool)} as given}:
-                yield Draft(None, "tool", called(tool, given.get("args")), None)
+                yield Draft(None, "tool", called(tool, given.get("args"), kept), None)
             case {"functionResponse": {"response": {"output": str(output)}}}:
-                yield Draft(None, "tool", result(output), None)
+                yield Draft(None, "tool", result(output, kept), None)
 
 
 class _Session:
     """A session as its records leave it."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: ToolOutput) -> None:
+        self._kept: ToolOutput = kept
         self.about: dict[str, Any] = {}
         self.messages: dict[str, list[Draft]] = {}
 
@@ -158,7 +160,7 @@ class _Session:
     def _add(self, message: Any) -> None:
         if isinstance(message, dict) and message:
             id = message.get("id")
-            self.messages[id if isinstance(id, str) else f"#{len(self.messages)}"] = list(_said(message))
+            self.messages[id if isinstance(id, str) else f"#{len(self.messages)}"] = list(_said(message, self._kept))
 
     def _rewind(self, id: Any) -> None:
         """To before this message; to the beginning where it is not known."""
@@ -167,7 +169,7 @@ class _Session:
             del self.messages[gone]
 
 
-def _said(message: dict[str, Any]) -> Iterator[Draft]:
+def _said(message: dict[str, Any], kept: ToolOutput) -> Iterator[Draft]:
     role = _ROLES.get(kind) if isinstance(kind := message.get("type"), str) else None
     if role is None:
         return
@@ -179,8 +181,8 @@ def _said(message: dict[str, Any]) -> Iterator[Draft]:
     for tool in calls if isinstance(calls, list) else []:
         if isinstance(tool, dict) and isinstance(tool.get("name"), str) and not _is_own(tool):
             at = moment(tool.get("timestamp")) or ts
-            yield Draft(id, "tool", called(tool["name"], tool.get("args")), at)
-            yield Draft(id, "tool", _result(tool), at)
+            yield Draft(id, "tool", called(tool["name"], tool.get("args"), kept), at)
+            yield Draft(id, "tool", _result(tool, kept), at)
 
 
 def _is_own(tool: dict[str, Any]) -> bool:
@@ -190,11 +192,11 @@ def _is_own(tool: dict[str, Any]) -> bool:
     return is_own_tool(tool["name"], server[1] if server else None)
 
 
-def _result(tool: dict[str, Any]) -> str | None:
+def _result(tool: dict[str, Any], kept: ToolOutput) -> str | None:
     """What the model was given: `[{functionResponse: {response: {output}}}]`, or else what the user was shown."""
-    given = tool.get("result")
+    given, is_error = tool.get("result"), tool.get("status") == "error"
     for part in given if isinstance(given, list) else []:
         match part:
             case {"functionResponse": {"response": {"output": str(output)}}}:
-                return result(output)
-    return result(given) or result(tool.get("resultDisplay"))
+                return result(output, kept, is_error=is_error)
+    return result(given, kept, is_error=is_error) or result(tool.get("resultDisplay"), kept, is_error=is_error)

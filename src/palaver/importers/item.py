@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 from palaver.importers import LONGEST_ID, Unreadable, call, clean, cut, moment, words
 from palaver.model.library import Brought, Conversation, Said
 from palaver.model.times import EPOCH
+from palaver.text.tool_output import ToolOutput
 
 HEAD = 64 * 1024
 LONGEST_TITLE = 500
@@ -46,6 +47,8 @@ class Item:
     """A fresh stream each time."""
     inside: str = ""
     """Where it stands within what was named, the same on every machine: `vault/recipes/bread.md`."""
+    tool_output: ToolOutput = "full"
+    """How much is wanted of what a coding agent's tools were given and gave back."""
 
     @property
     def file_name(self) -> str:
@@ -170,10 +173,10 @@ def _line(text: Any) -> str:
     return cut(" ".join(clean(text[: 4 * LONGEST_TITLE]).split()), LONGEST_TITLE) if isinstance(text, str) else ""
 
 
-def called(tool: Any, arguments: Any) -> str | None:
+def called(tool: Any, arguments: Any, kept: ToolOutput = "full") -> str | None:
     """The call of a tool, as far as it can be shown."""
     try:
-        return call(tool, arguments)
+        return call(tool, arguments, kept)
     except Unreadable:
         return None
 

@@ -27,6 +27,7 @@ class SessionFiles:
 
     def conversations(self, item: Item) -> Iterator[Conversation | Skipped]:
         reading = self.reader.begin(_path(item))
+        reading.tool_output = item.tool_output
         skipped: Counter[str] = Counter()
         gone = self.reader.superseded(_raw(item))
         gathered = gather(self._said(item, reading, skipped, gone))

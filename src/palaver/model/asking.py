@@ -80,6 +80,10 @@ def _time(text: str) -> str:
     return text
 
 
+def _time_if_any(text: str) -> str | None:
+    return _time(text) if text.strip() else None
+
+
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be empty")
@@ -96,6 +100,8 @@ Query = Annotated[str, BeforeValidator(_without_surrogates), Field(max_length=10
 Metadata = Annotated[dict[str, Any], AfterValidator(_storable_json)]
 Seq = Annotated[int, clamp(0, 2**53)]
 Time = Annotated[str, Field(max_length=64), AfterValidator(_time)]
+Date = Annotated[str, Field(max_length=64), AfterValidator(_time_if_any)]
+"""A bound of a search. Many clients send an empty text for a field that was left empty: it is the same as absent."""
 
 
 def read(kind: type[AskT], given: dict[str, Any], *, refuse_unknown: bool) -> AskT:

@@ -18,7 +18,7 @@ from palaver.errors import DatabaseNotFound, NotFound, PalaverError, Timeout
 from palaver.importers import Unreadable
 from palaver.importers.canonical_messages import messages, messages_after
 from palaver.importers.sqlite_file import Changed, Locked
-from palaver.model.asking import Ask, Id, Project, Query, Time, clamp
+from palaver.model.asking import Ask, Date, Id, Project, Query, clamp
 from palaver.model.events import encode
 from palaver.model.library import Conversation
 from palaver.model.people import Caller
@@ -46,9 +46,9 @@ class SearchArchive(Ask):
     """Text to find in message content and conversation titles; upper and lower case are the same."""
     roles: list[Literal["user", "assistant", "tool"]] | None = None
     """Only messages with these roles."""
-    start_date: Time | None = None
+    start_date: Date | None = None
     """ISO 8601, inclusive. A date alone is the start of that day in UTC."""
-    end_date: Time | None = None
+    end_date: Date | None = None
     """ISO 8601, inclusive. A date alone is the end of that day in UTC."""
     limit: Annotated[int, clamp(1, 200)] = 50
     """How many messages at the most, 1 to 200."""

@@ -14,7 +14,7 @@ from typing import Any
 from palaver.errors import Refused
 from palaver.model.library import Conversation, Said
 from palaver.model.people import Agent, Caller
-from palaver.model.talk import Message
+from palaver.model.talk import Message, Role
 from palaver.model.times import as_if_at, iso, now
 from palaver.operations import library, reactions, sessions, threads
 from palaver.operations.agents import Nobody
@@ -195,14 +195,14 @@ async def _record(here: Workspace, told: Story, people: Mapping[str, Agent], mom
 
 def _sessions(
     told: Story, people: Mapping[str, Agent], moment: datetime
-) -> Iterator[tuple[Agent, str, list[tuple[str, str, datetime]]]]:
+) -> Iterator[tuple[Agent, str, list[tuple[Role, str, datetime]]]]:
     """A session a working day, more turns in the middle of the week; always the same for the same day."""
     pairs = told["turns"]
     for ago in range(SESSION_DAYS, 0, -1):
         day = moment - timedelta(days=ago)
         busy = (2, 4, 6, 5, 3, 0, 1)[day.weekday()]
         agent = people[told["agents"][ago % len(told["agents"])]]
-        turns: list[tuple[str, str, datetime]] = []
+        turns: list[tuple[Role, str, datetime]] = []
         for number in range(busy):
             question, answer = pairs[(ago * 5 + number) % len(pairs)]
             at = day.replace(hour=9, minute=10) + timedelta(minutes=11 * number)

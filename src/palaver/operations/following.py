@@ -70,7 +70,8 @@ def _is_asking(at: Standing) -> bool:
 
 
 def _speaker(at: Standing) -> str:
-    return at.author or at.role or ""
+    """In a session all turns have one author, the agent whose session it is: there the role tells who speaks."""
+    return (at.role if at.source == "sessions" else at.author or at.role) or ""
 
 
 def _next_ones(at: Standing, after: Mapping[int, Mapping[int, int]]) -> list[int]:

@@ -19,6 +19,7 @@ from palaver.store import archive
 from palaver.store.archive import Outcome, Prepared
 from palaver.store.database import Change, Reader
 from palaver.store.workspaces import Workspace
+from palaver.text.tool_output import ToolOutput
 
 SHOWN_AT_MOST = 200
 NAMED_AT_MOST = 1_000
@@ -86,6 +87,7 @@ async def bring(
     dry_run: bool = False,
     are_uploads: bool = False,
     urls: Sequence[str] = (),
+    tool_output: ToolOutput = "short",
     progress: Progress = lambda summary: None,
 ) -> Summary:
     """Import everything found at these paths and addresses. It may be stopped anywhere: run again, it goes on."""
@@ -94,7 +96,9 @@ async def bring(
     is_much = await asyncio.to_thread(reading.is_much, paths)
     async with (
         here.expecting_much() if is_much and not dry_run else nullcontext(),
-        aclosing(reading.portions(paths, are_uploads=are_uploads, is_much=is_much)) as portions,
+        aclosing(
+            reading.portions(paths, are_uploads=are_uploads, is_much=is_much, tool_output=tool_output)
+        ) as portions,
     ):
         async for portion in portions:
             await _bring_portion(here, portion, summary, seen)

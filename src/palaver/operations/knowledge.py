@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from palaver.errors import Unavailable
-from palaver.model.asking import Ask, Id, Line, Project, Query, Time, clamp
+from palaver.model.asking import Ask, Date, Id, Line, Project, Query, clamp
 from palaver.model.knowledge import (
     ALL_SOURCES,
     Capped,
@@ -284,9 +284,9 @@ class SearchKnowledge(SearchText):
     """relevance or recent (newest first)."""
     filters: Filters | None = None
     """Filters per source: {notes: {keywords}, media: {media_types, date_from, date_to}, chats: {by, sender}, …}."""
-    date_from: Time | None = None
+    date_from: Date | None = None
     """Earliest time (ISO 8601)."""
-    date_to: Time | None = None
+    date_to: Date | None = None
     """Latest time; a date means the end of that day."""
     project: Project | None = None
     """Only sessions and imports of this project: path or folder name."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from palaver.errors import Refused, Unavailable
-from palaver.model.asking import Ask, Id, Line, Project, Time
+from palaver.model.asking import Ask, Date, Id, Line, Project
 from palaver.model.knowledge import SourceName
 from palaver.model.people import Caller
 from palaver.model.times import parse
@@ -35,9 +35,9 @@ class NotesFilters(Ask):
 class MediaFilters(Ask):
     media_types: Names | None = None
     """Only media of one of these types: video, audio, podcast, pdf, epub, html, article …"""
-    date_from: Time | None = None
+    date_from: Date | None = None
     """Only what was made at this time or later (ISO 8601)."""
-    date_to: Time | None = None
+    date_to: Date | None = None
     """Only what was made at this time or earlier; a date alone means the end of that day."""
     order_by: Order | None = None
     """relevance, or recent: the newest first."""
@@ -143,9 +143,9 @@ class SessionsFilters(Ask):
 class ArchiveFilters(Ask):
     roles: Annotated[list[Literal["user", "assistant", "tool"]], Field(max_length=10)] | None = None
     """Only messages with these roles."""
-    date_from: Time | None = None
+    date_from: Date | None = None
     """Only what was said at this time or later (ISO 8601)."""
-    date_to: Time | None = None
+    date_to: Date | None = None
     """Only what was said at this time or earlier; a date alone means the end of that day."""
     project: Project | None = None
     """Only conversations of this project: its path, or its last component."""

@@ -69,7 +69,8 @@ def _storable_loc(loc: dict[str, Any]) -> dict[str, Any]:
 
 class RetrievalOptions(Ask):
     mode: Mode | None = None
-    """snippet, chunk, chunk_with_siblings, full, or auto: chunk_with_siblings where there is a budget, else snippet."""
+    """snippet, chunk, chunk_with_siblings, full, or auto: chunk_with_siblings where there is a budget, else snippet.
+    full gives at most 1,000,000 characters; next_cursor gets the rest."""
     snippet_length: Annotated[int, clamp(50, 1000)] | None = None
     """Characters of a snippet, 50 to 1000."""
     max_tokens: Annotated[int, clamp(0, 200_000)] | None = None
@@ -77,13 +78,13 @@ class RetrievalOptions(Ask):
     chars_per_token: Annotated[float, number(1, 20)] | None = None
     """How many characters count as a token, 1 to 20."""
     chunk_size_tokens: Annotated[int, clamp(1, 200_000)] | None = None
-    """Cut the text into chunks of this size instead of the stored ones."""
+    """Cut the text into chunks of this size. With prefer_prechunked: true, only where no chunks are stored."""
     chunk_overlap_tokens: Annotated[int, clamp(0, 100_000)] | None = None
     """How much such chunks overlap."""
     sibling_window: Annotated[int, clamp(0, 10)] | None = None
     """How many chunks on each side to consider, 0 to 10; 0 is the anchor alone."""
     prefer_prechunked: bool | None = None
-    """Take the chunks that are stored, where there are some. Default: true."""
+    """Use the chunks a media item came with, if it has some. Default: true."""
     loc: Annotated[dict[str, Any], Field(max_length=20), AfterValidator(_storable_loc)] | None = None
     """Where to open it: the loc of a search result."""
     query: Query | None = None
@@ -102,6 +103,9 @@ class How:
     has_budget: bool
     reach: int
     chunk: tuple[int, int] | None
+    """Size and overlap of chunks to cut; None for the stored ones."""
+    prefers_given: bool
+    """Whether the chunks that a media item came with are used, if it has some."""
     loc: Loc | None
     terms: tuple[Phrase, ...]
     recent: tuple[Phrase, ...]
@@ -131,6 +135,7 @@ def how_of(options: RetrievalOptions | None, caller: Caller, default: Mode = "sn
         has_budget=asked is not None,
         reach=window if window is not None else FARTHEST if asked is not None else WINDOW,
         chunk=chunk,
+        prefers_given=chunk is None or options.prefer_prechunked is True,
         loc=options.loc,
         terms=terms_of(options.query) if options.query else (),
         recent=terms_of(recall.queries[-1]) if recall and recall.queries else (),
@@ -453,9 +458,9 @@ class _Text(_Opener):
     def _reading(self, field: str, loc: Loc, offset: int) -> Reading:
         text = library.body(self.read, self.at.document_id, field) or (self._joined() if field == "content" else "")
         given = self._given_chunks() if field == "content" else None
-        if given is not None and (self.how.chunk is None or _names_chunk(loc)):
+        if given is not None and (self.how.prefers_given or _names_chunk(loc)):
             found = self._given(given, text, loc)
-            if self.how.chunk is None or not found.pieces:
+            if self.how.prefers_given or not found.pieces:
                 return found
             loc = {"approx_offset": found.pieces[found.anchor].start + (found.place or 0)}
         pieces = self._pieces(field, text)

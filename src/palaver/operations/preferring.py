@@ -17,7 +17,10 @@ from palaver.model.asking import clamp
 from palaver.operations.opening import number
 
 LONGEST = 4_000
-MALFORMED = "config cannot be read: it must be base64 of a JSON object with numbers in it."
+MALFORMED = (
+    "config cannot be read. In an address it must be base64 of a JSON object such as "
+    '{"snippet_length": 600, "max_tokens": 1500, "order_by": "recent"}; in initialize the object itself will do.'
+)
 
 
 class Config(BaseModel):
@@ -31,19 +34,27 @@ class Config(BaseModel):
 
 
 def from_text(text: str) -> dict[str, Any]:
-    """From base64, with or without its padding, in either alphabet. What is wrong with it is not repeated."""
+    """From base64 as in an address: with or without padding or line ends, in either alphabet.
+
+    What is wrong with it is not repeated.
+    """
     if len(text) > LONGEST:
         raise Refused(MALFORMED)
     try:
-        plain = text.strip().replace("-", "+").replace("_", "/").replace(" ", "+")
+        plain = "".join(text.strip().splitlines()).replace("-", "+").replace("_", "/").replace(" ", "+").rstrip("=")
         raw = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
         given = orjson.loads(raw)
     except (ValueError, binascii.Error):
         raise Refused(MALFORMED) from None
-    return from_json(given)
+    return _checked(given)
 
 
-def from_json(given: Any) -> dict[str, Any]:
+def from_given(given: Any) -> dict[str, Any]:
+    """From a message: the object itself, or its base64 as in an address."""
+    return from_text(given) if isinstance(given, str) else _checked(given)
+
+
+def _checked(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise Refused(MALFORMED)
     try:

@@ -25,6 +25,7 @@ from palaver.model.library import Brought
 from palaver.model.projects import project_of
 from palaver.store import archive
 from palaver.store.archive import Prepared
+from palaver.text.tool_output import ToolOutput
 
 MESSAGES_AT_ONCE = 2_000
 CHARACTERS_AT_ONCE = 4_000_000
@@ -54,9 +55,12 @@ class Portion:
     bytes_read: int = 0
 
 
-async def portions(paths: list[Path], *, are_uploads: bool = False, is_much: bool = False) -> AsyncGenerator[Portion]:
+async def portions(
+    paths: list[Path], *, are_uploads: bool = False, is_much: bool = False, tool_output: ToolOutput = "short"
+) -> AsyncGenerator[Portion]:
     """While one is written, the next one is read."""
-    source: _Source = _Apart(paths, are_uploads) if is_much and sys.executable else _Beside(paths, are_uploads)
+    is_apart = is_much and sys.executable
+    source: _Source = (_Apart if is_apart else _Beside)(paths, are_uploads, tool_output)
     with _taking_turns():
         coming = asyncio.ensure_future(asyncio.to_thread(source.next))
         try:
@@ -69,10 +73,10 @@ async def portions(paths: list[Path], *, are_uploads: bool = False, is_much: boo
             source.close()
 
 
-def read(paths: Iterable[Path], *, are_uploads: bool) -> Generator[Portion]:
+def read(paths: Iterable[Path], *, are_uploads: bool, tool_output: ToolOutput = "short") -> Generator[Portion]:
     """Everything that is found at these paths, in either process."""
     total = done = 0
-    for found in look(paths, are_uploads=are_uploads):
+    for found in look(paths, are_uploads=are_uploads, tool_output=tool_output):
         if isinstance(found, Skipped):
             yield Portion(skipped=[found], bytes_total=total, bytes_read=done)
             continue
@@ -137,8 +141,8 @@ class _Source(Protocol):
 class _Beside:
     """Read by a thread of this process."""
 
-    def __init__(self, paths: list[Path], are_uploads: bool) -> None:
-        self._portions = read(paths, are_uploads=are_uploads)
+    def __init__(self, paths: list[Path], are_uploads: bool, tool_output: ToolOutput) -> None:
+        self._portions = read(paths, are_uploads=are_uploads, tool_output=tool_output)
 
     def next(self) -> Portion | None:
         return next(self._portions, None)
@@ -153,8 +157,8 @@ class _Beside:
 class _Apart:
     """Read by a process of its own, which sends every portion through a pipe and waits when nobody takes them."""
 
-    def __init__(self, paths: list[Path], are_uploads: bool) -> None:
-        self._sought: tuple[list[Path], bool] | None = (paths, are_uploads)
+    def __init__(self, paths: list[Path], are_uploads: bool, tool_output: ToolOutput) -> None:
+        self._sought: tuple[list[Path], bool, ToolOutput] | None = (paths, are_uploads, tool_output)
         self._is_over = False
         # -P: modules come from where ours do, and none from the current folder.
         self._process = subprocess.Popen(
@@ -205,12 +209,12 @@ def send_portions() -> None:
     """What that process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that asked hears it too, and stops this one
     gc.set_threshold(OBJECTS_LET_BE, *gc.get_threshold()[1:])
-    paths, are_uploads = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own process wrote it
+    paths, are_uploads, tool_output = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own process wrote it
     with os.fdopen(os.dup(1), "wb", PIPE) as told:
         os.dup2(2, 1)  # whatever prints something does not print into the portions
         with suppress(BrokenPipeError):
             try:
-                for portion in read(paths, are_uploads=are_uploads):
+                for portion in read(paths, are_uploads=are_uploads, tool_output=tool_output):
                     told.write(pickle.dumps(portion, pickle.HIGHEST_PROTOCOL))
                     told.flush()
             except BrokenPipeError:

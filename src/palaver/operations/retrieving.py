@@ -37,7 +37,8 @@ class GetNote(Ask):
     note_id: AnyId
     """Id of the note."""
     retrieval: RetrievalOptions | None = None
-    """{mode: snippet|chunk|chunk_with_siblings|full|auto, max_tokens, loc, query, cursor, sibling_window, …}."""
+    """{mode: snippet|chunk|chunk_with_siblings|full (pages of 1,000,000 characters)|auto, max_tokens, loc, query,
+    cursor, sibling_window, …}."""
 
 
 @operation(Tool("notes.get", brings_words=True, toolset=KNOWLEDGE))
@@ -50,7 +51,8 @@ class GetMedia(Ask):
     media_id: AnyId
     """Id of the media item."""
     retrieval: RetrievalOptions | None = None
-    """{mode: snippet|chunk|chunk_with_siblings|full|auto, max_tokens, loc, query, cursor, sibling_window, …}."""
+    """{mode: snippet|chunk|chunk_with_siblings|full (pages of 1,000,000 characters)|auto, max_tokens, loc, query,
+    cursor, sibling_window, …}."""
 
 
 @operation(Tool("media.get", brings_words=True, toolset=KNOWLEDGE))
@@ -174,7 +176,8 @@ class GetKnowledge(Ask):
     uri: Annotated[str, Field(max_length=4000)] | None = None
     """Instead of both: the uri of the result."""
     retrieval: RetrievalOptions | None = None
-    """{mode: snippet|chunk|chunk_with_siblings|full|auto, max_tokens, loc, query, cursor, sibling_window, …}."""
+    """{mode: snippet|chunk|chunk_with_siblings|full (pages of 1,000,000 characters)|auto, max_tokens, loc, query,
+    cursor, sibling_window, …}."""
 
 
 @operation(
@@ -218,7 +221,7 @@ class OpenUri(Ask):
     id: AnyId | None = None
     """Its id there."""
     mode: opening.Mode = "chunk_with_siblings"
-    """snippet, chunk, chunk_with_siblings, full or auto."""
+    """snippet, chunk, chunk_with_siblings, full (pages of 1,000,000 characters) or auto."""
     query: Query | None = None
     """Open it where this is said."""
     max_tokens: Annotated[int, clamp(0, 200_000)] | None = None

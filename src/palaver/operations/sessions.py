@@ -20,6 +20,7 @@ from palaver.model.ids import new_id
 from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
 from palaver.model.sparse import Sparse
+from palaver.model.talk import Role
 from palaver.model.times import now, parse
 from palaver.operations import hints, identity
 from palaver.operations.faces import Command, Route, Tool, operation
@@ -81,7 +82,7 @@ async def recording_owner(here: Workspace, caller: Caller, name: str) -> Owner:
 
 
 class Recorded(Ask):
-    role: Annotated[Line, Field(max_length=64), NotBlank]
+    role: Role
     """user, assistant, system or tool."""
     content: Annotated[Text, Field(min_length=1)]
     """What was said."""

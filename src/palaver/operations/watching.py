@@ -39,6 +39,7 @@ from palaver.operations.sessions import append, owner_or_new, take_back
 from palaver.store import watches
 from palaver.store.watches import Mark
 from palaver.store.workspaces import Workspace
+from palaver.text.tool_output import ToolOutput
 
 log = logging.getLogger("palaver")
 
@@ -197,10 +198,11 @@ def _batches(file: _File, reader: Reader, reading: Reading, start: int) -> Itera
     yield _Batch(said, file.size if file.is_compressed else end, replace(reading), skipped)
 
 
-def _taken_back(file: _File, reader: Reader, taken: set[str]) -> tuple[set[str], list[Said]]:
+def _taken_back(file: _File, reader: Reader, taken: set[str], tool_output: ToolOutput) -> tuple[set[str], list[Said]]:
     """Of the whole file: the ids of what was taken back in it, and what was `taken` back before and is there again."""
     numbers = reader.superseded(_raw(file))
     reading = reader.begin(file.path)
+    reading.tool_output = tool_output
     gone: set[str] = set()
     kept: dict[str, Said | None] = {}
     for raw in _raw(file):
@@ -278,6 +280,7 @@ class Watch:
         caller: Caller,
         places: Iterable[Path],
         agent: str | None = None,
+        tool_output: ToolOutput = "short",
         progress: Callable[[Tally], None] = lambda tally: None,
     ) -> None:
         if "write" not in caller.scopes:
@@ -286,6 +289,7 @@ class Watch:
         self.tally = Tally()
         self._caller = caller
         self._agent = agent
+        self._tool_output: ToolOutput = tool_output
         self._progress = progress
         self._places = [Path(os.path.realpath(place)) for place in places]
         self._owners: dict[str, Owner] = {}
@@ -460,6 +464,7 @@ class Watch:
         start, reading = 0, reader.begin(file.path)
         if before and not file.is_compressed:
             start, reading = before.bytes, stood or reading
+        reading.tool_output = self._tool_output
         batches = _batches(file, reader, reading, start)
         try:
             owner = await self._owner(name)
@@ -564,7 +569,7 @@ class _Record:
         await self._begin(reading)
         here, owner, file = self._here, self._owner, self._file
         taken = {turn_id for at, turn_id in here.transcripts.taken_back(owner) if at == self.session_id}
-        gone, returned = await asyncio.to_thread(_taken_back, file, reader, taken)
+        gone, returned = await asyncio.to_thread(_taken_back, file, reader, taken, reading.tool_output)
         recorded = await asyncio.to_thread(self._from_transcript)
         if gone := gone & recorded:
             await take_back(here, owner, self.session_id, gone)

@@ -30,6 +30,12 @@ def _kind(name: str, pattern: str, *signs: str, before: int = 0) -> _Kind:
     return _Kind(name, re.compile(pattern), signs, before)
 
 
+# The value of a password is a group: its name stays. A quotation mark may be escaped, for calls of tools are JSON.
+_UPPER = "PASSWORD|PASSWD|PASSPHRASE"
+_ASSIGNED = r"(?:\\?[\"'])?[ \t]{0,9}(?:=|:[ \t]{0,9}+(?!(?:str|SecretStr|bytes|None|Optional)\b))[ \t]{0,9}+"
+_QUOTED = r"\\?(?:\"((?![\[$<{*%])[^\"\\\n]{1,300})\\?\"|'((?![\[$<{*%])[^'\\\n]{1,300})\\?')"
+_BARE = r"((?![\[$<{*%(])[^\s\"'`;&|,\\]{3,})"
+
 # An earlier kind wins where two begin at the same place.
 _KINDS = (
     _kind("an AWS access key", r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b", "AKIA", "ASIA"),
@@ -55,7 +61,16 @@ _KINDS = (
     ),
     _kind("an Azure storage key", r"AccountKey=[A-Za-z0-9+/]{60,}={0,2}", "AccountKey="),
     _kind("a palaver token", r"\bplv_[0-9A-Za-z]{38}\b", "plv_"),
-)
+    # Passwords that are assigned to a name: DB_PASSWORD=…, "DB_PASSWORD": "…", PGPASSWORD='…', db_password="…".
+    _kind("a password", rf"(?:{_UPPER})=(?:{_QUOTED}|{_BARE})", *_UPPER.split("|")),
+    _kind("a password", rf"(?<=[A-Z0-9_])(?:{_UPPER}){_ASSIGNED}(?:{_QUOTED}|{_BARE})", *_UPPER.split("|")),
+    _kind("a password", rf"(?<=[A-Z0-9])_PASS{_ASSIGNED}(?:{_QUOTED}|{_BARE})", "_PASS=", "_PASS:", '_PASS"', "_PASS "),
+    _kind(
+        "a password",
+        rf"(?<=[a-z0-9]_)(?:password|passwd|passphrase)(?:{_ASSIGNED}{_QUOTED}|=(?=[^\s\d]{{0,60}}\d){_BARE})",
+        "password", "passwd", "passphrase",
+    ),
+)  # fmt: skip
 _END_OF_KEY = re.compile(r"-----END (?:[A-Z]{1,20} ){0,9}PRIVATE KEY-----")
 
 
@@ -79,6 +94,11 @@ def masked(text: str) -> str:
     return "".join([*parts, text[done:]])
 
 
+def _place_of(match: re.Match[str]) -> tuple[int, int]:
+    """What is to be masked: of a password its value, of all else the whole."""
+    return match.span(match.lastindex or 0)
+
+
 def _secrets(text: str) -> Iterator[_Found]:
     for kind in _KINDS:
         for sign in kind.signs:
@@ -87,5 +107,5 @@ def _secrets(text: str) -> Iterator[_Found]:
                 start = at - kind.before
                 match = kind.pattern.match(text, start) if start >= 0 else None
                 if match:
-                    yield _Found(start, match.end(), kind.name)
+                    yield _Found(*_place_of(match), kind.name)
                 at = text.find(sign, match.end() if match else at + 1)

@@ -439,7 +439,7 @@ async def _remember_config(ctx: Context, call_next: Any) -> Any:
     if ctx.method == "initialize":
         given = (ctx.params or {}).get("config")
         try:
-            config = preferring.from_json(given) if given is not None else {}
+            config = preferring.from_given(given) if given is not None else {}
             ctx.session._connection.state["palaver.config"] = _asked_config(ctx) | config
         except PalaverError as problem:
             raise MCPError(types.INVALID_PARAMS, problem.message) from None
@@ -473,6 +473,19 @@ def _recall_of(ctx: Context) -> Recall | None:
     return recall
 
 
+def _misunderstood(raw: bytes) -> dict[str, Any]:
+    """The JSON-RPC error for a frame that is no JSON, or JSON but no message. What was sent is not repeated."""
+    code, complaint, id = types.INVALID_REQUEST, "Invalid request: send one JSON-RPC 2.0 message a frame.", None
+    try:
+        given = orjson.loads(raw)
+    except ValueError:
+        code, complaint = types.PARSE_ERROR, "Parse error: the frame is not JSON."
+    else:
+        if isinstance(given, dict) and "method" in given and isinstance(given.get("id"), str | int):
+            id = given["id"]
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": complaint}}
+
+
 @contextlib.asynccontextmanager
 async def _websocket_streams(websocket: WebSocket) -> AsyncIterator[tuple[Any, Any]]:
     """A WebSocket as the two streams the server runs on: one JSON-RPC message a frame."""
@@ -490,8 +503,8 @@ async def _websocket_streams(websocket: WebSocket) -> AsyncIterator[tuple[Any, A
                     raw = frame.get("bytes") or (frame.get("text") or "").encode()
                     try:
                         message = types.jsonrpc_message_adapter.validate_json(mended(raw), by_name=False)
-                    except ValueError as problem:
-                        await incoming.send(problem)
+                    except ValueError:
+                        await websocket.send_text(encode(_misunderstood(raw)).decode())
                     else:
                         await incoming.send(SessionMessage(message, metadata=metadata))
 

@@ -71,7 +71,7 @@ def _away_and_back(
     restore.__annotations__ |= {"ask": one, "return": answer}
     delete.__doc__ = f"Delete a {what}: nobody finds it any more. It can be restored."
     restore.__doc__ = f"Bring back a {what} that was deleted."
-    path = f"/api/{source}/{{{key}}}"
+    path = f"/api/{source}/{{{key}:name}}" if source == "prompts" else f"/api/{source}/{{{key}}}"
     return [
         operation(
             Tool(f"{source}.delete", toolset=WRITING, is_destructive=True),

@@ -115,7 +115,7 @@ def create_prompt(change: Change, caller: Caller, ask: CreatePrompt) -> KeptProm
     return shown_prompt(change, library.add(change, "prompts", shelving.prompt(piece), ask.at))
 
 
-@operation(Route("GET", "/api/prompts/{prompt_id}"), Command("prompt show", takes=("prompt_id",)))
+@operation(Route("GET", "/api/prompts/{prompt_id:name}"), Command("prompt show", takes=("prompt_id",)))
 def read_prompt(read: Reader, caller: Caller, ask: OnePrompt) -> KeptPrompt:
     """One prompt, by its id or its name."""
     return shown_prompt(read, named_prompt(read, ask.prompt_id))
@@ -123,7 +123,7 @@ def read_prompt(read: Reader, caller: Caller, ask: OnePrompt) -> KeptPrompt:
 
 @operation(
     Tool("prompts.update", toolset=WRITING),
-    Route("PUT", "/api/prompts/{prompt_id}"),
+    Route("PUT", "/api/prompts/{prompt_id:name}"),
     Command("prompt edit", takes=("prompt_id",)),
 )
 def update_prompt(change: Change, caller: Caller, ask: UpdatePrompt) -> KeptPrompt:

@@ -1,0 +1,50 @@
+"""The short form of what an agent's tools were given and gave back."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, get_args
+
+ToolOutput = Literal["none", "short", "full"]
+"""How much of it is kept. Errors are kept whole in the short form too."""
+CHOICES: tuple[ToolOutput, ...] = get_args(ToolOutput)
+
+LONGEST_ARGUMENT = 160
+LONGEST_ARGUMENTS = 600
+WHOLE = 1_200
+"""Results of up to so many characters stay as they are."""
+LINES = 6
+"""Of longer ones so many lines at the beginning, and as many at the end, are kept."""
+LONGEST_LINE = 300
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)', re.DOTALL)
+
+
+def brief_arguments(arguments: str) -> str:
+    """The arguments of a call, with long texts in them cut. JSON stays readable, also if its end is missing."""
+    if arguments.startswith(("{", "[")):
+        arguments = _STRING.sub(_brief, arguments)
+    return arguments if len(arguments) <= LONGEST_ARGUMENTS else arguments[:LONGEST_ARGUMENTS] + "…"
+
+
+def _brief(found: re.Match[str]) -> str:
+    text = found[0]
+    return text if len(text) <= LONGEST_ARGUMENT + 2 else f'{text[: LONGEST_ARGUMENT + 1]}…"'
+
+
+def first_and_last_lines(text: str) -> str:
+    """A result, with its middle left out if it is long."""
+    if len(text) <= WHOLE:
+        return text
+    lines = text.strip("\n").split("\n")
+    left_out = len(lines) - 2 * LINES
+    if left_out > 0:
+        lines = [*lines[:LINES], f"[… {left_out:,} lines left out …]", *lines[-LINES:]]
+    return "\n".join(_without_middle(line) for line in lines)
+
+
+def _without_middle(line: str) -> str:
+    if len(line) <= LONGEST_LINE:
+        return line
+    end = LONGEST_LINE // 3
+    return f"{line[: LONGEST_LINE - end]} … {line[-end:]}"
