@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any
 from zlib import crc32
 
@@ -130,6 +131,24 @@ class PostgresDialect:
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
         connection.run_rows(self.sql("index_trigrams"), ((id, numbers_of(text)) for id, text in texts.items()))
+
+    def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
+        left = iter(rows)
+        while some := dict(islice(left, TEXTS_AT_ONCE)):
+            if not self._hold(connection, some):
+                return False
+        return True
+
+    def _hold(self, connection: Connection, rows: dict[int, IndexRow]) -> bool:
+        have: dict[int, set[str]] = {}
+        for found in connection.fetch(self.sql("lexemes"), {"ids": orjson.dumps(list(rows)).decode()}):
+            have.setdefault(found["id"], set()).update(found["lexemes"])
+        for id, row in rows.items():
+            wanted = {*row.words.split(), *row.stems.split(), *(SCOPE + scope for scope in row.scopes)}
+            is_long = len(row.words) + len(row.stems) > TSVECTOR_BYTES // 8  # then some may have been left out
+            if id not in have or not (have[id] <= wanted if is_long else have[id] == wanted):
+                return False
+        return True
 
     def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
         match = _array(grams(part, min(len(part), 3)))

@@ -289,3 +289,14 @@ SELECT 1;
 
 -- name: has_as_many_indexed  not counted: looking for one that is missing is as quick
 SELECT false AS is_so;
+
+-- name: schema_names  tables and indexes that are there
+SELECT relname AS name FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'i');
+
+-- name: lexemes  the words the search index has of these passages
+SELECT passage_id AS id, tsvector_to_array(words) AS lexemes FROM passage_index
+WHERE passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: ids_with_parts  of these passages those whose parts can be looked up
+SELECT passage_id AS id FROM passage_trigrams
+WHERE passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
