@@ -16,9 +16,11 @@ from palaver.doors.cli_where import Where
 from palaver.doors.client import open_house, reach
 from palaver.errors import Invalid, PalaverError, Refused, Unavailable
 from palaver.house import DEFAULT, House
+from palaver.model import asking
+from palaver.model.events import encode
 from palaver.model.projects import typed_project
 from palaver.operations import mending, session_index, sessions, stronger
-from palaver.store.workspaces import Workspace, has_data
+from palaver.store.workspaces import Workspace
 
 COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
 
@@ -88,11 +90,25 @@ def _json_lines(data: bytes) -> Iterator[dict[str, Any]]:
 async def _record(
     where: Where, agent: str, session: str, project: str | None, turns: Iterator[dict[str, Any]]
 ) -> list[Any]:
-    recorded, of = [], {"agent": agent, "session": session} | ({"project": project} if project else {})
-    async with reach(where) as there:
-        for turn in turns:
-            given = {name: value for name, value in turn.items() if value is not None}
-            recorded.append(await there.ask(sessions.record_turn, {**of, **given}))
+    of = {"agent": agent, "session": session} | ({"project": project} if project else {})
+    given = ({**of, **{name: value for name, value in turn.items() if value is not None}} for turn in turns)
+    recorded, is_open = [], False
+    try:
+        async with reach(where) as there:
+            is_open = True
+            for turn in given:
+                recorded.append(await there.ask(sessions.record_turn, turn))
+    except Unavailable:
+        # A token cannot be checked without the database. Otherwise the transcript takes the turn, as over REST.
+        if is_open or where.server or where.token:
+            raise
+        for turn in given:
+            ask = asking.read(sessions.RecordTurn, turn, refuse_unknown=True)
+            said = await sessions.record_without_database(where.settings(), where.workspace or DEFAULT, ask)
+            if said is None:
+                raise
+            recorded.append(json.loads(encode(said)))
+        printing.note("The database cannot be reached. The transcript has it; the index catches up later.")
     return recorded
 
 
@@ -235,9 +251,8 @@ async def _verify() -> tuple[list[session_index.Difference], list[str], list[ses
     """What differs, what else is wrong, and which turns no transcript has."""
     where = cli_where.here(click.get_current_context())
     if not where.server:  # before it is opened, which would make some of what is missing
-        settings, name = where.settings(), where.workspace or DEFAULT
-        is_there = await asyncio.to_thread(has_data, settings, name)
-        if is_there and (problems := await mending.problems_of_files(settings, name)):
+        name = where.workspace or DEFAULT
+        if problems := await mending.problems_before_opening(where.settings(), name):
             return [], problems, []
     async with _house_and_workspace() as (house, here):
         problems = await house.losses() + await mending.problems_of_data(here)

@@ -87,6 +87,11 @@ async def problems_of_files(settings: Settings, name: str) -> list[str]:
     return [f"tables or indexes are missing: {', '.join(gone)}"] if gone else []
 
 
+async def problems_before_opening(settings: Settings, name: str) -> list[str]:
+    """The same of a workspace that need not exist yet."""
+    return await problems_of_files(settings, name) if await asyncio.to_thread(has_data, settings, name) else []
+
+
 async def problems_of_data(here: Workspace) -> list[str]:
     """The engine's own check, and the search index against the texts."""
     found = await here.check()

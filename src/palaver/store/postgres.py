@@ -140,13 +140,14 @@ class PostgresEngine:
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._channel = f"palaver_{schema}"
         self._numbers = Numbers()
+        patience = max(1, int(settings.search_timeout * 1000))
         with said_plainly():
             migrate(url, schema, kind)
             self.make_missing()
             self._pool: ConnectionPool[RawConnection] = ConnectionPool(
                 url,
                 connection_class=psycopg.Connection[Row],
-                kwargs={"row_factory": dict_row, "options": f"-c search_path={schema} -c lock_timeout=10s"},
+                kwargs={"row_factory": dict_row, "options": f"-c search_path={schema} -c lock_timeout={patience}ms"},
                 min_size=1,
                 max_size=CONNECTIONS,
                 timeout=max(settings.search_timeout, PATIENCE),
