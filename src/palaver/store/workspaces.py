@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -36,6 +36,8 @@ class Workspace:
         self._feed = Feed(engine)
         self.done: Counter[tuple[str, str, str]] = Counter()
         """What was asked here since the start: ('request', 'GET', '200'), ('operation', 'post_message', 'done')."""
+        self.calls: dict[tuple[str, str], deque[float]] = {}
+        """When each caller used each operation during the last minute, where that is limited."""
         self.recalls = Recalls(settings.session_ttl)
         self.missing_uploads: list[str] = []
         """Images that are shown and whose files were missing when somebody last looked."""
