@@ -18,17 +18,27 @@ from palaver.model.audit import TERMINAL, Entry
 from palaver.model.people import Scope, Token
 from palaver.model.times import now
 from palaver.operations.keys import known_agent
+from palaver.operations.mending import Sign, missing_uploads, signs
 from palaver.operations.session_index import catch_up_all
 from palaver.operations.stronger import Embedding
 from palaver.settings import Settings
-from palaver.store import agents, audit, backup, documents, events, logins, purge, tokens
+from palaver.store import agents, audit, backup, documents, events, logins, losses, missing, purge, tokens
 from palaver.store.audit import Trail
 from palaver.store.database import Change, Engine
 from palaver.store.keyring import Keyring
 from palaver.store.present import Present
 from palaver.store.present import ShownOut as ShownOut
 from palaver.store.workspaces import DEFAULT as DEFAULT
-from palaver.store.workspaces import Workspace, checked_name, engine_name, has_data, open_engine, remove_data
+from palaver.store.workspaces import (
+    Workspace,
+    checked_name,
+    engine_name,
+    has_data,
+    has_house,
+    open_engine,
+    remove_data,
+    workspaces_there,
+)
 
 SWEEP_SECONDS = 5.0
 SHOW_OUT_SECONDS = 0.5
@@ -46,7 +56,11 @@ log = logging.getLogger("palaver")
 class House:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        # In this order: a house is always made before its first workspace.
+        there = workspaces_there(settings)
+        self._left_over = there if there and not has_house(settings) else []
         self._own: Engine = open_engine(settings, "house", "house")
+        self._has_noted_losses = False
         self._workspaces: dict[str, Workspace] = {}
         self._chores: list[asyncio.Task[None]] = []
         self.trail = Trail(self._own)
@@ -56,17 +70,47 @@ class House:
     async def open(self, name: str = DEFAULT) -> Workspace:
         """A workspace that exists; the default one always does."""
         if name not in self._workspaces:
-            if name == DEFAULT:
-                await self._own.change(lambda change: tokens.add_workspace(change, DEFAULT))
-            elif not await self._own.read(lambda read: tokens.has_workspace(read, name)):
+            await self._note_losses()
+            is_listed = await self._own.read(lambda read: tokens.has_workspace(read, name))
+            if not is_listed and name != DEFAULT:
                 raise NotFound("workspace", name, "Create it with 'palaver workspace create NAME'.")
-            engine = await asyncio.to_thread(open_engine, self.settings, name)
-            if name in self._workspaces:
-                engine.close()
-            else:
-                self._workspaces[name] = Workspace(name, engine, self.settings, self._keyring(name))
-                await self._begin_catching_up(self._workspaces[name])
+            await self._open(name, is_listed=is_listed)
         return self._workspaces[name]
+
+    async def _open(self, name: str, *, is_listed: bool) -> None:
+        """Its data is there before it is listed: if one that is listed has no data, it was lost."""
+        is_lost = is_listed and not await asyncio.to_thread(has_data, self.settings, name)
+        engine = await asyncio.to_thread(open_engine, self.settings, name)
+        if is_lost:
+            log.warning("the database of workspace %s was missing; an empty one was made", name)
+            await self._own.change(lambda change: losses.note_lost_workspace(change, name))
+        if engine.has_lost_log:
+            log.warning("the log of workspace %s was missing: its newest changes may be lost", name)
+            await self._own.change(lambda change: losses.note_lost_log(change, name))
+        if not is_listed:
+            await self._own.change(lambda change: tokens.add_workspace(change, name))
+        if name in self._workspaces:
+            engine.close()
+        else:
+            self._workspaces[name] = Workspace(name, engine, self.settings, self._keyring(name))
+            await self._begin_catching_up(self._workspaces[name])
+
+    async def _note_losses(self) -> None:
+        """The house's own tables were gone, or their log: noted once, so that it is told until somebody has seen it."""
+        if self._has_noted_losses:
+            return
+        self._has_noted_losses = True
+        if self._left_over:
+            log.warning("the list of workspaces, the tokens and the audit log were missing; an empty one was made")
+            await self._own.change(lambda change: losses.note_lost_house(change, self._left_over))
+        if self._own.has_lost_log:
+            log.warning("the log of the house was missing: its newest changes may be lost")
+            await self._own.change(lambda change: losses.note_lost_log(change, None))
+
+    async def losses(self) -> list[str]:
+        """What was found to be missing, and nobody has seen yet."""
+        await self._note_losses()
+        return await self._own.read(losses.unsettled)
 
     async def _begin_catching_up(self, here: Workspace) -> None:
         """What was recorded while nobody indexed it. Mostly nothing, or little: then it is done before anybody asks."""
@@ -80,10 +124,13 @@ class House:
 
     async def create_workspace(self, name: str, by: str = TERMINAL) -> Workspace:
         def work(change: Change) -> None:
-            if not tokens.add_workspace(change, checked_name(name)):
+            if not tokens.add_workspace(change, name):
                 raise Refused(f"There is already a workspace '{name}'.")
             audit.append(change, "workspace", by, "create_workspace", name)
 
+        await self._note_losses()
+        if not await self._own.read(lambda read: tokens.has_workspace(read, checked_name(name))):
+            await asyncio.to_thread(lambda: open_engine(self.settings, name).close())  # its data first, see _open
         await self._own.change(work)
         return await self.open(name)
 
@@ -122,8 +169,19 @@ class House:
             await asyncio.to_thread(here.close)
 
     async def workspaces(self) -> list[str]:
-        await self._own.change(lambda change: tokens.add_workspace(change, DEFAULT))
+        """Those that are listed; the default one is always there, even if nobody has opened it yet."""
+        names = await self.listed_workspaces()
+        return names if DEFAULT in names else sorted([DEFAULT, *names])
+
+    async def listed_workspaces(self) -> list[str]:
+        """Those that have data, or had."""
+        await self._note_losses()
         return await self._own.read(tokens.workspaces)
+
+    async def unlisted_workspaces(self) -> list[str]:
+        """Those that have data and are not in the list."""
+        there = await asyncio.to_thread(workspaces_there, self.settings)
+        return sorted(set(there) - set(await self.listed_workspaces()))
 
     # Credentials
 
@@ -166,7 +224,9 @@ class House:
 
     async def check(self) -> list[str]:
         """What is wrong with the house's own tables and its audit log."""
+        await self._note_losses()
         found = await asyncio.to_thread(self._own.check)
+        found = found or await self._own.read(lambda read: [f"{t} is missing" for t in missing.missing(read, "house")])
         return found or await self._own.read(audit.problems, timeout=CHECK_SECONDS)
 
     async def backup(self, to: Path, version: str, by: str = TERMINAL) -> int:
@@ -243,6 +303,14 @@ class House:
             self.present.show_out(login)
 
     # Housekeeping
+
+    async def signs(self) -> list[Sign]:
+        """What can be seen at a glance to be wrong, without saying whose it is."""
+        found = [Sign(says, stops=True) for says in self._own.lost_files()]
+        found += [Sign(says, stops=False) for says in await self.losses()]
+        for here in list(self._workspaces.values()):
+            found += await signs(here)
+        return found
 
     def start_sweeping(self) -> None:
         self._chores = [asyncio.create_task(self._sweep_for_ever()), asyncio.create_task(self._show_out_for_ever())]
@@ -325,6 +393,8 @@ def _bearer(token: Token) -> str:
 async def _catch_up(here: Workspace, *, at_first_sight: bool = False) -> None:
     """Looking at every passage takes 0.4 s at a million of them: who opens a workspace compares numbers first."""
     try:
+        if made := await here.make_missing():
+            log.warning("the search index of %s was missing; it is made again: %s", here.name, ", ".join(made))
         seems_complete = at_first_sight and await here.read(documents.seems_complete, timeout=LOOKING_SECONDS)
         if not seems_complete and not await here.read(documents.is_complete, timeout=LOOKING_SECONDS):
             while await here.change(lambda change: documents.backfill(change, BACKFILLED_AT_ONCE)):
@@ -333,6 +403,7 @@ async def _catch_up(here: Workspace, *, at_first_sight: bool = False) -> None:
         if not await here.read(documents.has_marked_human_only):
             await here.change(documents.mark_human_only)
         await catch_up_all(here)
+        here.missing_uploads = await missing_uploads(here)
     except Exception as problem:  # whatever it is, it must not end the housekeeping
         log.warning("the index of %s is behind: %s", here.name, problem)
 

@@ -55,6 +55,17 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def _limits(text: str) -> str:
+    """auto, off, a number, or numbers for single tools: 120,knowledge_search=30."""
+    text = text.strip().lower()
+    if text in ("auto", "off", ""):
+        return "auto" if text == "auto" else "0"
+    parts = [part.strip() for part in text.split(",")]
+    if all(re.fullmatch(r"([a-z_.]+=)?[0-9]{1,9}", part) for part in parts):
+        return ",".join(parts)
+    raise ValueError("say a number of calls a minute, numbers for single tools (knowledge_search=30), auto or off")
+
+
 def _one_of(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text.strip().lower() not in choices:
@@ -99,6 +110,11 @@ class Settings:
     language: str = knob("English", "Language agents are asked to prefer.")
     content_filter: bool = knob(True, "Refuse messages that hold keys, tokens or private keys.", _switch)
     rate_limit: int = knob(0, "Posts a minute for each author; 0 is no limit.", _whole())
+    tool_limits: str = knob(
+        "auto",
+        "Calls a minute of each tool for each caller: 120, or 120,msg_post=30, or off. auto: 600, off on loopback.",
+        _limits,
+    )
     conversation_db: Path | None = knob(
         None,
         "A canonical ChatGPT database that conversation_search serves as it is. Default: the newest db/*.db, if any.",

@@ -16,11 +16,11 @@ import pytest
 from tests.conftest import Engine
 from tests.doors.test_cli import Terminal
 from tests.faults.press import Client, tell
-from tests.helpers import start_server
+from tests.helpers import eventually, start_server
 from tests.store.bus import Bus
 
 from palaver.house import House
-from palaver.operations import sessions, threads
+from palaver.operations import archive, sessions, threads
 from palaver.settings import Settings
 
 MESSAGES = 120
@@ -245,6 +245,7 @@ def test_lines_that_cannot_be_read_are_set_aside_and_the_others_stay(place: Plac
     first, second, third = path.read_bytes().splitlines(keepends=True)
     bad = {"torn": third[:40], "garbage": b"\x00\xff\x10 nonsense\n", "another shape": b'{"id": 5}\n'}[damage]
     path.write_bytes(first + second + bad if damage == "torn" else first + bad + second + third)
+    content = json.loads(third)["content"]
     code, wrong = place.wrong()
     assert code == 1
     assert "1 line of the transcript bot/s-1.jsonl cannot be read" in wrong
@@ -255,14 +256,282 @@ def test_lines_that_cannot_be_read_are_set_aside_and_the_others_stay(place: Plac
     aside = path.with_name("s-1.damaged")
     assert aside.read_bytes() == bad.rstrip(b"\n") + b"\n"
     assert aside.stat().st_mode & 0o077 == 0
-    assert path.stat().st_size == size
+    if damage == "torn":  # the index had what was torn
+        assert "wrote 1 turn to bot/s-1.jsonl again" in said
+    else:
+        assert path.stat().st_size == size
     assert place.wrong() == (0, "")
     kept = [json.loads(line)["content"] for line in path.read_bytes().splitlines() if line.strip()]
-    assert len(kept) == (2 if damage == "torn" else 3)
+    assert (len(kept), kept[-1]) == (3, content)
     assert sorted(seen(place).turns) == sorted(kept)
     # Deleting the session takes along what was set aside of it.
     Terminal(place.home).ok("session", "delete", "bot", "s-1")
     assert not aside.exists()
+
+
+# Something is missing
+
+
+def ready(server: Any) -> tuple[int, dict[str, Any]]:
+    with server.client() as client:
+        answer = client.get("/readyz")
+        return answer.status_code, answer.json()
+
+
+def verified(place: Place) -> tuple[int, str]:
+    done = Terminal(place.home).run("verify", PALAVER_DATABASE_URL=place.url)
+    return done.exit_code, done.stderr
+
+
+def test_missing_transcripts_are_told_and_their_turns_stay(engine: Engine, tmp_path: Path):
+    place = Place(tmp_path / "home", engine.fresh())
+    fill(place.home, place.url)
+    shutil.move(place.home / "sessions", tmp_path / "elsewhere")
+    for code, said in (place.wrong(), verified(place), place.wrong("--repair")):
+        assert code == 1
+        assert "3 turns are in the index and in no transcript" in said
+    done = Terminal(place.home).run("reindex", PALAVER_DATABASE_URL=place.url)
+    assert (done.exit_code, "Nothing was changed." in done.stderr) == (1, True)
+    assert len(seen(place).turns) == 3
+    shutil.move(tmp_path / "elsewhere", place.home / "sessions")
+    assert place.wrong() == (0, "")
+    assert verified(place)[0] == 0
+
+
+def test_turns_that_are_discarded_are_kept_in_a_folder(place: Place):
+    shutil.move(place.home / "sessions", place.home.parent / "elsewhere")
+    assert Terminal(place.home).run("doctor", "--discard-missing").exit_code == 2
+    code, said = place.wrong("--repair", "--discard-missing")
+    assert (code, said) == (0, "")
+    assert seen(place).turns == []
+    (file,) = (place.home / "discarded" / "default").glob("*/bot/s-1.jsonl")
+    assert [json.loads(line)["content"] for line in file.read_bytes().splitlines()] == [
+        f"turn{n} harbour" for n in range(3)
+    ]
+    # It has the form of transcripts: put back, they are found again.
+    shutil.move(file.parent.parent, place.home / "sessions" / "default")
+    assert len(seen(place).turns) == 3
+
+
+def test_a_lost_house_is_told_and_its_workspaces_are_listed_again(engine: Engine, tmp_path: Path):
+    place = Place(tmp_path / "home", engine.fresh())
+    terminal = Terminal(place.home)
+    fill(place.home, place.url)
+    url = {"PALAVER_DATABASE_URL": place.url}
+    assert terminal.run("workspace", "create", "other", **url).exit_code == 0
+    assert terminal.run("token", "create", "--human", "ann", **url).exit_code == 0
+    if engine.name == "postgres":
+        with psycopg.connect(place.url) as raw:
+            raw.execute("DROP SCHEMA palaver CASCADE")
+    else:
+        (Path(place.url.removeprefix("sqlite:///")) / "house.db").unlink()
+    assert "other" in terminal.run("workspace", "list", **url).stdout
+    for code, said in (place.wrong(), verified(place)):
+        assert code == 1
+        assert "the tokens and the audit log were missing" in said
+    with start_server(place.home, PALAVER_DATABASE_URL=place.url) as server:
+        status, answer = ready(server)
+        assert (status, answer["status"]) == (200, "degraded")
+        assert "the tokens and the audit log were missing" in answer["problems"][0]
+    done = terminal.run("backup", str(tmp_path / "copy.tar"), **url)
+    assert "2 workspaces" in done.stderr
+    code, said = place.repaired()
+    assert (code, "the audit log were missing" in said) == (1, True)
+    assert place.wrong() == (0, "")  # it was said, and is known now
+
+
+def test_a_lost_workspace_is_told(place: Place):
+    Terminal(place.home).ok("workspace", "create", "other")
+    (place.home / "workspaces" / "other.db").unlink()
+    code, wrong = place.wrong()
+    assert (code, "workspace other: its database is missing" in wrong) == (1, True)
+    Terminal(place.home).ok("thread", "list", "--workspace", "other")
+    code, wrong = place.wrong()
+    assert (code, "the database of workspace other was missing" in wrong) == (1, True)
+
+
+def test_a_workspace_that_is_not_in_the_list_is_put_there(place: Place):
+    Terminal(place.home).ok("workspace", "create", "other")
+    raw = apsw.Connection(str(place.home / "house.db"))
+    raw.execute("DELETE FROM workspaces WHERE name = 'other'")
+    raw.close()
+    code, wrong = place.wrong()
+    assert (code, "the data of workspace other is there" in wrong) == (1, True)
+    assert "the workspace other was not in the list" in place.repaired()[1]
+    assert place.wrong() == (0, "")
+
+
+@pytest.mark.parametrize("file", ["house.db", "workspaces/default.db"])
+def test_a_missing_log_is_told(place: Place, file: str):
+    path = place.home / file
+    path.with_name(path.name + "-shm").touch()  # somebody did not end properly, and took the log along
+    code, wrong = place.wrong()
+    assert (code, "-wal" in wrong) == (1, True)
+    code, stderr = verified(place)
+    assert (code, "-wal" in stderr) == (1, True)
+    assert place.repaired()[0] == 1
+    assert place.wrong() == (0, "")
+
+
+def test_missing_images_are_told(place: Place):
+    with start_server(place.home) as server, server.client() as client:
+        png = b"\x89PNG\r\n\x1a\n" + bytes(100)
+        image = client.post("/api/upload/image", files={"file": ("a.png", png, "image/png")}).json()
+        thread = client.post("/api/threads", json={"topic": "pictures"}).json()
+        client.post(f"/api/threads/{thread['id']}/messages", json={"author": "ann", "content": f"![]({image['url']})"})
+        assert ready(server) == (200, {"status": "ready"})
+    assert place.wrong() == (0, "")
+    shutil.rmtree(place.home / "uploads")
+    for code, said in (place.wrong(), verified(place), place.wrong("--repair")):
+        assert code == 1
+        assert "1 image is missing in the folder 'uploads'" in said
+    with start_server(place.home) as server:
+        eventually(lambda: ready(server)[1]["status"] == "degraded")
+
+
+def test_a_server_tells_what_is_taken_away_while_it_runs(place: Place):
+    with start_server(place.home) as server:
+        assert ready(server) == (200, {"status": "ready"})
+        shutil.move(place.home / "sessions", place.home.parent / "elsewhere")
+        status, answer = ready(server)
+        assert (status, answer["problems"]) == (503, ["1 of 1 transcripts are missing"])
+        shutil.move(place.home.parent / "elsewhere", place.home / "sessions")
+        assert ready(server) == (200, {"status": "ready"})
+        for name in ("house.db", "workspaces/default.db-wal"):
+            path = place.home / name
+            path.rename(path.with_name("away"))
+            status, answer = ready(server)
+            assert (status, "was removed while it was open" in answer["detail"]) == (503, True)
+            path.with_name("away").rename(path)
+
+
+def test_a_changed_text_does_not_agree_with_the_index(engine: Engine, tmp_path: Path):
+    """A bit that flips in a text leaves the file sound for SQLite itself."""
+    place = Place(tmp_path / "home", engine.fresh())
+    fill(place.home, place.url)
+    run_in_workspace(engine, place, "UPDATE passages SET text = replace(text, 'number7 ', 'nunber7 ')")
+    for code, said in (place.wrong(), verified(place)):
+        assert code == 1
+        assert "the search index does not hold the words of the texts" in said
+    code, said = place.repaired()
+    assert (code, "made again from them" in said) == (0, True)
+    assert place.wrong() == (0, "")
+    assert seen(place, None, "nunber7", "number7").found == {"nunber7": 1, "number7": 0}
+
+
+def test_messages_that_are_gone_are_told(engine: Engine, tmp_path: Path):
+    place = Place(tmp_path / "home", engine.fresh())
+    fill(place.home, place.url)
+    gone = "SELECT id FROM passages WHERE text LIKE 'number7 %'"
+    if engine.name == "sqlite":
+        run_in_workspace(engine, place, f"DELETE FROM passage_index WHERE rowid IN ({gone})")
+    run_in_workspace(engine, place, f"DELETE FROM passages WHERE id IN ({gone})")
+    for code, said in (place.wrong(), verified(place)):
+        assert code == 1
+        assert "1 threads have fewer or more messages than were posted" in said
+
+
+# The tables of the index
+
+INDEX_TABLES = {
+    "sqlite": ["passage_index", "passage_terms", "passage_trigrams", "passage_threes", "passages_native", "vectors"],
+    "postgres": ["passage_index", "passage_trigrams", "passage_index_words", "transcript_marks"],
+}
+
+
+@pytest.mark.parametrize("gone", ["each", "all"])
+def test_tables_of_the_index_that_are_missing_are_made_again(engine: Engine, tmp_path: Path, gone: str):
+    place = Place(tmp_path / "home", engine.fresh())
+    room = fill(place.home, place.url)
+    conversation = tmp_path / "conversations.json"
+    conversation.write_text(json.dumps([CONVERSATION]))
+    assert Terminal(place.home).run("import", str(conversation), PALAVER_DATABASE_URL=place.url).exit_code == 0
+    assert place.wrong() == (0, "")
+    names = INDEX_TABLES[engine.name]
+    for some in [[name] for name in names] if gone == "each" else [names]:
+        drop(engine, place, some)
+        for code, said in (place.wrong(), verified(place)):
+            assert code == 1
+            assert f"tables or indexes are missing: {sorted(some)[0]}" in said
+        code, said = place.repaired()
+        assert (code, "made what was missing again" in said) == (0, True), said
+        assert place.wrong() == (0, "")
+    drop(engine, place, names)
+    assert Terminal(place.home).run("reindex", PALAVER_DATABASE_URL=place.url).exit_code == 0
+    assert place.wrong() == (0, "")
+    drop(engine, place, names)
+    there = seen(place, room, "number7")  # opening it is enough
+    assert (there.found, len(there.turns)) == ({"number7": 1}, 3)
+    assert "hourglass" in part_found(place, "ourglas")
+
+
+def test_a_server_says_that_its_index_is_gone(engine: Engine, tmp_path: Path):
+    place = Place(tmp_path / "home", engine.fresh())
+    room = fill(place.home, place.url)
+    never = "import palaver.house; palaver.house.SWEEPS_BETWEEN_LOOKS = 10**9"  # or it would be made again meanwhile
+    with start_server(place.home, before=never, PALAVER_DATABASE_URL=place.url) as server, server.client() as client:
+        drop(engine, place, ["passage_index"])
+        status, said = ready(server)
+        assert status == 503
+        assert "tables or indexes are missing in the database: passage_index" in said["detail"]
+        answer = client.get("/api/search", params={"q": "number7"})
+        assert (answer.status_code, "palaver doctor" in answer.json()["detail"]) == (503, True)
+        answer = client.post(f"/api/threads/{room}/messages", json={"author": "ann", "content": "not now"})
+        assert answer.status_code == 503
+        assert Terminal(place.home).run("reindex", PALAVER_DATABASE_URL=place.url).exit_code == 0
+        assert ready(server)[0] == 200
+        assert len(client.get("/api/search", params={"q": "number7"}).json()["results"]) == 1
+
+
+CONVERSATION = {
+    "id": "c-1",
+    "title": "Time",
+    "create_time": 1700000000,
+    "mapping": {
+        "a": {
+            "id": "a",
+            "parent": None,
+            "children": [],
+            "message": {
+                "id": "m-1",
+                "author": {"role": "user"},
+                "create_time": 1700000000,
+                "content": {"content_type": "text", "parts": ["An hourglass on the shelf"]},
+            },
+        }
+    },
+    "current_node": "a",
+}
+
+
+def part_found(place: Place, part: str) -> str:
+    """What conversation_search shows for a part of a word."""
+
+    async def look() -> str:
+        house = House(Settings(home=place.home, database_url=place.url))
+        try:
+            return str(await Bus(await house.open()).do(archive.search_archive, query=part))
+        finally:
+            await house.close()
+
+    return asyncio.run(look())
+
+
+def drop(engine: Engine, place: Place, names: list[str]) -> None:
+    for name in names:
+        kind = "INDEX" if name in ("passages_native", "passage_index_words") else "TABLE"
+        run_in_workspace(engine, place, f"DROP {kind} IF EXISTS {name}")
+
+
+def run_in_workspace(engine: Engine, place: Place, statement: str) -> None:
+    if engine.name == "postgres":
+        with psycopg.connect(place.url, options="-c search_path=workspace_default") as connection:
+            connection.execute(statement.encode())
+    else:
+        raw = apsw.Connection(str(Path(place.url.removeprefix("sqlite:///")) / "workspaces" / "default.db"))
+        raw.set_busy_timeout(10_000)
+        raw.execute(statement)
+        raw.close()
 
 
 # Both engines
@@ -277,13 +546,7 @@ def test_what_is_missing_in_the_index_is_seen_and_taken_in(engine: Engine, tmp_p
         statement = "DELETE FROM passage_index"
     else:
         statement = "DELETE FROM passages WHERE document_id IN (SELECT id FROM documents WHERE source = 'sessions')"
-    if engine.name == "postgres":
-        with psycopg.connect(place.url, options="-c search_path=workspace_default") as connection:
-            connection.execute(statement.encode())
-    else:
-        raw = apsw.Connection(str(Path(place.url.removeprefix("sqlite:///")) / "workspaces" / "default.db"))
-        raw.execute(statement)
-        raw.close()
+    run_in_workspace(engine, place, statement)
     code, wrong = place.wrong()
     assert code == 1
     assert "index" in wrong

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +16,11 @@ import pytest
 from tests.conftest import postgres_server, stop_at_once
 from tests.faults.press import IS_LONG, Client, must_be_whole, must_keep_its_promises, pressing, tell
 from tests.faults.streams import Frame, Stream
-from tests.helpers import PATIENCE, eventually, start_server
+from tests.helpers import PATIENCE, eventually, start_server, started
+from tests.store.bus import opened
+
+from palaver.errors import Timeout
+from palaver.settings import Settings
 
 DROPS, RESTARTS = (30, 8) if IS_LONG else (3, 1)
 
@@ -87,3 +93,76 @@ def test_dropped_connections_and_restarts_lose_nothing(fragile: Any, tmp_path: P
         f"{len(promised.messages)} acknowledged over {DROPS} drops and {RESTARTS} restarts, none lost; "
         f"{len(promised.refused)} refused; ready again {max(away):.1f} s after PostgreSQL"
     )
+
+
+def tool_call(api: httpx.Client, token: str, name: str, arguments: dict[str, Any]) -> httpx.Response:
+    """A call of a stateless client."""
+    about = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": name, "arguments": arguments, "_meta": about}
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": name,
+    }
+    if token:
+        headers["authorization"] = f"Bearer {token}"
+    message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+    return api.post("/mcp?agent=bot", json=message, headers=headers)
+
+
+def test_without_its_database_a_server_says_so_and_recording_goes_on(fragile: Any, tmp_path: Path):
+    url, home = fragile.get_uri(), tmp_path / "home"
+    settings = {"PALAVER_DATABASE_URL": url, "PALAVER_SEARCH_TIMEOUT": 1}
+    append = ("session", "append", "--agent", "bot", "--session", "s-1", "--role", "user")
+    assert started(home, *append, "harbour one", **settings).returncode == 0
+    token = started(home, "token", "create", "--agent", "bot", **settings).stdout.strip()
+    with (
+        start_server(home, **settings) as open_one,
+        start_server(home, PALAVER_AUTH="token", **settings) as closed,
+        open_one.client() as api,
+        closed.client() as guarded,
+    ):
+        stop_at_once(fragile)
+        try:
+            answer = tool_call(api, "", "conversation.search", {"query": "harbour"}).json()["result"]
+            assert answer["structuredContent"]["available"] is False
+            assert answer["structuredContent"]["message"].startswith("Conversation search is not available: ")
+            answer = tool_call(guarded, token, "conversation.search", {"query": "harbour"}).json()
+            assert answer["id"] == 7
+            assert answer["result"]["isError"] is True
+            assert "PostgreSQL is not reachable" in answer["result"]["content"][0]["text"]
+            hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+            answer = guarded.post(
+                "/mcp",
+                json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+                headers={"accept": "application/json, text/event-stream", "authorization": f"Bearer {token}"},
+            ).json()
+            assert (answer["id"], "PostgreSQL is not reachable" in answer["error"]["message"]) == (1, True)
+            done = started(home, *append, "harbour two", **settings)
+            assert (done.returncode, "The transcript has it" in done.stderr) == (0, True)
+            new = ("session", "append", "--agent", "stranger", "--session", "s-1", "--role", "user")
+            assert started(home, *new, "harbour", **settings).returncode == 5
+        finally:
+            fragile.ensure_postgres_running()
+        eventually(open_one.is_ready, PATIENCE * 2)
+    found = started(home, "conversation", "search", "bot", "harbour", "--json", **settings)
+    assert {hit["content"] for hit in json.loads(found.stdout)["hits"]} == {"harbour one", "harbour two"}
+
+
+def test_a_locked_table_holds_a_write_up_for_as_long_as_a_search_may_take(postgres: Any, tmp_path: Path):
+    settings = Settings(home=tmp_path, database_url=postgres(), search_timeout=0.2)
+
+    async def held_up() -> None:
+        async with opened(settings) as bus:
+            thread = await bus.thread()
+            with psycopg.connect(settings.database_url) as raw:
+                raw.execute("LOCK TABLE workspace_default.passages")
+                with pytest.raises(Timeout):
+                    await bus.post(thread, "not now")
+
+    asyncio.run(held_up())

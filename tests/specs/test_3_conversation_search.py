@@ -1212,12 +1212,15 @@ def test_verify_says_what_differs_and_reindex_puts_it_right(alone: Alone):
 
     done = alone.run("verify", "--json")
     assert done.exit_code == 1
-    assert "palaver reindex" in done.stderr
+    assert "palaver reindex --discard-missing" in done.stderr
     assert json.loads(done.stdout) == [
         {"agent": "bot", "file": "s-1.jsonl", "missing": 1, "extra": 3, "different": 1, "unreadable": 1},
         {"agent": "bot", "file": "s-2.jsonl", "missing": 0, "extra": 1, "different": 0, "unreadable": 0},
     ]
-    assert alone.run("reindex").stdout == "4 turns are in the index.\n"
+    refused = alone.run("reindex")
+    assert (refused.exit_code, "--discard-missing" in refused.stderr) == (1, True)
+    assert len(alone.found("harbour")) == 7  # as before
+    assert alone.run("reindex", "--discard-missing").stdout == "4 turns are in the index.\n"
     assert alone.found("harbour") == ["t-1", "t-5", "t-8"]
     assert [hit["content"] for hit in alone.hits("harbour 1")] == ["harbour 1"]
     assert alone.found("mooring") == ["t-2"]

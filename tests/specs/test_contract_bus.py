@@ -14,6 +14,10 @@ import httpx
 import pytest
 from tests.helpers import Mcp, Server, Thread, Told, eventually, inside, listen, start_server, word
 
+from palaver.errors import Invalid
+from palaver.operations import limits
+from palaver.settings import load
+
 HIDDEN = "[human-only content hidden]"
 AWS_KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 64
@@ -1139,6 +1143,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     env: dict[str, Any] = {
         "PALAVER_CONTENT_FILTER": "off",
         "PALAVER_RATE_LIMIT": 3,
+        "PALAVER_TOOL_LIMITS": "template_list=2",
         "PALAVER_MAX_UPLOAD": "1k",
         "PALAVER_LANGUAGE": "Deutsch",
     }
@@ -1166,6 +1171,45 @@ def test_whoever_posts_too_much_is_told_when_to_come_back(strict: httpx.Client):
     assert thread.post("1", author=author, idempotency_key="1")["seq"] == 2  # a retry is not a new post
     assert thread.post("me too", author=word())["seq"] == 4  # others may
     assert Thread(strict).api.get(f"{thread.path}/messages").status_code == 200
+
+
+def test_a_tool_that_is_called_too_often_says_when_to_come_back(strict: httpx.Client):
+    mcp = Mcp(strict)
+    for _ in range(2):
+        mcp.call("template_list")
+    answer = mcp.refused("template_list")
+    assert (answer["error"], 1 <= answer["retry_after"] <= 60) == ("RATE_LIMITED", True)
+    assert answer["message"].startswith("Rate limit exceeded: 2 calls of template_list a minute. Wait ")
+    for _ in range(2):
+        assert strict.get("/api/templates").status_code == 200  # a caller of its own
+    response = strict.get("/api/templates")
+    assert (response.status_code, response.json()["detail"]["error"]) == (429, "RATE_LIMITED")
+    assert 1 <= int(response.headers["retry-after"]) <= 60
+    assert strict.get("/api/threads").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "given, host, search, post",
+    [
+        ("", "127.0.0.1", 0, 0),
+        ("", "0.0.0.0", 600, 600),
+        ("off", "0.0.0.0", 0, 0),
+        ("60", "127.0.0.1", 60, 60),
+        ("60, knowledge.search=5", "127.0.0.1", 5, 60),
+        ("knowledge_search=5", "0.0.0.0", 5, 0),
+    ],
+)
+def test_limits_of_tools_are_off_on_loopback_unless_set(given: str, host: str, search: int, post: int):
+    environ = {"PALAVER_HOST": host} | ({"PALAVER_TOOL_LIMITS": given} if given else {})
+    settings = load(environ=environ)
+    assert limits.limit_of(settings, "knowledge.search") == search
+    assert limits.limit_of(settings, "msg_post") == post
+
+
+@pytest.mark.parametrize("given", ["many", "-1", "msg_post=", "1,,2"])
+def test_limits_of_tools_that_cannot_be_read_are_refused(given: str):
+    with pytest.raises(Invalid, match="PALAVER_TOOL_LIMITS"):
+        load(environ={"PALAVER_TOOL_LIMITS": given})
 
 
 def test_the_limit_counts_an_agent_under_all_of_its_names(strict: httpx.Client):

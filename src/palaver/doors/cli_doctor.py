@@ -40,8 +40,13 @@ class Finding:
 @cli_where.takes("format", "json", *cli_where.ON_THE_DATA)
 @click.command()
 @click.option("--repair", is_flag=True, help="Mend what can be mended.")
+@click.option(
+    "--discard-missing",
+    is_flag=True,
+    help="With --repair: drop turns that no transcript has. They are kept in the folder 'discarded'.",
+)
 @click.pass_obj
-def doctor(where: cli_where.Where, repair: bool) -> int:
+def doctor(where: cli_where.Where, repair: bool, discard_missing: bool) -> int:
     """Check the installation and the data, and say what to do about what is wrong.
 
     Tables, search indexes, the audit log and the transcripts of sessions are read, and nothing is changed. Ends with 0
@@ -51,8 +56,13 @@ def doctor(where: cli_where.Where, repair: bool) -> int:
     be read is put into a fresh one; lines of a transcript that cannot be read are moved into a file beside it. What was
     damaged is kept, under a name of its own, and what was lost is said; then it ends with 1. A database file is mended
     only while nobody else has it open.
+
+    Nothing is dropped because its other half is missing. If transcripts are gone, the index of sessions stays as it is,
+    unless --discard-missing says otherwise.
     """
-    found = asyncio.run(_examine(where, repair=repair))
+    if discard_missing and not repair:
+        raise click.UsageError("--discard-missing belongs to --repair.")
+    found = asyncio.run(_examine(where, repair=repair, discard_missing=discard_missing))
     if where.format == "table":
         for finding in found:
             printing.say(finding.line)
@@ -61,7 +71,7 @@ def doctor(where: cli_where.Where, repair: bool) -> int:
     return 1 if any(finding.is_well is False for finding in found) else 0
 
 
-async def _examine(where: cli_where.Where, *, repair: bool) -> list[Finding]:
+async def _examine(where: cli_where.Where, *, repair: bool, discard_missing: bool) -> list[Finding]:
     found = list(_versions())
     try:
         settings = where.settings()
@@ -71,7 +81,7 @@ async def _examine(where: cli_where.Where, *, repair: bool) -> list[Finding]:
     if not settings.database_url:
         found += _directory(settings.data)
     if repair:
-        found += [finding async for finding in _repaired(settings)]
+        found += [finding async for finding in _repaired(settings, discard_missing)]
     found += [finding async for finding in _data(settings)]
     return [*found, await _server(settings)]
 
@@ -104,14 +114,14 @@ def _directory(place: Path) -> Iterator[Finding]:
     yield Finding("free space", free > LITTLE_SPACE, f"{free / 1024**3:.1f} GB", advice)
 
 
-async def _repaired(settings: Settings) -> AsyncIterator[Finding]:
+async def _repaired(settings: Settings, discard_missing: bool) -> AsyncIterator[Finding]:
     from palaver.operations.mending import repair
 
     if not settings.database_url and not settings.data.is_dir():
         return
     count = 0
     try:
-        async for mended in repair(settings):
+        async for mended in repair(settings, discard_missing=discard_missing):
             count += 1
             yield Finding(f"repair of {mended.what}", mended.is_whole, mended.says)
     except PalaverError as problem:
@@ -123,6 +133,7 @@ async def _repaired(settings: Settings) -> AsyncIterator[Finding]:
 
 async def _data(settings: Settings) -> AsyncIterator[Finding]:
     from palaver.doors.client import open_house
+    from palaver.house import DEFAULT
     from palaver.operations.mending import problems
 
     if not settings.database_url and not settings.data.is_dir():
@@ -132,7 +143,14 @@ async def _data(settings: Settings) -> AsyncIterator[Finding]:
             found = await house.check()
             says = found[0].split("\n")[0] if found else "opens; the audit log is whole"
             yield Finding("house", not found, says, _cure(settings) if found else "")
-            for name in await house.workspaces():
+            for loss in await house.losses():
+                yield Finding("house", False, loss, "'palaver doctor --repair' takes note of it.")
+            for name in await house.unlisted_workspaces():
+                says = f"the data of workspace {name} is there, but the workspace is not in the list"
+                yield Finding("house", False, says, "'palaver doctor --repair' puts it there.")
+            if DEFAULT not in await house.listed_workspaces():
+                await house.open()  # the default workspace is made at first use
+            for name in await house.listed_workspaces():
                 yield _workspace(settings, name, await problems(settings, name))
     except PalaverError as problem:
         yield Finding("database", False, problem.message, _cure(settings))

@@ -73,9 +73,10 @@ def serve(where: cli_where.Where, /, **flags: Any) -> None:
     """
     settings = where.settings(**flags)
     from palaver.doors.server import serve as serve_for_ever
-    from palaver.operations import toolsets
+    from palaver.operations import limits, toolsets
 
     toolsets.chosen(settings.toolsets)  # an unknown name is told at once, not when a client asks
+    limits.must_know_tools(settings, {name.replace(".", "_") for name in toolsets.chosen(("all",))})
 
     serve_for_ever(settings, printing.styled(banner(settings)))
 

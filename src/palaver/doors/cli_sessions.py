@@ -15,9 +15,11 @@ from palaver.doors import cli_where, printing
 from palaver.doors.cli_where import Where
 from palaver.doors.client import open_house, reach
 from palaver.errors import Invalid, PalaverError, Refused, Unavailable
-from palaver.house import DEFAULT
+from palaver.house import DEFAULT, House
+from palaver.model import asking
+from palaver.model.events import encode
 from palaver.model.projects import typed_project
-from palaver.operations import session_index, sessions, stronger
+from palaver.operations import mending, session_index, sessions, stronger
 from palaver.store.workspaces import Workspace
 
 COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
@@ -88,11 +90,25 @@ def _json_lines(data: bytes) -> Iterator[dict[str, Any]]:
 async def _record(
     where: Where, agent: str, session: str, project: str | None, turns: Iterator[dict[str, Any]]
 ) -> list[Any]:
-    recorded, of = [], {"agent": agent, "session": session} | ({"project": project} if project else {})
-    async with reach(where) as there:
-        for turn in turns:
-            given = {name: value for name, value in turn.items() if value is not None}
-            recorded.append(await there.ask(sessions.record_turn, {**of, **given}))
+    of = {"agent": agent, "session": session} | ({"project": project} if project else {})
+    given = ({**of, **{name: value for name, value in turn.items() if value is not None}} for turn in turns)
+    recorded, is_open = [], False
+    try:
+        async with reach(where) as there:
+            is_open = True
+            for turn in given:
+                recorded.append(await there.ask(sessions.record_turn, turn))
+    except Unavailable:
+        # A token cannot be checked without the database. Otherwise the transcript takes the turn, as over REST.
+        if is_open or where.server or where.token:
+            raise
+        for turn in given:
+            ask = asking.read(sessions.RecordTurn, turn, refuse_unknown=True)
+            said = await sessions.record_without_database(where.settings(), where.workspace or DEFAULT, ask)
+            if said is None:
+                raise
+            recorded.append(json.loads(encode(said)))
+        printing.note("The database cannot be reached. The transcript has it; the index catches up later.")
     return recorded
 
 
@@ -142,24 +158,39 @@ async def _ask(where: Where, operation: Any, given: dict[str, Any]) -> Any:
 
 @asynccontextmanager
 async def workspace() -> AsyncIterator[Workspace]:
+    async with _house_and_workspace() as (_, here):
+        yield here
+
+
+@asynccontextmanager
+async def _house_and_workspace() -> AsyncIterator[tuple[House, Workspace]]:
     where = cli_where.here(click.get_current_context())
     if where.server:
         raise Refused("This works where the data is: leave --url and PALAVER_URL out.")
     async with open_house(where.settings()) as house:
         if not house.settings.sessions_index:
             raise Unavailable("There is no index to look after: it is off (PALAVER_SESSIONS_INDEX).")
-        yield await house.open(where.workspace or DEFAULT)
+        yield house, await house.open(where.workspace or DEFAULT)
 
 
 @cli_where.takes("workspace", *cli_where.ON_THE_DATA)
 @click.command("reindex")
 @click.option("--model", is_flag=True, help="Make the vectors of PALAVER_MODEL that are missing, and nothing else.")
-def reindex(model: bool) -> None:
-    """Make the index of sessions again from their transcripts, while everything goes on."""
+@click.option(
+    "--discard-missing",
+    is_flag=True,
+    help="Drop turns that no transcript has. They are kept in the folder 'discarded'.",
+)
+def reindex(model: bool, discard_missing: bool) -> None:
+    """Make the index of sessions again from their transcripts, while everything goes on.
+
+    Tables of the search index that are missing are made again too, and filled from the texts. If turns are in the index
+    and in no transcript, because a file is missing or was cut short, nothing is done: see --discard-missing.
+    """
     if model:
         printing.say(f"{asyncio.run(_embed()):,} passages got their vectors.")
         return
-    turns = asyncio.run(_reindex())
+    turns = asyncio.run(_reindex(discard_missing))
     printing.say(f"{turns:,} turns are in the index.")
 
 
@@ -176,20 +207,24 @@ async def _embed() -> int:
             return await stronger.make_all(here, bar)
 
 
-async def _reindex() -> int:
+async def _reindex(discard_missing: bool) -> int:
     async with workspace() as here:
+        await mending.fill_index(here)
         files = list(here.transcripts.all())
         total = sum(transcript.size for transcript in files)
         with printing.progress("Reading transcripts", total) as bar:
-            return await session_index.reindex(here, bar)
+            return await session_index.reindex(here, bar, discard_missing=discard_missing)
 
 
 @cli_where.takes("format", "json", "workspace", *cli_where.ON_THE_DATA)
 @click.command("verify")
 def verify() -> None:
-    """Compare the transcripts with the index. Exit code 1 when they differ; 'palaver reindex' mends it."""
+    """Compare the transcripts, the texts and the database with the search index.
+
+    Exit code 1 when they differ, or when something is missing or damaged. The message says what mends it.
+    """
     where = cli_where.here(click.get_current_context())
-    found = asyncio.run(_verify())
+    found, problems, alone = asyncio.run(_verify())
     wrong = [difference for difference in found if not difference.is_fine or difference.unreadable]
     rows = [
         {name: getattr(d, name) for name in ("agent", "file", "missing", "extra", "different", "unreadable")}
@@ -199,10 +234,31 @@ def verify() -> None:
         printing.show(rows, where.format, columns=tuple(rows[0]) if rows else (), rows="rows")
     differ = sum(not difference.is_fine for difference in found)
     printing.note(f"{len(found):,} transcripts compared, {differ:,} differ from the index.")
+    for problem in problems:
+        printing.note(f"✗ {problem}")
+    if problems:
+        raise PalaverError("The data is not whole. Run 'palaver doctor' to see what can be done.")
+    if alone:
+        raise PalaverError(
+            f"{session_index.said_of_missing(alone)} Bring the files back (is a disk not mounted?). "
+            "'palaver reindex --discard-missing' drops these turns instead."
+        )
     if differ:
         raise PalaverError("The index is not what the transcripts say. Run 'palaver reindex'.")
 
 
-async def _verify() -> list[session_index.Difference]:
-    async with workspace() as here:
-        return await session_index.verify(here)
+async def _verify() -> tuple[list[session_index.Difference], list[str], list[session_index.OnlyInIndex]]:
+    """What differs, what else is wrong, and which turns no transcript has."""
+    where = cli_where.here(click.get_current_context())
+    if not where.server:  # before it is opened, which would make some of what is missing
+        name = where.workspace or DEFAULT
+        if problems := await mending.problems_before_opening(where.settings(), name):
+            return [], problems, []
+    async with _house_and_workspace() as (house, here):
+        problems = await house.losses() + await mending.problems_of_data(here)
+        if problems:
+            return [], problems, []
+        found = await session_index.verify(here)
+        differ = any(not difference.is_fine for difference in found)
+        alone = await session_index.only_in_index(here) if differ else []
+        return found, await mending.problems_of_uploads(here), alone

@@ -19,9 +19,10 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from palaver.doors import away
 from palaver.doors.login import admitted
 from palaver.doors.visit import Visit, admit, bearer
-from palaver.errors import Forbidden, PalaverError, Unauthorized
+from palaver.errors import Forbidden, PalaverError, Unauthorized, Unavailable
 from palaver.house import House, ShownOut
 from palaver.settings import LOOPBACK, Settings
 
@@ -68,6 +69,10 @@ class Guard:
             await self._let_in(scope)
         except PalaverError as problem:
             await self._note(problem, scope)
+            if isinstance(problem, Unavailable) and scope["path"] == "/mcp" and scope.get("method") == "POST":
+                sending = _Answer(send, scope["path"]).send
+                await away.answer(problem, self._house.settings.max_body, scope, receive, sending)
+                return
             await refuse(problem, scope, receive, _Answer(send, scope["path"]).send)
             return
         visit: Visit | None = scope.get("palaver.visit")

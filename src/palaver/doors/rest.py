@@ -20,7 +20,7 @@ from palaver.errors import Invalid, PalaverError, Refused, Timeout, TooLarge
 from palaver.model import asking
 from palaver.model.events import encode
 from palaver.model.people import Caller
-from palaver.operations import OPERATIONS, preferring
+from palaver.operations import OPERATIONS, limits, preferring
 from palaver.operations.faces import Operation, Route
 
 
@@ -89,6 +89,7 @@ class _Endpoint:
         operation, face = self._operation, self._face
         try:
             await operation.must_be_allowed(visit.here, visit.caller)
+            limits.refuse_too_many(visit.here, visit.caller, operation)
             caller = _preferring(visit.caller, request)
             ask = await _ask(request, operation, face, self._max_body)
             async with asyncio.timeout(self._seconds):

@@ -86,14 +86,24 @@ async def _healthy(request: Request) -> Response:
 
 
 async def _ready(request: Request) -> Response:
-    """The database answers too, to who reads and to who writes."""
+    """The database answers too, to who reads and to who writes, and nothing of the data is missing at a glance.
+
+    `degraded` (200): something is missing, and requests are answered. `unavailable` (503): do not send requests here.
+    """
     try:
         here = await request.app.state.house.open()
         await here.read(lambda read: read.must("last_event_id"))
         await here.change(lambda change: change.must("last_event_id"))  # the writer answers as well
+        signs = await request.app.state.house.signs()
     except PalaverError as problem:
         return _json({"status": "unavailable", "detail": problem.message}, 503)
-    return _json({"status": "ready"})
+    if not signs:
+        return _json({"status": "ready"})
+    detail = f"{signs[0].says}. Run 'palaver doctor' where the data is."
+    problems = [sign.says for sign in signs]
+    if any(sign.stops for sign in signs):
+        return _json({"status": "unavailable", "detail": detail, "problems": problems}, 503)
+    return _json({"status": "degraded", "detail": detail, "problems": problems})
 
 
 async def _http_problem(request: Request, problem: Exception) -> Response:

@@ -34,9 +34,10 @@ class Tool:
     `instead` is a field that may come in place of all required ones. Schemas do not list it: those that many clients
     take cannot say so.
 
-    `if_late` makes the answer (from the ask) when the database took too long, where that is no error; `is_text` says
-    that the answer, and any error, is text to be read and nothing else. `brings_words` says that it answers with what
-    others wrote, and its description warns of it.
+    `if_late` makes the answer (from the ask) when the database took too long, where that is no error. `if_away` makes
+    it (from the ask and the reason) when the database cannot be reached. `is_text` says that the answer, and any error,
+    is text to be read and nothing else. `brings_words` says that it answers with what others wrote, and its
+    description warns of it.
 
     `acts` says that the tool does something as an agent, or answers with that agent's own sessions: its schema offers
     `agent_id` and `token`. `defaults` are arguments that a compact answer has unless the call gives them. `hidden`
@@ -51,6 +52,7 @@ class Tool:
     instead: str = ""
     is_destructive: bool = False
     if_late: Show | None = None
+    if_away: Callable[[Any, str], Any] | None = None
     listed: str = ""
     is_text: bool = False
     brings_words: bool = False

@@ -147,11 +147,17 @@ Progress = Callable[[int], None]
 """Told how many more bytes have been read."""
 
 
-async def reindex(here: Workspace, progress: Progress = lambda read: None) -> int:
+async def reindex(here: Workspace, progress: Progress = lambda read: None, *, discard_missing: bool = False) -> int:
     """Make the index again from the transcripts, piece by piece, while everything goes on.
 
-    Every step leaves the index at least as right as it was: nothing that is there disappears in between.
+    Every step leaves the index at least as right as it was: nothing that is there disappears in between. Turns that are
+    in the index alone are not dropped: then nothing is done. With `discard_missing` they are written to a folder of
+    their own first.
     """
+    if alone := await only_in_index(here):
+        if not discard_missing:
+            raise Conflict(f"{said_of_missing(alone)} {HOW_TO_GO_ON}")
+        await asyncio.to_thread(here.keep_discarded, [(one.owner, one.session_id, one.turns) for one in alone])
     done = 0
     pieces = _pieces(here, await _transcripts(here))
     coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))
@@ -165,9 +171,74 @@ async def reindex(here: Workspace, progress: Progress = lambda read: None) -> in
                 await _forget_deleted(here, piece.transcript, piece.ids, piece.stones)
                 if piece.transcript.size != piece.end:
                     await catch_up(here, piece.transcript)
+    dropped = {(one.owner.id, one.session_id) for one in alone}
     for transcript, info in await _orphans(here):
-        await forget(here, transcript, info.session_id)
+        is_deleted = info.session_id in await asyncio.to_thread(here.transcripts.tombstones, transcript.owner)
+        if is_deleted or (transcript.owner.id, info.session_id) in dropped:
+            await forget(here, transcript, info.session_id)
     return done
+
+
+# Turns whose transcript is missing
+
+HOW_TO_GO_ON = (
+    "Nothing was changed. Bring the files back (is a disk not mounted?), or say --discard-missing to drop these turns "
+    "from the index; they are then kept in the folder 'discarded'."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyInIndex:
+    """Turns of one session that no transcript has, although nobody deleted them."""
+
+    owner: Owner
+    session_id: str
+    file: str
+    turns: list[Turn]
+
+
+async def only_in_index(here: Workspace) -> list[OnlyInIndex]:
+    """What a rebuild from the transcripts would lose."""
+    owners = {owner.id: owner for owner in await _owners(here, bring_back=False)}
+    found = []
+    for info in await here.read(lambda read: sessions.everyone(read, None, limit=2**31, offset=0)):
+        owner = owners.get(info.agent_id)
+        if owner is None:
+            owner = await here.read(partial(_owner_of_session, info=info))
+        if turns := await only_indexed_turns(here, owner, info.session_id):
+            found.append(
+                OnlyInIndex(owner, info.session_id, here.transcripts.of(owner, info.session_id).path.name, turns)
+            )
+    return found
+
+
+async def only_indexed_turns(here: Workspace, owner: Owner, session_id: str) -> list[Turn]:
+    """The turns of a session that its transcript does not have, as far as nobody deleted them.
+
+    The index is asked first: whatever it has by then was in the transcript before.
+    """
+    transcript = here.transcripts.of(owner, session_id)
+    turns = await here.read(lambda read: sessions.turns_of(read, owner, session_id))
+    await asyncio.to_thread(here.transcripts.close_torn_line, transcript)
+    recorded = await asyncio.to_thread(here.transcripts.turn_ids, transcript)
+    deleted = (await asyncio.to_thread(here.transcripts.tombstones, owner)).get(session_id)
+    taken_back = await asyncio.to_thread(here.transcripts.taken_back, owner)
+    return [
+        turn
+        for turn in turns
+        if turn.id not in recorded
+        and (session_id, turn.id) not in taken_back
+        and not (deleted is not None and turn.ts <= deleted)
+    ]
+
+
+def said_of_missing(alone: list[OnlyInIndex]) -> str:
+    count, first = sum(len(one.turns) for one in alone), alone[0]
+    turns = "1 turn is" if count == 1 else f"{count:,} turns are"
+    return (
+        f"{turns} in the index and in no transcript: transcripts are missing or were cut short "
+        f"(first {first.owner.slug}/{first.file})."
+    )
 
 
 @dataclass(frozen=True, slots=True)

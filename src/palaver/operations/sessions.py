@@ -25,10 +25,12 @@ from palaver.model.times import now, parse
 from palaver.operations import hints, identity
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.session_index import catch_up, forget
+from palaver.settings import Settings
 from palaver.store import agents, sessions
 from palaver.store.database import Change, Reader
 from palaver.store.sessions import SessionInfo, Where
 from palaver.store.transcripts import Line as TranscriptLine
+from palaver.store.transcripts import Transcripts
 from palaver.store.workspaces import Workspace
 from palaver.text import query as queries
 from palaver.text.snippet import as_html, as_text, excerpt
@@ -158,11 +160,31 @@ async def _own_project(here: Workspace, caller: Caller) -> str | None:
     return None
 
 
+async def record_without_database(settings: Settings, workspace: str, ask: RecordTurn) -> SaidTurn | None:
+    """Record a turn in its transcript alone; the index catches up later. None where no file knows the agent."""
+    transcripts = Transcripts(settings.data / "sessions" / workspace)
+    owner = await asyncio.to_thread(transcripts.owner, ask.agent)
+    if owner is None:
+        return None
+    turn = _turn_of(owner, ask.session, ask)
+    try:
+        await asyncio.to_thread(transcripts.append, owner, ask.session, [turn])
+    except OSError as problem:
+        raise _not_written(problem) from problem
+    return said(turn)
+
+
 async def record(here: Workspace, owner: Owner, session_id: str, ask: Recorded) -> Turn:
     if ask.id and (known := await _known(here, owner, session_id, ask.id)):
         return known
+    turn = _turn_of(owner, session_id, ask)
+    await append(here, owner, session_id, [turn])
+    return turn
+
+
+def _turn_of(owner: Owner, session_id: str, ask: Recorded) -> Turn:
     at = now()
-    turn = Turn(
+    return Turn(
         id=ask.id or new_id(),
         session_id=session_id,
         agent_id=owner.id,
@@ -172,8 +194,6 @@ async def record(here: Workspace, owner: Owner, session_id: str, ask: Recorded) 
         recorded_at=at,
         project=ask.project.strip() if ask.project else None,
     )
-    await append(here, owner, session_id, [turn])
-    return turn
 
 
 async def _known(here: Workspace, owner: Owner, session_id: str, turn_id: str) -> Turn | None:
@@ -381,6 +401,10 @@ def _own_plain(answer: OwnHits) -> OwnHits:
     return replace(answer, hits=[replace(hit, snippet=as_text(hit.snippet)) for hit in answer.hits])
 
 
+def _own_away(ask: SearchOwnConversations, why: str) -> OwnHits:
+    return OwnHits(0, ask.query, [], False, f"{NOT_AVAILABLE}: {why.removeprefix(f'{NOT_AVAILABLE}: ')}")
+
+
 def _self(read: Reader, caller: Caller) -> Owner:
     agent = agents.find(read, caller.acting_agent) if caller.acting_agent else None
     if agent is None:
@@ -397,6 +421,7 @@ def _self(read: Reader, caller: Caller) -> Owner:
         listed="conversation_search_own",
         show=_own_plain,
         also={"q": "query"},
+        if_away=_own_away,
     )
 )
 async def search_own_conversations(here: Workspace, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
@@ -406,8 +431,7 @@ async def search_own_conversations(here: Workspace, caller: Caller, ask: SearchO
     try:
         return await here.read(lambda read: _own(read, caller, ask))
     except PalaverError as problem:
-        why = problem.message.removeprefix(f"{NOT_AVAILABLE}: ")
-        return OwnHits(0, ask.query, [], False, f"{NOT_AVAILABLE}: {why}")
+        return _own_away(ask, problem.message)
 
 
 def _own(read: Reader, caller: Caller, ask: SearchOwnConversations) -> OwnHits:

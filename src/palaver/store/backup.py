@@ -28,7 +28,7 @@ from palaver.model.times import iso, now
 from palaver.settings import Settings
 
 FORMAT = 1
-FOLDERS = ("sessions", "uploads")
+FOLDERS = ("sessions", "uploads", "discarded")
 MANIFEST = "manifest.json"
 
 

@@ -154,6 +154,9 @@ class Dialect(Protocol):
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
         """Make any part of these texts be found; they are in the form they are compared in."""
 
+    def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
+        """Does the index hold the words of these passages, which are all there are, and no others?"""
+
     def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
         """Passages that may hold this part of a text, and all that do: `cap` of them at the most."""
 
@@ -339,6 +342,18 @@ class Engine(Protocol):
 
     def check(self) -> list[str]:
         """Read everything and say what is wrong with it; nothing is changed."""
+
+    has_lost_log: bool
+    """Whether the log with the newest changes was missing when this was opened."""
+
+    def lost_files(self) -> list[str]:
+        """Files that were taken away while they are open; quick to tell."""
+
+    def make_missing(self) -> list[str]:
+        """Make again, empty, the tables and indexes that are missing and hold only copies; returns their names."""
+
+    def empty_index(self) -> None:
+        """Empty the search index, to be filled again from the texts."""
 
     def copy_into(self, folder: Path) -> int:
         """Write a consistent copy of all tables into a folder; returns the number of the schema."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -20,6 +21,7 @@ from palaver.text import fold
 
 SCOPES = "scopes"
 """Where a passage's own data names the further scopes it stands in."""
+READ_AT_ONCE = 1_000
 PROJECT = "p"
 """How the scope of a project begins."""
 HUMAN_ONLY = "h"
@@ -262,8 +264,13 @@ def backfill(change: Change, limit: int) -> int:
     if mark := change.one("parts_mark"):
         return _backfill_parts(change, mark["value"], limit)
     rows = change.all("unindexed_passages", limit=limit)
+    ids = orjson.dumps([row["id"] for row in rows if row["source"] in SUBSTRING_SOURCES]).decode()
+    has_parts = {row["id"] for row in change.all("ids_with_parts", ids=ids)}
     for row in rows:
-        change.index(row["id"], index_row_of(row["source"], row), is_new=True)
+        wanted = index_row_of(row["source"], row)
+        if row["id"] in has_parts:
+            wanted = replace(wanted, substring=None)
+        change.index(row["id"], wanted, is_new=True)
     return len(rows)
 
 
@@ -295,6 +302,18 @@ def is_complete(read: Reader) -> bool:
 def seems_complete(read: Reader) -> bool:
     """Does the index have as many passages as there are? Quicker to tell, if not always: some may be put away."""
     return has_all_parts(read) and bool(read.must("has_as_many_indexed")["is_so"])
+
+
+def holds_the_texts(read: Reader) -> bool:
+    """Does the search index hold the words of all texts, and no others? Every text is read for this."""
+    return read.connection.dialect.holds(read.connection, _index_rows(read))
+
+
+def _index_rows(read: Reader) -> Iterator[tuple[int, IndexRow]]:
+    after = -1
+    while rows := read.all("live_passages", after=after, limit=READ_AT_ONCE):
+        yield from ((row["id"], index_row_of(row["source"], row)) for row in rows)
+        after = rows[-1]["id"]
 
 
 def has_all_parts(read: Reader) -> bool:

@@ -26,7 +26,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from palaver.errors import Conflict, PalaverError, Timeout, Unavailable
 from palaver.model.events import Event
 from palaver.settings import Settings
-from palaver.store import queries
+from palaver.store import missing, queries
 from palaver.store.database import (
     Change,
     Dialect,
@@ -107,6 +107,8 @@ def said_plainly() -> Iterator[None]:
         raise Conflict(
             "Somebody else has taken that name at the same moment. Look again, and choose another."
         ) from None
+    except psycopg.errors.UndefinedTable:
+        raise Unavailable("A table is missing in the database. Run 'palaver doctor' to see what can be done.") from None
     except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory):
         raise Unavailable("The database is out of space: nothing was stored.") from None
     except (psycopg.OperationalError, PoolTimeout) as problem:
@@ -133,17 +135,20 @@ class PostgresEngine:
     """One workspace's schema."""
 
     def __init__(self, url: str, schema: str, settings: Settings, kind: str = "workspace") -> None:
-        self._url, self._schema, self._settings = url, schema, settings
+        self._url, self._schema, self._settings, self._kind = url, schema, settings, kind
+        self.has_lost_log = False
         self._dialect = PostgresDialect()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._channel = f"palaver_{schema}"
         self._numbers = Numbers()
+        patience = max(1, int(settings.search_timeout * 1000))
         with said_plainly():
             migrate(url, schema, kind)
+            self.make_missing()
             self._pool: ConnectionPool[RawConnection] = ConnectionPool(
                 url,
                 connection_class=psycopg.Connection[Row],
-                kwargs={"row_factory": dict_row, "options": f"-c search_path={schema} -c lock_timeout=10s"},
+                kwargs={"row_factory": dict_row, "options": f"-c search_path={schema} -c lock_timeout={patience}ms"},
                 min_size=1,
                 max_size=CONNECTIONS,
                 timeout=max(settings.search_timeout, PATIENCE),
@@ -315,6 +320,26 @@ class PostgresEngine:
             rows = raw.execute(INVALID_INDEXES).fetchall()
         return [f"the index {row['name']} is not valid" for row in rows]
 
+    def lost_files(self) -> list[str]:
+        return []  # the files are the server's business
+
+    def make_missing(self) -> list[str]:
+        with said_plainly(), _connected(self._url, self._schema) as raw:
+            gone = missing.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
+            if not gone:
+                return []
+            _lock(raw, self._schema)  # servers starting at once take turns
+            gone = missing.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
+            made, statements = missing.statements_for_postgres(self._kind, gone)
+            for statement in statements:
+                raw.execute(statement.encode())
+            return made
+
+    def empty_index(self) -> None:
+        with said_plainly(), _connected(self._url, self._schema) as raw:
+            raw.execute(f"TRUNCATE {', '.join({*missing.INDEX_TABLES, *missing.TOGETHER})}".encode())
+            raw.execute(missing.MARK_PARTS.encode())
+
     def numbers(self) -> Numbers:
         return replace(self._numbers, waiting=len(self._waiting))
 
@@ -349,7 +374,7 @@ def migrate(url: str, schema: str, kind: str, upto: int | None = None) -> None:
     """Bring the schema to its newest shape (or to an earlier one); servers starting at once take turns."""
     steps = [step for step in queries.migrations("postgres", kind) if upto is None or step[0] <= upto]
     with psycopg.connect(url) as raw:
-        raw.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"palaver {schema}",))
+        _lock(raw, schema)
         raw.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'.encode())
         raw.execute(f'SET LOCAL search_path TO "{schema}"'.encode())
         raw.execute("CREATE TABLE IF NOT EXISTS migrations (number bigint PRIMARY KEY)")
@@ -361,6 +386,25 @@ def migrate(url: str, schema: str, kind: str, upto: int | None = None) -> None:
             if number > have:
                 raw.execute(sql.encode())
                 raw.execute("INSERT INTO migrations VALUES (%s)", (number,))
+
+
+def _lock(raw: psycopg.Connection[Any], schema: str) -> None:
+    """Until the end of the transaction, nobody else changes the shape of this schema."""
+    raw.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"palaver {schema}",))
+
+
+def _connected(url: str, schema: str) -> RawConnection:
+    options = f"-c search_path={schema} -c lock_timeout=10s"
+    return psycopg.connect(url, row_factory=dict_row, options=options)
+
+
+def missing_in(url: str, schema: str, kind: str, settings: Settings) -> list[str]:
+    """The tables and indexes a schema should have and has not. Nothing is changed."""
+    with said_plainly(), _connected(url, schema) as raw:
+        row = raw.execute("SELECT max(number) AS number FROM migrations").fetchone()
+        if row and row["number"] != queries.migrations("postgres", kind)[-1][0]:
+            return []  # an older schema, which is brought up to date when it is opened
+        return missing.missing(Reader(PostgresConnection(raw, PostgresDialect()), settings), kind)
 
 
 # Copies
@@ -383,6 +427,13 @@ def _tables(raw: psycopg.Connection[Any], schema: str) -> list[str]:
         placed |= {row[2] for row in ready}
         waiting = [row for row in waiting if row[2] not in placed]
     return ordered
+
+
+def schemas(url: str, prefix: str) -> list[str]:
+    """The schemas whose names begin so."""
+    with said_plainly(), psycopg.connect(url) as raw:
+        rows = raw.execute("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", (prefix,)).fetchall()
+    return [row[0] for row in rows]
 
 
 def taken(url: str, schemas: list[str]) -> list[str]:
@@ -440,8 +491,8 @@ def load_copy(url: str, schema: str, kind: str, number: int, folder: Path) -> No
                         data.write(piece)
             _count_on(raw, schema)
             if kind == "workspace" and number >= TOTALS_SINCE:
-                raw.execute(b"DELETE FROM index_totals")  # counted as the index was filled, and copied too
-                raw.execute(b"INSERT INTO index_totals SELECT count(*), coalesce(sum(length), 0) FROM passage_index")
+                raw.execute(b"DELETE FROM passage_totals")  # counted as the index was filled, and copied too
+                raw.execute(b"INSERT INTO passage_totals SELECT count(*), coalesce(sum(length), 0) FROM passage_index")
 
 
 def _count_on(raw: psycopg.Connection[Any], schema: str) -> None:

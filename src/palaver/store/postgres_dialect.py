@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from math import log
 from typing import Any
 from zlib import crc32
@@ -195,6 +196,22 @@ class PostgresDialect:
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
         connection.run_rows(self.sql("index_trigrams"), ((id, numbers_of(text)) for id, text in texts.items()))
+
+    def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
+        left = iter(rows)
+        while some := dict(islice(left, TEXTS_AT_ONCE)):
+            if not self._hold(connection, some):
+                return False
+        return True
+
+    def _hold(self, connection: Connection, rows: dict[int, IndexRow]) -> bool:
+        have: dict[int, set[str]] = {}
+        for found in connection.fetch(self.sql("lexemes"), {"ids": orjson.dumps(list(rows)).decode()}):
+            have.setdefault(found["id"], set()).update(found["lexemes"])
+        for id, row in rows.items():
+            if have.get(id) != {*row.words.split(), *row.stems.split(), *(SCOPE + scope for scope in row.scopes)}:
+                return False
+        return True
 
     def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
         match = _array(grams(part, min(len(part), 3)))

@@ -23,14 +23,13 @@ import orjson
 from palaver.errors import PalaverError
 from palaver.model.ids import new_id
 from palaver.model.times import micros, now
-from palaver.store import queries
+from palaver.store import missing, queries
 from palaver.store.lanes import SOURCES, WIDTH
 from palaver.store.sqlite import SqliteConnection, problems_of, said_plainly
 from palaver.store.sqlite_dialect import SqliteDialect
 
 SIDE_FILES = ("-wal", "-shm")
 UNREADABLE = (apsw.Error, UnicodeDecodeError)
-INDEXES = ("passage_index", "passage_trigrams")
 PAST_ALL_IDS = 1 << 62
 EMPTY_JSON = {"data": "{}", "capabilities": "[]", "skills": "[]"}
 """Columns that hold JSON, and what stands for what was lost of it."""
@@ -38,7 +37,7 @@ MOST_PADDED = 1 << 40
 
 # Where SQLite locks a file, whoever has it open holds some of these bytes.
 _LOCK_BYTES = (0x40000002, 510)
-_IN_INDEX = re.compile(rf"\b(fts5|vtable)\b.*\b({'|'.join(INDEXES)})\b", re.IGNORECASE)
+_IN_INDEX = re.compile(rf"\b(fts5|vtable)\b.*\b({'|'.join(missing.INDEX_TABLES)})\b", re.IGNORECASE)
 
 
 @dataclass
@@ -92,26 +91,12 @@ def make_index_anew(path: Path) -> bool:
                     own.raw.execute(f"DROP TABLE {name}")
                 for _, sql in made:
                     own.raw.execute(str(sql))
-                _tune_index(own.raw)
-                _mark_parts(own.raw)
+                missing.tune_index(own.raw)
+                own.raw.execute(missing.MARK_PARTS)
         finally:
             own.raw.close()
         return not look(path)
     return False
-
-
-def _tune_index(raw: apsw.Connection) -> None:
-    """The settings of an index are part of it: they stand in the steps that made it."""
-    for _, sql in queries.migrations("sqlite", "workspace"):
-        for line in re.findall(rf"^INSERT INTO (?:{'|'.join(INDEXES)}) .*;$", sql, re.MULTILINE):
-            raw.execute(line)
-
-
-def _mark_parts(raw: apsw.Connection) -> None:
-    raw.execute(
-        "INSERT INTO counters (name, value) SELECT 'parts', 0 "
-        "WHERE EXISTS (SELECT 1 FROM documents WHERE source = 'archive') ON CONFLICT DO UPDATE SET value = 0"
-    )
 
 
 # The whole file
@@ -377,4 +362,4 @@ def _count_again(new: apsw.Connection) -> None:
         "WHERE d.source = counters.name)) WHERE name IN ('media', 'characters')"
     )
     if new.pragma("user_version") >= 6:
-        _mark_parts(new)
+        new.execute(missing.MARK_PARTS)

@@ -232,6 +232,27 @@ def indexed(read: Reader, owner: Owner, session_id: str) -> dict[str, tuple[str,
     return {str(row["native_id"]): (str(row["role"]), str(row["text"])) for row in _rows(read, found["id"])}
 
 
+def turns_of(read: Reader, owner: Owner, session_id: str) -> list[Turn]:
+    """The turns the index has of a session."""
+    found = read.one("session_document", native_id=native_id(owner.id, session_id))
+    if found is None:
+        return []
+    project = orjson.loads(found["data"]).get("project")
+    return [
+        Turn(
+            id=row["native_id"],
+            session_id=session_id,
+            agent_id=owner.id,
+            role=row["role"],
+            content=row["text"],
+            ts=instant(row["created_at"]),
+            recorded_at=instant(row["created_at"]),
+            project=project,
+        )
+        for row in _rows(read, found["id"])
+    ]
+
+
 def everyone(
     read: Reader, agent_id: str | None, limit: int, offset: int, project: str | None = None
 ) -> list[SessionInfo]:

@@ -23,7 +23,7 @@ import apsw
 from palaver.errors import PalaverError, Timeout, Unavailable
 from palaver.model.events import Event
 from palaver.settings import Settings
-from palaver.store import queries
+from palaver.store import missing, queries
 from palaver.store.database import (
     Change,
     Dialect,
@@ -48,6 +48,7 @@ GATHER_SECONDS = 0.002
 POLL_SECONDS = 0.02
 WIPE_SECONDS = 30.0
 AGAIN_SECONDS = 0.05
+TABLE_MISSING = "A table is missing in the database. Run 'palaver doctor' to see what can be done."
 
 
 class SqliteConnection:
@@ -126,8 +127,12 @@ def said_plainly() -> Iterator[None]:
         raise Unavailable("The disk is full: nothing was stored. Free some space and try again.") from None
     except apsw.ReadOnlyError:
         raise Unavailable("The data directory cannot be written to. Check its permissions and free space.") from None
-    except (apsw.CorruptError, apsw.NotADBError):
+    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError):
         raise Unavailable("The database file is damaged. Run 'palaver doctor' to see what can be done.") from None
+    except apsw.SQLError as problem:
+        if "no such table" not in str(problem):
+            raise
+        raise Unavailable(TABLE_MISSING) from None
     except (apsw.IOError, apsw.CantOpenError):
         raise Unavailable("The disk did not answer properly: nothing was stored. Run 'palaver doctor'.") from None
 
@@ -136,13 +141,17 @@ class SqliteEngine:
     """One workspace's file."""
 
     def __init__(self, path: Path, settings: Settings, schema: str = "workspace") -> None:
-        self.path = path
+        self.path, self._kind = path, schema
         self._settings = settings
         self._dialect: Dialect = SqliteDialect()
+        self.has_lost_log = has_lost_log(path)
         with said_plainly():
             _create_private(path)
             self._writer = SqliteConnection(path, self._dialect, read_only=False)
             migrate(self._writer, schema)
+            if gone := missing.missing(Reader(self._writer, settings), schema):
+                missing.make_again_in_sqlite(self._writer.raw, schema, gone)
+            self._opened = os.stat(path)
         self._jobs = Waiting()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
@@ -281,6 +290,33 @@ class SqliteEngine:
         with said_plainly():
             return problems_of(self.path)
 
+    def lost_files(self) -> list[str]:
+        """The file and its log are looked for by their names: this process keeps what it has open."""
+        name = self.path.name
+        try:
+            if not os.path.samestat(self._opened, os.stat(self.path)):
+                return [f"{name} was replaced by another file while it was open"]
+        except FileNotFoundError:
+            return [f"{name} was removed while it was open"]
+        return [] if _log_of(self.path).exists() else [f"the log {name}-wal was removed while it was open"]
+
+    def make_missing(self) -> list[str]:
+        with said_plainly():
+            own = SqliteConnection(self.path, self._dialect, read_only=False)
+            try:
+                gone = missing.missing(Reader(own, self._settings), self._kind)
+                return missing.make_again_in_sqlite(own.raw, self._kind, gone) if gone else []
+            finally:
+                own.raw.close()
+
+    def empty_index(self) -> None:
+        with said_plainly():
+            own = SqliteConnection(self.path, self._dialect, read_only=False)
+            try:
+                missing.make_again_in_sqlite(own.raw, self._kind, list(missing.INDEX_TABLES))
+            finally:
+                own.raw.close()
+
     def copy_into(self, folder: Path) -> int:
         """One read transaction, however long it takes; the writer goes on meanwhile."""
         with said_plainly():
@@ -328,6 +364,30 @@ def problems_of(path: Path) -> list[str]:
     finally:
         look.raw.close()
     return [problem for problem in found if problem != "ok"]
+
+
+def missing_in(path: Path, kind: str, settings: Settings) -> list[str]:
+    """The tables and indexes a file should have and has not. Nothing is changed."""
+    with said_plainly():
+        look = SqliteConnection(path, SqliteDialect(), read_only=True)
+        try:
+            if look.raw.pragma("user_version") != queries.migrations("sqlite", kind)[-1][0]:
+                return []  # an older file, which is brought up to date when it is opened
+            return missing.missing(Reader(look, settings), kind)
+        finally:
+            look.raw.close()
+
+
+def has_lost_log(path: Path) -> bool:
+    """Was the write-ahead log taken away from a file whose last process did not end properly?
+
+    A process that ends properly removes the index of the log (-shm) before the log itself (-wal).
+    """
+    return path.with_name(path.name + "-shm").exists() and not _log_of(path).exists()
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
 
 
 class _Look:

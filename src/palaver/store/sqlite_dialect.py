@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -136,6 +136,15 @@ class SqliteDialect:
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
         connection.run_rows(self.sql("index_trigrams"), ((id, text + PAST_THE_END) for id, text in texts.items()))
+
+    def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
+        """Both sides are added up, word by word: the index does not tell which passage has which words."""
+        wanted = 0
+        for _, row in rows:
+            for word in (*(SCOPE + scope for scope in row.scopes), *row.words.split(), *row.stems.split()):
+                wanted += hash(word)
+        have = sum(hash(term) * int(count) for term, count in connection.fetch_tuples(self.sql("all_terms"), {}))
+        return wanted == have
 
     def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
         """By what tells most; where that leaves many, what tells less takes some of them away."""

@@ -173,6 +173,13 @@ class Transcripts:
             if path.name != "deleted.jsonl":
                 yield Transcript(owner, path)
 
+    def names_of(self, owner: Owner) -> set[str]:
+        """The names of the files in an agent's folder."""
+        try:
+            return {entry.name for entry in os.scandir(self._folder(owner))}
+        except FileNotFoundError:
+            return set()
+
     def of(self, owner: Owner, session_id: str) -> Transcript:
         return Transcript(owner, self.path(owner, session_id))
 

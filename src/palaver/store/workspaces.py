@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 from palaver.errors import PalaverError, Refused
+from palaver.model.sessions import Owner, Turn
+from palaver.model.times import now
 from palaver.settings import Settings
 from palaver.store.database import Change, Engine, Numbers, Reader
 from palaver.store.feed import Feed, Listener
@@ -34,7 +36,11 @@ class Workspace:
         self._feed = Feed(engine)
         self.done: Counter[tuple[str, str, str]] = Counter()
         """What was asked here since the start: ('request', 'GET', '200'), ('operation', 'post_message', 'done')."""
+        self.calls: dict[tuple[str, str], deque[float]] = {}
+        """When each caller used each operation during the last minute, where that is limited."""
         self.recalls = Recalls(settings.session_ttl)
+        self.missing_uploads: list[str] = []
+        """Images that are shown and whose files were missing when somebody last looked."""
         self.transcripts = Transcripts(settings.data / "sessions" / name)
 
     @property
@@ -77,6 +83,25 @@ class Workspace:
     async def check(self) -> list[str]:
         """What is wrong with the data, as far as the engine can tell; an empty list is good news."""
         return await asyncio.to_thread(self._engine.check)
+
+    def keep_discarded(self, sessions: list[tuple[Owner, str, list[Turn]]]) -> None:
+        """Write turns that are about to leave the index to a folder of their own, in the form of transcripts."""
+        folder = self.settings.data / "discarded" / self.name / now().strftime("%Y%m%d-%H%M%S")
+        kept = Transcripts(folder)
+        for owner, session_id, turns in sessions:
+            kept.append(owner, session_id, turns)
+
+    def lost_files(self) -> list[str]:
+        """Database files that were taken away while they are open."""
+        return self._engine.lost_files()
+
+    async def make_missing(self) -> list[str]:
+        """Make the missing tables of the search index again, empty; returns their names."""
+        return await asyncio.to_thread(self._engine.make_missing)
+
+    async def empty_index(self) -> None:
+        """Empty the search index, to be filled again from the texts."""
+        await asyncio.to_thread(self._engine.empty_index)
 
     def copy_into(self, folder: Path) -> int:
         """A consistent copy of the tables, while others go on writing; returns the number of its schema."""
@@ -140,6 +165,49 @@ def files_there(settings: Settings) -> dict[str, Path]:
     return found
 
 
+def workspaces_there(settings: Settings) -> list[str]:
+    """The names of all workspaces that have data in the database, whether anybody has listed them or not."""
+    if engine_name(settings) == "postgres":
+        from palaver.store.postgres import schemas
+
+        prefix = schema_of("", "workspace")
+        return sorted(name.removeprefix(prefix) for name in schemas(settings.database_url, prefix))
+    return sorted(files_there(settings))
+
+
+def has_house(settings: Settings) -> bool:
+    """Are the house's own tables there: the list of workspaces, tokens, the audit log?"""
+    if engine_name(settings) == "postgres":
+        from palaver.store.postgres import taken
+
+        return bool(taken(settings.database_url, [schema_of("house", "house")]))
+    path = file_of(settings, "house", "house")
+    return path.exists() and path.stat().st_size > 0
+
+
+def missing_tables(settings: Settings, name: str, kind: str = "workspace") -> list[str]:
+    """Tables and indexes that should be in the data of a workspace and are not. Nothing is opened or changed."""
+    if engine_name(settings) == "postgres":
+        from palaver.store import postgres
+
+        schema = schema_of(name, kind)
+        there = postgres.taken(settings.database_url, [schema])
+        return postgres.missing_in(settings.database_url, schema, kind, settings) if there else []
+    from palaver.store import sqlite
+
+    path = file_of(settings, name, kind)
+    return sqlite.missing_in(path, kind, settings) if path.exists() and path.stat().st_size else []
+
+
+def has_lost_log(settings: Settings, name: str, kind: str = "workspace") -> bool:
+    """Was the write-ahead log of an SQLite file taken away? To be asked before the file is opened."""
+    if engine_name(settings) == "postgres":
+        return False
+    from palaver.store import sqlite
+
+    return sqlite.has_lost_log(file_of(settings, name, kind))
+
+
 def has_data(settings: Settings, name: str) -> bool:
     if engine_name(settings) == "postgres":
         from palaver.store.postgres import taken
@@ -162,6 +230,6 @@ def remove_data(settings: Settings, name: str) -> bool:
             return False
         for file in (path, *path.parent.glob(f"{path.name}-*"), *path.parent.glob(f"{path.name}.damaged-*")):
             file.unlink(missing_ok=True)
-    for folder in ("sessions", "uploads"):
+    for folder in ("sessions", "uploads", "discarded"):
         shutil.rmtree(settings.data / folder / name, ignore_errors=True)
     return True

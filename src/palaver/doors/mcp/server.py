@@ -196,7 +196,10 @@ class McpDoor:
         visit, cursor = await self._visit_of(ctx), (params.cursor if params else None) or "0"
         if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
             raise MCPError(types.INVALID_PARAMS, "This is no cursor: use the nextCursor of an answer, as it is.")
-        found, after = await visit.here.read(lambda read: prompts.page(read, int(cursor)))
+        try:
+            found, after = await visit.here.read(lambda read: prompts.page(read, int(cursor)))
+        except PalaverError as problem:
+            raise MCPError(types.INTERNAL_ERROR, problem.message) from None
         return types.ListPromptsResult(
             next_cursor=None if after is None else str(after),
             prompts=[

@@ -14,11 +14,11 @@ import orjson
 from mcp.shared.exceptions import MCPError
 
 from palaver.doors.visit import Visit
-from palaver.errors import Invalid, PalaverError, Timeout
+from palaver.errors import Invalid, PalaverError, Timeout, Unavailable
 from palaver.model import asking
 from palaver.model.events import encode
 from palaver.model.people import Caller
-from palaver.operations import OPERATIONS, compact, identity
+from palaver.operations import OPERATIONS, compact, identity, limits
 from palaver.operations.faces import Operation, Tool, schema_of, shown_type
 
 log = logging.getLogger("palaver")
@@ -133,6 +133,7 @@ async def call(visit: Visit, name: str, arguments: dict[str, Any], *, full: bool
     try:
         is_full = asking.is_true(given.pop("verbose", False), "verbose") or full
         await operation.must_be_allowed(visit.here, visit.caller)
+        limits.refuse_too_many(visit.here, visit.caller, operation)
         caller = await _resolve(visit, operation, given)
         ask = read_arguments(operation, tool, caller, given if is_full else {**tool.defaults, **given})
         try:
@@ -146,6 +147,10 @@ async def call(visit: Visit, name: str, arguments: dict[str, Any], *, full: bool
             return text_result(shown)
         note = await _assumption(visit, caller) if tool.acts else {}
         return result(shown if is_full else compact.shorten(shown), note)
+    except Unavailable as problem:
+        if tool.if_away is None:
+            return _refusal(tool, problem, full=is_full)
+        return result(tool.if_away(asking.read(operation.ask, given, refuse_unknown=True), problem.message), {})
     except PalaverError as problem:
         return _refusal(tool, problem, full=is_full)
     except Exception:
@@ -177,7 +182,10 @@ async def _assumption(visit: Visit, caller: Caller) -> dict[str, str]:
     """What to add to an answer when nothing in the call said who it is."""
     if not caller.session.is_assumed:
         return {}
-    agent = await visit.here.read(lambda read: identity.me(read, caller))
+    try:
+        agent = await visit.here.read(lambda read: identity.me(read, caller))
+    except Unavailable:
+        return {}  # the call itself was done
     return {"assumed": ASSUMED.format(name=agent.shown_name)} if agent else {}
 
 

@@ -47,13 +47,13 @@ FROM unnest(CAST(:phrases AS text[])) WITH ORDINALITY AS given (phrase, number) 
 
 -- name: index_totals  of the whole index
 SELECT CAST(coalesce(sum(passages), 0) AS bigint) AS passages, CAST(coalesce(sum(tokens), 0) AS bigint) AS tokens
-FROM index_totals;
+FROM passage_totals;
 
 -- name: add_up_totals  where there are many rows
 WITH gone AS (
-    DELETE FROM index_totals WHERE (SELECT count(*) FROM index_totals) > 1000 RETURNING passages, tokens
+    DELETE FROM passage_totals WHERE (SELECT count(*) FROM passage_totals) > 1000 RETURNING passages, tokens
 )
-INSERT INTO index_totals SELECT sum(passages), sum(tokens) FROM gone HAVING count(*) > 0;
+INSERT INTO passage_totals SELECT sum(passages), sum(tokens) FROM gone HAVING count(*) > 0;
 
 -- name: found_messages  a page of hits, by their passage ids
 SELECT p.id AS passage_id, p.native_id AS message_id, d.native_id AS thread_id, d.title AS thread_topic,
@@ -248,3 +248,16 @@ SELECT 1;
 
 -- name: has_as_many_indexed  not counted: looking for one that is missing is as quick
 SELECT false AS is_so;
+
+-- name: schema_names  tables and indexes that are there
+SELECT relname AS name FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'i');
+
+-- name: lexemes  the words the search index has of these passages
+WITH given AS (SELECT CAST(value AS bigint) AS passage_id FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
+SELECT passage_id AS id, tsvector_to_array(words) AS lexemes FROM passage_index JOIN given USING (passage_id)
+UNION ALL
+SELECT passage_id, tsvector_to_array(words) FROM passage_parts JOIN given USING (passage_id);
+
+-- name: ids_with_parts  of these passages those whose parts can be looked up
+SELECT passage_id AS id FROM passage_trigrams
+WHERE passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));

@@ -320,3 +320,12 @@ INSERT INTO passage_trigrams (passage_trigrams, rank) VALUES ('automerge', 16);
 PRAGMA cache_size = -8000;
 PRAGMA shrink_memory;
 PRAGMA wal_autocheckpoint = 1000;
+
+-- name: schema_names  tables and indexes that are there
+SELECT name FROM sqlite_schema;
+
+-- name: all_terms  every word of the search index, and how often it occurs
+SELECT term, cnt FROM passage_terms;
+
+-- name: ids_with_parts  of these passages those whose parts can be looked up
+SELECT id FROM passage_trigrams_docsize WHERE id IN (SELECT value FROM json_each(:ids));

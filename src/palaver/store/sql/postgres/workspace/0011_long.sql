@@ -22,16 +22,16 @@ CREATE INDEX passage_parts_words ON passage_parts USING gin (words);
 
 -- How many passages and tokens the index has: a row for each change, so that no writer waits for another. They are
 -- added up now and then.
-CREATE TABLE index_totals (passages bigint NOT NULL, tokens bigint NOT NULL);
+CREATE TABLE passage_totals (passages bigint NOT NULL, tokens bigint NOT NULL);
 
 CREATE FUNCTION add_to_totals() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-    INSERT INTO index_totals SELECT count(*), sum(length) FROM added HAVING count(*) > 0;
+    INSERT INTO passage_totals SELECT count(*), sum(length) FROM added HAVING count(*) > 0;
     RETURN NULL;
 END $$;
 CREATE FUNCTION take_from_totals() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-    INSERT INTO index_totals SELECT -count(*), -sum(length) FROM removed HAVING count(*) > 0;
+    INSERT INTO passage_totals SELECT -count(*), -sum(length) FROM removed HAVING count(*) > 0;
     RETURN NULL;
 END $$;
 CREATE TRIGGER passage_index_added AFTER INSERT ON passage_index

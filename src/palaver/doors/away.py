@@ -1,0 +1,42 @@
+"""What MCP clients are told while the database cannot be reached.
+
+Clients make an error without a text of any answer whose status is not 200. So the sentence goes out as JSON-RPC: as the
+result of a tool call, which the model reads, or as an error of the request.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+from palaver.errors import Unavailable
+from palaver.model.events import encode
+
+SERVER_ERROR = -32000
+
+
+async def answer(problem: Unavailable, most: int, scope: Scope, receive: Receive, send: Send) -> None:
+    """Read the request, and answer it with what is wrong."""
+    body, is_more = b"", True
+    while is_more and len(body) <= most:
+        message = await receive()
+        body += message.get("body", b"")
+        is_more = message.get("more_body", False)
+    await JSONResponse(_said(problem, body))(scope, receive, send)
+
+
+def _said(problem: Unavailable, body: bytes) -> dict[str, Any]:
+    try:
+        request = orjson.loads(body)
+        id, method = request.get("id"), request.get("method")
+    except (ValueError, AttributeError):
+        id = method = None
+    if method == "tools/call":
+        text = encode(problem.as_tool_result()).decode()
+        content = [{"type": "text", "text": text}]
+        return {"jsonrpc": "2.0", "id": id, "result": {"content": content, "isError": True, "resultType": "complete"}}
+    error = {"code": SERVER_ERROR, "message": problem.message, "data": problem.as_tool_result()}
+    return {"jsonrpc": "2.0", "id": id, "error": error}
