@@ -165,7 +165,7 @@ def statements_for_postgres(kind: str, gone: list[str]) -> tuple[list[str], list
     lost = {expected[name].table for name in gone if not expected[name].is_index}
     made = {part.name for part in copies if not part.is_index}
     copies = [part for part in copies if part.name in made or part.table in made or part.table not in lost]
-    copies.sort(key=lambda part: (part.is_index, part.name == "passage_parts"))  # which refers to another
+    copies.sort(key=lambda part: part.is_index)
     statements = before + [statement for part in copies for statement in part.statements]
     if "passage_trigrams" in made:
         statements.append(MARK_PARTS)

@@ -38,6 +38,7 @@ SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 
 FROM json_array_elements(CAST(:rows AS json));
 
 -- name: unindex_passage
+WITH parts AS (DELETE FROM passage_parts WHERE passage_id = :id)
 DELETE FROM passage_index WHERE passage_id = :id;
 
 -- name: phrase_counts  how many passages have each phrase; beyond :cap it does not matter

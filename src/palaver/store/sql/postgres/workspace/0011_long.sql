@@ -13,7 +13,7 @@ CREATE INDEX passage_index_words ON passage_index USING gin (words);
 ALTER TABLE passage_index ALTER COLUMN words SET STATISTICS 500;
 
 CREATE TABLE passage_parts (
-    passage_id bigint NOT NULL REFERENCES passage_index (passage_id) ON DELETE CASCADE,
+    passage_id bigint NOT NULL REFERENCES passages (id) ON DELETE CASCADE,
     part bigint NOT NULL,
     words tsvector NOT NULL,
     PRIMARY KEY (passage_id, part)
