@@ -1189,7 +1189,7 @@ def test_a_tool_that_is_called_too_often_says_when_to_come_back(strict: httpx.Cl
 
 
 @pytest.mark.parametrize(
-    ("given", "host", "search", "post"),
+    "given, host, search, post",
     [
         ("", "127.0.0.1", 0, 0),
         ("", "0.0.0.0", 600, 600),
