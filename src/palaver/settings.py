@@ -112,7 +112,7 @@ class Settings:
     rate_limit: int = knob(0, "Posts a minute for each author; 0 is no limit.", _whole())
     tool_limits: str = knob(
         "auto",
-        "Calls a minute of each tool for each caller: 120, or 120,msg_post=30, or off. auto: 600, off on loopback.",
+        "Calls a minute of each tool for each caller: 120 or 120,knowledge_search=30, off, auto: 600, off on loopback.",
         _limits,
     )
     conversation_db: Path | None = knob(

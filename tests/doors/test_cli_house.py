@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -233,3 +235,14 @@ def test_settings_are_read_as_people_write_them(tmp_path: Path):
     settings = load(environ={**written, "PALAVER_SEARCH_TIMEOUT": "2.5", "PALAVER_HOME": str(tmp_path)})
     assert (settings.max_upload, settings.max_import, settings.port) == (1_572_864, 524_288, 8080)
     assert settings.search_timeout == 2.5
+
+
+def test_a_folder_one_may_not_read_is_named(terminal: Terminal, monkeypatch: pytest.MonkeyPatch):
+    def closed(*args: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(terminal.home))
+
+    monkeypatch.setattr("palaver.doors.client.House", closed)
+    done = terminal.run("workspace", "list")
+    assert done.exit_code == 5
+    assert f"'{terminal.home}' may not be read or written by you." in done.stderr
+    assert "chmod" in done.stderr

@@ -573,3 +573,12 @@ def test_an_index_postgresql_calls_invalid_is_made_anew(postgres: Any, tmp_path:
     assert code == 0
     assert "made the index passages_native anew" in said
     assert place.wrong() == (0, "")
+
+
+def test_the_doctor_looks_at_postgresql(postgres: Any, tmp_path: Path):
+    place = Place(tmp_path / "home", postgres())
+    _, found = place.doctor()
+    assert [finding["is_well"] for finding in found if finding["what"] == "PostgreSQL"] == [True]
+    away = Place(tmp_path / "home", "postgresql://nobody@127.0.0.1:9/none")
+    code, wrong = away.wrong()
+    assert (code, "PostgreSQL: PostgreSQL is not reachable" in wrong) == (1, True)

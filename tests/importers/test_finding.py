@@ -613,3 +613,30 @@ def write_large(file: Any, size: int) -> int:
         count += 1
     file.write(b"]")
     return count
+
+
+def test_an_export_with_something_after_its_end_says_so(tmp_path: Path):
+    path = write(tmp_path / "trailing.json", chatgpt_export("a") + b"\n} garbage")
+    assert ids(path) == ["chatgpt:a"]
+    assert [why for _, why in whys(path)] == [
+        "something that is no part of it follows after its end; what came before is kept"
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_zip_with_a_name_twice_says_so_and_both_are_read(tmp_path: Path):
+    path = tmp_path / "dup_names.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("conversations.json", chatgpt_export("a"))
+        packed.writestr("conversations.json", chatgpt_export("b"))
+    assert sorted(ids(path)) == ["chatgpt:a", "chatgpt:b"]
+    assert [why for _, why in whys(path)] == ["the zip has several files of this name; all of them are read"]
+
+
+def test_a_damaged_database_says_that_it_is_damaged(tmp_path: Path):
+    database = apsw.Connection(str(tmp_path / "good.db"))
+    database.execute("CREATE TABLE anything (id, text)")
+    database.executemany("INSERT INTO anything VALUES (?, ?)", [(n, "text" * 200) for n in range(100)])
+    database.close()
+    path = write(tmp_path / "broken.db", (tmp_path / "good.db").read_bytes()[:20_000])
+    assert [why.partition(" (")[0] for _, why in whys(path)] == ["the database cannot be read"]

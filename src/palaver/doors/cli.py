@@ -17,7 +17,9 @@ import click
 
 from palaver import __version__
 from palaver.doors import cli_where
-from palaver.errors import PalaverError, Unauthorized
+from palaver.errors import PalaverError, Unauthorized, Unavailable
+
+PERMISSION = "Change its owner or its rights (chmod u+rwX), or name another folder with --home or PALAVER_HOME."
 
 OPERATIONS = {
     "status": "How much there is, and who is here.",
@@ -285,6 +287,9 @@ def ended(work: Callable[[], Any]) -> int:
         return 0
     except (KeyboardInterrupt, click.Abort):
         return 130
+    except PermissionError as problem:
+        what = f"'{problem.filename}'" if problem.filename else "A file or folder"
+        return _failed(f"{what} may not be read or written by you. {PERMISSION}", Unavailable.exit_code)
     except Exception as problem:
         if os.environ.get("PALAVER_LOG_LEVEL") == "debug":
             raise

@@ -80,7 +80,8 @@ def _watching() -> Iterator[Callable[[Summary], None]]:
 
 def _tell(summary: Summary, dry_run: bool) -> None:
     for skipped in summary.skipped:
-        printing.note(f"skipped {printing.one_line(skipped.name)}: {printing.one_line(skipped.why)}")
+        what = "skipped " if skipped.count else ""
+        printing.note(f"{what}{printing.one_line(skipped.name)}: {printing.one_line(skipped.why)}")
     if summary.skipped_count > len(summary.skipped):
         printing.note(f"… and {summary.skipped_count - len(summary.skipped):,} more")
     formats = ", ".join(f"{name} {count:,}" for name, count in sorted(summary.formats.items()))

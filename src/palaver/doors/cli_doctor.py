@@ -80,6 +80,11 @@ async def _examine(where: cli_where.Where, *, repair: bool, discard_missing: boo
     found += [Finding("settings", True, "can be read")]
     if not settings.database_url:
         found += _directory(settings.data)
+    elif settings.database_url.startswith("postgres"):
+        postgres = await _postgres(settings)
+        found += postgres
+        if postgres[0].is_well is False and len(postgres) == 1:
+            return [*found, await _server(settings)]
     if repair:
         found += [finding async for finding in _repaired(settings, discard_missing)]
     found += [finding async for finding in _data(settings)]
@@ -112,6 +117,16 @@ def _directory(place: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(place).free
     advice = "" if free > LITTLE_SPACE else "Make room before the disk is full."
     yield Finding("free space", free > LITTLE_SPACE, f"{free / 1024**3:.1f} GB", advice)
+
+
+async def _postgres(settings: Settings) -> list[Finding]:
+    from palaver.operations.mending import problems_of_postgres
+
+    try:
+        version, problems = await asyncio.to_thread(problems_of_postgres, settings)
+    except PalaverError as problem:
+        return [Finding("PostgreSQL", False, problem.message, _cure(settings))]
+    return [Finding("PostgreSQL", True, version), *(Finding("PostgreSQL", False, says) for says in problems)]
 
 
 async def _repaired(settings: Settings, discard_missing: bool) -> AsyncIterator[Finding]:

@@ -65,6 +65,8 @@ async def reach(where: Where) -> AsyncIterator[Reach]:
 async def open_house(settings: Settings) -> AsyncIterator[House]:
     try:
         house = House(beside_server(settings))
+    except PermissionError:
+        raise  # it names the folder, and the command line says what to do
     except OSError as problem:
         raise Unavailable(f"The data directory cannot be used: {problem.strerror or problem}.") from None
     try:

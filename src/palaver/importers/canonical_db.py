@@ -23,7 +23,7 @@ from palaver.importers import Unreadable
 from palaver.importers.branches import newest_leaf, path_to
 from palaver.importers.chatgpt import text_of_content, text_of_parts, without_marks
 from palaver.importers.item import Draft, Item, Skipped, gather, moment_of, tell
-from palaver.importers.sqlite_file import MAGIC, columns, plain, reading, why
+from palaver.importers.sqlite_file import MAGIC, columns, damage, plain, reading, why
 from palaver.model.library import Conversation
 
 __all__ = ["conversations", "moment_of", "name", "recognises", "stored", "text_of"]
@@ -47,7 +47,9 @@ def recognises(item: Item, head: bytes) -> bool:
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     if item.path is None:
         raise Unreadable("a database inside a zip; unpack it and import the file")
-    return stored(item.path, item.name)
+    yield from stored(item.path, item.name)
+    if found := damage(item.path):
+        yield Skipped(item.name, f"{found}; conversations may be missing")
 
 
 def stored(path: Path, shown: str = "") -> Iterator[Conversation | Skipped]:

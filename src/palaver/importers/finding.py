@@ -14,7 +14,7 @@ import re
 import stat
 import zipfile
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -54,6 +54,7 @@ from palaver.importers.limits import counted
 from palaver.importers.lines import opened
 from palaver.importers.session_files import SessionFiles
 from palaver.importers.sqlite_file import MAGIC as SQLITE
+from palaver.importers.sqlite_file import damage
 from palaver.importers.zips import MAGIC as ZIP
 from palaver.importers.zips import Zip
 from palaver.model.library import Brought, Conversation
@@ -334,6 +335,8 @@ def _entries(archive: Zip, label: str, place: _Place, *, depth: int = 1) -> Iter
     except Exception as problem:
         yield place.skip(label, why(problem))
         return
+    for twice in (name for name, count in Counter(info.filename for info in files).items() if count > 1):
+        yield Skipped(_shown(f"{label} › {twice}"), "the zip has several files of this name; all of them are read", 0)
     for info in files:
         name = PurePosixPath(info.filename)
         is_kept = not surroundings.is_private(name)
@@ -397,6 +400,8 @@ def _sort(item: Item, head: bytes, place: _Place) -> Iterator[Skipped]:
     other = next((why for signs, why in ELSEWHERE.items() if head.startswith(signs)), None)
     if head.startswith(SQLITE) and item.path is None:
         yield place.skip(item.name, IN_A_ZIP)
+    elif head.startswith(SQLITE) and item.path is not None and (found := damage(item.path)):
+        yield place.skip(item.name, found)
     elif place.is_named and other:
         yield place.skip(item.name, other)
     elif item.inside and (head.startswith((SQLITE, zstd.MAGIC)) or head.lstrip(BEFORE).startswith((b"{", b"["))):

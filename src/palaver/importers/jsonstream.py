@@ -21,6 +21,7 @@ CHUNK = 1024 * 1024
 BEFORE = b"\xef\xbb\xbf \t\r\n"
 
 TORN = "it ends too early; what came before is kept"
+TRAILING = "something that is no part of it follows after its end; what came before is kept"
 
 # Whole strings and whatever else stands between brackets; the rest of a string up to its quote.
 _PLAIN = rb'[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"'
@@ -51,7 +52,7 @@ def is_json(item: Item, head: bytes) -> bool:
 def objects(item: Item) -> Iterator[dict[str, Any] | Skipped]:
     """The conversations of a file, each as it was parsed; what is none is left out with a word."""
     with item.open() as source:
-        for raw in elements(source):
+        for raw in elements(source, must_end=True):
             if raw is None:
                 yield Skipped(item.name, "a conversation of more than 128 MB")
                 continue
@@ -70,8 +71,9 @@ def _values(raw: bytes) -> int:
         return 0
 
 
-def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT) -> Iterator[bytes | None]:
-    """Each element; None for one that is longer than `longest` bytes. Unreadable at the end if it ends too early."""
+def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT, *, must_end: bool = False) -> Iterator[bytes | None]:
+    """Each element; None for one that is longer than `longest` bytes. Unreadable at the end if it ends too early, or,
+    with `must_end`, if something follows."""
     data = _beginning(source)
     is_array = data[0] == _ARRAY
     depth = at = 1
@@ -124,10 +126,21 @@ def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT) -> Iterator[bytes
                 start, is_too_long = at, False
             elif inside and depth == inside - 1:
                 yield from gap(at - 1)
+                if must_end and depth == 0:
+                    _must_end(data[at:], source)
                 return
             elif depth == 0:
                 yield element(at)
+                if must_end:
+                    _must_end(data[at:], source)
                 return
+
+
+def _must_end(rest: bytes | bytearray, source: BinaryIO) -> None:
+    while not rest.strip():
+        if not (rest := source.read(CHUNK)):
+            return
+    raise Unreadable(TRAILING)
 
 
 def _beginning(source: BinaryIO) -> bytearray:

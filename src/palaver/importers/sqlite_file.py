@@ -52,6 +52,18 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
         raise Changed("it was changed while it was read; import it again")
 
 
+def damage(path: Path) -> str | None:
+    """What is wrong with a database file, if anything is. All of it is read."""
+    try:
+        with reading(path) as database:
+            found = [str(row[0]) for row in database.execute("PRAGMA quick_check(1)")]
+    except (Locked, Changed):
+        return None
+    except Unreadable as problem:
+        return str(problem)
+    return None if found == ["ok"] else f"the database is damaged ({found[0].splitlines()[-1]})"
+
+
 def why(problem: apsw.Error) -> str:
     return f"the database cannot be read ({problem})"
 

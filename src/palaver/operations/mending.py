@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 INDEXED_AT_ONCE = 500
 LONG = 600.0
+OLDEST_POSTGRES = 14
 DATABASE_MISSING = (
     "its database is missing. Bring it back (is a disk not mounted?) or restore a backup. A server makes an empty one "
     "when it is started; sessions come back from their transcripts, the rest does not"
@@ -62,6 +63,23 @@ async def opened(settings: Settings, name: str) -> AsyncIterator[Workspace]:
         yield here
     finally:
         await asyncio.to_thread(here.close)
+
+
+def problems_of_postgres(settings: Settings) -> tuple[str, list[str]]:
+    """The version of the PostgreSQL server, and what is wrong with the database for our use of it."""
+    from palaver.store import postgres
+
+    about = postgres.about(settings.database_url)
+    found = []
+    if about.number < OLDEST_POSTGRES * 10_000:
+        found.append(f"version {about.version} is too old; {OLDEST_POSTGRES} or newer is needed")
+    if about.encoding != "UTF8":
+        found.append(f"the database has the encoding {about.encoding}; make one with UTF8")
+    if not about.may_create:
+        found.append("this user may not create schemas; GRANT CREATE ON DATABASE lets it make workspaces")
+    if about.is_old_collation:
+        found.append("the collation has changed; run REINDEX DATABASE, then ALTER DATABASE … REFRESH COLLATION VERSION")
+    return about.version, found
 
 
 async def problems(settings: Settings, name: str) -> list[str]:

@@ -76,7 +76,9 @@ def _sqlite_parts(kind: str) -> dict[str, Part]:
     try:
         for _, sql in queries.migrations("sqlite", kind):
             empty.execute(sql)
-        rows = empty.execute("SELECT name, tbl_name, type, sql FROM sqlite_schema").fetchall()
+        rows = empty.execute(
+            "SELECT name, tbl_name, type, sql FROM sqlite_schema WHERE type IN ('table', 'index')"
+        ).fetchall()
     finally:
         empty.close()
     found = [Part(str(name), str(table), type == "index", [str(sql)]) for name, table, type, sql in rows if sql]

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -434,6 +434,36 @@ def schemas(url: str, prefix: str) -> list[str]:
     with said_plainly(), psycopg.connect(url) as raw:
         rows = raw.execute("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", (prefix,)).fetchall()
     return [row[0] for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the server and the database are, as far as it matters here."""
+
+    version: str
+    number: int
+    encoding: str
+    is_old_collation: bool
+    """The operating system has another version of the collation than the one the indexes were made with."""
+    may_create: bool
+
+
+def about(url: str) -> About:
+    with said_plainly(), psycopg.connect(url, connect_timeout=int(PATIENCE)) as raw:
+        row = raw.execute(
+            "SELECT current_setting('server_version'), current_setting('server_version_num')::int, "
+            "pg_encoding_to_char(encoding), has_database_privilege(datname, 'CREATE'), datcollate "
+            "FROM pg_database WHERE datname = current_database()"
+        ).fetchone()
+        assert row is not None
+        is_old = False
+        if row[1] >= 150_000:
+            found = raw.execute(
+                "SELECT datcollversion <> pg_database_collation_actual_version(oid) "
+                "FROM pg_database WHERE datname = current_database()"
+            ).fetchone()
+            is_old = bool(found and found[0])
+    return About(row[0], row[1], row[2], is_old, row[3])
 
 
 def taken(url: str, schemas: list[str]) -> list[str]:
