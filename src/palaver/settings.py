@@ -140,7 +140,7 @@ class Settings:
     fetch_hosts: tuple[str, ...] = knob(
         (), "Hosts of your own network that may be fetched from as well (host or host:port), comma-separated.", _names
     )
-    max_body: int = knob(16 * 1024 * 1024, "Largest request body, e.g. 16MB.", _size)
+    max_body: int = knob(16 * 1024 * 1024, "Largest request body, e.g. 16MB; 2 MiB where no long text is sent.", _size)
     heartbeat_timeout: float = knob(60.0, "Seconds without a sign of life until an agent counts as offline.", _seconds)
     keep_events: int = knob(100_000, "How many events stay replayable with Last-Event-ID.", _whole())
     log_level: str = knob(

@@ -399,3 +399,13 @@ def test_nothing_of_this_has_troubled_the_server(server: Server, api: httpx.Clie
     """Runs last: whatever went wrong inside would stand in the log."""
     assert api.get("/readyz").status_code == 200
     assert "Traceback" not in server.said()
+
+
+def test_a_request_without_long_texts_has_a_small_body(api: httpx.Client, thread: Thread):
+    long = {"reaction": "x", "ignored": "x" * 3_000_000}
+    message = thread.post("hello")
+    assert api.post(f"/api/messages/{message['id']}/reactions", json=long).status_code == 413
+    assert (
+        api.post(f"{thread.path}/messages", json={"author": "a", "content": "\U0001f44d" * 1_000_000}).status_code
+        == 201
+    )

@@ -6,11 +6,13 @@ import contextlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from tests.helpers import PATIENCE, Mcp, Server, Thread, environment, word
+from tests.conftest import Engine
+from tests.helpers import PATIENCE, Mcp, Server, Thread, environment, start_server, word
 from tests.mcp_clients import Websocket, through
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -299,3 +301,22 @@ def test_stdio_is_the_agent_the_environment_names(server: Server, api: httpx.Cli
     named = replace(server, env={**server.env, "PALAVER_AGENT": agent["slug"]})
     with through("stdio", named, api) as client:
         assert client.call("msg_post", thread_id=thread.id, content="hi")["author_id"] == agent["id"]
+
+
+FEW_SESSIONS = """
+from palaver.doors.mcp import sessions
+sessions.MOST_SESSIONS = 2
+"""
+
+
+def test_the_longest_idle_session_makes_room_and_goes_on_when_its_client_does(engine: Engine, tmp_path: Path):
+    url = engine.fresh()
+    with start_server(tmp_path, before=FEW_SESSIONS, PALAVER_DATABASE_URL=url) as server, server.client() as api:
+        clients = [Mcp(api) for _ in range(5)]
+        agents = [
+            client.call("bus_connect", thread_name="t", display_name=f"agent {n}")["agent"]["agent_id"]
+            for n, client in enumerate(clients)
+        ]
+        thread = api.get("/api/threads").json()["threads"][0]["id"]
+        for client, agent in zip(clients, agents, strict=True):
+            assert client.call("msg_post", thread_id=thread, content="still here", verbose=True)["author_id"] == agent

@@ -206,3 +206,16 @@ def test_whatever_holds_a_part_has_the_words_inside_it_in_a_row(pieces: list[str
         all_words[n : n + len(inside)] == inside and all_words[n + len(inside)].startswith(begun)
         for n in range(len(all_words) - len(inside))
     )
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+@given(text=texts)
+def test_a_long_text_is_folded_in_pieces_and_has_the_same_words(text: str, size: int):
+    whole = words(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fold, "AT_ONCE", size)
+        assert words(text) == (whole[: len(text)] if len(text) > size else whole)
+
+
+def test_a_long_text_has_no_more_words_than_characters():
+    assert len(words("ﷺ" * 30_000)) == 30_000

@@ -166,3 +166,18 @@ def test_no_place_of_the_log_is_taken_by_what_was_undone(guarded: Server, admin:
     after: Callable[[], bool] = lambda: in_house(guarded, lambda house: house.check()) == []  # noqa: E731
     assert eventually(after)
     assert in_house(guarded, lambda house: house.deeds(limit=1))[0].id == before
+
+
+def test_a_token_in_an_address_is_in_no_log(guarded: Server):
+    secret = f"plv_{'x1' * 19}"
+    assert guarded.client().get(f"/{secret}/api").status_code == 401
+    assert ("denied", "somebody at 127.0.0.1", "GET /…/api") in deeds(guarded)
+    assert secret not in guarded.said()
+
+
+def test_a_failed_login_is_logged_with_its_address_and_without_the_token(guarded: Server):
+    secret = f"plv_{'y2' * 19}"
+    assert guarded.client().post("/api/session", json={"token": secret}).status_code == 401
+    assert ("denied", "somebody at 127.0.0.1", "POST /api/session") in deeds(guarded)
+    assert "somebody at 127.0.0.1 could not log in" in guarded.said()
+    assert secret not in guarded.said()

@@ -27,6 +27,7 @@ from palaver.house import House, ShownOut
 from palaver.settings import LOOPBACK, Settings
 
 log = logging.getLogger("palaver.requests")
+_SECRET = re.compile(r"pl[a-z]_[A-Za-z0-9_-]+")
 
 PUBLIC = ("/healthz", "/readyz", "/docs", "/openapi.json", "/console/", "/favicon")
 OAUTH = ("/.well-known/", "/mcp/.well-known/")
@@ -93,8 +94,7 @@ class Guard:
         """Whoever is turned away is written down: from where and at which door, not what they carried."""
         if isinstance(problem, Unauthorized | Forbidden):
             client = scope.get("client")
-            door = "/".join(scope["path"].split("/")[:3])
-            what = f"{scope.get('method', 'WEBSOCKET')} {door[:60]}"
+            what = f"{scope.get('method', 'WEBSOCKET')} {door_of(scope['path'])[:60]}"
             with contextlib.suppress(PalaverError):  # they are turned away all the same
                 await self._house.trail.denied(
                     f"somebody at {client[0] if client else '?'}", what, facts={"status": problem.status}
@@ -151,13 +151,18 @@ class Guard:
         return site in self._sites or (is_own_port and is_own_name)
 
 
+def door_of(path: str) -> str:
+    """How an address begins, as logs name it. A token that was put there by mistake is left out."""
+    return _SECRET.sub("…", "/".join(path.split("/")[:3]))
+
+
 def _count(scope: Scope, visit: Visit | None, status: int, seconds: float) -> None:
     method = scope.get("method", "WEBSOCKET")
     if visit:
         visit.here.done["request", method, str(status)] += 1
     if log.isEnabledFor(logging.INFO):
         # The door, not the address: an address may hold what somebody searched for.
-        door = getattr(scope.get("route"), "path", None) or "/".join(scope["path"].split("/")[:3])
+        door = getattr(scope.get("route"), "path", None) or door_of(scope["path"])
         facts = {"method": method, "door": door, "status": status, "ms": round(seconds * 1000, 1)}
         if visit:
             facts |= {"workspace": visit.here.name, "token": visit.token_id}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -26,6 +27,8 @@ from palaver.errors import Forbidden, PalaverError, Refused, Unauthorized
 from palaver.house import House
 from palaver.model.events import encode
 from palaver.settings import Settings
+
+log = logging.getLogger("palaver.requests")
 
 CSRF_HEADER = "x-palaver-csrf"
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -111,6 +114,9 @@ async def begin(request: Request, house: House) -> Response:
     given = (await body_of(request, 10_000)).get("token")
     token = await house.token(given.strip()) if isinstance(given, str) else None
     if token is None:
+        who = f"somebody at {request.client.host if request.client else '?'}"
+        log.warning("%s could not log in: the token is not valid", who)
+        await house.trail.denied(who, f"POST {request.url.path}", facts={"status": 401})
         raise Unauthorized("This token is not valid: it is unknown, revoked or has run out.")
     if token.kind != "human":
         raise Refused("This token belongs to an agent. The console is for people: use a token made with --human.")

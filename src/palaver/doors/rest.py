@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import sys
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import orjson
@@ -46,6 +49,8 @@ register_url_convertor("any", Anything())
 register_url_convertor("name", Name())
 
 HANDLER_SECONDS = 30.0
+SHORT_BODY = 2 * 1024 * 1024
+"""Bytes of a request that carries no long text: a query of 100,000 characters, each escaped, is the longest."""
 VERSION = "version"
 
 
@@ -91,7 +96,8 @@ class _Endpoint:
             await operation.must_be_allowed(visit.here, visit.caller)
             limits.refuse_too_many(visit.here, visit.caller, operation)
             caller = _preferring(visit.caller, request)
-            ask = await _ask(request, operation, face, self._max_body)
+            most = 0 if face.method == "GET" else min(self._max_body, largest_body(operation.ask))
+            ask = await _ask(request, operation, face, most)
             async with asyncio.timeout(self._seconds):
                 answer = await operation.perform(visit.here, caller, ask)
         except TimeoutError:
@@ -105,6 +111,14 @@ def _preferring(caller: Caller, request: Request) -> Caller:
     """The caller, with what the address says it prefers."""
     text = request.query_params.get("config") if request.scope["query_string"] else None
     return caller if text is None else replace(caller, config={**caller.config, **preferring.from_text(text)})
+
+
+@cache
+def largest_body(ask: type[asking.Ask]) -> int:
+    """In bytes: little, unless the request may carry a long text."""
+    lengths = re.findall(r'"maxLength": ?(\d+)', json.dumps(ask.model_json_schema()))
+    has_long_text = any(int(length) >= asking.MAX_TEXT for length in lengths)
+    return sys.maxsize if has_long_text else SHORT_BODY
 
 
 async def _ask(request: Request, operation: Operation, face: Route, max_body: int) -> asking.Ask:

@@ -11,7 +11,7 @@ and one pattern reads the words out of it. Folding the words again, or the stret
 
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from unicodedata import category, normalize
 
@@ -21,6 +21,8 @@ LONGEST = 200
 """No word has more characters: PostgreSQL refuses a lexeme of 2 KB."""
 
 
+AT_ONCE = 20_000
+"""Characters that are folded in one call."""
 MOST_STEMS = 100_000
 
 
@@ -33,10 +35,27 @@ class Token(NamedTuple):
 
 
 def words(text: str) -> list[str]:
-    """The folded words of a text, in order."""
+    """The folded words of a text, in order; of a long text no more than it has characters."""
     if (easy := plain(text)) is not None:
         return easy.decode().split()
-    folded = _folded(text)
+    if len(text) <= AT_ONCE:
+        return _words_of(_folded(text))
+    # In pieces that end before a space: one call over a million characters would keep all other threads waiting.
+    found: list[str] = []
+    begun: list[str] = []
+    for at in range(0, len(text), AT_ONCE):
+        piece = text[at : at + AT_ONCE].translate(_FOLDED)
+        end = piece.rfind(" ")
+        if end >= 0:
+            found += _words_of(_closed("".join([*begun, piece[:end]])))
+            begun = []
+        begun.append(piece[max(end, 0) :])
+        if len(found) > len(text):  # of characters that stand for whole sentences
+            break
+    return (found + _words_of(_closed("".join(begun))))[: len(text)]
+
+
+def _words_of(folded: str) -> list[str]:
     found = folded.replace(_CLOSE, " ").split()
     if max(map(len, found), default=0) > LONGEST:
         return [token.word for token in _read(folded)]
@@ -116,15 +135,21 @@ def stems(words: Iterable[str]) -> list[str]:
     return list(map(_STEMS.__getitem__, words))
 
 
+def joined(words: Sequence[str], between: str = " ") -> str:
+    """The words as one text. Of very many words a piece at a time: one long call keeps all other threads waiting."""
+    if len(words) <= AT_ONCE:
+        return between.join(words)
+    return between.join([between.join(words[at : at + AT_ONCE]) for at in range(0, len(words), AT_ONCE)])
+
+
 class _Stems(dict[str, str]):
     """Those of the words met so far. All are forgotten when there are too many, which costs less than keeping count."""
 
     def __missing__(self, word: str) -> str:
-        if not (word.isascii() and word.isalpha()):
-            return word
         if len(self) >= MOST_STEMS:
             self.clear()
-        stem = self[word] = str(_stemmer().stemWord(word))
+        is_english = word.isascii() and word.isalpha()
+        stem = self[word] = str(_stemmer().stemWord(word)) if is_english else word
         return stem
 
 
@@ -144,7 +169,11 @@ _BOUNDARY = re.compile(r"[\s!-/:-@\[-`{-~\u0e01-\u0e2e\u3041-\u3096\u30a1-\u30fa
 
 
 def _folded(text: str) -> str:
-    folded = text.translate(_FOLDED)
+    return _closed(text.translate(_FOLDED))
+
+
+def _closed(folded: str) -> str:
+    """With marks inside the word that they belong to."""
     return _CLOSED_EARLY.sub(rf"\1{_CLOSE}", folded) if _MARK in folded else folded
 
 

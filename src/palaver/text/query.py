@@ -370,9 +370,11 @@ def _others(found: re.Match[str]) -> Iterator[Query | str]:
 
 def _near(inside: str) -> Query:
     typed, distance = inside, NEARBY
-    if found := re.search(r",\s*([0-9]+)\s*$", inside):
-        typed, distance = inside[: found.start()], min(int(found[1][:9]), FARTHEST)
-    elif re.search(r",\s[^\"]*$|,\s*-?[0-9.]*\s*$", inside):
+    before, comma, after = inside.rpartition(",")
+    number = after.strip()
+    if comma and re.fullmatch("[0-9]+", number):
+        typed, distance = before, min(int(number[:9]), FARTHEST)
+    elif (comma and re.fullmatch(r"-?[0-9.]*", number)) or re.search(r",\s", inside.rpartition('"')[2]):
         raise Malformed("After the comma NEAR takes how many words may stand between: write NEAR(one two, 5).")
     lexemes = list(_lexemes(typed))
     if not lexemes:

@@ -22,6 +22,8 @@ from palaver.text.sought import Sought
 CUT = "…"
 LONGEST_EXCERPT = 600
 """Characters: between two words there may be pages of punctuation."""
+MOST_MATCHES = 5_000
+"""So many matches of a phrase are compared to find the best place."""
 AT_FIRST = 16_000
 """So many characters of a text are looked at before the rest of it is."""
 
@@ -280,12 +282,12 @@ class _Wanted:
         if self._has_prefix:
             return self._matches_of_forms(found)
         if self._stemmed:
-            places = self._sought.places(found)
+            places = self._sought.places(found, MOST_MATCHES)
             return [_Match(place, place + len(self._shown[number]), number) for place, number in places]
         matches = []
         for word, numbers in self._begun_by.items():
             place = -1
-            for _ in range(found.count(word)):
+            for _ in range(min(found.count(word), MOST_MATCHES)):
                 place = found.index(word, place + 1)
                 for number in numbers:
                     wanted = self._shown[number]
@@ -306,6 +308,8 @@ class _Wanted:
                     last = place + len(forms[phrase])
                     if last - place == 1 or _follows(found, place, forms[phrase]):
                         matches.append(_Match(place, last, phrase))
+            if len(matches) > MOST_MATCHES * len(forms):
+                break
         return matches
 
 

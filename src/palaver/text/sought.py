@@ -18,20 +18,22 @@ class Sought:
             self._begun_by[first].append((number, rest))
         self._beginnings = _beginnings(self._begun_by)
 
-    def places(self, text: Sequence[str]) -> list[tuple[int, int]]:
+    def places(self, text: Sequence[str], most: int | None = None) -> list[tuple[int, int]]:
         """(place, number) of each that stands in the text, which comes as folded words; in their order there.
 
-        Words that begin like one of the stems are found within one line; the others are never looked at.
+        Words that begin like one of the stems are found within one line; the others are never looked at. Where `most`
+        is given, only so many words that begin alike are.
         """
         line, begun_by = f" {' '.join(text)} ", self._begun_by
         likely = []
         for beginning in self._beginnings:
-            at = line.find(beginning)
-            while at >= 0:
+            at, left = line.find(beginning), len(line) if most is None else most
+            while at >= 0 and left:
                 end = line.find(" ", at + 1)
                 one = stem(line[at + 1 : end])
                 if one in begun_by:
                     likely.append((at, one))
+                    left -= 1
                 at = line.find(beginning, end)
         likely.sort()
         found = []

@@ -11,10 +11,12 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import MutableMapping
+from math import inf
 from typing import Any
 
 import orjson
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, AuthorizationContext, authorization_context
+from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import Message, Receive, Scope, Send
@@ -22,6 +24,8 @@ from starlette.types import Message, Receive, Scope, Send
 FALLBACK_VERSION = "2025-06-18"
 """What a client that sends no mcp-protocol-version header is taken to speak."""
 
+MOST_SESSIONS = 1_000
+"""Sessions in memory. Beyond that, a new one takes the place of the one that has been idle longest."""
 ENDED_KEPT = 10_000
 _SESSION_ID = re.compile(r"[!-~]{8,128}")
 
@@ -39,6 +43,33 @@ class LastingSessionManager(StreamableHTTPSessionManager):
             self._ended[session_id] = None  # its id answers 404 from now on, as the protocol says
             while len(self._ended) > ENDED_KEPT:
                 self._ended.popitem(last=False)
+
+    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        if len(self._server_instances) >= MOST_SESSIONS:
+            self._let_go()
+        return super()._admit_session(requestor)
+
+    def _let_go(self) -> None:
+        """Forget the session that has been idle longest. Its client finds it again: an unknown id is taken up."""
+        idle = [  # the deadline of one that is being served is infinite
+            (transport.idle_scope.deadline, id)
+            for id, transport in self._server_instances.items()
+            if transport.idle_scope is not None and transport.idle_scope.deadline < inf
+        ]
+        if idle:
+            _, id = min(idle)
+            self._session_owners.pop(id, None)
+            scope = self._server_instances.pop(id).idle_scope
+            assert scope is not None
+            scope.cancel()
+
+    async def _discard_session(self, session_id: str, transport: StreamableHTTPServerTransport) -> None:
+        successor, owner = self._server_instances.get(session_id), self._session_owners.get(session_id)
+        await super()._discard_session(session_id, transport)
+        if successor not in (None, transport):  # it was let go, and has been taken up under the same id since
+            self._server_instances[session_id] = successor
+            if owner is not None:
+                self._session_owners[session_id] = owner
 
     async def take_up(self, session_id: str, scope: Scope) -> None:
         """Make a session under this id, if there is none and the client did not end it."""

@@ -1,0 +1,68 @@
+"""No text takes more than linear time: twice the length takes about twice as long, whatever the text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from palaver.text import fold, query, secrets, snippet, turns
+from palaver.text.passages import pieces
+
+HOSTILE = {
+    "one word": "a",
+    "tokens": "-eyJ",
+    "brackets": "[](",
+    "Han": "東京",
+    "accents": "\u0301",
+    "marks": "\u093f",
+    "addresses": "http://a.b/c ",
+    "mentions": "@a",
+    "quotes": '."',
+    "commas": ", ",
+    "questions": "? ",
+    "words": "a ",
+    "sentences": "ﷺ",
+    "backticks": "```\n",
+    "keys": "-----BEGIN ",
+}
+WANTED = query.expression("a OR b OR hello")
+READERS: dict[str, Callable[[str], object]] = {
+    "words": fold.words,
+    "tokens": fold.tokens,
+    "excerpt": lambda text: snippet.excerpt(text, WANTED),
+    "snippet": lambda text: snippet.passage_snippet(text, WANTED, stemmed=True),
+    "pieces": lambda text: list(pieces(text)),
+    "secrets": secrets.secret_in,
+    "asks": turns.asks,
+    "expression": lambda text: near(text),
+}
+
+
+def near(text: str) -> None:
+    with suppress(query.Malformed):
+        query.expression(f'NEAR({text.translate(str.maketrans("", "", "()"))}"" x)')
+
+
+LENGTH = 40_000
+TIMES, GENEROUS = 16, 64
+
+
+def seconds(read: Callable[[str], object], text: str) -> float:
+    """The quickest of a few times, of this thread alone."""
+    times = []
+    for _ in range(3):
+        began = time.thread_time()
+        read(text)
+        times.append(time.thread_time() - began)
+    return min(times)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_longer_text_takes_longer_in_proportion(reader: str, kind: str):
+    read, text = READERS[reader], HOSTILE[kind] * LENGTH
+    some, more = seconds(read, text[: LENGTH // TIMES]), seconds(read, text[:LENGTH])
+    assert more < max(some, 0.002) * GENEROUS
