@@ -101,7 +101,7 @@ class Settings:
     rate_limit: int = knob(0, "Posts a minute for each author; 0 is no limit.", _whole())
     conversation_db: Path | None = knob(
         None,
-        "A canonical ChatGPT database that conversation_search serves as it is. Default: the newest db/*.db, if any.",
+        "A canonical ChatGPT database to search as it is, beside imports. Default: the newest db/*.db, if any.",
         Path,
         also=("CONVERSATION_DB", "ORIGIN_CONVERSATION_DB"),
     )

@@ -21,6 +21,7 @@ from palaver.model.times import iso
 from palaver.operations import finding
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.following import Following, following
+from palaver.operations.served_database import keep_in_the_archive
 from palaver.sources import SOURCES
 from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
@@ -75,6 +76,7 @@ class Context:
     Tool("knowledge.answer_context", brings_words=True, toolset="knowledge"),
     Route("GET", "/api/knowledge/context", also={"q": "query"}),
     Command("context", rest="query", text="text"),
+    before=keep_in_the_archive,
 )
 def answer_context(read: Reader, caller: Caller, ask: AnswerContext) -> Context:
     """The best evidence for a question, from everything that is kept here, as one text within a budget. Each piece says
