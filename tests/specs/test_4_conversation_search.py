@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import apsw
 import httpx
@@ -1133,8 +1134,10 @@ def test_a_served_database_and_imports_are_found_by_every_search_each_once(engin
     with start_server(tmp_path / "home", **env) as server, server.client() as api:
         place = Place("both", server, api, Mcp(api), database)
         place.hold("Served", ("user", f"{unique} served", NOON), id="c1")
-        canonical.message(database, "n1", "c1", "user", f"{unique} in both", NOON + 1, 1)  # as in the export
-        upload(api, chat("Served", ("user", f"{unique} in both", NOON + 1), id="c1"))
+        both, same = (f"{unique} in both", NOON + 1), str(uuid4())
+        canonical.message(database, same, "c1", "user", *both, 1)
+        node = chatgpt.node(same, None, chatgpt.message("user", *both))
+        upload(api, chat("Served", ("user", *both), id="c1") | {"mapping": {same: node}, "current_node": same})
         upload(api, chat("Imported", ("assistant", f"{unique} imported", NOON + 2), id="c2"))
 
         def everywhere() -> list[list[str]]:

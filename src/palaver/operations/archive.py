@@ -26,7 +26,7 @@ from palaver.model.library import Conversation
 from palaver.model.people import Caller
 from palaver.model.times import iso, parse
 from palaver.operations.faces import Command, Route, Tool, operation
-from palaver.operations.served_database import LARGE, canonical_database, keep_in_the_archive
+from palaver.operations.served_database import canonical_database, keep_in_the_archive
 from palaver.settings import Settings
 from palaver.store import archive, served
 from palaver.store.archive import FoundMessage, Held, Wanted
@@ -40,6 +40,8 @@ LONGEST_SHOWN = 2_000
 SEPARATOR = "\n\n---\n\n"
 COPY = "canonical-db:"
 """How the ids of conversations begin that were imported from a canonical database."""
+LARGE = 4_000_000
+"""Bytes. A smaller database is read in no time."""
 READING_SECONDS = 0.5
 """For so long whoever asks reads a large one on, for those who ask later."""
 

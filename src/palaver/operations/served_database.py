@@ -22,8 +22,8 @@ from palaver.store.workspaces import Workspace
 
 log = logging.getLogger("palaver")
 
-LARGE = 4_000_000
-"""Bytes. A smaller database is read in no time."""
+AT_ONCE = 4_000_000
+"""Bytes. A smaller database is imported before the search goes on."""
 
 
 class _Following:
@@ -69,7 +69,7 @@ async def keep_in_the_archive(here: Workspace) -> None:
         if _state_kept(here.settings) == state and not await here.read(archive.is_empty):
             return
         following.task = asyncio.create_task(_import(here, path, state, following))
-    if size < LARGE:
+    if size < AT_ONCE:
         await asyncio.shield(following.task)
 
 

@@ -14,7 +14,7 @@ RECORDED = (COPYING, "codex:")
 
 
 OF_CHATGPT = ("chatgpt:", "canonical-db:")
-"""The same conversation may come from an export and from a canonical database, under the same id of its own."""
+"""The same conversation may come from an export and from a canonical database, with the same ids."""
 
 
 class Bus(Said):
@@ -54,8 +54,8 @@ class Archive(Said):
 
     def key_of(self, hit: Hit) -> Hashable:
         if hit.document.startswith(OF_CHATGPT):
-            own_id = hit.document.partition(":")[2]
-            return (own_id, hit.native_id) if hit.position else (own_id,)
+            own_id = hit.native_id if hit.position else hit.document.partition(":")[2]
+            return own_id if is_unique(own_id) else super().key_of(hit)
         if not hit.position or not hit.document.startswith(RECORDED):
             return super().key_of(hit)
         if is_unique(hit.native_id):
