@@ -117,7 +117,7 @@ class Settings:
     )
     conversation_db: Path | None = knob(
         None,
-        "A canonical ChatGPT database that conversation_search serves as it is. Default: the newest db/*.db, if any.",
+        "A canonical ChatGPT database to search as it is, beside imports. Default: the newest db/*.db, if any.",
         Path,
         also=("CONVERSATION_DB", "ORIGIN_CONVERSATION_DB"),
     )

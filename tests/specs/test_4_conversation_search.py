@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import apsw
 import httpx
@@ -23,6 +24,7 @@ import mcp_types as types
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
+from tests.conftest import Engine
 from tests.helpers import PATIENCE, Mcp, Server, environment, start_server, started_with, word
 from tests.importers import test_canonical_db as canonical
 from tests.importers import test_chatgpt as chatgpt
@@ -1118,3 +1120,50 @@ def test_another_workspaces_archive_is_invisible(place: Place):
     assert place.blocks(query=unique) == [f"{unique} secret"]
     assert place.api.get(job).status_code == 404
     assert place.api.get("/api/archive", headers=headers).json()["conversations"][0]["title"] == "hers"
+
+
+# A served database and what was imported
+
+
+def test_a_served_database_and_imports_are_found_by_every_search_each_once(engine: Engine, tmp_path: Path):
+    database = canonical.database(
+        tmp_path / "export.db", canonical.LOOSE.replace("(id, title)", "(id, create_time, update_time, title)")
+    )
+    unique = word()
+    env: dict[str, Any] = {"CONVERSATION_DB": tmp_path / "export.db", "PALAVER_DATABASE_URL": engine.fresh()}
+    with start_server(tmp_path / "home", **env) as server, server.client() as api:
+        place = Place("both", server, api, Mcp(api), database)
+        place.hold("Served", ("user", f"{unique} served", NOON), id="c1")
+        both, same = (f"{unique} in both", NOON + 1), str(uuid4())
+        canonical.message(database, same, "c1", "user", *both, 1)
+        node = chatgpt.node(same, None, chatgpt.message("user", *both))
+        upload(api, chat("Served", ("user", *both), id="c1") | {"mapping": {same: node}, "current_node": same})
+        upload(api, chat("Imported", ("assistant", f"{unique} imported", NOON + 2), id="c2"))
+
+        def everywhere() -> list[list[str]]:
+            knowledge = place.mcp.call("knowledge_search", query=unique, dedupe=False)["results"]
+            archive = place.mcp.call("archive_search", query=unique)["results"]
+            searched = [[hit["snippet"] for hit in hits] for hits in (knowledge, archive)]
+            return [sorted(found) for found in (*searched, place.blocks(query=unique))]
+
+        expected = [f"{unique} imported", f"{unique} in both", f"{unique} served"]
+        assert everywhere() == [expected] * 3
+        canonical.message(database, "c1-9", "c1", "user", f"{unique} later", NOON + 3, 9)
+        assert everywhere() == [sorted([*expected, f"{unique} later"])] * 3
+        assert place.blocks(query=unique)[:2] == [f"{unique} later", f"{unique} imported"]
+        database.execute("UPDATE messages SET content = ? WHERE id = 'c1-9'", (f"{unique} changed",))
+        assert f"{unique} later" not in place.blocks(query=unique)
+        assert everywhere() == [sorted([*expected, f"{unique} changed"])] * 3
+        text = api.get("/api/knowledge/context", params={"q": unique, "sources": "archive"}).json()["text"]
+        assert text.count(f"{unique} served") == 1
+
+
+def test_why_a_database_cannot_be_read_is_in_the_log(tmp_path: Path):
+    (tmp_path / "export.db").write_bytes(b"SQLite format 3\0" + b"nonsense" * 1000)
+    with start_server(tmp_path / "home", CONVERSATION_DB=tmp_path / "export.db") as server, server.client() as api:
+        place = Place("broken", server, api, Mcp(api))
+        assert place.error(query="x") == "Error: export.db cannot be read as a canonical ChatGPT database."
+        assert place.mcp.call("knowledge_search", query="x")["results"] == []
+        log = server.said()
+    assert "export.db cannot be read as a canonical ChatGPT database" in log
+    assert "Traceback (most recent call last)" in log

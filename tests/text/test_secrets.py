@@ -61,7 +61,9 @@ def test_in_place_of_a_secret_stands_what_it_was(text: str, expected: str):
     )
 )
 def test_what_was_masked_holds_no_secret_any_more(parts: list[str]):
-    assert secret_in(masked(" ".join(parts))) is None
+    once = masked(" ".join(parts))
+    assert secret_in(once) is None
+    assert masked(once) == once
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import apsw
 
 from palaver.importers.canonical_db import moment_of, text_of
-from palaver.importers.sqlite_file import plain, reading
+from palaver.importers.sqlite_file import columns, plain, reading
 from palaver.model.library import Said
 
 _SIMPLE = re.compile(r"[A-Za-z0-9 ]+")
@@ -39,6 +39,15 @@ def messages(
         where, given = _MAY_HOLD, {"like": f"%{part}%"}
     for _, conversation, title, said in _read(path, "0", where, given, too_late):
         yield conversation, title, said
+
+
+def conversations_among(path: Path, ids: Iterable[str]) -> set[str]:
+    """Which of these conversations the database has messages of."""
+    with reading(path) as database:
+        if "conversation_id" not in columns(database, "messages"):
+            return set()
+        has = "SELECT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ?1)"
+        return {id for id in ids if database.execute(has, (id,)).get}
 
 
 def messages_after(path: Path, row: int) -> Iterator[tuple[int, str, str, Said]]:

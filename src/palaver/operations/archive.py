@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 import math
 import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from palaver.errors import DatabaseNotFound, NotFound, PalaverError, Timeout
 from palaver.importers import Unreadable
-from palaver.importers.canonical_messages import messages, messages_after
+from palaver.importers.canonical_messages import conversations_among, messages, messages_after
 from palaver.importers.sqlite_file import Changed, Locked
 from palaver.model.asking import Ask, Date, Id, Project, Query, clamp
 from palaver.model.events import encode
@@ -24,6 +26,7 @@ from palaver.model.library import Conversation
 from palaver.model.people import Caller
 from palaver.model.times import iso, parse
 from palaver.operations.faces import Command, Route, Tool, operation
+from palaver.operations.served_database import canonical_database, keep_in_the_archive
 from palaver.settings import Settings
 from palaver.store import archive, served
 from palaver.store.archive import FoundMessage, Held, Wanted
@@ -31,8 +34,12 @@ from palaver.store.database import Reader
 from palaver.store.documents import substring_form
 from palaver.store.workspaces import Workspace
 
+log = logging.getLogger("palaver")
+
 LONGEST_SHOWN = 2_000
 SEPARATOR = "\n\n---\n\n"
+COPY = "canonical-db:"
+"""How the ids of conversations begin that were imported from a canonical database."""
 LARGE = 4_000_000
 """Bytes. A smaller database is read in no time."""
 READING_SECONDS = 0.5
@@ -72,10 +79,39 @@ with timestamps and content."""
     wanted = ask.wanted()
     database = canonical_database(here.settings) if here.is_default else None
     if database:
-        found = await asyncio.to_thread(_search_canonical, database, wanted, here.settings)
+        served_ones = await asyncio.to_thread(_search_canonical, database, wanted, here.settings)
+        imported = await here.read(lambda read: archive.search(read, wanted))
+        imported = await asyncio.to_thread(_not_served, database, imported)
+        found = _merged(served_ones, imported, wanted.limit)
     else:
         found = await here.read(lambda read: _search(read, wanted))
     return "No matching messages." if not found else SEPARATOR.join(map(block, found))
+
+
+def _not_served(path: Path, imported: list[FoundMessage]) -> list[FoundMessage]:
+    """Without copies of the database's own conversations: they are shown as they are there now."""
+    copies = {one.conversation.removeprefix(COPY) for one in imported if one.conversation.startswith(COPY)}
+    if not copies:
+        return imported
+    try:
+        there = {COPY + id for id in conversations_among(path, copies)}
+    except (Unreadable, OSError, Changed, Locked):  # what it holds was read a moment ago
+        there = {COPY + id for id in copies}
+    return [one for one in imported if one.conversation not in there]
+
+
+def _merged(served_ones: list[FoundMessage], imported: list[FoundMessage], limit: int) -> list[FoundMessage]:
+    """The newest of both. A message that is in the database too is shown once, as it is there."""
+    there = {_sameness(one) for one in served_ones}
+    both = [*served_ones, *(one for one in imported if _sameness(one) not in there)]
+    both.sort(key=lambda one: one.said.ts.timestamp() if one.said.ts else -math.inf, reverse=True)  # ties stay in order
+    return both[:limit]
+
+
+def _sameness(found: FoundMessage) -> tuple[str, str, str, datetime | None]:
+    """The ids of conversations begin with their origin where they were imported."""
+    conversation = found.conversation.removeprefix("chatgpt:").removeprefix(COPY)
+    return conversation, found.said.role or "unknown", found.said.text.strip(), found.said.ts
 
 
 def _search_canonical(path: Path, wanted: Wanted, settings: Settings) -> list[FoundMessage]:
@@ -88,8 +124,10 @@ def _search_canonical(path: Path, wanted: Wanted, settings: Settings) -> list[Fo
         except Changed:  # somebody wrote it just now: then it is read as it is now
             too_late()
         except Locked:
+            log.warning("%s is locked by another program", path.name, exc_info=True)
             raise PalaverError(f"{path.name} is locked by another program. Try again in a moment.") from None
         except (Unreadable, OSError):
+            log.exception("%s cannot be read as a canonical ChatGPT database", path.name)
             raise PalaverError(f"{path.name} cannot be read as a canonical ChatGPT database.") from None
 
 
@@ -140,20 +178,6 @@ def _search(read: Reader, wanted: Wanted) -> list[FoundMessage]:
     return archive.search(read, wanted)
 
 
-def canonical_database(settings: Settings) -> Path | None:
-    """The database to serve as it is: the configured one, or the newest in a `db` folder."""
-    if settings.conversation_db:
-        path = settings.conversation_db.expanduser()
-        if not path.is_file():
-            raise DatabaseNotFound(path.name, "Check CONVERSATION_DB: it must name a file that exists.")
-        return path
-    for folder in (Path("db"), settings.data / "db"):
-        found = [path for path in folder.glob("*.db") if path.is_file()]
-        if found:
-            return max(found, key=lambda path: path.stat().st_mtime)
-    return None
-
-
 def block(found: FoundMessage) -> str:
     said = found.said
     at = said.ts.strftime("%Y-%m-%d %H:%M") if said.ts else "unknown time"
@@ -182,6 +206,7 @@ class Conversations:
 @operation(
     Route("GET", "/api/archive"),
     Command("archive list", columns=("id", "origin", "messages", "updated_at", "title"), rows="conversations"),
+    before=keep_in_the_archive,
 )
 def list_conversations(read: Reader, caller: Caller, ask: ListConversations) -> Conversations:
     """Imported conversations, the latest first."""

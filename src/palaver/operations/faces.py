@@ -105,6 +105,7 @@ class Command:
 Face = Tool | Route | Command
 DEEDS: dict[str, Kind] = {"delete": "deletion", "purge": "deletion", "export": "export"}
 Works = Literal["read", "change", "wait"]
+Before = Callable[[Workspace], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class Operation:
     description: str
     needs: Scope | None = None
     audited: Kind | None = None
+    before: Before | None = None
 
     @property
     def summary(self) -> str:
@@ -169,6 +171,8 @@ class Operation:
         return answer
 
     async def _perform(self, here: Workspace, caller: Caller, ask: Ask) -> Any:
+        if self.before:
+            await self.before(here)
         match self.kind:
             case "read":
                 return await here.read(lambda read: self.work(read, caller, ask))
@@ -185,12 +189,13 @@ def ids_in(ask: Ask) -> Facts:
 
 
 def operation(
-    *faces: Face, needs: Scope | None = None, audited: Kind | None = None
+    *faces: Face, needs: Scope | None = None, audited: Kind | None = None, before: Before | None = None
 ) -> Callable[[Callable[..., Any]], Operation]:
     """Describe a function as an operation. It registers nothing: `operations/__init__.py` lists them all.
 
     `needs` is the scope a caller must have, where the kind of work does not say it: who waits may also write.
     `audited` writes down in the audit log that it was done; a name that begins with delete or export says so itself.
+    `before` is done first, on the loop: it brings up to date what the operation reads.
     """
 
     def wrap(work: Callable[..., Any]) -> Operation:
@@ -201,7 +206,7 @@ def operation(
         assert description, f"{work.__name__} needs a docstring: it is what models and people read"
         name, works = work.__name__, kinds[hints[first]]
         noted = audited or DEEDS.get(name.partition("_")[0])
-        return Operation(name, work, works, hints[third], hints["return"], faces, description, needs, noted)
+        return Operation(name, work, works, hints[third], hints["return"], faces, description, needs, noted, before)
 
     return wrap
 

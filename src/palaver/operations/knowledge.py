@@ -43,6 +43,7 @@ from palaver.operations.narrowing import (
     between_dates,
     must_be_on,
 )
+from palaver.operations.served_database import keep_in_the_archive
 from palaver.store import recalls
 from palaver.store.database import Reader, Slice
 from palaver.store.documents import project_scope
@@ -267,7 +268,7 @@ class SearchArchived(SearchText, ArchiveFilters):
     pass
 
 
-@operation(Tool("archive.search", brings_words=True, toolset=KNOWLEDGE))
+@operation(Tool("archive.search", brings_words=True, toolset=KNOWLEDGE), before=keep_in_the_archive)
 def search_archived(read: Reader, caller: Caller, ask: SearchArchived) -> SearchResponse:
     """Find messages of imported conversations by a question or some words, best first."""
     return _in_one(read, caller, ask, ask.query, ask)
@@ -352,6 +353,7 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
         from_headers={SESSION: "session_id"},
         headers=_session_header,
     ),
+    before=keep_in_the_archive,
 )
 async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge) -> SearchResponse:
     """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and

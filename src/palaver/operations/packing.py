@@ -22,6 +22,7 @@ from palaver.model.times import iso
 from palaver.operations import finding, hints
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.following import Following, following
+from palaver.operations.served_database import keep_in_the_archive
 from palaver.sources import SOURCES
 from palaver.store.database import Reader, Slice
 from palaver.text.fence import fenced, mark_for
@@ -78,6 +79,7 @@ class Context(Sparse):
     Tool("knowledge.answer_context", brings_words=True, toolset="knowledge"),
     Route("GET", "/api/knowledge/context", also={"q": "query"}),
     Command("context", rest="query", text="text"),
+    before=keep_in_the_archive,
 )
 def answer_context(read: Reader, caller: Caller, ask: AnswerContext) -> Context:
     """The best evidence for a question, from everything that is kept here, as one text within a budget. Each piece says

@@ -20,6 +20,7 @@ from palaver.operations.faces import Tool, operation
 from palaver.operations.knowledge import SearchKnowledge, compact_item, metadata_of, search_knowledge
 from palaver.operations.opening import RetrievalOptions
 from palaver.operations.retrieving import open_named
+from palaver.operations.served_database import keep_in_the_archive
 from palaver.sources import SOURCES
 from palaver.sources.shapes import parse_uri
 from palaver.store.database import Reader
@@ -48,7 +49,7 @@ class Research(Ask):
     """What to look for."""
 
 
-@operation(Tool("search", brings_words=True, toolset="deep-research"))
+@operation(Tool("search", brings_words=True, toolset="deep-research"), before=keep_in_the_archive)
 async def research(here: Workspace, caller: Caller, ask: Research) -> ResearchResults:
     """Find anything that was said or kept here."""
     answer = await search_knowledge.work(here, caller, SearchKnowledge(query=ask.query, dedupe=False))

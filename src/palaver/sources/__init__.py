@@ -13,6 +13,10 @@ RECORDED = (COPYING, "codex:")
 """How the ids of imported conversations begin that `palaver watch` may have recorded as sessions too."""
 
 
+OF_CHATGPT = ("chatgpt:", "canonical-db:")
+"""The same conversation may come from an export and from a canonical database, with the same ids."""
+
+
 class Bus(Said):
     """Messages of a thread."""
 
@@ -49,6 +53,9 @@ class Archive(Said):
     has_own_message_ids = False
 
     def key_of(self, hit: Hit) -> Hashable:
+        if hit.document.startswith(OF_CHATGPT):
+            own_id = hit.native_id if hit.position else hit.document.partition(":")[2]
+            return own_id if is_unique(own_id) else super().key_of(hit)
         if not hit.position or not hit.document.startswith(RECORDED):
             return super().key_of(hit)
         if is_unique(hit.native_id):

@@ -8,7 +8,7 @@ pattern reads far before it fails, and none begins in the middle of a run that i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 
@@ -71,19 +71,23 @@ _KINDS = (
         "password", "passwd", "passphrase",
     ),
 )  # fmt: skip
+_TOKENS = tuple(kind for kind in _KINDS if kind.name != "a password")
 _END_OF_KEY = re.compile(r"-----END (?:[A-Z]{1,20} ){0,9}PRIVATE KEY-----")
 
 
 def secret_in(text: str) -> str | None:
-    """The kind of a secret that the text contains; None if there is none."""
-    return next((found.name for found in _secrets(text)), None)
+    """The kind of a key or token that the text contains; None if there is none. Assigned passwords do not count: an
+    example of one is a usual thing to say."""
+    return next((found.name for found in _secrets(text, _TOKENS)), None)
 
 
 def masked(text: str) -> str:
     """The text with each secret replaced by its kind: `[a GitHub token]`."""
     parts: list[str] = []
     done = 0
-    for found in sorted(_secrets(text), key=lambda one: one.start):  # of equal starts the earlier kind stays first
+    for found in sorted(
+        _secrets(text, _KINDS), key=lambda one: one.start
+    ):  # of equal starts the earlier kind stays first
         if found.start < done:
             continue
         parts += [text[done : found.start], f"[{found.name}]"]
@@ -99,8 +103,8 @@ def _place_of(match: re.Match[str]) -> tuple[int, int]:
     return match.span(match.lastindex or 0)
 
 
-def _secrets(text: str) -> Iterator[_Found]:
-    for kind in _KINDS:
+def _secrets(text: str, kinds: Iterable[_Kind]) -> Iterator[_Found]:
+    for kind in kinds:
         for sign in kind.signs:
             at = text.find(sign)
             while at >= 0:
