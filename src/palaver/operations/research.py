@@ -14,7 +14,6 @@ from palaver.model.knowledge import (
     ResultItem,
 )
 from palaver.model.people import Caller
-from palaver.model.sparse import Sparse
 from palaver.operations import opening
 from palaver.operations.faces import Tool, operation
 from palaver.operations.knowledge import SearchKnowledge, compact_item, metadata_of, search_knowledge
@@ -34,14 +33,11 @@ class ResearchItem:
     url: str
 
 
-@dataclass(frozen=True)
-class ResearchResults(Sparse):
-    """Where there are no results, `hint` says why."""
-
-    sparse = ("hint",)
+@dataclass(frozen=True, slots=True)
+class ResearchResults:
+    """Just what ChatGPT's connectors expect: nothing else may be in it."""
 
     results: list[ResearchItem]
-    hint: str | None = None
 
 
 class Research(Ask):
@@ -54,7 +50,7 @@ async def research(here: Workspace, caller: Caller, ask: Research) -> ResearchRe
     """Find anything that was said or kept here."""
     answer = await search_knowledge.work(here, caller, SearchKnowledge(query=ask.query, dedupe=False))
     items = [compact_item(item) for item in answer.results if isinstance(item, ResultItem)]
-    return ResearchResults([ResearchItem(item.id, item.title, item.url) for item in items], answer.hint)
+    return ResearchResults([ResearchItem(item.id, item.title, item.url) for item in items])
 
 
 class Fetch(Ask):

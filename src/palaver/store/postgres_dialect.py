@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -235,31 +235,35 @@ def tsvectors(row: IndexRow) -> list[str]:
 
 
 def _literal(words: Sequence[str], stems: Sequence[str], scopes: Sequence[str]) -> str:
-    places: dict[str, list[str]] = {}
-    for position, word in enumerate(words, 1):
-        places.setdefault(word, []).append(f"{position}A")
-    for position, stem in enumerate(stems, 1):
-        places.setdefault(stem, []).append(f"{position}B")
+    places: dict[str, list[str]] = defaultdict(list)
+    for word, place in zip(words, _EXACT_PLACES, strict=False):
+        places[word].append(place)
+    for stem, place in zip(stems, _STEM_PLACES, strict=False):
+        places[stem].append(place)
     return " ".join([f"'{word}':{','.join(at)}" for word, at in places.items()] + list(scopes))
 
 
+_EXACT_PLACES, _STEM_PLACES = ([f"{n}{weight}" for n in range(1, MOST_WORDS + 1)] for weight in "AB")
+
+
 def _cuts(words: Sequence[str], stems: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where each part begins and ends: as long as a tsvector may be, with the last words of the part before it."""
-    if len(words) <= MOST_PLACES:
-        yield 0, len(words)
-        return
-    first, last, counts, size = 0, 0, Counter[str](), 0
-    while last < len(words):
-        counts[stems[last]] += 1  # no word stands in more places than its stem
-        size += len(words[last].encode()) + len(stems[last].encode()) + 24
-        if counts[stems[last]] > MOST_PLACES or last - first >= MOST_WORDS or size > MOST_BYTES:
-            yield first, last
-            first, counts, size = max(first + 1, last - OVERLAP), Counter(), 0
-            counts.update(stems[first:last])
-            size = sum(len(word.encode()) * 2 + 24 for word in words[first:last])
+    """Where each part begins and ends: no longer than a tsvector may be, with the last words of the part before it."""
+    first, size = 0, MOST_WORDS
+    while True:
+        last = min(first + size, len(words))
+        if last - first > MOST_PLACES and not _fits(words[first:last], stems[first:last]):
+            size = (last - first) // 2
             continue
-        last += 1
-    yield first, last
+        yield first, last
+        if last == len(words):
+            return
+        first, size = last - OVERLAP, min(2 * size, MOST_WORDS)
+
+
+def _fits(words: Sequence[str], stems: Sequence[str]) -> bool:
+    """No word stands in more places than its stem."""
+    size = 2 * len(" ".join(stems).encode()) + 24 * len(words)
+    return size <= MOST_BYTES and max(Counter(stems).values()) <= MOST_PLACES
 
 
 def numbers_of(text: str) -> str:
