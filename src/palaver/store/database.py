@@ -129,7 +129,13 @@ class Dialect(Protocol):
     def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding: ...
 
     def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
-        """What has a word of each group, in its exact form or another one, best first; at most `cap`."""
+        """What has a word of each group, whatever its ending, best first; at most `cap`. Of very many the newest."""
+
+    def promising(
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int
+    ) -> list[Found]:
+        """The same of many, quicker. What the caller may not read may have a part in the order, so this may tell only
+        what to look at, never in what order to show it."""
 
     def size(self, connection: Connection) -> int:
         """How many passages the index has, roughly."""
@@ -239,6 +245,9 @@ class Reader:
 
     def size_of(self, where: Slice, cap: int) -> int:
         return self.connection.dialect.size_of(self.connection, where, cap)
+
+    def promising(self, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
+        return self.connection.dialect.promising(self.connection, groups, where, cap)
 
     def recall(self, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
         return self.connection.dialect.recall(self.connection, groups, where, cap)

@@ -14,7 +14,7 @@ import orjson
 
 from palaver.model.knowledge import Standing
 from palaver.model.times import instant, maybe_instant
-from palaver.store.database import SCOPE, STEM, Reader, Row, Slice
+from palaver.store.database import SCOPE, STEM, Found, Reader, Row, Slice
 from palaver.store.documents import document_scope, further_scopes
 from palaver.store.lanes import RECORDED_SOURCES, SHARED_SOURCES, TEXT_SOURCES, WIDTH, lane_of, lane_ranges
 from palaver.text import fold
@@ -31,6 +31,8 @@ FEW_ENOUGH = 80
 """So many passages with all of the words are all looked at closely."""
 MOST_BEST = 100
 """So many are asked for where there are more."""
+ENOUGH = 20
+"""Where so many have the words side by side, nobody asks which of the others is best."""
 LABELS = frozenset({"keywords", "tags"})
 """Fields that say what a text is about: they are searched, but where the text matches too, that is shown."""
 MOST_COUNTED = 50_000
@@ -200,8 +202,10 @@ def with_best(
         return gathered
     where = list(slices)
     together = [id for one in where for id in read.having([[phrase]], one, MOST_BEST)] if phrase else []
-    best = [hit for one in where for hit in read.recall([[term] for term in terms], one, MOST_BEST)]
-    best.sort(key=lambda hit: -hit.score)
+    best: list[Found] = []
+    if len(together) < ENOUGH:
+        best = [hit for one in where for hit in read.promising([[term] for term in terms], one, MOST_BEST)]
+        best.sort(key=lambda hit: -hit.score)
     first = tuple(dict.fromkeys((*together[:MOST_BEST], *(hit.passage_id for hit in best[:MOST_BEST]))))
     _mark(gathered.alike, first, gathered.worth.everything)
     return replace(gathered, first=first)

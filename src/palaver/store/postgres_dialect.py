@@ -133,12 +133,17 @@ class PostgresDialect:
 
     def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
         scopes = _scopes(where)
-        wanted = [f"({_any_of_words(group)})" for group in groups]
+        wanted = [f"({_any_stem(group)})" for group in groups]
         params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "wanted": " & ".join(wanted)}
-        params |= {"cap": cap, "most": blind.RANKED_AT_MOST, "since": where.since, "until": where.until}
+        params |= {"cap": cap, "most": blind.RANKED_AT_MOST // len(groups), "since": where.since, "until": where.until}
         long = _each_in_parts(wanted, scopes, params)
         sql = _RECALL.format(long=long, timed=_SAID_BETWEEN if where.is_timed else "")
         return [Found(row["id"], row["score"]) for row in connection.fetch(sql, params)]
+
+    def promising(
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int
+    ) -> list[Found]:
+        return self.recall(connection, groups, where, cap)  # ts_rank knows nothing but the passage
 
     def size(self, connection: Connection) -> int:
         return max(0, int(connection.fetch(self.sql("index_size"), {})[0]["size"]))
@@ -290,13 +295,6 @@ class _Numbers(dict[str, str]):
 
 
 _NUMBERS = _Numbers()
-
-
-def _any_of_words(terms: Sequence[Phrase]) -> str:
-    """Any of the words, as they are or with another ending."""
-    exact = [" <-> ".join(f"'{word}'" for word in term.words) for term in terms]
-    stems = [" <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) for term in terms]
-    return " | ".join(f"({term})" for term in exact + stems)
 
 
 def _any_stem(terms: Sequence[Phrase]) -> str:

@@ -68,13 +68,23 @@ class SqliteDialect:
         return Finding(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > blind.RANKED_AT_MOST)
 
     def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
+        rows = self._having_each(connection, "recall", groups, where, cap=blind.RANKED_AT_MOST // len(groups))
+        return blind.ranked_among_themselves(_counted(rows))[:cap]
+
+    def promising(
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int
+    ) -> list[Found]:
+        rows = self._having_each(connection, "promising", groups, where, cap=cap, most=RANKED_AT_MOST // len(groups))
+        return [Found(row["id"], -row["score"]) for row in rows]
+
+    def _having_each(
+        self, connection: Connection, name: str, groups: Sequence[Sequence[Phrase]], where: Slice, **more: int
+    ) -> list[Row]:
         lanes = lane_numbers(where.sources, bodies=where.bodies, titles=where.titles)
-        params: dict[str, Any] = {"match": words_of_each(groups, where), "lanes": str(lanes), "width": WIDTH}
-        params["cap"] = blind.RANKED_AT_MOST
+        params: dict[str, Any] = {"match": stems_of_each(groups, where), "lanes": str(lanes), "width": WIDTH, **more}
         if where.is_timed:
             params |= {"since": where.since, "until": where.until}
-        rows = connection.fetch(self.sql("recall_between" if where.is_timed else "recall"), params)
-        return blind.ranked_among_themselves(_counted(rows))[:cap]
+        return connection.fetch(self.sql(f"{name}_between" if where.is_timed else name), params)
 
     def size(self, connection: Connection) -> int:
         # FTS5 keeps what bm25 needs in this block; the number of rows comes first.
@@ -195,16 +205,6 @@ def match_expression(query: Query, scopes: tuple[str, ...], without: tuple[str, 
     return _except(" AND ".join([f"exact : ({_print(query)})", *parts]), without)
 
 
-def words_of_each(groups: Sequence[Sequence[Phrase]], where: Slice) -> str:
-    """A word of each group, as it is or with another ending, and the scopes."""
-    return _except(" AND ".join([*map(_any_form, groups), *_scopes(where)]), where.without)
-
-
-def _any_form(terms: Sequence[Phrase]) -> str:
-    exact = " OR ".join(_quoted(" ".join(term.words)) for term in terms)
-    return f"(exact : ({exact}) OR stem : ({_any_stem(terms)}))"
-
-
 def stems_of_each(groups: Sequence[Sequence[Phrase]], where: Slice) -> str:
     """A word of each group, whatever its ending, and the scopes. No column is named, which would take longer: nothing
     but a stem begins as stems do."""
@@ -229,7 +229,11 @@ def _scopes(where: Slice) -> list[str]:
 
 def occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:
     """An FTS5 function: of a match the number of its tokens, then how often each phrase of the query stands in it."""
-    counts = (sum(map(len, api.phrase_locations(number)[EXACT:])) for number in range(api.phrase_count))
+    wanted: list[int] | None = api.aux_data
+    if wanted is None:  # scopes are no words
+        wanted = [number for number, phrase in enumerate(api.phrases) if not str(phrase[0]).startswith(SCOPE)]
+        api.aux_data = wanted
+    counts = [sum(map(len, api.phrase_locations(number)[EXACT:])) for number in wanted]
     return f"[{api.column_size(-1)},{','.join(map(str, counts))}]"
 
 

@@ -190,6 +190,27 @@ SELECT DISTINCT json_extract(d.data, '$.project') AS project FROM documents d WH
 SELECT DISTINCT json_extract(data, '$.media_type') AS media_type FROM documents
 WHERE source = 'media' AND deleted_at IS NULL ORDER BY 1;
 
+-- name: promising  the newest passages that have a word of each group, best first
+SELECT id, score FROM (
+    SELECT rowid AS id, bm25(passage_index, 0.0, 1.0, 1.0) AS score FROM passage_index
+    WHERE passage_index MATCH :match AND rowid / :width IN (SELECT value FROM json_each(:lanes))
+    ORDER BY rowid DESC
+    LIMIT :most
+)
+ORDER BY score, id DESC
+LIMIT :cap;
+
+-- name: promising_between  the same, of what was said in a stretch of time
+SELECT id, score FROM (
+    SELECT rowid AS id, bm25(passage_index, 0.0, 1.0, 1.0) AS score FROM passage_index
+    WHERE passage_index MATCH :match AND rowid / :width IN (SELECT value FROM json_each(:lanes))
+      AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until)
+    ORDER BY rowid DESC
+    LIMIT :most
+)
+ORDER BY score, id DESC
+LIMIT :cap;
+
 -- name: recall  the newest passages that have a word of each group, with how often they have them
 SELECT rowid AS id, occurrences(passage_index) AS counts FROM passage_index
 WHERE passage_index MATCH :match AND rowid / :width IN (SELECT value FROM json_each(:lanes))
