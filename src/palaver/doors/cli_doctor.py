@@ -20,6 +20,7 @@ from palaver.settings import Settings
 
 OLDEST_SQLITE = (3, 44, 0)
 LITTLE_SPACE = 500 * 1024**2
+BRING_BACK = "Bring the files back (is a disk not mounted?). 'doctor --repair --discard-missing' drops these turns."
 
 
 @dataclass(frozen=True)
@@ -172,10 +173,13 @@ async def _data(settings: Settings) -> AsyncIterator[Finding]:
 
 
 def _workspace(settings: Settings, name: str, problems: list[str]) -> Finding:
+    from palaver.operations.session_index import NO_TRANSCRIPT
+
     if not problems:
         return Finding(f"workspace {name}", True, "opens; data, search index and transcripts are sound")
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return Finding(f"workspace {name}", False, problems[0].split("\n")[0] + more, _cure(settings))
+    cure = BRING_BACK if NO_TRANSCRIPT in problems[0] else _cure(settings)
+    return Finding(f"workspace {name}", False, problems[0].split("\n")[0] + more, cure)
 
 
 def _cure(settings: Settings) -> str:

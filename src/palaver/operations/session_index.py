@@ -232,11 +232,14 @@ async def only_indexed_turns(here: Workspace, owner: Owner, session_id: str) -> 
     ]
 
 
+NO_TRANSCRIPT = "in no transcript"
+
+
 def said_of_missing(alone: list[OnlyInIndex]) -> str:
     count, first = sum(len(one.turns) for one in alone), alone[0]
     turns = "1 turn is" if count == 1 else f"{count:,} turns are"
     return (
-        f"{turns} in the index and in no transcript: transcripts are missing or were cut short "
+        f"{turns} in the index and {NO_TRANSCRIPT}: transcripts are missing or were cut short "
         f"(first {first.owner.slug}/{first.file})."
     )
 
