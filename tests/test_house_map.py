@@ -125,13 +125,13 @@ def test_the_pure_rooms_do_no_input_or_output(noun: str):
 @pytest.mark.parametrize(
     "file, source",
     [
-        ("text/fold.py", "from palaver.model import times"),
-        ("text/fold.py", "import palaver.store.database"),
-        ("model/talk.py", "from palaver import store"),
-        ("model/talk.py", "def later():\n    from palaver.settings import load"),
+        ("text/tokenize.py", "from palaver.model import times"),
+        ("text/tokenize.py", "import palaver.store.database"),
+        ("model/messages.py", "from palaver import store"),
+        ("model/messages.py", "def later():\n    from palaver.settings import load"),
         ("store/events.py", "from palaver.operations import messages"),
         ("store/events.py", "from ..doors import rest"),
-        ("store/events.py", "from palaver.house import House"),
+        ("store/events.py", "from palaver.app import House"),
         ("operations/search.py", "from palaver.doors.rest import error"),
         ("doors/rest.py", "from palaver.store.database import Change"),
         ("sources/bus.py", "from palaver.store import search"),

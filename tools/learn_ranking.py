@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from palaver.house import House
+from palaver.app import House
 from palaver.importers.labelled import Asked, worlds
 from palaver.meaning.weights import FILE
 from palaver.operations import evaluating, stronger

@@ -24,9 +24,9 @@ import numpy as np
 
 from palaver.importers.labelled import worlds
 from palaver.meaning.minilm import MiniLM, Pieces, Transformer, tensors
-from palaver.text.fold import stem, words
 from palaver.text.questions import STOP_WORDS
 from palaver.text.stretches import stretches
+from palaver.text.tokenize import stem, words
 
 DIMENSIONS = 256
 MORE_WORDS = 10_000

@@ -24,7 +24,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parent))
 
 from measure import percentile
-from palaver.house import House
+from palaver.app import House
 from palaver.model.people import Caller
 from palaver.operations.knowledge import SearchKnowledge, search_knowledge
 from palaver.settings import load

@@ -19,7 +19,7 @@ from typing import Self
 import httpx
 
 from measure import Request
-from palaver.house import House
+from palaver.app import House
 from palaver.settings import load
 from palaver.store import messages, threads
 from palaver.store.database import Change

@@ -22,14 +22,14 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Pro
 from mcp.shared.exceptions import MCPError
 
 from palaver import operations
+from palaver.app import House
 from palaver.doors import mcp as mcp_package
 from palaver.doors.mcp import server as mcp
 from palaver.doors.mcp import tools
 from palaver.doors.visit import Visit
 from palaver.errors import Refused
-from palaver.house import House
-from palaver.model.asking import Ask
 from palaver.model.people import Caller
+from palaver.model.requests import Ask
 from palaver.operations import prompts, toolsets
 from palaver.operations.faces import Tool, operation
 from palaver.store.workspaces import Workspace

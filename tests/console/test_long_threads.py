@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tests.console.conftest import Opening, Slow
 from tests.helpers import Server, environment, eventually, start_server
 
-from palaver.house import House
+from palaver.app import House
 from palaver.model.people import Caller
 from palaver.operations.messages import PostMessage, post_message
 from palaver.operations.threads import CreateThread, create_thread

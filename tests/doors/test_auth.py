@@ -31,7 +31,7 @@ from tests.mcp_clients import Websocket
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from palaver.house import House
+from palaver.app import House
 from palaver.operations import OPERATIONS
 from palaver.settings import Settings
 

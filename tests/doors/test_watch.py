@@ -34,8 +34,8 @@ from tests.importers.samples import (
     typed,
 )
 
+from palaver.app import House
 from palaver.errors import Unavailable
-from palaver.house import House
 from palaver.model.people import Caller
 from palaver.operations import watching
 from palaver.settings import Settings

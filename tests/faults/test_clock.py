@@ -13,9 +13,9 @@ import pytest
 from tests.conftest import Engine
 from tests.store.bus import Bus, hear
 
-from palaver import house as housekeeping
+from palaver import app as housekeeping
+from palaver.app import House
 from palaver.errors import TooMany
-from palaver.house import House
 from palaver.model import times
 from palaver.operations import agents, messages, sessions, threads, waiting
 from palaver.operations.session_index import verify

@@ -18,7 +18,7 @@ from tests.faults.press import Client, must_be_whole
 from tests.helpers import Server, environment, eventually, free_port, serve_command, start_server
 from tests.store.bus import Bus
 
-from palaver.house import House
+from palaver.app import House
 from palaver.settings import Settings
 
 TEXT = " ".join(f"w{n:x}" for n in range(3000))

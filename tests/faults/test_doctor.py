@@ -19,7 +19,7 @@ from tests.faults.press import Client, tell
 from tests.helpers import eventually, start_server
 from tests.store.bus import Bus
 
-from palaver.house import House
+from palaver.app import House
 from palaver.operations import archive, sessions, threads
 from palaver.settings import Settings
 
@@ -469,7 +469,7 @@ def test_tables_of_the_index_that_are_missing_are_made_again(engine: Engine, tmp
 def test_a_server_says_that_its_index_is_gone(engine: Engine, tmp_path: Path):
     place = Place(tmp_path / "home", engine.fresh())
     room = fill(place.home, place.url)
-    never = "import palaver.house; palaver.house.SWEEPS_BETWEEN_LOOKS = 10**9"  # or it would be made again meanwhile
+    never = "import palaver.app; palaver.app.SWEEPS_BETWEEN_LOOKS = 10**9"  # or it would be made again meanwhile
     with start_server(place.home, before=never, PALAVER_DATABASE_URL=place.url) as server, server.client() as client:
         drop(engine, place, ["passage_index"])
         status, said = ready(server)

@@ -26,15 +26,15 @@ from tests.faults.press import IS_LONG, Client, kill, tell
 from tests.faults.test_disk import small_disk
 from tests.helpers import PATIENCE, Server, eventually, start_server, started_with, word
 
-from palaver.house import House
+from palaver.app import House
 from palaver.operations import session_index
 from palaver.settings import Settings
 
 PROCESSES, EACH = 8, 500 if IS_LONG else 100
 KILLS = {"sqlite": 20 if IS_LONG else 2, "postgres": 10 if IS_LONG else 1}
 QUICK = """
-import palaver.house, palaver.store.sqlite
-palaver.house.SWEEP_SECONDS, palaver.house.SWEEPS_BETWEEN_LOOKS = 0.1, 1
+import palaver.app, palaver.store.sqlite
+palaver.app.SWEEP_SECONDS, palaver.app.SWEEPS_BETWEEN_LOOKS = 0.1, 1
 palaver.store.sqlite.BUSY_SECONDS = 0.2
 """
 """Catches up ten times a second instead of every half minute, and does not wait long for a lock."""

@@ -16,12 +16,12 @@ from threading import Thread
 import pytest
 from tests.helpers import eventually, start_server, started_with, word
 
+from palaver.app import House
 from palaver.doors import printing
 from palaver.errors import Invalid, Unavailable
-from palaver.house import House
 from palaver.importers.labelled import Line, Talk, World
-from palaver.model.knowledge import ResultItem
 from palaver.model.people import Caller
+from palaver.model.search import ResultItem
 from palaver.operations import evaluating, stronger
 from palaver.operations.knowledge import SearchKnowledge, search_knowledge
 from palaver.settings import Settings, load

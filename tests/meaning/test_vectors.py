@@ -8,7 +8,7 @@ import sys
 from palaver.meaning.encoders import likeness as nearest
 from palaver.meaning.encoders import packed
 from palaver.meaning.vectors import HERE, Likeness, asked_for, known, related, theme
-from palaver.text.fold import words
+from palaver.text.tokenize import words
 
 
 def likeness(question: str, *texts: str) -> list[float]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver.house import House
+from palaver.app import House
 from palaver.importers.labelled import worlds
 from palaver.model.people import Caller
 from palaver.operations import evaluating

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.model.knowledge import ALL_SOURCES, Standing
 from palaver.model.library import Character, Media, Note, Prompt, Segment
+from palaver.model.search import ALL_SOURCES, Standing
 from palaver.sources import SOURCES, scopes, shelving
 from palaver.sources.shapes import parse_uri
 from palaver.store.knowledge import Candidate

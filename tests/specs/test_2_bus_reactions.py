@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import Engine, Restarted
 from tests.helpers import Mcp, Thread, Told, listen, word
 
-from palaver.house import House
+from palaver.app import House
 from palaver.model.people import Caller
 from palaver.operations.messages import ListMessages, list_messages
 from palaver.operations.waiting import WaitForMessages

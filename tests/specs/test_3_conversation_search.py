@@ -24,8 +24,8 @@ from tests.doors.test_cli import Terminal
 from tests.helpers import Mcp, Server, eventually, start_server, word
 from tests.mcp_clients import through
 
+from palaver.app import House
 from palaver.client import Palaver
-from palaver.house import House
 from palaver.model.sessions import Owner, Turn
 from palaver.settings import Settings
 from palaver.store.transcripts import Transcripts

@@ -16,7 +16,7 @@ from tests.library import GET_ID, LIBRARY, SOURCES, Library
 from tests.mcp_clients import Websocket
 from websockets.sync.client import connect
 
-from palaver.house import House
+from palaver.app import House
 from palaver.settings import Settings
 
 HIDDEN = "[human-only content hidden]"

@@ -13,7 +13,7 @@ from tests.helpers import Mcp, Server, Thread, eventually, inside, started_with,
 from tests.importers import test_chatgpt as chatgpt
 from tests.importers.shapes import as_json
 
-from palaver.model.knowledge import Standing
+from palaver.model.search import Standing
 from palaver.model.times import now
 from palaver.operations.packing import UNFENCED, packed
 from palaver.text.query import Phrase

@@ -10,8 +10,8 @@ from typing import Any
 from uuid import uuid4
 
 from palaver.model.events import Event
+from palaver.model.messages import Message, Thread
 from palaver.model.people import Caller
-from palaver.model.talk import Message, Thread
 from palaver.operations import messages, reactions, search, threads
 from palaver.operations.faces import Operation
 from palaver.settings import Settings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from palaver.text.fold import words
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Query, Without
+from palaver.text.tokenize import words
 
 
 def matches(query: Query, text: str) -> bool:

@@ -16,8 +16,8 @@ import pytest
 from tests.conftest import Engine
 from tests.store.bus import Bus, open_workspace, opened, rows
 
+from palaver.app import House
 from palaver.errors import PalaverError, Refused, Timeout, Unavailable
-from palaver.house import House
 from palaver.settings import Settings
 from palaver.store.database import Reader
 from palaver.store.workspaces import checked_name, open_engine

@@ -11,8 +11,8 @@ import pytest
 from tests.store.bus import HUMAN, Bus, posting, rows
 
 from palaver.errors import Conflict, NotFound
-from palaver.model.knowledge import ALL_SOURCES
 from palaver.model.library import Character, Media, Note, Prompt, Shelved
+from palaver.model.search import ALL_SOURCES
 from palaver.operations import knowledge as searching
 from palaver.operations import library as operations
 from palaver.operations import narrowing

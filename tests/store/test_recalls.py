@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaver.model.knowledge import Recall
+from palaver.model.search import Recall
 from palaver.store import recalls
 from palaver.store.recalls import MOST_PAGED, MOST_SEEN, MOST_SESSIONS, Recalls, mark_seen, seen_before
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from tests.store.bus import rows
 
+from palaver.app import House
 from palaver.errors import NotFound
-from palaver.house import House
 from palaver.model.times import now
 from palaver.settings import Settings
 from palaver.store import tokens

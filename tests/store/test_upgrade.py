@@ -22,8 +22,8 @@ from tests.store.test_archive import put, said, talk
 from tests.store.test_library import add, note
 from tests.store.test_library import found as found_in_library
 
-from palaver.house import House
-from palaver.model.talk import Message, Thread
+from palaver.app import House
+from palaver.model.messages import Message, Thread
 from palaver.operations import messages, sessions
 from palaver.operations.mending import problems
 from palaver.settings import Settings

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.text.cues import Cue, as_srt, as_text, as_vtt
+from palaver.text.subtitles import Cue, as_srt, as_text, as_vtt
 
 times = st.floats(-5, 10_000_000, allow_nan=False)
 cues = st.lists(st.builds(Cue, times, times, st.text(max_size=60)), max_size=8)

@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.text import fold
-from palaver.text.fold import LONGEST, Token, stems, stretches, tokens, words
+from palaver.text import tokenize
+from palaver.text.tokenize import (
+    LONGEST,
+    Token,
+    stems,
+    stretches,
+    tokens,
+    words,
+)
 
 # Text as it comes: mostly words, with everything that makes a tokeniser stumble between them.
 AWKWARD = "aB1 é\u0301ß한ᄒ\u1161\u11abかがｶﾞ東กำहिन्दी\u200d\u200b\ufe0f👍🏽❤½㍿ﷺ§ˢ_-.'\"*\0\x01\ud800\n\u3000€→ǅﬁ\u0345İ\u1160"
@@ -165,10 +172,10 @@ def test_stems_are_english_and_leave_the_rest_alone():
 
 def test_threads_can_stem_at_the_same_time():
     typed = [f"{'abcdefghij'[number % 10]}walk{'q' * (number // 10)}ing" for number in range(500)]
-    fold._STEMS.clear()
+    tokenize._STEMS.clear()
     results: list[list[str]] = []
     threads = [
-        threading.Thread(target=lambda: results.append([fold._Stems()[word] for word in typed])) for _ in range(8)
+        threading.Thread(target=lambda: results.append([tokenize._Stems()[word] for word in typed])) for _ in range(8)
     ]
     for thread in threads:
         thread.start()
@@ -192,7 +199,7 @@ def test_threads_can_stem_at_the_same_time():
     ],
 )
 def test_the_words_inside_a_part(part: str, expected: tuple[list[str], str]):
-    assert fold.inside(part) == expected
+    assert tokenize.inside(part) == expected
 
 
 @given(st.lists(texts | st.sampled_from(["ivy", "oak", "Straße", "node.js", "é"]), max_size=9), st.data())
@@ -200,7 +207,7 @@ def test_whatever_holds_a_part_has_the_words_inside_it_in_a_row(pieces: list[str
     text = data.draw(st.sampled_from([" ", "-", "\n", ""])).join(pieces)
     form = unicodedata.normalize("NFC", text).casefold()
     start = data.draw(st.integers(0, len(form)))
-    inside, begun = fold.inside(form[start : data.draw(st.integers(start, len(form)))])
+    inside, begun = tokenize.inside(form[start : data.draw(st.integers(start, len(form)))])
     all_words = [*words(text), ""]
     assert any(
         all_words[n : n + len(inside)] == inside and all_words[n + len(inside)].startswith(begun)
@@ -213,7 +220,7 @@ def test_whatever_holds_a_part_has_the_words_inside_it_in_a_row(pieces: list[str
 def test_a_long_text_is_folded_in_pieces_and_has_the_same_words(text: str, size: int):
     whole = words(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fold, "AT_ONCE", size)
+        patch.setattr(tokenize, "AT_ONCE", size)
         assert words(text) == (whole[: len(text)] if len(text) > size else whole)
 
 

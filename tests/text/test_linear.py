@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from palaver.text import fold, query, secrets, snippet, turns
+from palaver.text import query, secrets, snippet, tokenize, turns
 from palaver.text.passages import pieces
 
 HOSTILE = {
@@ -30,8 +30,8 @@ HOSTILE = {
 }
 WANTED = query.expression("a OR b OR hello")
 READERS: dict[str, Callable[[str], object]] = {
-    "words": fold.words,
-    "tokens": fold.tokens,
+    "words": tokenize.words,
+    "tokens": tokenize.tokens,
     "excerpt": lambda text: snippet.excerpt(text, WANTED),
     "snippet": lambda text: snippet.passage_snippet(text, WANTED, stemmed=True),
     "pieces": lambda text: list(pieces(text)),

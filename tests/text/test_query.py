@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.text.fold import words
 from palaver.text.query import (
     AllOf,
     AnyOf,
@@ -25,6 +24,7 @@ from palaver.text.query import (
     plain,
     wanted_phrases,
 )
+from palaver.text.tokenize import words
 
 
 def p(typed: str, prefix: bool = False) -> Phrase:

@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from palaver.text import snippet as snippets
-from palaver.text.fold import tokens, words
 from palaver.text.query import Nothing, expression, plain, wanted_phrases
 from palaver.text.snippet import as_html, as_text, passage_snippet
+from palaver.text.tokenize import tokens, words
 
 
 def excerpt(text, query, *, escape=False, **how):

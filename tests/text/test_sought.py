@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.text.fold import stems
 from palaver.text.sought import Sought
+from palaver.text.tokenize import stems
 
 ENDINGS = ("", "s", "es", "ed", "ing", "ly", "y", "ies", "ation", "ability", "ness", "e")
 said = st.lists(

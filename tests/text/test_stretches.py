@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.text.fold import words
 from palaver.text.stretches import LONGEST, MOST_READ, stretches, words_of_stretches
+from palaver.text.tokenize import words
 
 
 def test_a_short_text_is_one_stretch():

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.helpers import Mcp, Server
 
-from palaver.house import House
+from palaver.app import House
 from palaver.settings import Settings
 
 

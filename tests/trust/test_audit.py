@@ -13,7 +13,7 @@ from tests.conftest import Engine
 from tests.helpers import Server, Thread, eventually, word
 from tests.trust.people import Key, in_house
 
-from palaver.house import House
+from palaver.app import House
 from palaver.settings import Settings
 
 

@@ -24,9 +24,9 @@ from tests.trust.worlds import CREATES, Comer, Scene, World, absent, given, in_p
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from palaver.app import House
 from palaver.doors import cli, late
 from palaver.doors.web import application
-from palaver.house import House
 from palaver.operations import OPERATIONS
 from palaver.operations.faces import Operation
 from palaver.settings import Settings

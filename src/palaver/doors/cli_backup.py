@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from palaver import __version__
+from palaver.app import House, Purged, restore_from
 from palaver.doors import cli_where, printing
 from palaver.doors.cli_house import inside
 from palaver.errors import Refused
-from palaver.house import House, Purged, restore_from
 
 SHOWN = ("format", "json", *cli_where.ON_THE_DATA)
 

@@ -148,8 +148,8 @@ async def _repaired(settings: Settings, discard_missing: bool) -> AsyncIterator[
 
 
 async def _data(settings: Settings) -> AsyncIterator[Finding]:
+    from palaver.app import DEFAULT
     from palaver.doors.client import open_house
-    from palaver.house import DEFAULT
     from palaver.operations.mending import problems
 
     if not settings.database_url and not settings.data.is_dir():

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
+from palaver.app import House
 from palaver.doors import cli_where, printing
-from palaver.house import House
 from palaver.operations import evaluating, stronger
 from palaver.settings import load
 

@@ -11,10 +11,10 @@ from typing import Any, Literal, TypeVar
 
 import click
 
+from palaver.app import DEFAULT, House
 from palaver.doors import cli_where, printing
 from palaver.doors.client import open_house
 from palaver.errors import NotFound, Refused
-from palaver.house import DEFAULT, House
 from palaver.model.audit import KINDS
 from palaver.model.events import encode
 from palaver.model.people import ALL_SCOPES, Scope, Token

@@ -13,12 +13,12 @@ import click
 from palaver.doors import cli_where, printing
 from palaver.doors.client import reach, thread_id_of
 from palaver.errors import Invalid, NotFound
-from palaver.model.knowledge import ALL_SOURCES
 from palaver.model.projects import project_name, typed_project
+from palaver.model.search import ALL_SOURCES
 from palaver.operations.knowledge import search_knowledge
 from palaver.operations.search import search_messages
-from palaver.text.fold import stem, tokens
 from palaver.text.questions import terms
+from palaver.text.tokenize import stem, tokens
 
 COLUMNS = ("source", "last_modified", "title", "uri", "snippet")
 BUS_COLUMNS = ("created_at", "thread_topic", "author", "snippet")

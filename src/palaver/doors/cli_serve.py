@@ -140,9 +140,9 @@ def _leave_at_once(number: int, frame: FrameType | None) -> None:
 
 
 async def _stdio(settings: Settings, token: str | None) -> None:
+    from palaver.app import ShownOut
     from palaver.doors.client import open_house
     from palaver.doors.visit import admit
-    from palaver.house import ShownOut
     from palaver.operations import toolsets
 
     async with open_house(settings) as house:

@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
+from palaver.app import DEFAULT, House
 from palaver.doors import cli_where, printing
 from palaver.doors.cli_where import Where
 from palaver.doors.client import open_house, reach
 from palaver.errors import Invalid, PalaverError, Refused, Unavailable
-from palaver.house import DEFAULT, House
-from palaver.model import asking
+from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.projects import typed_project
 from palaver.operations import mending, session_index, sessions, stronger
@@ -103,7 +103,7 @@ async def _record(
         if is_open or where.server or where.token:
             raise
         for turn in given:
-            ask = asking.read(sessions.RecordTurn, turn, refuse_unknown=True)
+            ask = requests.read(sessions.RecordTurn, turn, refuse_unknown=True)
             said = await sessions.record_without_database(where.settings(), where.workspace or DEFAULT, ask)
             if said is None:
                 raise

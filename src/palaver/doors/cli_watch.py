@@ -13,11 +13,11 @@ from pathlib import Path
 
 import click
 
+from palaver.app import House
 from palaver.doors import cli_where, printing
 from palaver.doors.client import Absent, open_house
 from palaver.doors.visit import Visit, admit
 from palaver.errors import Refused
-from palaver.house import House
 from palaver.model.people import Caller
 from palaver.operations.watching import Grown, Tally, Watch, usual_places
 from palaver.text.tool_output import CHOICES, ToolOutput

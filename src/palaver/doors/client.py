@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
+from palaver.app import DEFAULT, House
 from palaver.doors.cli_where import Where
 from palaver.doors.running import beside_server
 from palaver.doors.visit import Visit, admit
 from palaver.errors import Forbidden, Invalid, NotFound, PalaverError, Refused, Unauthorized, Unavailable
-from palaver.house import DEFAULT, House
-from palaver.model import asking
+from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.people import Caller
 from palaver.operations.faces import Operation
@@ -105,7 +105,7 @@ class Here:
 
     async def ask(self, operation: Operation, given: dict[str, Any]) -> Any:
         face = operation.routes[0]
-        ask = asking.read(operation.ask, given, refuse_unknown=True)
+        ask = requests.read(operation.ask, given, refuse_unknown=True)
         answer = await operation.perform(self._visit.here, self._visit.caller, ask)
         shown = face.show(answer) if face.show else answer
         return shown if face.media_type.startswith("text/") else json.loads(encode(shown))

@@ -19,11 +19,11 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from palaver.app import House, ShownOut
 from palaver.doors import away
 from palaver.doors.login import admitted
 from palaver.doors.visit import Visit, admit, bearer
 from palaver.errors import Forbidden, PalaverError, Unauthorized, Unavailable
-from palaver.house import House, ShownOut
 from palaver.settings import LOOPBACK, Settings
 
 log = logging.getLogger("palaver.requests")

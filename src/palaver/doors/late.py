@@ -12,7 +12,7 @@ from typing import Any
 from starlette.routing import BaseRoute, Match, Router
 from starlette.types import Receive, Scope, Send
 
-from palaver.house import House
+from palaver.app import House
 
 PATHS = frozenset({"/mcp", "/mcp/ws", "/sse", "/messages", "/messages/"})
 

@@ -21,10 +21,10 @@ from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 
 from palaver import __version__
+from palaver.app import House
 from palaver.doors.rest import body_of, error
 from palaver.doors.visit import Visit, of_token
 from palaver.errors import Forbidden, PalaverError, Refused, Unauthorized
-from palaver.house import House
 from palaver.model.events import encode
 from palaver.settings import Settings
 

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from palaver.doors.visit import Visit
 from palaver.errors import Invalid, PalaverError, Refused, Timeout, TooLarge
-from palaver.model import asking
+from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.people import Caller
 from palaver.operations import OPERATIONS, limits, preferring
@@ -114,14 +114,14 @@ def _preferring(caller: Caller, request: Request) -> Caller:
 
 
 @cache
-def largest_body(ask: type[asking.Ask]) -> int:
+def largest_body(ask: type[requests.Ask]) -> int:
     """In bytes: little, unless the request may carry a long text."""
     lengths = re.findall(r'"maxLength": ?(\d+)', json.dumps(ask.model_json_schema()))
-    has_long_text = any(int(length) >= asking.MAX_TEXT for length in lengths)
+    has_long_text = any(int(length) >= requests.MAX_TEXT for length in lengths)
     return sys.maxsize if has_long_text else SHORT_BODY
 
 
-async def _ask(request: Request, operation: Operation, face: Route, max_body: int) -> asking.Ask:
+async def _ask(request: Request, operation: Operation, face: Route, max_body: int) -> requests.Ask:
     if face.method in ("GET", "DELETE"):
         known = operation.ask.model_fields
         given: dict[str, Any] = {}
@@ -148,8 +148,8 @@ async def _ask(request: Request, operation: Operation, face: Route, max_body: in
             given.setdefault(name, request.headers[header])
     given = {face.also.get(name, name): value for name, value in given.items()} | request.path_params
     if face.method in ("GET", "DELETE"):
-        return asking.read_strings(operation.ask, given)
-    return asking.read(operation.ask, given, refuse_unknown=False)
+        return requests.read_strings(operation.ask, given)
+    return requests.read(operation.ask, given, refuse_unknown=False)
 
 
 async def body_of(request: Request, max_body: int) -> dict[str, Any]:

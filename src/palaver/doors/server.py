@@ -10,12 +10,12 @@ from types import FrameType
 
 import uvicorn
 
+from palaver.app import House
 from palaver.doors import logs
 from palaver.doors.patience import PatientHttp
 from palaver.doors.running import announced
 from palaver.doors.web import application
 from palaver.errors import Refused, Unavailable
-from palaver.house import House
 from palaver.settings import Settings
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from palaver.app import DEFAULT, House
 from palaver.errors import Unauthorized
-from palaver.house import DEFAULT, House
 from palaver.model.people import Caller, Session, Token
 from palaver.store.workspaces import Workspace
 

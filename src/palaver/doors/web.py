@@ -15,11 +15,11 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp
 
 from palaver import __version__
+from palaver.app import House
 from palaver.doors import imports, login, metrics, openapi, pages, rest, sse, uploads
 from palaver.doors.guard import Guard
 from palaver.doors.late import LateMcp
 from palaver.errors import PalaverError
-from palaver.house import House
 from palaver.model.events import encode
 
 

@@ -31,8 +31,8 @@ from typing import Any, Literal, Protocol
 import orjson
 
 from palaver.importers.echo import MOST_CALLS
-from palaver.model.asking import MAX_TEXT
 from palaver.model.library import Said as Said
+from palaver.model.requests import MAX_TEXT
 from palaver.model.times import parse
 from palaver.text.secrets import masked
 from palaver.text.tool_output import ToolOutput, brief_arguments, first_and_last_lines

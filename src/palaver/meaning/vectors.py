@@ -13,8 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from palaver.text.fold import stem
 from palaver.text.questions import STOP_WORDS
+from palaver.text.tokenize import stem
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import orjson
 
+from palaver.model.messages import HIDDEN, Message, Reaction, Thread, is_human_only
 from palaver.model.people import Agent
-from palaver.model.talk import HIDDEN, Message, Reaction, Thread, is_human_only
 
 EventType = Literal[
     "msg.new",

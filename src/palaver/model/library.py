@@ -9,7 +9,7 @@ from dataclasses import field as made
 from datetime import datetime
 from typing import Any
 
-from palaver.model.sparse import Sparse
+from palaver.model.answers import Sparse
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from palaver.model.knowledge import Recall
+from palaver.model.search import Recall
 
 Scope = Literal["read", "write", "admin"]
 ALL_SCOPES: frozenset[Scope] = frozenset({"read", "write", "admin"})

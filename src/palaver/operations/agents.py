@@ -10,10 +10,17 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from palaver.errors import Conflict
-from palaver.model.asking import Ask, Id, Line, Metadata, Text, Trimmed
 from palaver.model.audit import signature
 from palaver.model.events import agent_offline, agent_online
 from palaver.model.people import Agent, Caller, Client
+from palaver.model.requests import (
+    Ask,
+    Id,
+    Line,
+    Metadata,
+    Text,
+    Trimmed,
+)
 from palaver.model.sessions import Owner
 from palaver.model.times import now
 from palaver.operations import identity

@@ -20,10 +20,17 @@ from palaver.errors import DatabaseNotFound, NotFound, PalaverError, Timeout
 from palaver.importers import Unreadable
 from palaver.importers.canonical_messages import conversations_among, messages, messages_after
 from palaver.importers.sqlite_file import Changed, Locked
-from palaver.model.asking import Ask, Date, Id, Project, Query, clamp
 from palaver.model.events import encode
 from palaver.model.library import Conversation
 from palaver.model.people import Caller
+from palaver.model.requests import (
+    Ask,
+    Date,
+    Id,
+    Project,
+    Query,
+    clamp,
+)
 from palaver.model.times import iso, parse
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.served_database import canonical_database, keep_in_the_archive

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from palaver.model.messages import Message, Reaction, Thread
 from palaver.model.people import Agent
-from palaver.model.talk import Message, Reaction, Thread
 from palaver.model.times import iso
 from palaver.operations.agents import Agents
 from palaver.operations.connect import Connected

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from palaver import __version__
 from palaver.errors import Refused
-from palaver.model.asking import Id, Project, Seq, Text, clamp
 from palaver.model.events import agent_online
+from palaver.model.messages import Message, Status
 from palaver.model.people import Agent, Caller
 from palaver.model.projects import project_of
-from palaver.model.talk import Message, Status
+from palaver.model.requests import Id, Project, Seq, Text, clamp
 from palaver.operations import identity, visibility
 from palaver.operations.agents import About, Nobody, arrive
 from palaver.operations.faces import Command, Route, Tool, operation

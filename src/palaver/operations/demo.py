@@ -13,8 +13,8 @@ from typing import Any
 
 from palaver.errors import Refused
 from palaver.model.library import Conversation, Said
+from palaver.model.messages import Message, Role
 from palaver.model.people import Agent, Caller
-from palaver.model.talk import Message, Role
 from palaver.model.times import as_if_at, iso, now
 from palaver.operations import library, reactions, sessions, threads
 from palaver.operations.agents import Nobody

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from palaver.errors import Refused
 from palaver.importers.labelled import Asked, Talk, World, worlds
-from palaver.model.knowledge import ResultItem
 from palaver.model.people import Caller
+from palaver.model.search import ResultItem
 from palaver.model.times import now
 from palaver.operations.knowledge import SearchKnowledge, search_knowledge
 from palaver.operations.packing import AnswerContext, answer_context

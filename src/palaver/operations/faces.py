@@ -17,9 +17,9 @@ from typing import Any, Literal, cast
 from pydantic import TypeAdapter
 
 from palaver.errors import Forbidden
-from palaver.model.asking import Ask
 from palaver.model.audit import Facts, Kind, signature
 from palaver.model.people import Caller, Scope
+from palaver.model.requests import Ask
 from palaver.store.database import Change, Reader
 from palaver.store.workspaces import Workspace
 

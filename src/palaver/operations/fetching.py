@@ -19,9 +19,9 @@ from palaver import __version__
 from palaver.errors import Forbidden, Invalid, PalaverError, Refused, TooLarge, Unavailable
 from palaver.importers import Unreadable
 from palaver.importers.item import HEAD, Item, native_id
-from palaver.model.asking import Ask, Line
 from palaver.model.library import Brought, Media, Note
 from palaver.model.people import Caller
+from palaver.model.requests import Ask, Line
 from palaver.operations import library
 from palaver.operations.faces import Route, operation
 from palaver.settings import Settings

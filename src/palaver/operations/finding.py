@@ -13,10 +13,10 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
-from palaver.model.knowledge import Beside, Capped, ResultItem, SaidItem, Standing
 from palaver.model.library import is_unique
+from palaver.model.messages import HIDDEN, is_human_only
 from palaver.model.people import Caller
-from palaver.model.talk import HIDDEN, is_human_only
+from palaver.model.search import Beside, Capped, ResultItem, SaidItem, Standing
 from palaver.model.times import micros
 from palaver.operations.following import Following, following
 from palaver.operations.ranking import Judgement, Scored, judged
@@ -26,10 +26,10 @@ from palaver.store import knowledge
 from palaver.store.database import Reader, Slice
 from palaver.store.documents import HUMAN_ONLY, agent_scope, further_scopes
 from palaver.store.knowledge import Candidate, Gathered
-from palaver.text.fold import words
 from palaver.text.query import AnyOf, Phrase, Query
 from palaver.text.questions import Question
 from palaver.text.snippet import beginning, match_place, passage_snippet, snippet_and_place
+from palaver.text.tokenize import words
 
 Order = Literal["relevance", "recent"]
 Matched = Literal["id", "title", "all words", "some words", "similar", "nothing"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from palaver.model.knowledge import Standing
+from palaver.model.search import Standing
 from palaver.sources import SOURCES
 from palaver.store import knowledge
 from palaver.store.database import Reader
 from palaver.store.knowledge import Gathered
-from palaver.text.fold import stem
 from palaver.text.query import Phrase
+from palaver.text.tokenize import stem
 from palaver.text.turns import asks, asks_in_return, takes_back
 
 NEXT = 4

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from palaver.model.asking import Ask, clamp
+from palaver.model.messages import HIDDEN, Thread, is_human_only
 from palaver.model.people import Caller
-from palaver.model.talk import HIDDEN, Thread, is_human_only
+from palaver.model.requests import Ask, clamp
 from palaver.operations.faces import Route, operation
 from palaver.store import glances
 from palaver.store.database import Reader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from palaver.model.asking import Ask
+from palaver.model.requests import Ask
 
 NO_WORD = "There is no word to look for in this query."
 NOT_RECORDED = "None of your sessions has been recorded yet."

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from palaver.errors import Forbidden, Refused, Unauthorized
+from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller, Session
-from palaver.model.talk import Message
 from palaver.model.times import now
 from palaver.store import agents
 from palaver.store.database import Change, Reader

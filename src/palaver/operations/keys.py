@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from palaver.errors import Forbidden, Invalid, NotFound, Refused, Unavailable
-from palaver.model.asking import Ask, Id, Line, clamp
 from palaver.model.audit import Deed, signature
 from palaver.model.people import Caller, Scope, Token
+from palaver.model.requests import Ask, Id, Line, clamp
 from palaver.model.times import now, parse
 from palaver.operations.faces import Route, operation
 from palaver.store import agents

@@ -10,8 +10,17 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from palaver.errors import Unavailable
-from palaver.model.asking import Ask, Date, Id, Line, Project, Query, clamp
-from palaver.model.knowledge import (
+from palaver.model.people import Caller
+from palaver.model.requests import (
+    Ask,
+    Date,
+    Id,
+    Line,
+    Project,
+    Query,
+    clamp,
+)
+from palaver.model.search import (
     ALL_SOURCES,
     Capped,
     CompactItem,
@@ -21,7 +30,6 @@ from palaver.model.knowledge import (
     SearchResponse,
     SourceName,
 )
-from palaver.model.people import Caller
 from palaver.model.times import iso
 from palaver.operations import finding, hints
 from palaver.operations.faces import Route, Tool, operation

@@ -10,10 +10,20 @@ from typing import Annotated
 from pydantic import Field
 
 from palaver.errors import Forbidden, Refused, SeqMismatch
-from palaver.model.asking import Ask, Id, Line, Metadata, NotBlank, Seq, Text, Trimmed, clamp
 from palaver.model.events import agent_online, message_deleted, message_edited, message_new
+from palaver.model.messages import Edit, Message, Priority, Role
 from palaver.model.people import Agent, Caller
-from palaver.model.talk import Edit, Message, Priority, Role
+from palaver.model.requests import (
+    Ask,
+    Id,
+    Line,
+    Metadata,
+    NotBlank,
+    Seq,
+    Text,
+    Trimmed,
+    clamp,
+)
 from palaver.model.times import now
 from palaver.operations import identity, visibility
 from palaver.operations.faces import Command, Route, Tool, operation

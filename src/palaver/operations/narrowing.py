@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from palaver.errors import Refused, Unavailable
-from palaver.model.asking import Ask, Date, Id, Line, Project
-from palaver.model.knowledge import SourceName
 from palaver.model.people import Caller
+from palaver.model.requests import Ask, Date, Id, Line, Project
+from palaver.model.search import SourceName
 from palaver.model.times import parse
 from palaver.operations import finding
 from palaver.operations.finding import Order

@@ -16,10 +16,10 @@ import orjson
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from palaver.errors import NotFound, Refused
-from palaver.model.asking import Ask, Query, clamp, storable
-from palaver.model.knowledge import GetResponse, Loc, Standing
+from palaver.model.messages import HIDDEN
 from palaver.model.people import Caller
-from palaver.model.talk import HIDDEN
+from palaver.model.requests import Ask, Query, clamp, storable
+from palaver.model.search import GetResponse, Loc, Standing
 from palaver.model.times import instant, iso
 from palaver.operations import finding
 from palaver.sources import SOURCES

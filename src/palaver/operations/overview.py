@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
-from palaver.model.asking import Ask, clamp
 from palaver.model.people import Caller
+from palaver.model.requests import Ask, clamp
 from palaver.model.times import now
 from palaver.operations.agents import Nobody
 from palaver.operations.connect import BusStatus, get_status

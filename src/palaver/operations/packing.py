@@ -14,10 +14,10 @@ from typing import Annotated
 import orjson
 from pydantic import Field
 
-from palaver.model.asking import Ask, Query, clamp
-from palaver.model.knowledge import ALL_SOURCES, SourceName, Standing
+from palaver.model.answers import Sparse
 from palaver.model.people import Caller
-from palaver.model.sparse import Sparse
+from palaver.model.requests import Ask, Query, clamp
+from palaver.model.search import ALL_SOURCES, SourceName, Standing
 from palaver.model.times import iso
 from palaver.operations import finding, hints
 from palaver.operations.faces import Command, Route, Tool, operation

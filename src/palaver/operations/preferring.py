@@ -13,7 +13,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from palaver.errors import Refused
-from palaver.model.asking import clamp
+from palaver.model.requests import clamp
 from palaver.operations.opening import number
 
 LONGEST = 4_000

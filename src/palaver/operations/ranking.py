@@ -22,11 +22,11 @@ from palaver.store.database import Reader, Slice
 from palaver.store.documents import PROJECT
 from palaver.store.knowledge import Candidate, Gathered, Look
 from palaver.text import ranking
-from palaver.text.fold import stem
 from palaver.text.query import Phrase
 from palaver.text.questions import Question
 from palaver.text.ranking import Likening, Passage, Reading, Seen, Worth
 from palaver.text.stretches import words_of_stretches
+from palaver.text.tokenize import stem
 
 PLACED = 300
 """So many of the best are placed in their documents."""

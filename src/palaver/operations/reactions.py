@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from palaver.errors import Refused
-from palaver.model.asking import Id, storable
 from palaver.model.events import reacted, unreacted
+from palaver.model.messages import Reaction
 from palaver.model.people import Caller
-from palaver.model.talk import Reaction
+from palaver.model.requests import Id, storable
 from palaver.operations import identity
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.messages import OneMessage

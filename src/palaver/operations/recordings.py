@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from palaver.errors import NotFound
-from palaver.model.asking import Ask
 from palaver.model.people import Caller
+from palaver.model.requests import Ask
 from palaver.operations import library
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.library import AnyId
 from palaver.store import library as kept
 from palaver.store.database import Reader
-from palaver.text import cues
-from palaver.text.cues import Cue
+from palaver.text import subtitles
+from palaver.text.subtitles import Cue
 
 SUGGESTED = (
     "video",
@@ -59,13 +59,13 @@ def get_transcript(read: Reader, caller: Caller, ask: GetTranscript) -> Transcri
         raise NotFound("transcript", str(ask.media_id), "This item has no times; open its text with media.get.")
     match ask.format:
         case "srt":
-            return Transcript(cues.as_srt(said))
+            return Transcript(subtitles.as_srt(said))
         case "vtt":
-            return Transcript(cues.as_vtt(said))
+            return Transcript(subtitles.as_vtt(said))
         case "json":
             return Transcript({"segments": [cue._asdict() for cue in said]})
         case _:
-            return Transcript(cues.as_text(said, timed=ask.include_timestamps))
+            return Transcript(subtitles.as_text(said, timed=ask.include_timestamps))
 
 
 def media_types(read: Reader) -> dict[str, list[str]]:

@@ -8,12 +8,9 @@ from typing import Annotated
 from pydantic import Field
 
 from palaver.errors import NotFound
-from palaver.model.asking import Ask, Query
-from palaver.model.knowledge import (
-    CompactItem,
-    ResultItem,
-)
 from palaver.model.people import Caller
+from palaver.model.requests import Ask, Query
+from palaver.model.search import CompactItem, ResultItem
 from palaver.operations import opening
 from palaver.operations.faces import Tool, operation
 from palaver.operations.knowledge import SearchKnowledge, compact_item, metadata_of, search_knowledge

@@ -8,12 +8,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from palaver.errors import Invalid, Refused
-from palaver.model.asking import Ask, Query, clamp
-from palaver.model.knowledge import (
-    GetResponse,
-    SourceName,
-)
 from palaver.model.people import Caller
+from palaver.model.requests import Ask, Query, clamp
+from palaver.model.search import GetResponse, SourceName
 from palaver.operations import library, opening
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.library import AnyId

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from pydantic import ConfigDict
 
 from palaver.errors import Refused
-from palaver.model.asking import Ask, Id, Query, clamp
+from palaver.model.messages import HIDDEN, is_human_only
 from palaver.model.people import Caller
-from palaver.model.talk import HIDDEN, is_human_only
+from palaver.model.requests import Ask, Id, Query, clamp
 from palaver.model.times import instant
 from palaver.operations import hints
 from palaver.operations.faces import Route, Tool, operation

@@ -15,12 +15,22 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, Unavailable
-from palaver.model.asking import Ask, Id, Line, NotBlank, Project, Query, Text, Time, clamp
+from palaver.model.answers import Sparse
 from palaver.model.ids import new_id
+from palaver.model.messages import Role
 from palaver.model.people import Caller
+from palaver.model.requests import (
+    Ask,
+    Id,
+    Line,
+    NotBlank,
+    Project,
+    Query,
+    Text,
+    Time,
+    clamp,
+)
 from palaver.model.sessions import Owner, Turn
-from palaver.model.sparse import Sparse
-from palaver.model.talk import Role
 from palaver.model.times import now, parse
 from palaver.operations import hints, identity
 from palaver.operations.faces import Command, Route, Tool, operation

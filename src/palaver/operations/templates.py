@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from palaver.model.asking import Ask, Id, Line, Metadata, Text
+from palaver.model.messages import Template
 from palaver.model.people import Caller
-from palaver.model.talk import Template
+from palaver.model.requests import Ask, Id, Line, Metadata, Text
 from palaver.operations.agents import Nobody, Ok
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.filters import refuse_secrets

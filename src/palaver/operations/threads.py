@@ -9,10 +9,17 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from palaver.errors import Refused
-from palaver.model.asking import Ask, Id, Line, Metadata, Text, clamp
 from palaver.model.events import thread_changed, thread_deleted, thread_new
+from palaver.model.messages import Status, Thread
 from palaver.model.people import Agent, Caller
-from palaver.model.talk import Status, Thread
+from palaver.model.requests import (
+    Ask,
+    Id,
+    Line,
+    Metadata,
+    Text,
+    clamp,
+)
 from palaver.model.times import iso
 from palaver.operations import identity, visibility
 from palaver.operations.faces import Command, Route, Tool, operation

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from palaver.model.events import masked_payload
+from palaver.model.messages import HIDDEN, Edit, Message
 from palaver.model.people import Caller
-from palaver.model.talk import HIDDEN, Edit, Message
 
 
 def seen_by(caller: Caller, message: Message) -> Message:

@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass
 from typing import Annotated
 
-from palaver.model.asking import Id, Line, Seq, clamp
+from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller
-from palaver.model.talk import Message
+from palaver.model.requests import Id, Line, Seq, clamp
 from palaver.operations import identity, visibility
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.messages import Budget, fit, sign_of_life

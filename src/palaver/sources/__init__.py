@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from palaver.model.knowledge import Loc, Standing
 from palaver.model.library import COPYING, is_unique
+from palaver.model.search import Loc, Standing
 from palaver.sources.shapes import Fields, Hit, Running, Said, Source
 
 RECORDED = (COPYING, "codex:")

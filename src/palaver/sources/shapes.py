@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 from urllib.parse import quote, unquote
 
-from palaver.model.knowledge import Loc, ResultItem, Standing
+from palaver.model.search import Loc, ResultItem, Standing
 
 CUT_FIELDS = ("content", "transcript")
 """Fields that are cut into passages; the others are passages as they are."""

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import orjson
 
+from palaver.model.answers import Sparse
 from palaver.model.library import COPYING, Conversation, Said
-from palaver.model.sparse import Sparse
 from palaver.model.times import instant, maybe_instant, micros
 from palaver.store import documents
 from palaver.store.database import Change, Reader, Row

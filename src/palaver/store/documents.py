@@ -12,12 +12,12 @@ from unicodedata import normalize
 
 import orjson
 
+from palaver.model.messages import is_human_only
 from palaver.model.projects import is_called, names_of
-from palaver.model.talk import is_human_only
 from palaver.model.times import micros
 from palaver.store.database import STEM, Change, IndexRow, Reader, Row
 from palaver.store.lanes import SUBSTRING_SOURCES, lane_of
-from palaver.text import fold
+from palaver.text import tokenize
 
 SCOPES = "scopes"
 """Where a passage's own data names the further scopes it stands in."""
@@ -119,12 +119,12 @@ class Folded(NamedTuple):
 
 
 def folded(source: str, text: str) -> Folded:
-    words = fold.words(text)
+    words = tokenize.words(text)
     stems: list[str] = []
-    for at in range(0, len(words), fold.AT_ONCE):
-        stems += fold.stems(words[at : at + fold.AT_ONCE])
-    marked = STEM + fold.joined(stems, f" {STEM}") if words else ""
-    return Folded(fold.joined(words), marked, substring_form(text) if source in SUBSTRING_SOURCES else None)
+    for at in range(0, len(words), tokenize.AT_ONCE):
+        stems += tokenize.stems(words[at : at + tokenize.AT_ONCE])
+    marked = STEM + tokenize.joined(stems, f" {STEM}") if words else ""
+    return Folded(tokenize.joined(words), marked, substring_form(text) if source in SUBSTRING_SOURCES else None)
 
 
 class NewPassage(NamedTuple):
@@ -212,12 +212,12 @@ def document_scope(document_id: int) -> str:
 
 @lru_cache(maxsize=1024)
 def role_scope(role: str) -> str:
-    return "r" + "".join(fold.words(role))
+    return "r" + "".join(tokenize.words(role))
 
 
 @lru_cache(maxsize=1024)
 def agent_scope(agent_id: str) -> str:
-    return "a" + "".join(fold.words(agent_id))
+    return "a" + "".join(tokenize.words(agent_id))
 
 
 @lru_cache(maxsize=1024)

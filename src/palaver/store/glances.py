@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from palaver.model.talk import Thread
+from palaver.model.messages import Thread
 from palaver.model.times import instant
 from palaver.store import threads
 from palaver.store.database import Reader, Row

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from palaver.model.knowledge import Standing
+from palaver.model.search import Standing
 from palaver.model.times import instant, maybe_instant
 from palaver.store.database import SCOPE, STEM, Found, Reader, Row, Slice
 from palaver.store.documents import document_scope, further_scopes
 from palaver.store.lanes import RECORDED_SOURCES, SHARED_SOURCES, TEXT_SOURCES, WIDTH, lane_of, lane_ranges
-from palaver.text import fold
+from palaver.text import tokenize
 from palaver.text.query import Phrase, with_parts
 from palaver.text.ranking import Worth
 
@@ -233,7 +233,7 @@ def _visible(read: Reader, term: Phrase, where: Iterable[Slice], most: int) -> i
 
 def _counts(read: Reader, terms: Sequence[Phrase]) -> list[int]:
     """In how many passages each stands, at the most."""
-    tokens = [tuple(STEM + stem for stem in fold.stems(term.words)) for term in terms]
+    tokens = [tuple(STEM + stem for stem in tokenize.stems(term.words)) for term in terms]
     known = read.frequencies([token for term in tokens for token in term]) if tokens else {}
     return [min(known.get(token, 0) for token in term) for term in tokens]
 

@@ -9,7 +9,7 @@ import orjson
 
 from palaver.errors import NotFound
 from palaver.model.ids import new_id
-from palaver.model.talk import Edit, Message, Priority, Role
+from palaver.model.messages import Edit, Message, Priority, Role
 from palaver.model.times import instant, micros, now
 from palaver.store import documents, events, reactions
 from palaver.store.database import Change, Reader, Row

@@ -27,10 +27,10 @@ from palaver.store.database import (
     Slice,
 )
 from palaver.store.lanes import SOURCES
-from palaver.text.fold import stems as stems_of
-from palaver.text.fold import words
-from palaver.text.matching import has_near, is_match
+from palaver.text.match import has_near, is_match
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
+from palaver.text.tokenize import stems as stems_of
+from palaver.text.tokenize import words
 
 RANKED_AT_MOST = 20_000
 TEXTS_AT_ONCE = 500

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palaver.model.ids import new_id
-from palaver.model.talk import Reaction
+from palaver.model.messages import Reaction
 from palaver.model.times import instant, micros, now
 from palaver.store.database import Change, Reader, Row
 

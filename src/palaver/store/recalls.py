@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from palaver.model.ids import new_id
-from palaver.model.knowledge import Recall
+from palaver.model.search import Recall
 
 MOST_SESSIONS = 5_000  # a client that never names its session begins one with each search
 MOST_SEEN = 500

@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 
 from palaver.errors import NotFound
+from palaver.model.answers import Sparse
 from palaver.model.library import is_unique
 from palaver.model.sessions import Owner, Turn
-from palaver.model.sparse import Sparse
 from palaver.model.times import instant, micros
 from palaver.store import documents
 from palaver.store.database import Change, Found, Narrow, Reader, Row

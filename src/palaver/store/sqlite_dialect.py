@@ -22,7 +22,7 @@ from palaver.store.database import (
     Slice,
 )
 from palaver.store.lanes import SUBSTRING_SOURCES, WIDTH, is_substring_lane, lane_numbers, lane_of, lane_ranges
-from palaver.text import fold
+from palaver.text import tokenize
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 
 RANKED_AT_MOST = 20_000
@@ -172,7 +172,7 @@ class SqliteDialect:
 
     def _signs(self, part: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """What can be looked up of it: words that are whole, each three of its characters, how its last word begins."""
-        words, begun = fold.inside(part)
+        words, begun = tokenize.inside(part)
         ((first, last),) = lane_ranges(SUBSTRING_SOURCES, bodies=True, titles=True)
         lane = {"first": first, "last": last}
         if words:
@@ -219,7 +219,7 @@ def _except(wanted: str, without: tuple[str, ...]) -> str:
 
 
 def _any_stem(terms: Sequence[Phrase]) -> str:
-    return " OR ".join(_quoted(" ".join(STEM + stem for stem in fold.stems(term.words))) for term in terms)
+    return " OR ".join(_quoted(" ".join(STEM + stem for stem in tokenize.stems(term.words))) for term in terms)
 
 
 def _scopes(where: Slice) -> list[str]:

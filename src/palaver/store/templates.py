@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from palaver.errors import Conflict, NotFound
-from palaver.model.talk import Template
+from palaver.model.messages import Template
 from palaver.model.times import instant, micros, now
 from palaver.store.database import Change, Reader, Row
 

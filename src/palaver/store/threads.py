@@ -10,7 +10,7 @@ import orjson
 
 from palaver.errors import Conflict, NotFound
 from palaver.model.ids import new_id
-from palaver.model.talk import Status, Thread
+from palaver.model.messages import Status, Thread
 from palaver.model.times import instant, micros, now
 from palaver.store import documents, events
 from palaver.store.database import Change, Reader, Row

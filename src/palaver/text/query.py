@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
-from palaver.text.fold import between_signs, words
+from palaver.text.tokenize import between_signs, words
 
 MOST_CHARACTERS = 50_000
 MOST_PHRASES = 256

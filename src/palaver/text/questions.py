@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from palaver.text.fold import words
 from palaver.text.query import AllOf, Nothing, Phrase, plain
+from palaver.text.tokenize import words
 
 MOST_TERMS = 64
 LONGEST_NAME = 4

@@ -19,10 +19,10 @@ from operator import mul, or_
 from statistics import median
 from typing import Literal, NamedTuple
 
-from palaver.text.fold import stems, words
 from palaver.text.query import Phrase
 from palaver.text.questions import Question
 from palaver.text.sought import Sought
+from palaver.text.tokenize import stems, words
 
 Kind = Literal["people", "assistant", "text", "word"]
 """Who talks there; but where one word is looked for and nothing is asked, it does not matter who does."""

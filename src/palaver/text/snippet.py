@@ -15,9 +15,17 @@ from operator import attrgetter
 from typing import NamedTuple
 from unicodedata import category
 
-from palaver.text.fold import LONGEST, plain, stem, stems, stretches, tokens, words
 from palaver.text.query import Phrase, Query, wanted_phrases
 from palaver.text.sought import Sought
+from palaver.text.tokenize import (
+    LONGEST,
+    plain,
+    stem,
+    stems,
+    stretches,
+    tokens,
+    words,
+)
 
 CUT = "…"
 LONGEST_EXCERPT = 600

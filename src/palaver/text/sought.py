@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from palaver.text.fold import stem, stems
+from palaver.text.tokenize import stem, stems
 
 
 class Sought:

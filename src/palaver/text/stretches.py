@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from palaver.text import fold
+from palaver.text import tokenize
 
 LONGEST = 130
 SHORTEST = 30
@@ -23,9 +23,9 @@ def words_of_stretches(text: str) -> list[list[str]]:
     beginning = text[:MOST_READ]
     if len(beginning) <= LONGEST:
         return []
-    folded = fold.plain(beginning)
+    folded = tokenize.plain(beginning)
     if folded is None:
-        return [fold.words(one) for one in stretches(text)]
+        return [tokenize.words(one) for one in stretches(text)]
     easy = folded.decode()
     return [easy[slice(*one.span())].split() for one in _STRETCH.finditer(beginning)]
 

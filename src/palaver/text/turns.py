@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from palaver.text.fold import stem, tokens
+from palaver.text.tokenize import stem, tokens
 
 LONGEST_QUESTION = 600
 """Characters: in a longer text a question is one thing among others, unless it ends with it."""

@@ -35,6 +35,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from palaver import __version__
+from palaver.app import House
 from palaver.doors.asked import Asked, Noted
 from palaver.doors.large import plain_if_large
 from palaver.doors.mcp import clients, tools
@@ -42,11 +43,10 @@ from palaver.doors.mcp.sessions import LastingSessionManager, header_of
 from palaver.doors.mending import MendedLines, mended, mending
 from palaver.doors.visit import Visit
 from palaver.errors import Invalid, NotFound, PalaverError
-from palaver.house import House
 from palaver.model.events import encode
 from palaver.model.ids import new_id
-from palaver.model.knowledge import Recall
 from palaver.model.people import Caller, Client, Session
+from palaver.model.search import Recall
 from palaver.operations import identity, preferring, prompts, resources, toolsets
 from palaver.settings import Settings
 

@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from palaver.doors.visit import Visit
 from palaver.errors import Invalid, PalaverError, Timeout, Unavailable
-from palaver.model import asking
+from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.people import Caller
 from palaver.operations import OPERATIONS, compact, identity, limits
@@ -131,7 +131,7 @@ async def call(visit: Visit, name: str, arguments: dict[str, Any], *, full: bool
     given = {tool.also.get(key, key): value for key, value in arguments.items() if value is not None}
     is_full = full
     try:
-        is_full = asking.is_true(given.pop("verbose", False), "verbose") or full
+        is_full = requests.is_true(given.pop("verbose", False), "verbose") or full
         await operation.must_be_allowed(visit.here, visit.caller)
         limits.refuse_too_many(visit.here, visit.caller, operation)
         caller = await _resolve(visit, operation, given)
@@ -150,7 +150,7 @@ async def call(visit: Visit, name: str, arguments: dict[str, Any], *, full: bool
     except Unavailable as problem:
         if tool.if_away is None:
             return _refusal(tool, problem, full=is_full)
-        return result(tool.if_away(asking.read(operation.ask, given, refuse_unknown=True), problem.message), {})
+        return result(tool.if_away(requests.read(operation.ask, given, refuse_unknown=True), problem.message), {})
     except PalaverError as problem:
         return _refusal(tool, problem, full=is_full)
     except Exception:
@@ -208,12 +208,12 @@ def must_know(name: str) -> tuple[Operation, Tool]:
     return found
 
 
-def read_arguments(operation: Operation, tool: Tool, caller: Caller, given: dict[str, Any]) -> asking.Ask:
+def read_arguments(operation: Operation, tool: Tool, caller: Caller, given: dict[str, Any]) -> requests.Ask:
     for name in () if tool.instead else tool.required:  # with a choice, the operation says what is missing
         is_known = name == "agent_id" and caller.acting_agent
         if not is_known and (name not in given or given[name] == ""):
             raise Invalid(f"{name}: is required.")
-    return asking.read(operation.ask, given, refuse_unknown=True)
+    return requests.read(operation.ask, given, refuse_unknown=True)
 
 
 def text_result(text: str, *, is_error: bool = False) -> types.CallToolResult:

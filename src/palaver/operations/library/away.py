@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from palaver.model.asking import Ask
 from palaver.model.people import Caller
+from palaver.model.requests import Ask
 from palaver.operations.agents import Ok
 from palaver.operations.faces import Command, Operation, Route, Tool, operation
 from palaver.operations.library.characters import KeptCharacter, OneCharacter, shown_character

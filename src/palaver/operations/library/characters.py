@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from palaver.model.asking import Ask, Line
 from palaver.model.library import Character
 from palaver.model.people import Caller
+from palaver.model.requests import Ask, Line
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.library.kept import (
     WRITING,

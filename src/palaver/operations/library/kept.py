@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from palaver.errors import Conflict
-from palaver.model.asking import Ask, Line, Time, clamp, storable
+from palaver.model.requests import Ask, Line, Time, clamp, storable
 from palaver.model.times import parse
 from palaver.sources import SOURCES
 from palaver.store import library

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field
 
-from palaver.model.asking import Ask, Line, storable
 from palaver.model.library import Media, Segment
 from palaver.model.people import Caller
+from palaver.model.requests import Ask, Line, storable
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.library.kept import (
     WRITING,

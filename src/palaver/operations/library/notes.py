@@ -7,9 +7,9 @@ from datetime import datetime
 
 from pydantic import Field
 
-from palaver.model.asking import Ask, Line
 from palaver.model.library import Note
 from palaver.model.people import Caller
+from palaver.model.requests import Ask, Line
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.library.kept import (
     WRITING,

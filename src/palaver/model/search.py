@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from palaver.model.sparse import Sparse
+from palaver.model.answers import Sparse
 
 SourceName = Literal["notes", "media", "chats", "characters", "prompts", "bus", "sessions", "archive"]
 LibrarySource = Literal["notes", "media", "chats", "characters", "prompts"]
