@@ -135,7 +135,7 @@ def test_the_pure_rooms_do_no_input_or_output(noun: str):
         ("operations/search.py", "from palaver.doors.rest import error"),
         ("doors/rest.py", "from palaver.store.database import Change"),
         ("sources/bus.py", "from palaver.store import search"),
-        ("importers/chatgpt.py", "from palaver.errors import Invalid"),
+        ("importers/chats/chatgpt.py", "from palaver.errors import Invalid"),
     ],
 )
 def test_an_import_from_a_room_above_is_seen(file: str, source: str):

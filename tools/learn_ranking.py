@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from palaver.app import House
-from palaver.importers.labelled import Asked, worlds
+from palaver.importers.chats.labelled_questions import Asked, worlds
 from palaver.meaning.weights import FILE
 from palaver.operations import evaluating, stronger
 from palaver.operations.ranking import judged

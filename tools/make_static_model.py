@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from palaver.importers.labelled import worlds
+from palaver.importers.chats.labelled_questions import worlds
 from palaver.meaning.minilm import MiniLM, Pieces, Transformer, tensors
 from palaver.text.questions import STOP_WORDS
 from palaver.text.stretches import stretches

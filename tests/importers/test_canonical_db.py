@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers.shapes import all_of, anything, assert_storable, few_ids, file_item, item_of, told
 
-from palaver.importers import Unreadable, canonical_db
-from palaver.importers.canonical_db import moment_of, stored, text_of
+from palaver.importers import Unreadable
+from palaver.importers.chats import canonical_db
+from palaver.importers.chats.canonical_db import moment_of, stored, text_of
 from palaver.model.library import Conversation
 
 SCHEMA = """

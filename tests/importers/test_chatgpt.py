@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.importers.shapes import all_of, anything, as_json, assert_storable, few_ids, item_of, told
 
-from palaver.importers import Unreadable, chatgpt
-from palaver.importers.chatgpt import without_marks
+from palaver.importers import Unreadable
+from palaver.importers.chats import chatgpt
+from palaver.importers.chats.chatgpt import without_marks
 from palaver.importers.item import Skipped
 from palaver.model.library import Conversation
 

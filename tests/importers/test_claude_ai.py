@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.importers.shapes import all_of, anything, as_json, assert_storable, few_ids, item_of, told
 
-from palaver.importers import Unreadable, claude_ai
+from palaver.importers import Unreadable
+from palaver.importers.chats import claude_ai
 from palaver.importers.item import Skipped
 from palaver.model.library import Conversation
 

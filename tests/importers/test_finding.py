@@ -38,8 +38,8 @@ from tests.importers.samples import (
 )
 from tests.importers.shapes import as_json, assert_storable
 
-from palaver.importers import finding, limits, lines, zips
-from palaver.importers.finding import Found, Item, Skipped, look
+from palaver.importers.files import discover, lines, stream_limits, zips
+from palaver.importers.files.discover import Found, Item, Skipped, look
 from palaver.model.library import Conversation, Said
 
 THREAD = "0199a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b"
@@ -278,9 +278,9 @@ def test_compressed_sessions_are_read(tmp_path: Path, name: str):
 
 
 def test_a_compressed_session_that_unpacks_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(limits, "HARMLESS", 10_000)
+    monkeypatch.setattr(stream_limits, "HARMLESS", 10_000)
     raw = compress(codex_session(THREAD, "ivy") + b"{}\n" * 1_000_000)
-    assert whys(write(tmp_path / ROLLOUT, raw))[-1][1] == limits.BOMB
+    assert whys(write(tmp_path / ROLLOUT, raw))[-1][1] == stream_limits.BOMB
 
 
 def test_a_compressed_session_that_is_damaged_says_so(tmp_path: Path):
@@ -447,19 +447,19 @@ def test_links_encrypted_files_and_databases_in_a_zip_are_left_out_with_a_word(t
 
 
 def test_a_zip_that_unpacks_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    for module in (limits, zips):
+    for module in (stream_limits, zips):
         monkeypatch.setattr(module, "HARMLESS", 100_000)
     bomb = chatgpt_export("c1")[:-1] + b" " * 10_000_000 + b"]"
     assert whys(write(tmp_path / "x.zip", zip_of({"conversations.json": bomb}))) == [
-        ("x.zip › conversations.json", limits.BOMB)
+        ("x.zip › conversations.json", stream_limits.BOMB)
     ]
     # Many that are harmless alone: what counts is how much is read of all of them.
-    for module in (limits, zips):
+    for module in (stream_limits, zips):
         monkeypatch.setattr(module, "MOST_TIMES", 5)
     files = {f"conversations-{n:03}.json": chatgpt_export(f"c{n}", words="x" * 90_000) for n in range(30)}
     kept, skipped = everything(write(tmp_path / "y.zip", zip_of(files)))
     assert len(kept) < 5
-    assert limits.BOMB in [one.why for one in skipped]
+    assert stream_limits.BOMB in [one.why for one in skipped]
 
 
 def test_a_directory_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -503,7 +503,7 @@ def test_importers_of_other_packages_are_asked_and_broken_ones_are_told(
     monkeypatch.setitem(sys.modules, "theirs", module)
     names = ("theirs:none", "theirs:fails", "theirs:missing", "theirs:good", "not_here:x")
     monkeypatch.setattr(
-        finding, "entry_points", lambda group: [EntryPoint(name.replace(":", "_"), name, group) for name in names]
+        discover, "entry_points", lambda group: [EntryPoint(name.replace(":", "_"), name, group) for name in names]
     )
     kept, skipped = everything(write(tmp_path / "x.theirs", b"THEIRS: ivy"))
     assert [(one.id, one.title, one.messages[0].text) for one in kept] == [("theirs:1", "a\ufffd", "THEIRS: ivy\ufffd")]

@@ -16,8 +16,8 @@ from tests.importers.shapes import as_json
 from tests.importers.test_finding import chatgpt_export, claude_export, write
 from tests.importers.test_library_readers import ROWS, SECTIONS, SRT, V1, assert_storable
 
-from palaver.importers import finding, surroundings
-from palaver.importers.finding import Found, Item, Skipped, look
+from palaver.importers.files import discover, file_context
+from palaver.importers.files.discover import Found, Item, Skipped, look
 from palaver.model.library import Brought, Conversation, Note
 
 Told = tuple[dict[str, Brought], list[Conversation], list[Skipped]]
@@ -151,7 +151,7 @@ def test_trees_of_code_are_left_out_unless_they_are_named(tmp_path: Path):
     write(tmp_path / "desk" / "code" / "pyproject.toml", b"")
     write(tmp_path / "desk" / "code" / "sub" / "package.json", b"{}")
     assert origins(tmp_path / "desk") == ["markdown:desk/notes.md"]
-    assert (surroundings.IN_CODE, 5) in whys(tmp_path / "desk")
+    assert (file_context.IN_CODE, 5) in whys(tmp_path / "desk")
     assert origins(tmp_path / "desk" / "code") == [
         "markdown:code/README.md",
         "markdown:code/docs/guide.md",
@@ -172,7 +172,7 @@ def test_what_an_agent_writes_beside_its_sessions_is_no_note(tmp_path: Path):
     pieces, conversations, skipped = everything(projects)
     assert pieces == {}
     assert len(conversations) == 2
-    assert [(one.why, one.count, one.is_error) for one in skipped] == [(surroundings.IN_A_HISTORY, 3, False)]
+    assert [(one.why, one.count, one.is_error) for one in skipped] == [(file_context.IN_A_HISTORY, 3, False)]
 
 
 def test_notes_elsewhere_in_the_folder_are_notes_all_the_same(tmp_path: Path):
@@ -184,7 +184,7 @@ def test_notes_elsewhere_in_the_folder_are_notes_all_the_same(tmp_path: Path):
     pieces, conversations, skipped = everything(tmp_path / "downloads")
     assert list(pieces) == ["markdown:downloads/bread.md"]
     assert len(conversations) == 2
-    assert [(one.why, one.count) for one in skipped] == [(surroundings.IN_A_HISTORY, 1)] * 2
+    assert [(one.why, one.count) for one in skipped] == [(file_context.IN_A_HISTORY, 1)] * 2
 
 
 @pytest.mark.parametrize("raw", [chatgpt_export("c1"), claude_export("c1")])
@@ -242,7 +242,7 @@ def test_importers_of_other_packages_may_bring_pieces_and_come_before_the_librar
             raise KeyError("oops")
 
     monkeypatch.setitem(sys.modules, "theirs", SimpleNamespace(good=Theirs()))
-    monkeypatch.setattr(finding, "entry_points", lambda group: [EntryPoint("good", "theirs:good", group)])
+    monkeypatch.setattr(discover, "entry_points", lambda group: [EntryPoint("good", "theirs:good", group)])
     pieces, _, skipped = everything(write(tmp_path / "x.md", b"THEIRS"))
     assert pieces == {"theirs:1": Brought("theirs:1", Note(title="a\ufffd", content="b\ufffd", keywords=("k",)))}
     assert [one.why.partition(" (")[0] for one in skipped] == ["half of it", "it cannot be read"]

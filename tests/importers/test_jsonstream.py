@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.importers.shapes import anything, as_json, item_of
 
-from palaver.importers import Unreadable, jsonstream
+from palaver.importers import Unreadable
+from palaver.importers.files import json_stream
+from palaver.importers.files.json_stream import elements, objects
 from palaver.importers.item import Skipped
-from palaver.importers.jsonstream import elements, objects
 
 
 class Drops(io.RawIOBase):
@@ -87,7 +88,7 @@ def test_an_element_that_is_too_long_is_passed_over(size: int):
 
 
 def test_an_element_that_is_too_long_takes_no_memory(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(jsonstream, "CHUNK", 1000)
+    monkeypatch.setattr(json_stream, "CHUNK", 1000)
     longest_asked = 0
 
     class Endless(io.RawIOBase):

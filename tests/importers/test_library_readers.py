@@ -16,31 +16,26 @@ from tests.importers import documents
 from tests.importers.documents import card_chunk, docx, docx_files, epub, epub_files, p, pdf, pdf_of, png, pptx, zip_of
 from tests.importers.shapes import anything, as_json, item_of
 
-from palaver.importers import (
-    Unreadable,
+from palaver.importers import Unreadable
+from palaver.importers.files import html_text, zips
+from palaver.importers.item import Item, LibraryImporter, Skipped
+from palaver.importers.library import (
     character_cards,
     front_matter,
-    kept,
-    markup,
+    item_text,
     notes,
     office,
     plain_text,
     prompt_files,
-    transcripts,
+    recordings,
     web_pages,
-    zips,
 )
-from palaver.importers import (
-    epub as books,
-)
-from palaver.importers import (
-    pdf as pdfs,
-)
-from palaver.importers.item import Item, LibraryImporter, Skipped
+from palaver.importers.library import epub as books
+from palaver.importers.library import pdf as pdfs
 from palaver.model.library import Brought, Character, Media, Note, Prompt, Segment
 
 ALL: tuple[LibraryImporter, ...] = (
-    character_cards, prompt_files, transcripts, notes, pdfs, books, office, web_pages, plain_text
+    character_cards, prompt_files, recordings, notes, pdfs, books, office, web_pages, plain_text
 )  # fmt: skip
 
 
@@ -97,7 +92,7 @@ def assert_storable(one: Brought | Skipped) -> None:
         case Note() | Media():
             assert one.piece.title
             assert one.piece.content.strip()
-            assert len(one.piece.content) <= kept.LONGEST_CONTENT
+            assert len(one.piece.content) <= item_text.LONGEST_CONTENT
         case Character() | Prompt():
             assert one.piece.name
 
@@ -178,16 +173,16 @@ def test_an_empty_note_is_left_out_and_a_binary_one_is_none():
 
 
 def test_the_end_of_a_very_long_text_is_left_out_with_a_word(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(kept, "LONGEST_CONTENT", 10)
+    monkeypatch.setattr(item_text, "LONGEST_CONTENT", 10)
     (note,), skipped = read(notes, "0123456789abc", "x.md")
     assert note.content == "0123456789"
     assert skipped == ["the end of a text of more than 10 million characters"]
 
 
 def test_a_file_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(kept, "LONGEST_FILE", 10)
-    monkeypatch.setattr(kept.whole, "__defaults__", (10,))
-    assert why_not(notes, "0123456789abc", "x.md") == kept.TOO_LARGE
+    monkeypatch.setattr(item_text, "LONGEST_FILE", 10)
+    monkeypatch.setattr(item_text.whole, "__defaults__", (10,))
+    assert why_not(notes, "0123456789abc", "x.md") == item_text.TOO_LARGE
 
 
 def test_plain_text_is_media():
@@ -242,7 +237,7 @@ def test_a_page_in_the_encoding_it_names(encoding: str):
 def test_a_strange_page_takes_no_longer_than_another(piece: str):
     def cpu(count: int) -> float:
         start = time.process_time()
-        markup.read(piece * count + ">")
+        html_text.read(piece * count + ">")
         return time.process_time() - start
 
     few, many = min(cpu(10_000) for _ in range(3)), cpu(100_000)
@@ -422,7 +417,7 @@ second
 
 
 def test_subtitles_become_stretches_with_their_times():
-    media = one(transcripts, SRT, "My talk.en.srt")
+    media = one(recordings, SRT, "My talk.en.srt")
     assert (media.title, media.media_type) == ("My talk", "video")
     assert media.segments == (
         Segment(1.0, 2.5, "Hello &\nwelcome"),
@@ -430,7 +425,7 @@ def test_subtitles_become_stretches_with_their_times():
         Segment(3723.004, 3724.0, "to 42\n42"),
     )
     assert media.content == "Hello &\nwelcome\nlast\nto 42\n42"
-    assert one(transcripts, VTT, "x.vtt").segments == (
+    assert one(recordings, VTT, "x.vtt").segments == (
         Segment(1.0, 2.0, "Ann Oak: Hello there you"),
         Segment(2.0, 3600.0, "second"),
     )
@@ -440,12 +435,12 @@ def test_captions_that_roll_say_every_line_once():
     cues = [("00:00.000", "00:02.000", " \nhello there"), ("00:02.000", "00:02.010", "hello there\n "), ("00:02.010", "00:04.000", "hello there\nhow are you")]  # fmt: skip
     text = "WEBVTT\n\n" + "\n\n".join(f"{a} --> {b} align:start\n{said}" for a, b, said in cues)
     # The first cue begins with a blank line, as those of YouTube do.
-    assert [s.text for s in one(transcripts, text, "x.vtt").segments] in (["hello there", "how are you"],)
+    assert [s.text for s in one(recordings, text, "x.vtt").segments] in (["hello there", "how are you"],)
 
 
 def test_numbers_between_cues_without_blank_lines_are_not_said():
     text = "1\n00:00:01,000 --> 00:00:02,000\none\n2\n00:00:02,000 --> 00:00:03,000\n\n3\n00:00:03,000 --> 00:00:04,000\nthree"
-    assert [segment.text for segment in one(transcripts, text, "x.srt").segments] == ["one", "three"]
+    assert [segment.text for segment in one(recordings, text, "x.srt").segments] == ["one", "three"]
 
 
 @pytest.mark.parametrize(
@@ -461,7 +456,7 @@ def test_numbers_between_cues_without_blank_lines_are_not_said():
     ],
 )  # fmt: skip
 def test_transcripts_in_json_of_every_make(found: Any, kind: str):
-    media = one(transcripts, as_json(found), "talk.json")
+    media = one(recordings, as_json(found), "talk.json")
     assert media.segments == (Segment(0.5, 2.0, "a"), Segment(2.0, 3.0, "b"))
     assert (media.title, media.media_type, media.content) == ("talk", kind, "a\nb")
 
@@ -471,20 +466,20 @@ def test_a_transcript_that_begins_with_a_long_text_is_one_all_the_same():
         raw = as_json(
             {"text": "x" * length, "segments": [{"id": 0, "start": 0, "end": 1, "text": "a"}], "language": "en"}
         )
-        assert one(transcripts, raw, "x.json").content == "a"
+        assert one(recordings, raw, "x.json").content == "a"
     raw = as_json({"text": "x" * 2_500_000, "more": 1})
-    assert not transcripts.recognises(item_of(raw, "x.json"), raw[:65536])
+    assert not recordings.recognises(item_of(raw, "x.json"), raw[:65536])
 
 
 def test_speakers_titles_and_stretches_without_time():
     rows = [{"start": 1.5, "end": 2, "text": "a", "speaker": "Ann"}, {"text": "x"}, 7, {"start": float("nan"), "text": "y"}, {"start": -1, "text": "z"}, {"start": 1e300, "text": "z"}]  # fmt: skip
     (media,), skipped = read(
-        transcripts, json.dumps({"title": "T", "url": "https://a.example/v", "segments": rows}), "x.json"
+        recordings, json.dumps({"title": "T", "url": "https://a.example/v", "segments": rows}), "x.json"
     )
     assert (media.title, media.url, media.content) == ("T", "https://a.example/v", "Ann: a")
     assert skipped == ["a stretch without text or time"]
     assert (
-        why_not(transcripts, '{"segments": [{"text": "x", "start": null}]}', "x.json")
+        why_not(recordings, '{"segments": [{"text": "x", "start": null}]}', "x.json")
         == "nothing is said in it at any time"
     )
 
@@ -494,7 +489,7 @@ def test_speakers_titles_and_stretches_without_time():
     [("a.mp3.srt", "a", "audio"), ("a.mp4.vtt", "a", "video"), ("Some podcast 7.srt", "Some podcast 7", "podcast"), ("a.de-DE.vtt", "a", "video"), (".en.srt", ".en", "video")],
 )  # fmt: skip
 def test_what_kind_of_recording_it_is_shows_by_its_name(name: str, title: str, kind: str):
-    media = one(transcripts, "00:00:01,000 --> 00:00:02,000\na", name)
+    media = one(recordings, "00:00:01,000 --> 00:00:02,000\na", name)
     assert (media.title, media.media_type) == (title, kind)
 
 
@@ -508,8 +503,8 @@ def test_what_kind_of_recording_it_is_shows_by_its_name(name: str, title: str, k
     ],
 )
 def test_a_bare_list_of_segments_is_a_transcript(row: dict[str, Any]):
-    assert transcripts.recognises(item_of(as_json([row]), "x.json"), as_json([row]))
-    (segment,) = one(transcripts, as_json([row]), "x.json").segments
+    assert recordings.recognises(item_of(as_json([row]), "x.json"), as_json([row]))
+    (segment,) = one(recordings, as_json([row]), "x.json").segments
     assert segment.end - segment.start == 1
 
 
@@ -525,7 +520,7 @@ def test_a_bare_list_of_segments_is_a_transcript(row: dict[str, Any]):
 )
 def test_other_json_is_no_transcript(found: Any):
     raw = as_json(found)
-    assert not transcripts.recognises(item_of(raw, "x.json"), raw)
+    assert not recordings.recognises(item_of(raw, "x.json"), raw)
 
 
 # Character cards
@@ -791,5 +786,5 @@ def test_no_front_matter_is_too_strange(about: Any, text: str):
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.sampled_from(["<p>", "</p>", "<nav>", "<pre>", "<title>", "<script>", "<!--", "-->", "<td>", "<li>", "<br/>", "<svg/>", "&amp;", "x ", "\n", '"', "'", ">", "<", "</main>", "<article>"]), max_size=40))  # fmt: skip
 def test_no_page_is_too_strange(parts: list[str]):
-    page = markup.read("".join(parts))
+    page = html_text.read("".join(parts))
     assert page.text == page.text.strip("\n")

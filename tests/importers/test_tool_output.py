@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from tests.importers.samples import answered, jsonl, text, tool_result, tool_use, typed
 
-from palaver.importers import Reader, claude_code, codex
-from palaver.importers.finding import look
+from palaver.importers import Reader
+from palaver.importers.chats import claude_code, codex
+from palaver.importers.files.discover import look
 from palaver.model.library import Conversation
 from palaver.text.tool_output import ToolOutput
 

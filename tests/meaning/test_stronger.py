@@ -19,7 +19,7 @@ from tests.helpers import eventually, start_server, started_with, word
 from palaver.app import House
 from palaver.doors import printing
 from palaver.errors import Invalid, Unavailable
-from palaver.importers.labelled import Line, Talk, World
+from palaver.importers.chats.labelled_questions import Line, Talk, World
 from palaver.model.people import Caller
 from palaver.model.search import ResultItem
 from palaver.operations import evaluating, stronger

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from palaver.app import House
-from palaver.importers.labelled import worlds
+from palaver.importers.chats.labelled_questions import worlds
 from palaver.model.people import Caller
 from palaver.operations import evaluating
 from palaver.operations.knowledge import SearchKnowledge, search_knowledge

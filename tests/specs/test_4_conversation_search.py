@@ -758,7 +758,7 @@ def test_content_stored_with_its_type_is_shown_as_its_text(tmp_path: Path):
 
 
 def test_a_database_that_another_program_has_for_itself_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("palaver.importers.sqlite_file.BUSY_MILLIS", 1)
+    monkeypatch.setattr("palaver.importers.files.sqlite_file.BUSY_MILLIS", 1)
     path = make(tmp_path / "a.db", ("user", "x", NOON))
     locking = (
         f"import sqlite3; d = sqlite3.connect({str(path)!r}); d.execute('BEGIN EXCLUSIVE'); print(flush=True); input()"

@@ -18,8 +18,8 @@ from typing import Annotated, Literal
 
 from palaver.errors import DatabaseNotFound, NotFound, PalaverError, Timeout
 from palaver.importers import Unreadable
-from palaver.importers.canonical_messages import conversations_among, messages, messages_after
-from palaver.importers.sqlite_file import Changed, Locked
+from palaver.importers.chats.canonical_rows import conversations_among, messages, messages_after
+from palaver.importers.files.sqlite_file import Changed, Locked
 from palaver.model.events import encode
 from palaver.model.library import Conversation
 from palaver.model.people import Caller

@@ -12,7 +12,7 @@ from statistics import mean
 from urllib.parse import quote
 
 from palaver.errors import Refused
-from palaver.importers.labelled import Asked, Talk, World, worlds
+from palaver.importers.chats.labelled_questions import Asked, Talk, World, worlds
 from palaver.model.people import Caller
 from palaver.model.search import ResultItem
 from palaver.model.times import now

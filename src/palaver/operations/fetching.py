@@ -108,7 +108,7 @@ async def fetch(settings: Settings, url: str) -> Brought:
 
 
 def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
-    from palaver.importers.finding import LIBRARY  # all the readers: not before one is needed
+    from palaver.importers.files.discover import LIBRARY  # all the readers: not before one is needed
 
     item = Item(_name(last, kind), len(raw), None, lambda: io.BytesIO(raw))
     why = "nothing in it can be read"

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from palaver.errors import PalaverError
-from palaver.importers.finding import Skipped
+from palaver.importers.files.discover import Skipped
 from palaver.model.library import Brought
 from palaver.operations import fetching, library, reading
 from palaver.operations.reading import Portion

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from palaver.importers.finding import Found, Skipped, look
+from palaver.importers.files.discover import Found, Skipped, look
 from palaver.model.library import Brought
 from palaver.model.projects import project_of
 from palaver.store import archive

@@ -29,7 +29,16 @@ from typing import BinaryIO
 import orjson
 
 from palaver.errors import Forbidden, PalaverError, Unavailable
-from palaver.importers import LONGEST_ID, MARK, Reader, Reading, Said, Unreadable, claude_code, codex, zstd
+from palaver.importers import (
+    LONGEST_ID,
+    MARK,
+    Reader,
+    Reading,
+    Said,
+    Unreadable,
+)
+from palaver.importers.chats import claude_code, codex
+from palaver.importers.files import zstd
 from palaver.model.people import Caller
 from palaver.model.projects import project_of
 from palaver.model.sessions import Owner, Turn

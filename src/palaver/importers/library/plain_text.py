@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palaver.importers.item import Item, Skipped
-from palaver.importers.kept import date_in, decoded, is_text, keep, stem, whole
+from palaver.importers.library.item_text import (
+    date_in,
+    decoded,
+    is_text,
+    keep,
+    stem,
+    whole,
+)
 from palaver.model.library import Brought, Media
 
 name = "text"

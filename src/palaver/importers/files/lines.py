@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from io import BufferedReader
 from typing import BinaryIO
 
-from palaver.importers import zstd
+from palaver.importers.files import zstd
+from palaver.importers.files.stream_limits import counted, limited
 from palaver.importers.item import Item, Skipped
-from palaver.importers.limits import counted, limited
 
 LONGEST_LINE = 32 * 1024 * 1024
 

@@ -22,41 +22,40 @@ from importlib.metadata import entry_points
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, TypeGuard
 
-from palaver.importers import (
-    MARK,
-    Unreadable,
+from palaver.importers import MARK, Unreadable, clean
+from palaver.importers.chats import (
     canonical_db,
-    character_cards,
     chatgpt,
     claude_ai,
     claude_code,
-    clean,
     codex,
-    codex_items,
+    codex_json,
     cursor,
-    epub,
     gemini,
+    palaver_export,
+)
+from palaver.importers.chats.session_files import SessionFiles
+from palaver.importers.files import file_context, zstd
+from palaver.importers.files.json_stream import BEFORE
+from palaver.importers.files.lines import opened
+from palaver.importers.files.sqlite_file import MAGIC as SQLITE
+from palaver.importers.files.sqlite_file import damage
+from palaver.importers.files.stream_limits import counted
+from palaver.importers.files.zips import MAGIC as ZIP
+from palaver.importers.files.zips import Zip
+from palaver.importers.item import HEAD, Draft, Importer, Item, LibraryImporter, Skipped, gather, native_id
+from palaver.importers.library import (
+    character_cards,
+    epub,
     notes,
     office,
-    own_export,
     pdf,
     plain_text,
     prompt_files,
-    surroundings,
-    transcripts,
+    recordings,
     web_pages,
-    zstd,
 )
-from palaver.importers.item import HEAD, Draft, Importer, Item, LibraryImporter, Skipped, gather, native_id
-from palaver.importers.jsonstream import BEFORE
-from palaver.importers.kept import storable
-from palaver.importers.limits import counted
-from palaver.importers.lines import opened
-from palaver.importers.session_files import SessionFiles
-from palaver.importers.sqlite_file import MAGIC as SQLITE
-from palaver.importers.sqlite_file import damage
-from palaver.importers.zips import MAGIC as ZIP
-from palaver.importers.zips import Zip
+from palaver.importers.library.item_text import storable
 from palaver.model.library import Brought, Conversation
 from palaver.model.times import EPOCH
 from palaver.text.tool_output import ToolOutput
@@ -66,13 +65,13 @@ __all__ = ["IMPORTERS", "LIBRARY", "Found", "Importer", "Item", "Skipped", "look
 log = logging.getLogger("palaver")
 
 IMPORTERS: tuple[Importer, ...] = (
-    own_export,
+    palaver_export,
     canonical_db,
     cursor,
     gemini,
     chatgpt,
     claude_ai,
-    codex_items,
+    codex_json,
     SessionFiles("codex", codex),
     SessionFiles("claude-code", claude_code),
 )
@@ -81,7 +80,7 @@ IMPORTERS: tuple[Importer, ...] = (
 LIBRARY: tuple[LibraryImporter, ...] = (
     character_cards,
     prompt_files,
-    transcripts,
+    recordings,
     notes,
     pdf,
     epub,
@@ -151,7 +150,7 @@ def look(
                 yield from _in_folder(path, place)
             elif stat.S_ISREG(kind):
                 place.is_named = True
-                inside = f"upload/{path.name}" if are_uploads else _inside(path, surroundings.base_of(path.parent))
+                inside = f"upload/{path.name}" if are_uploads else _inside(path, file_context.base_of(path.parent))
                 yield from _at(_item(path, place.label, inside), place)
             else:
                 raise Unreadable("neither a file nor a folder")
@@ -231,18 +230,18 @@ class _Place:
     def _without_company(self) -> Iterator[Skipped]:
         """Leave out what merely stands beside conversations: attachments, what an agent wrote down for itself."""
         ours = {n: items for n, items in self.items.items() if not _is_of_library(self.importers[n])}
-        tops = surroundings.histories([_folder(item) for item in items] for items in ours.values())
+        tops = file_context.histories([_folder(item) for item in items] for items in ours.values())
         left_out = 0
         for n, items in list(self.items.items()):
             if n in ours or not tops:
                 continue
-            stay = [item for item in items if not surroundings.is_below(_folder(item), tops)]
+            stay = [item for item in items if not file_context.is_below(_folder(item), tops)]
             left_out += sum(not _COMPANION.fullmatch(item.file_name) for item in items) - len(stay)
             self.items[n] = stay
             if not stay:
                 del self.items[n]
         if left_out:
-            yield Skipped(self.label, surroundings.IN_A_HISTORY, left_out)
+            yield Skipped(self.label, file_context.IN_A_HISTORY, left_out)
 
 
 def _tells(importer: Importer | LibraryImporter) -> TypeGuard[Importer]:
@@ -272,7 +271,7 @@ def _in_folder(folder: Path, place: _Place) -> Iterator[Found | Skipped]:
     os.scandir(folder).close()  # whether it may be read at all
     unreadable: list[OSError] = []
     root = os.path.realpath(folder)
-    walk = surroundings.Walk(folder, surroundings.base_of(folder))
+    walk = file_context.Walk(folder, file_context.base_of(folder))
     for parent, folders, files in os.walk(folder, onerror=unreadable.append):
         folders.sort()
         walk.enter(parent, files)
@@ -284,7 +283,7 @@ def _in_folder(folder: Path, place: _Place) -> Iterator[Found | Skipped]:
                     yield Skipped(shown, "a link that leads out of the folder")
             elif name in files and not _NEVER.fullmatch(path.suffix) and not name.startswith("._"):
                 is_kept = walk.keeps(path)
-                if not is_kept and surroundings.FILES.fullmatch(path.suffix):
+                if not is_kept and file_context.FILES.fullmatch(path.suffix):
                     continue
                 try:
                     if stat.S_ISREG(path.stat().st_mode):
@@ -292,7 +291,7 @@ def _in_folder(folder: Path, place: _Place) -> Iterator[Found | Skipped]:
                 except OSError as problem:
                     yield place.skip(shown, why(problem))
     if walk.left_out:
-        yield Skipped(place.label, surroundings.IN_CODE, walk.left_out)
+        yield Skipped(place.label, file_context.IN_CODE, walk.left_out)
     for closed in unreadable:
         yield place.skip(_shown(str(closed.filename)), why(closed))
 
@@ -302,7 +301,7 @@ def _item(path: Path, shown: str, inside: str) -> Item:
 
 
 def _inside(path: Path, base: Path) -> str:
-    return clean(surroundings.inside(path, base))
+    return clean(file_context.inside(path, base))
 
 
 def _at(item: Item, place: _Place) -> Iterator[Found | Skipped]:
@@ -339,10 +338,10 @@ def _entries(archive: Zip, label: str, place: _Place, *, depth: int = 1) -> Iter
         yield Skipped(_shown(f"{label} › {twice}"), "the zip has several files of this name; all of them are read", 0)
     for info in files:
         name = PurePosixPath(info.filename)
-        is_kept = not surroundings.is_private(name)
-        if _NEVER.fullmatch(name.suffix) or (not is_kept and surroundings.FILES.fullmatch(name.suffix)):
+        is_kept = not file_context.is_private(name)
+        if _NEVER.fullmatch(name.suffix) or (not is_kept and file_context.FILES.fullmatch(name.suffix)):
             continue
-        inside = surroundings.inside_zip(label.rpartition("/")[2].rpartition(" › ")[2], clean(info.filename))
+        inside = file_context.inside_zip(label.rpartition("/")[2].rpartition(" › ")[2], clean(info.filename))
         shown = _shown(f"{label} › {info.filename}")
         item = Item(shown, info.file_size, None, _opening(archive, info), inside if is_kept else "")
         if refusal := archive.refusal(info):

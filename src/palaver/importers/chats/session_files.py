@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palaver.importers import Reader, Reading, Unreadable
+from palaver.importers.files.lines import lines
 from palaver.importers.item import Draft, Item, Skipped, gather, tell
-from palaver.importers.lines import lines
 from palaver.model.library import Conversation
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import apsw
 
-from palaver.importers.canonical_db import moment_of, text_of
-from palaver.importers.sqlite_file import columns, plain, reading
+from palaver.importers.chats.canonical_db import moment_of, text_of
+from palaver.importers.files.sqlite_file import columns, plain, reading
 from palaver.model.library import Said
 
 _SIMPLE = re.compile(r"[A-Za-z0-9 ]+")

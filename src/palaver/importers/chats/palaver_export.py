@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from palaver.importers import Unreadable, clean, cut, moment, record, words
+from palaver.importers.files.lines import lines
 from palaver.importers.item import LONGEST_TITLE, Draft, Item, Skipped, gather, native_id
-from palaver.importers.lines import lines
 from palaver.model.library import Conversation
 from palaver.model.projects import LONGEST
 

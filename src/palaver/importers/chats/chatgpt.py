@@ -22,9 +22,9 @@ from typing import Any
 
 import orjson
 
-from palaver.importers.branches import newest_leaf, path_to
+from palaver.importers.chats.branches import newest_leaf, path_to
+from palaver.importers.files.json_stream import is_json, objects
 from palaver.importers.item import Draft, Item, Skipped, gather, moment_of, tell
-from palaver.importers.jsonstream import is_json, objects
 from palaver.model.library import Conversation
 
 name = "chatgpt"

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from palaver.importers import moment, result
-from palaver.importers.branches import newest_leaf, path_to
+from palaver.importers.chats.branches import newest_leaf, path_to
+from palaver.importers.files.json_stream import is_json, objects
 from palaver.importers.item import Draft, Item, Skipped, called, gather, tell
-from palaver.importers.jsonstream import is_json, objects
 from palaver.model.library import Conversation
 
 name = "claude-ai"

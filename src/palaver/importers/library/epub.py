@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from palaver.importers import Unreadable, markup
+from palaver.importers import Unreadable
+from palaver.importers.files import html_text
+from palaver.importers.files.zip_documents import Parts, opened
+from palaver.importers.files.zips import MAGIC
 from palaver.importers.item import Item, Skipped, moment_of
-from palaver.importers.kept import LONGEST_CONTENT, keep, stem
-from palaver.importers.packed_documents import Parts, opened
-from palaver.importers.web_pages import text_of
-from palaver.importers.zips import MAGIC
+from palaver.importers.library.item_text import LONGEST_CONTENT, keep, stem
+from palaver.importers.library.web_pages import text_of
 from palaver.model.library import Brought, Media
 
 name = "epub"
@@ -59,7 +60,7 @@ def pieces(item: Item) -> Iterator[Brought | Skipped]:
             if file in locked:
                 raise Unreadable("locked (DRM); only a book without such a lock can be read")
             try:
-                text = markup.read(text_of(parts.read(file))).text
+                text = html_text.read(text_of(parts.read(file))).text
             except Unreadable as problem:
                 unread.append(f"a chapter: {problem}")
                 continue

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from palaver.importers import Unreadable
+from palaver.importers.files.json_stream import is_json
 from palaver.importers.item import Item, Skipped, moment_of
-from palaver.importers.jsonstream import is_json
-from palaver.importers.kept import keep, listed, parsed, whole
+from palaver.importers.library.item_text import keep, listed, parsed, whole
 from palaver.model.library import Brought, Character
 
 name = "character-card"

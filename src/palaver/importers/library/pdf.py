@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaver.importers import Unreadable
 from palaver.importers.item import Item, Skipped
-from palaver.importers.kept import LONGEST_CONTENT, keep, listed, seekable, stem
+from palaver.importers.library.item_text import LONGEST_CONTENT, keep, listed, seekable, stem
 from palaver.model.library import Brought, Media
 
 if TYPE_CHECKING:

@@ -15,10 +15,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from palaver.importers import Unreadable, front_matter
+from palaver.importers import Unreadable
+from palaver.importers.files.json_stream import is_json
 from palaver.importers.item import Item, Skipped
-from palaver.importers.jsonstream import is_json
-from palaver.importers.kept import decoded, is_text, keep, line, listed, parsed, stem, whole
+from palaver.importers.library import front_matter
+from palaver.importers.library.item_text import (
+    decoded,
+    is_text,
+    keep,
+    line,
+    listed,
+    parsed,
+    stem,
+    whole,
+)
 from palaver.model.library import Brought, Prompt
 
 name = "prompt"

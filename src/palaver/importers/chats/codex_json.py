@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from palaver.importers import Reading, Unreadable, codex, own_id, record
+from palaver.importers import Reading, Unreadable, own_id, record
+from palaver.importers.chats import codex
 from palaver.importers.item import Draft, Item, Skipped, gather, tell
-from palaver.importers.kept import whole
+from palaver.importers.library.item_text import whole
 from palaver.model.library import Conversation
 
 name = "codex"

@@ -11,9 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from palaver.importers import markup
+from palaver.importers.files import html_text
 from palaver.importers.item import Item, Skipped, moment_of
-from palaver.importers.kept import decoded, is_text, keep, listed, stem, whole
+from palaver.importers.library.item_text import (
+    decoded,
+    is_text,
+    keep,
+    listed,
+    stem,
+    whole,
+)
 from palaver.model.library import Brought, Media
 
 name = "html"
@@ -27,7 +34,7 @@ def recognises(item: Item, head: bytes) -> bool:
 
 
 def pieces(item: Item) -> Iterator[Brought | Skipped]:
-    page = markup.read(text_of(whole(item)))
+    page = html_text.read(text_of(whole(item)))
     address = page.about.get("og:url", "")
     media = Media(
         title=page.about.get("og:title") or page.title or page.heading or stem(item),
@@ -41,7 +48,7 @@ def pieces(item: Item) -> Iterator[Brought | Skipped]:
 
 
 def text_of(raw: bytes) -> str:
-    encoding = markup.charset(raw)
+    encoding = html_text.charset(raw)
     if encoding and not raw.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")) and "utf" not in encoding.lower():
         return raw.decode(encoding, "replace")
     return decoded(raw)

@@ -20,10 +20,17 @@ import apsw
 import orjson
 
 from palaver.importers import Unreadable
-from palaver.importers.branches import newest_leaf, path_to
-from palaver.importers.chatgpt import text_of_content, text_of_parts, without_marks
+from palaver.importers.chats.branches import newest_leaf, path_to
+from palaver.importers.chats.chatgpt import text_of_content, text_of_parts, without_marks
+from palaver.importers.files.sqlite_file import (
+    MAGIC,
+    columns,
+    damage,
+    plain,
+    reading,
+    why,
+)
 from palaver.importers.item import Draft, Item, Skipped, gather, moment_of, tell
-from palaver.importers.sqlite_file import MAGIC, columns, damage, plain, reading, why
 from palaver.model.library import Conversation
 
 __all__ = ["conversations", "moment_of", "name", "recognises", "stored", "text_of"]

@@ -16,10 +16,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from palaver.importers import Unreadable
+from palaver.importers.files.html_text import unescaped
+from palaver.importers.files.json_stream import BEFORE, CHUNK, is_json
 from palaver.importers.item import Item, Skipped, moment_of
-from palaver.importers.jsonstream import BEFORE, CHUNK, is_json
-from palaver.importers.kept import LONGEST_FILE, date_in, decoded, is_text, keep, parsed, stem, whole
-from palaver.importers.markup import unescaped
+from palaver.importers.library.item_text import (
+    LONGEST_FILE,
+    date_in,
+    decoded,
+    is_text,
+    keep,
+    parsed,
+    stem,
+    whole,
+)
 from palaver.model.library import Brought, Media, Segment
 
 name = "transcript"

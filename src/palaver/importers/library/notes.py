@@ -15,9 +15,18 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palaver.importers import front_matter
 from palaver.importers.item import Item, Skipped
-from palaver.importers.kept import MOST_KEYWORDS, date_in, decoded, is_text, keep, listed, stem, whole
+from palaver.importers.library import front_matter
+from palaver.importers.library.item_text import (
+    MOST_KEYWORDS,
+    date_in,
+    decoded,
+    is_text,
+    keep,
+    listed,
+    stem,
+    whole,
+)
 from palaver.model.library import Brought, Note
 
 name = "markdown"

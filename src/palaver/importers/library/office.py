@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from palaver.importers import Unreadable
+from palaver.importers.files.xml_parts import Enough
+from palaver.importers.files.zip_documents import Parts, opened
+from palaver.importers.files.zips import MAGIC
 from palaver.importers.item import Item, Skipped, moment_of
-from palaver.importers.kept import LONGEST_CONTENT, keep, listed, stem
-from palaver.importers.packed_documents import Parts, opened
-from palaver.importers.xml_parts import Enough
-from palaver.importers.zips import MAGIC
+from palaver.importers.library.item_text import LONGEST_CONTENT, keep, listed, stem
 from palaver.model.library import Brought, Media
 
 name = "office"

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import IO, BinaryIO
 
 from palaver.importers import Unreadable
+from palaver.importers.files.xml_parts import End, Start, Text, parse
+from palaver.importers.files.zips import Zip
 from palaver.importers.item import Item
-from palaver.importers.kept import seekable
-from palaver.importers.xml_parts import End, Start, Text, parse
-from palaver.importers.zips import Zip
+from palaver.importers.library.item_text import seekable
 
 LARGEST_PART = 64 * 1024 * 1024
 

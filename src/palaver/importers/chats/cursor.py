@@ -26,9 +26,9 @@ from urllib.parse import unquote, urlsplit
 import apsw
 
 from palaver.importers import Unreadable, clean, record, result, words
-from palaver.importers.echo import is_own_tool
+from palaver.importers.chats.own_calls import is_own_tool
+from palaver.importers.files.sqlite_file import MAGIC, columns, plain, reading, why
 from palaver.importers.item import Draft, Gathered, Item, Skipped, called, gather, moment_of, tell
-from palaver.importers.sqlite_file import MAGIC, columns, plain, reading, why
 from palaver.model.library import Conversation
 from palaver.text.tool_output import ToolOutput
 

@@ -23,10 +23,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from palaver.importers import Unreadable, clean, moment, record, result, texts, words
-from palaver.importers.echo import is_own_tool
+from palaver.importers.chats.own_calls import is_own_tool
+from palaver.importers.files.lines import lines
 from palaver.importers.item import Draft, Item, Skipped, called, gather, tell
-from palaver.importers.kept import parsed
-from palaver.importers.lines import lines
+from palaver.importers.library.item_text import parsed
 from palaver.model.library import Conversation
 from palaver.model.projects import LONGEST
 from palaver.text.tool_output import ToolOutput

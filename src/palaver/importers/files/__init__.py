@@ -1,0 +1,1 @@
+"""Readers of containers: files, folders, zips, databases, streams."""

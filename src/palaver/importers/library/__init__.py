@@ -1,0 +1,1 @@
+"""Readers of library items: notes, prompts, characters and media."""
