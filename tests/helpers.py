@@ -29,7 +29,7 @@ PATIENCE = 60.0 if os.environ.get("PALAVER_FAULTS") == "long" else 20.0
 CAN_FORK = sys.platform == "linux"
 """Elsewhere what was imported may not survive it."""
 
-SERVE = "from palaver.doors.server import serve; from palaver.settings import load; serve(load())"
+SERVE = "from palaver.doors.http.server import serve; from palaver.settings import load; serve(load())"
 
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -160,12 +160,12 @@ if __name__ == "__main__":
     import uvloop  # noqa: F401
     import websockets  # noqa: F401
 
-    import palaver.doors.cli_serve
-    import palaver.doors.commands
-    import palaver.doors.server
+    import palaver.doors.cli.operation_commands
+    import palaver.doors.cli.serve
+    import palaver.doors.http.server
     import palaver.store.postgres
     import palaver.store.sqlite
-    from palaver.doors.cli import main
+    from palaver.doors.cli.main import main
 
     sys.argv = ["palaver", *be_born()]
     main()

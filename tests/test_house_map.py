@@ -39,8 +39,8 @@ MAP: dict[str, frozenset[str]] = {
 # the one name it needs, so that a second one is a decision and not a habit.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("doors/visit.py", "store.workspaces.Workspace"): "a visit says in which workspace one is",
-    ("doors/cli_sessions.py", "store.workspaces.Workspace"): "a command says in which workspace it works",
-    ("doors/sse.py", "store.feed.FeedClosed"): "how a listener learns that the house closes",
+    ("doors/cli/sessions.py", "store.workspaces.Workspace"): "a command says in which workspace it works",
+    ("doors/http/sse.py", "store.feed.FeedClosed"): "how a listener learns that the house closes",
 }
 
 
@@ -132,8 +132,8 @@ def test_the_pure_rooms_do_no_input_or_output(noun: str):
         ("store/events.py", "from palaver.operations import messages"),
         ("store/events.py", "from ..doors import rest"),
         ("store/events.py", "from palaver.app import House"),
-        ("operations/search.py", "from palaver.doors.rest import error"),
-        ("doors/rest.py", "from palaver.store.database import Change"),
+        ("operations/search.py", "from palaver.doors.http.rest import error"),
+        ("doors/http/rest.py", "from palaver.store.database import Change"),
         ("sources/bus.py", "from palaver.store import search"),
         ("importers/chats/chatgpt.py", "from palaver.errors import Invalid"),
     ],

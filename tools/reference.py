@@ -7,8 +7,8 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+from palaver.doors.http.openapi import body_of, document
 from palaver.doors.mcp.tools import by_name, described
-from palaver.doors.openapi import body_of, document
 from palaver.operations import OPERATIONS, prompts, resources
 from palaver.settings import Settings
 

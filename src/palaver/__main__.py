@@ -1,5 +1,5 @@
 """`python -m palaver` is the same as `palaver`."""
 
-from palaver.doors.cli import main
+from palaver.doors.cli.main import main
 
 main()

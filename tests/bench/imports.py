@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import exports
 
-ENTRY = "from palaver.doors.cli import main; main()"
+ENTRY = "from palaver.doors.cli.main import main; main()"
 
 
 def run(export: Path, home: Path, messages: int, url: str | None) -> None:

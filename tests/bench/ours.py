@@ -66,7 +66,7 @@ class Ours:
             [
                 sys.executable,
                 "-c",
-                "from palaver.doors.server import serve; from palaver.settings import load; serve(load())",
+                "from palaver.doors.http.server import serve; from palaver.settings import load; serve(load())",
             ],
             env=environment,
             stdout=log,

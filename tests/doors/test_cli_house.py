@@ -241,7 +241,7 @@ def test_a_folder_one_may_not_read_is_named(terminal: Terminal, monkeypatch: pyt
     def closed(*args: Any) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(terminal.home))
 
-    monkeypatch.setattr("palaver.doors.client.House", closed)
+    monkeypatch.setattr("palaver.doors.cli.connection.House", closed)
     done = terminal.run("workspace", "list")
     assert done.exit_code == 5
     assert f"'{terminal.home}' may not be read or written by you." in done.stderr

@@ -14,7 +14,7 @@ import yaml
 from tests.doors.test_cli import Terminal, terminal
 from tests.helpers import environment, started
 
-from palaver.doors import printing
+from palaver.doors.cli import output
 
 __all__ = ["terminal"]
 
@@ -41,9 +41,9 @@ def test_a_pipe_gets_a_plain_aligned_table(talk: Terminal):
 def test_what_is_a_list_and_nothing_else_is_a_table_too(capsys: pytest.CaptureFixture[str]):
     """As `palaver note list` has it."""
     rows = [{"id": "1", "title": "A note", "content": "long", "keywords": ["a", "b"]}]
-    printing.show(rows, "table", columns=("id", "title", "keywords"))
+    output.show(rows, "table", columns=("id", "title", "keywords"))
     assert capsys.readouterr().out.split() == ["ID", "TITLE", "KEYWORDS", "1", "A", "note", "a,", "b"]
-    printing.show(rows, "ndjson")
+    output.show(rows, "ndjson")
     assert json.loads(capsys.readouterr().out) == rows[0]
 
 
@@ -147,14 +147,14 @@ def test_what_others_wrote_cannot_steer_the_terminal_and_no_color_is_heard(talk:
         ("日本語の文", 4, ["日本", "語の", "文"]),
         ("", 4, [""]),
         (
-            f"a {printing.BEGIN}b c{printing.END} d",
+            f"a {output.BEGIN}b c{output.END} d",
             3,
-            [f"a {printing.BEGIN}b{printing.END}", f"{printing.BEGIN}c{printing.END} d"],
+            [f"a {output.BEGIN}b{output.END}", f"{output.BEGIN}c{output.END} d"],
         ),
     ],
 )
 def test_text_is_cut_where_it_reads_best(text: str, room: int, lines: list[str]):
-    assert list(printing.wrap(text, room)) == lines
+    assert list(output.wrap(text, room)) == lines
 
 
 # How it ends

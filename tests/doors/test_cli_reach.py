@@ -17,9 +17,9 @@ from click.testing import Result
 from tests.doors.test_cli import Terminal
 from tests.helpers import Server, environment, free_port, start_server, word
 
-from palaver.doors import commands
-from palaver.doors.cli_serve import stdio_command
-from palaver.doors.running import running_server
+from palaver.doors.cli import operation_commands
+from palaver.doors.cli.serve import stdio_command
+from palaver.doors.running_server import running_server
 from palaver.settings import Settings, load
 
 
@@ -151,7 +151,7 @@ def test_something_else_that_answers_is_not_taken_for_palaver(there: Way, runnin
 
 
 def test_every_command_can_be_asked_of_a_server():
-    without = [name for name, (operation, _) in commands.by_name().items() if not operation.routes]
+    without = [name for name, (operation, _) in operation_commands.by_name().items() if not operation.routes]
     assert without == []
 
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from tests.helpers import Mcp, Server, Thread, Told, eventually, listen, start_server, word
 
-from palaver.doors import sse
+from palaver.doors.http import sse
 from palaver.doors.mcp import server as mcp_door
 
 
@@ -199,8 +199,8 @@ def test_a_place_in_the_log_that_never_was_is_answered_with_reset(api: httpx.Cli
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     before = (
-        "import palaver.app, palaver.doors.sse, palaver.doors.mcp\n"
-        "palaver.doors.sse.KEEP_ALIVE_SECONDS = 0.1\n"
+        "import palaver.app, palaver.doors.http.sse, palaver.doors.mcp\n"
+        "palaver.doors.http.sse.KEEP_ALIVE_SECONDS = 0.1\n"
         "palaver.doors.mcp.server.PROGRESS_SECONDS = 0.1\n"
         "palaver.app.SWEEP_SECONDS = 0.05\n"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.doors.modules import NotJoinable, joined, rewired
+from palaver.doors.http.js_bundle import NotJoinable, joined, rewired
 
 FILES = {
     "js/app.js": 'import { greet as hail } from "./greet.js";\n\nhail();\n',

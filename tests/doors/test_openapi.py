@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.trust.policy import ROUTES
 
-from palaver.doors.openapi import document
+from palaver.doors.http.openapi import document
 
 
 def bodies() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -81,7 +81,7 @@ def test_the_model_is_small():
 
 
 def test_nothing_heavy_is_imported_before_the_first_question():
-    program = "import sys, palaver.operations, palaver.doors.cli; print('numpy' in sys.modules)"
+    program = "import sys, palaver.operations, palaver.doors.cli.main; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

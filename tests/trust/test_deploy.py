@@ -11,7 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 from tests.faults.press import tell
 
-from palaver.doors import cli
+from palaver.doors.cli import main
 from palaver.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def test_the_commands_they_call_exist():
     assert compose["services"]["palaver"]["build"] == ".."
     docker = (ROOT / "Dockerfile").read_text("utf-8")
     assert 'CMD ["serve"]' in docker
-    assert {"serve", "user add"} <= set(cli.HOUSE)
+    assert {"serve", "user add"} <= set(main.HOUSE)
     for copied in re.findall(r"^COPY (?!--from)(.+) \S+$", docker, re.MULTILINE):
         assert all((ROOT / name).exists() for name in copied.split()), copied
 

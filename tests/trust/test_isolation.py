@@ -25,8 +25,9 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from palaver.app import House
-from palaver.doors import cli, late
-from palaver.doors.web import application
+from palaver.doors.cli import main
+from palaver.doors.http.routes import application
+from palaver.doors.mcp import lazy_app
 from palaver.operations import OPERATIONS
 from palaver.operations.faces import Operation
 from palaver.settings import Settings
@@ -83,8 +84,8 @@ def doors(tmp_path: Path) -> set[str]:
         for route in routes:
             if isinstance(route, Route):
                 found.update(f"{method} {before}{route.path}" for method in (route.methods or set()) - {"HEAD"})
-            elif isinstance(route, late.LateMcp):
-                found.update(f"* {path}" for path in late.PATHS)
+            elif isinstance(route, lazy_app.LateMcp):
+                found.update(f"* {path}" for path in lazy_app.PATHS)
             elif isinstance(route, Mount):
                 walk(list(route.routes), before + route.path)
             else:
@@ -420,7 +421,7 @@ def test_no_command_shows_anything_of_another_workspace(scene: Scene, comer: Com
     for command, name in TERMINAL:
         for world in scene.others(comer):
             args = [*command.split(" "), *_arguments(by_name[name], command, world)]
-            result = CliRunner(env=env).invoke(cli.palaver, ["--json", *args], input="own words")
+            result = CliRunner(env=env).invoke(main.palaver, ["--json", *args], input="own words")
             checks[0] += 1
             if seen := shown(scene, comer, result.output, *args):
                 wrong.append((args, seen))

@@ -36,11 +36,11 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from palaver import __version__
 from palaver.app import House
-from palaver.doors.asked import Asked, Noted
-from palaver.doors.large import plain_if_large
 from palaver.doors.mcp import clients, tools
+from palaver.doors.mcp.large_answers import plain_if_large
 from palaver.doors.mcp.sessions import LastingSessionManager, header_of
-from palaver.doors.mending import MendedLines, mended, mending
+from palaver.doors.mcp.stdio_pending import Asked, Noted
+from palaver.doors.mcp.surrogates import MendedLines, mended, mending
 from palaver.doors.visit import Visit
 from palaver.errors import Invalid, NotFound, PalaverError
 from palaver.model.events import encode

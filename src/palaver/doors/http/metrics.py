@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from palaver import __version__
-from palaver.doors import rest
+from palaver.doors.http import rest
 from palaver.doors.visit import Visit
 from palaver.errors import PalaverError
 from palaver.operations.agents import Nobody

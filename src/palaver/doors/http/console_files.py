@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from palaver.doors import login
-from palaver.doors.modules import joined, rewired
+from palaver.doors.http import login
+from palaver.doors.http.js_bundle import joined, rewired
 from palaver.errors import PalaverError
 from palaver.model.events import encode
 

@@ -16,9 +16,18 @@ from starlette.types import ASGIApp
 
 from palaver import __version__
 from palaver.app import House
-from palaver.doors import imports, login, metrics, openapi, pages, rest, sse, uploads
-from palaver.doors.guard import Guard
-from palaver.doors.late import LateMcp
+from palaver.doors.http import (
+    console_files,
+    imports,
+    login,
+    metrics,
+    openapi,
+    rest,
+    sse,
+    uploads,
+)
+from palaver.doors.http.guard import Guard
+from palaver.doors.mcp.lazy_app import LateMcp
 from palaver.errors import PalaverError
 from palaver.model.events import encode
 
@@ -46,7 +55,7 @@ def application(house: House) -> ASGIApp:
 
 
 def _pages(coming: imports.Imports) -> list[BaseRoute]:
-    console = pages.Console()
+    console = console_files.Console()
     return [
         Route("/", console.home),
         Route("/console/{path:path}", console.file),

@@ -13,16 +13,17 @@ from typing import Any, Literal, TextIO
 
 import click
 
-from palaver.doors import cli_where, printing
-from palaver.doors.cli_sessions import workspace
-from palaver.doors.cli_watch import TOOL_OUTPUT_HELP
+from palaver.doors.cli import output as printing
+from palaver.doors.cli import target
+from palaver.doors.cli.sessions import workspace
+from palaver.doors.cli.watch import TOOL_OUTPUT_HELP
 from palaver.errors import PalaverError
 from palaver.operations import archive, importing
 from palaver.operations.importing import Summary
 from palaver.text.tool_output import CHOICES, ToolOutput
 
 
-@cli_where.takes("format", "json", "workspace", *cli_where.ON_THE_DATA)
+@target.takes("format", "json", "workspace", *target.ON_THE_DATA)
 @click.command("import", no_args_is_help=True)
 @click.option("--dry-run", is_flag=True, help="Say what would be imported, and change nothing.")
 @click.option("--tool-output", type=click.Choice(CHOICES), default="short", help=TOOL_OUTPUT_HELP)
@@ -41,7 +42,7 @@ def bring(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...]) -> Non
     of the output, and errors whole; full keeps up to 2,000 characters of a call and 10,000 of its output; none keeps
     neither. Keys, tokens and passwords assigned to a name (DB_PASSWORD=…) are masked there as in 'palaver watch'.
     """
-    where = cli_where.here(click.get_current_context())
+    where = target.here(click.get_current_context())
     urls = [path for path in paths if path.startswith(("https://", "http://"))]
     summary = asyncio.run(_bring([Path(path) for path in paths if path not in urls], urls, dry_run, tool_output))
     if where.format == "table":
@@ -110,7 +111,7 @@ def _as_json(summary: Summary) -> dict[str, Any]:
     }
 
 
-@cli_where.takes("workspace", *cli_where.ON_THE_DATA)
+@target.takes("workspace", *target.ON_THE_DATA)
 @click.command("export")
 @click.option(
     "--format", "shape", type=click.Choice(("markdown", "jsonl")), default="markdown", help="How to write it."

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from palaver import __version__
-from palaver.doors import cli_where, printing
+from palaver.doors.cli import output, target
 from palaver.errors import PalaverError
 from palaver.settings import Settings
 
@@ -35,10 +35,10 @@ class Finding:
     @property
     def line(self) -> str:
         sign = {True: "✓", False: "✗", None: "–"}[self.is_well]
-        return f"{sign} {printing.bold(self.what)}: {self.says}" + (f"\n    → {self.advice}" if self.advice else "")
+        return f"{sign} {output.bold(self.what)}: {self.says}" + (f"\n    → {self.advice}" if self.advice else "")
 
 
-@cli_where.takes("format", "json", *cli_where.ON_THE_DATA)
+@target.takes("format", "json", *target.ON_THE_DATA)
 @click.command()
 @click.option("--repair", is_flag=True, help="Mend what can be mended.")
 @click.option(
@@ -47,7 +47,7 @@ class Finding:
     help="With --repair: drop turns that no transcript has. They are kept in the folder 'discarded'.",
 )
 @click.pass_obj
-def doctor(where: cli_where.Where, repair: bool, discard_missing: bool) -> int:
+def doctor(where: target.Where, repair: bool, discard_missing: bool) -> int:
     """Check the installation and the data, and say what to do about what is wrong.
 
     Tables, search indexes, the audit log and the transcripts of sessions are read, and nothing is changed. Ends with 0
@@ -66,13 +66,13 @@ def doctor(where: cli_where.Where, repair: bool, discard_missing: bool) -> int:
     found = asyncio.run(_examine(where, repair=repair, discard_missing=discard_missing))
     if where.format == "table":
         for finding in found:
-            printing.say(finding.line)
+            output.say(finding.line)
     else:
-        printing.show([asdict(finding) for finding in found], where.format, rows="findings")
+        output.show([asdict(finding) for finding in found], where.format, rows="findings")
     return 1 if any(finding.is_well is False for finding in found) else 0
 
 
-async def _examine(where: cli_where.Where, *, repair: bool, discard_missing: bool) -> list[Finding]:
+async def _examine(where: target.Where, *, repair: bool, discard_missing: bool) -> list[Finding]:
     found = list(_versions())
     try:
         settings = where.settings()
@@ -149,7 +149,7 @@ async def _repaired(settings: Settings, discard_missing: bool) -> AsyncIterator[
 
 async def _data(settings: Settings) -> AsyncIterator[Finding]:
     from palaver.app import DEFAULT
-    from palaver.doors.client import open_house
+    from palaver.doors.cli.connection import open_house
     from palaver.operations.mending import problems
 
     if not settings.database_url and not settings.data.is_dir():

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from palaver import __version__
-from palaver.doors import cli_where, printing
+from palaver.doors.cli import output, target
 from palaver.errors import Unauthorized
 from palaver.model.projects import project_of
 from palaver.settings import Settings
@@ -57,28 +57,28 @@ def settings_options(*names: str) -> Callable[[click.Command], click.Command]:
 
 ONLY_STDIO = ("agent",)
 # What is said on a command line is seen by everybody on the machine: a key is not said there.
-NOT_FLAGS = (*cli_where.ON_THE_DATA, "model_key")
+NOT_FLAGS = (*target.ON_THE_DATA, "model_key")
 EVERY_SETTING = [knob.name for knob in dataclasses.fields(Settings) if knob.name not in NOT_FLAGS]
 
 
-@cli_where.takes(*cli_where.ON_THE_DATA)
+@target.takes(*target.ON_THE_DATA)
 @settings_options(*(name for name in EVERY_SETTING if name not in ONLY_STDIO))
 @click.command()
 @click.pass_obj
-def serve(where: cli_where.Where, /, **flags: Any) -> None:
+def serve(where: target.Where, /, **flags: Any) -> None:
     """Run the server until told to stop: console, REST, events and MCP on one port.
 
     Bound to this machine alone (the default) it is open to whoever works on it. Any other address needs tokens:
     make one first with 'palaver token create'.
     """
     settings = where.settings(**flags)
-    from palaver.doors.server import serve as serve_for_ever
+    from palaver.doors.http.server import serve as serve_for_ever
     from palaver.operations import limits, toolsets
 
     toolsets.chosen(settings.toolsets)  # an unknown name is told at once, not when a client asks
     limits.must_know_tools(settings, {name.replace(".", "_") for name in toolsets.chosen(("all",))})
 
-    serve_for_ever(settings, printing.styled(banner(settings)))
+    serve_for_ever(settings, output.styled(banner(settings)))
 
 
 def banner(settings: Settings) -> str:
@@ -91,9 +91,9 @@ def banner(settings: Settings) -> str:
     claude = ' --header "Authorization: Bearer plv_…"' if settings.needs_token else ""
     codex = " --bearer-token-env-var PALAVER_TOKEN" if settings.needs_token else ""
     lines = [
-        f"{printing.bold(f'palaver {__version__}')} is listening.",
+        f"{output.bold(f'palaver {__version__}')} is listening.",
         "",
-        f"  Console      {printing.bold(url + '/')}",
+        f"  Console      {output.bold(url + '/')}",
         f"  API          {url}/docs",
         f"  Events       {url}/events",
         f"  MCP          {mcp}      (for coding agents; {url}/mcp lists more tools)",
@@ -120,11 +120,11 @@ def stdio_command(settings: Settings) -> list[str]:
     return [*palaver, "mcp", *home]
 
 
-@cli_where.takes(*cli_where.ON_THE_DATA)
+@target.takes(*target.ON_THE_DATA)
 @settings_options("agent", "tool_names", "toolsets", "auth")
 @click.command()
 @click.pass_obj
-def mcp(where: cli_where.Where, /, **flags: Any) -> None:
+def mcp(where: target.Where, /, **flags: Any) -> None:
     """Be an MCP server on standard input and output, for clients that start their servers themselves.
 
     It works on the same data as a running server, at the same time. PALAVER_TOKEN says who the client is;
@@ -141,7 +141,7 @@ def _leave_at_once(number: int, frame: FrameType | None) -> None:
 
 async def _stdio(settings: Settings, token: str | None) -> None:
     from palaver.app import ShownOut
-    from palaver.doors.client import open_house
+    from palaver.doors.cli.connection import open_house
     from palaver.doors.visit import admit
     from palaver.operations import toolsets
 
@@ -159,5 +159,5 @@ async def _stdio(settings: Settings, token: str | None) -> None:
             with house.present.stay(visit.token_id):
                 await asyncio.shield(talking)
         except ShownOut:
-            printing.note("This token is not valid any more: it was revoked or has run out.")
+            output.note("This token is not valid any more: it was revoked or has run out.")
             os._exit(Unauthorized.exit_code)  # reading standard input cannot be interrupted from inside

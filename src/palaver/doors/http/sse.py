@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from palaver.doors.rest import error
+from palaver.doors.http.rest import error
 from palaver.doors.visit import Visit
 from palaver.errors import PalaverError
 from palaver.operations.threads import OneThread, get_thread

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeVar
 import click
 
 from palaver.app import DEFAULT, House
-from palaver.doors import cli_where, printing
-from palaver.doors.client import open_house
+from palaver.doors.cli import output, target
+from palaver.doors.cli.connection import open_house
 from palaver.errors import NotFound, Refused
 from palaver.model.audit import KINDS
 from palaver.model.events import encode
@@ -22,11 +22,11 @@ from palaver.model.people import ALL_SCOPES, Scope, Token
 T = TypeVar("T")
 
 LONGEST = timedelta(days=36500)
-SHOWN = ("format", "json", *cli_where.ON_THE_DATA)
+SHOWN = ("format", "json", *target.ON_THE_DATA)
 
 
 def inside(work: Callable[[House], Awaitable[T]]) -> T:
-    where = cli_where.here(click.get_current_context())
+    where = target.here(click.get_current_context())
     if where.server:
         raise Refused("Workspaces and tokens are managed where the data is: leave --url and PALAVER_URL out.")
 
@@ -38,31 +38,31 @@ def inside(work: Callable[[House], Awaitable[T]]) -> T:
 
 
 def _show(answer: Any, *columns: str) -> None:
-    where = cli_where.here(click.get_current_context())
-    printing.show(json.loads(encode(answer)), where.format, columns=columns, rows="rows")
+    where = target.here(click.get_current_context())
+    output.show(json.loads(encode(answer)), where.format, columns=columns, rows="rows")
 
 
-@cli_where.takes(*SHOWN)
+@target.takes(*SHOWN)
 @click.command("create", no_args_is_help=True)
 @click.argument("name")
 @click.pass_obj
-def create_workspace(where: cli_where.Where, name: str) -> None:
+def create_workspace(where: target.Where, name: str) -> None:
     """Make a workspace: a world of its own, which no other can look into."""
-    name = cli_where.workspace_name(name)
+    name = target.workspace_name(name)
     inside(lambda house: house.create_workspace(name))
     if where.format == "table":
-        printing.note(f"Made the workspace '{name}'. Let somebody in: palaver token create --workspace {name}")
+        output.note(f"Made the workspace '{name}'. Let somebody in: palaver token create --workspace {name}")
     _show([{"name": name}], "name")
 
 
-@cli_where.takes(*SHOWN)
+@target.takes(*SHOWN)
 @click.command("list")
 def list_workspaces() -> None:
     """The workspaces there are."""
     _show([{"name": name} for name in inside(lambda house: house.workspaces())], "name")
 
 
-@cli_where.takes(*SHOWN)
+@target.takes(*SHOWN)
 @click.command("delete", no_args_is_help=True)
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -71,11 +71,11 @@ def delete_workspace(name: str, yes: bool) -> None:
 
     Whoever is in it is shown out. Backups made earlier still hold it.
     """
-    name = cli_where.workspace_name(name)
+    name = target.workspace_name(name)
     if not yes:
         click.confirm(f"Everything in the workspace '{name}' will be gone. Go on?", abort=True, err=True)
     count = inside(lambda house: house.delete_workspace(name))
-    printing.note(f"Deleted the workspace '{name}' and {count} token{'' if count == 1 else 's'}.")
+    output.note(f"Deleted the workspace '{name}' and {count} token{'' if count == 1 else 's'}.")
 
 
 class Span(click.ParamType[timedelta]):
@@ -94,7 +94,7 @@ class Span(click.ParamType[timedelta]):
         return span
 
 
-@cli_where.takes("workspace", *SHOWN)
+@target.takes("workspace", *SHOWN)
 @click.command("create")
 @click.option("--agent", metavar="SLUG", help="The agent it is for; a new one comes to be.")
 @click.option("--human", metavar="NAME", help="The person it is for. [default: human]")
@@ -102,7 +102,7 @@ class Span(click.ParamType[timedelta]):
 @click.option("--expires", type=Span(), help="When it runs out, e.g. 30d or 12h. [default: never]")
 @click.pass_obj
 def create_token(
-    where: cli_where.Where, agent: str | None, human: str | None, scope: tuple[str, ...], expires: timedelta | None
+    where: target.Where, agent: str | None, human: str | None, scope: tuple[str, ...], expires: timedelta | None
 ) -> None:
     """Make a token and print it, alone, on standard output.
 
@@ -116,7 +116,7 @@ def create_token(
 
 
 def _make(
-    where: cli_where.Where,
+    where: target.Where,
     kind: Literal["human", "agent"],
     name: str,
     scopes: list[Scope],
@@ -125,14 +125,14 @@ def _make(
     workspace = where.workspace or DEFAULT
     token, secret = inside(lambda house: house.create_token(workspace, kind, name, scopes, expires))
     if where.format != "table":
-        printing.show({"token": secret} | json.loads(encode(token)), where.format)
+        output.show({"token": secret} | json.loads(encode(token)), where.format)
         return
     until = f" until {token.expires_at:%Y-%m-%d %H:%M} UTC" if token.expires_at else ""
-    printing.note(
+    output.note(
         f"Token {token.id} lets {kind} '{token.name}' {', '.join(scopes)} in workspace '{workspace}'{until}. "
         "It is shown this once."
     )
-    printing.say(secret)
+    output.say(secret)
 
 
 def _scopes(given: tuple[str, ...]) -> list[Scope]:
@@ -143,17 +143,17 @@ def _scopes(given: tuple[str, ...]) -> list[Scope]:
     return [scope for scope in known if scope in names]
 
 
-@cli_where.takes("workspace", *SHOWN)
+@target.takes("workspace", *SHOWN)
 @click.command("list")
 @click.pass_obj
-def list_tokens(where: cli_where.Where) -> None:
+def list_tokens(where: target.Where) -> None:
     """The tokens there are: for whom, how far they reach, when they were used. Never their secrets."""
     found = inside(lambda house: house.tokens())
     columns = ("id", "workspace", "kind", "name", "scopes", "created_at", "expires_at", "last_used_at")
     _show([token for token in found if where.workspace in (None, token.workspace)], *columns)
 
 
-@cli_where.takes(*SHOWN)
+@target.takes(*SHOWN)
 @click.command("revoke", no_args_is_help=True)
 @click.argument("id")
 def revoke_token(id: str) -> None:
@@ -161,19 +161,19 @@ def revoke_token(id: str) -> None:
 
     ID is as 'palaver token list' shows it, or the token itself.
     """
-    printing.note(f"Revoked the token {inside(lambda house: house.revoke_token(id))}.")
+    output.note(f"Revoked the token {inside(lambda house: house.revoke_token(id))}.")
 
 
 # People
 
 
-@cli_where.takes("workspace", *SHOWN)
+@target.takes("workspace", *SHOWN)
 @click.command("add", no_args_is_help=True)
 @click.argument("name")
 @click.option("--scope", multiple=True, help="read, write, admin, separated by commas. [default: read,write]")
 @click.option("--expires", type=Span(), help="When the token runs out, e.g. 30d or 12h. [default: never]")
 @click.pass_obj
-def add_user(where: cli_where.Where, name: str, scope: tuple[str, ...], expires: timedelta | None) -> None:
+def add_user(where: target.Where, name: str, scope: tuple[str, ...], expires: timedelta | None) -> None:
     """Let a person into a workspace: makes a token and prints it, alone, on standard output.
 
     A person may have several tokens, one for each place they work from.
@@ -183,10 +183,10 @@ def add_user(where: cli_where.Where, name: str, scope: tuple[str, ...], expires:
     _make(where, "human", name.strip(), _scopes(scope), expires)
 
 
-@cli_where.takes("workspace", *SHOWN)
+@target.takes("workspace", *SHOWN)
 @click.command("list")
 @click.pass_obj
-def list_users(where: cli_where.Where) -> None:
+def list_users(where: target.Where) -> None:
     """Who can come in: people and agents, with their workspace, how far they reach and when they last did."""
     found = inside(lambda house: house.tokens())
     people: dict[tuple[str, str, str], list[Token]] = {}
@@ -207,12 +207,12 @@ def list_users(where: cli_where.Where) -> None:
     _show(rows, "name", "kind", "workspace", "scopes", "tokens", "last_used_at")
 
 
-@cli_where.takes("workspace", *SHOWN)
+@target.takes("workspace", *SHOWN)
 @click.command("remove", no_args_is_help=True)
 @click.argument("name")
 @click.option("--agent", is_flag=True, help="The name is an agent's.")
 @click.pass_obj
-def remove_user(where: cli_where.Where, name: str, agent: bool) -> None:
+def remove_user(where: target.Where, name: str, agent: bool) -> None:
     """End every token of a person (or an agent) in a workspace. What they wrote stays."""
     workspace, kind = where.workspace or DEFAULT, "agent" if agent else "human"
 
@@ -225,19 +225,19 @@ def remove_user(where: cli_where.Where, name: str, agent: bool) -> None:
         return len(theirs)
 
     count = inside(work)
-    printing.note(f"Ended {count} token{'s' if count > 1 else ''} of {kind} '{name}' in workspace '{workspace}'.")
+    output.note(f"Ended {count} token{'s' if count > 1 else ''} of {kind} '{name}' in workspace '{workspace}'.")
 
 
 # The audit log
 
 
-@cli_where.takes("workspace", *SHOWN)
+@target.takes("workspace", *SHOWN)
 @click.command()
 @click.option("--kind", type=click.Choice(KINDS), help="Only entries of this kind.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most so many.")
 @click.option("--verify", is_flag=True, help="Check the chain of hashes instead, and print the newest one.")
 @click.pass_obj
-def audit(where: cli_where.Where, kind: str | None, limit: int, verify: bool) -> int:
+def audit(where: target.Where, kind: str | None, limit: int, verify: bool) -> int:
     """Who did what: logins, token changes, denials, exports, deletions; newest first. No message text is in it.
 
     Each entry's hash covers the one before, so a changed or missing entry is found by --verify. Keep the hash it
@@ -253,8 +253,8 @@ def audit(where: cli_where.Where, kind: str | None, limit: int, verify: bool) ->
 
     problems, newest = inside(work)
     for problem in problems:
-        printing.note(f"✗ {problem}")
+        output.note(f"✗ {problem}")
     if not problems:
         last = {"id": newest[0].id, "hash": newest[0].hash} if newest else {"id": 0, "hash": ""}
-        printing.show({"is_whole": True} | last, where.format)
+        output.show({"is_whole": True} | last, where.format)
     return 1 if problems else 0

@@ -11,10 +11,10 @@ from types import FrameType
 import uvicorn
 
 from palaver.app import House
-from palaver.doors import logs
-from palaver.doors.patience import PatientHttp
-from palaver.doors.running import announced
-from palaver.doors.web import application
+from palaver.doors.http import logs
+from palaver.doors.http.routes import application
+from palaver.doors.http.timeouts import PatientHttp
+from palaver.doors.running_server import announced
 from palaver.errors import Refused, Unavailable
 from palaver.settings import Settings
 

@@ -10,14 +10,14 @@ import click
 
 from palaver import __version__
 from palaver.app import House, Purged, restore_from
-from palaver.doors import cli_where, printing
-from palaver.doors.cli_house import inside
+from palaver.doors.cli import output, target
+from palaver.doors.cli.admin import inside
 from palaver.errors import Refused
 
-SHOWN = ("format", "json", *cli_where.ON_THE_DATA)
+SHOWN = ("format", "json", *target.ON_THE_DATA)
 
 
-@cli_where.takes(*cli_where.ON_THE_DATA)
+@target.takes(*target.ON_THE_DATA)
 @click.command(no_args_is_help=True)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def backup(file: Path) -> None:
@@ -29,14 +29,14 @@ def backup(file: Path) -> None:
         raise Refused(f"There is no folder {file.absolute().parent} to write to.")
     count = inside(lambda house: house.backup(file.absolute(), __version__))
     size = file.stat().st_size / 1024**2
-    printing.note(f"Wrote {file.name}: {count} workspace{'s' if count > 1 else ''}, {size:.1f} MB.")
+    output.note(f"Wrote {file.name}: {count} workspace{'s' if count > 1 else ''}, {size:.1f} MB.")
 
 
-@cli_where.takes(*cli_where.ON_THE_DATA)
+@target.takes(*target.ON_THE_DATA)
 @click.command(no_args_is_help=True)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.pass_obj
-def restore(where: cli_where.Where, file: Path) -> None:
+def restore(where: target.Where, file: Path) -> None:
     """Put a backup back, into a place where nothing is yet: an empty --home, an empty database.
 
     Every file is compared with its hash and every database is checked first.
@@ -44,14 +44,14 @@ def restore(where: cli_where.Where, file: Path) -> None:
     if where.server:
         raise Refused("A backup is restored where the data is: leave --url and PALAVER_URL out.")
     names = restore_from(where.settings(), file)
-    printing.note(f"Restored {', '.join(names)}. 'palaver doctor' looks whether all is well.")
+    output.note(f"Restored {', '.join(names)}. 'palaver doctor' looks whether all is well.")
 
 
-@cli_where.takes("workspace", *SHOWN)
+@target.takes("workspace", *SHOWN)
 @click.command()
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
-def purge(where: cli_where.Where, yes: bool) -> None:
+def purge(where: target.Where, yes: bool) -> None:
     """Take away for good what was deleted: empty the trash, and write all files anew without it.
 
     Deleting takes a message, a thread or a note out of every list and search at once; its words may stay for a while
@@ -66,4 +66,4 @@ def purge(where: cli_where.Where, yes: bool) -> None:
         return [await house.purge(name) for name in names]
 
     rows = json.loads(json.dumps([asdict(one) for one in inside(work)]))
-    printing.show(rows, where.format, columns=("workspace", "items", "images"), rows="rows")
+    output.show(rows, where.format, columns=("workspace", "items", "images"), rows="rows")

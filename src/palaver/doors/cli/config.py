@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from palaver.doors import cli_where, printing
+from palaver.doors.cli import output, target
 from palaver.settings import Settings, found
 
 
-@cli_where.takes("format", "json", *cli_where.ON_THE_DATA)
+@target.takes("format", "json", *target.ON_THE_DATA)
 @click.command()
 @click.pass_obj
-def config(where: cli_where.Where) -> None:
+def config(where: target.Where) -> None:
     """Every setting: its value, where it comes from, and what it is for.
 
     A flag wins over the environment, the environment over palaver.toml in the working directory or in PALAVER_HOME.
@@ -30,7 +30,7 @@ def config(where: cli_where.Where) -> None:
             value = default.data
         shown = _shown(knob.name, value)
         rows.append({"setting": knob.name, "value": shown, "from": origin, "help": knob.metadata["help"]})
-    printing.show(rows, where.format, columns=("setting", "value", "from", "help"), rows="rows")
+    output.show(rows, where.format, columns=("setting", "value", "from", "help"), rows="rows")
 
 
 def _shown(name: str, value: Any) -> Any:
@@ -55,8 +55,8 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from palaver.doors.cli import palaver
+    from palaver.doors.cli.main import palaver
 
     script = get_completion_class(shell)
     assert script is not None
-    printing.say(script(palaver, {}, "palaver", "_PALAVER_COMPLETE").source())
+    output.say(script(palaver, {}, "palaver", "_PALAVER_COMPLETE").source())

@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from palaver import __version__
 from palaver.app import House
-from palaver.doors.rest import body_of, error
+from palaver.doors.http.rest import body_of, error
 from palaver.doors.visit import Visit, of_token
 from palaver.errors import Forbidden, PalaverError, Refused, Unauthorized
 from palaver.model.events import encode

@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 
 from palaver.app import House
-from palaver.doors import cli_where, printing
-from palaver.doors.client import Absent, open_house
+from palaver.doors.cli import output, target
+from palaver.doors.cli.connection import Absent, open_house
 from palaver.doors.visit import Visit, admit
 from palaver.errors import Refused
 from palaver.model.people import Caller
@@ -26,7 +26,7 @@ REDRAWN_SECONDS = 0.1
 TOOL_OUTPUT_HELP = "How much to keep of the tool calls of coding agents, and of their output. [default: short]"
 
 
-@cli_where.takes("format", "json", "workspace", *cli_where.ON_THE_DATA)
+@target.takes("format", "json", "workspace", *target.ON_THE_DATA)
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATH…]", type=click.Path(path_type=Path))
 @click.option("--once", is_flag=True, help="End when everything that is there has been read.")
@@ -35,7 +35,7 @@ TOOL_OUTPUT_HELP = "How much to keep of the tool calls of coding agents, and of 
 @click.option("--quiet", is_flag=True, help="Say nothing of what is read.")
 @click.pass_obj
 def watch(
-    where: cli_where.Where,
+    where: target.Where,
     paths: tuple[Path, ...],
     once: bool,
     agent: str | None,
@@ -62,13 +62,13 @@ def watch(
         asyncio.run(_watch(where, _places(paths), once, agent, tool_output, quiet))
 
 
-watch.params += cli_where.options("url", hidden=True)
+watch.params += target.options("url", hidden=True)
 
 
 def _places(paths: tuple[Path, ...]) -> list[Path]:
     for path in paths:
         if not path.exists():
-            raise Absent(f"There is no file or folder '{printing.clean(str(path))}'.")
+            raise Absent(f"There is no file or folder '{output.clean(str(path))}'.")
     usual = usual_places()
     if not paths and not any(place.exists() for place in usual):
         looked = ", ".join(str(place) for place in usual)
@@ -77,7 +77,7 @@ def _places(paths: tuple[Path, ...]) -> list[Path]:
 
 
 async def _watch(
-    where: cli_where.Where, places: list[Path], once: bool, agent: str | None, tool_output: ToolOutput, quiet: bool
+    where: target.Where, places: list[Path], once: bool, agent: str | None, tool_output: ToolOutput, quiet: bool
 ) -> None:
     task = asyncio.current_task()
     assert task is not None
@@ -88,14 +88,14 @@ async def _watch(
         watch = Watch(visit.here, visit.caller, places, agent, tool_output, progress.told)
         tally = await watch.first_pass(is_patient=not once)
         if not quiet:
-            printing.say(_summary(tally, where.format))
+            output.say(_summary(tally, where.format))
             if not once and where.format == "table":
-                printing.note("Following what is written from now on. Ctrl-C ends it.")
+                output.note("Following what is written from now on. Ctrl-C ends it.")
         if not once:
-            await watch.follow(lambda grown: None if quiet else printing.say(_line(grown, where.format)))
+            await watch.follow(lambda grown: None if quiet else output.say(_line(grown, where.format)))
 
 
-async def _visit(house: House, where: cli_where.Where) -> Visit:
+async def _visit(house: House, where: target.Where) -> Visit:
     if where.token and where.workspace is None:
         return await admit(house, where.token, "human")
     here = await (house.open(where.workspace) if where.workspace else house.open())
@@ -152,7 +152,7 @@ def _count(number: int, noun: str) -> str:
 def _line(grown: Grown, format: str) -> str:
     if format != "table":
         return _json({"agent": grown.agent, "session_id": grown.session_id, "turns": grown.turns}, format)
-    return f"{grown.agent}  {printing.clean(grown.session_id)}  {_count(grown.turns, 'new turn')}"
+    return f"{grown.agent}  {output.clean(grown.session_id)}  {_count(grown.turns, 'new turn')}"
 
 
 def _json(facts: dict[str, object], format: str) -> str:

@@ -10,19 +10,19 @@ from pathlib import Path
 import click
 
 from palaver.app import House
-from palaver.doors import cli_where, printing
+from palaver.doors.cli import output, target
 from palaver.operations import evaluating, stronger
 from palaver.settings import load
 
 
-@cli_where.takes("format", "json", "database_url")
+@target.takes("format", "json", "database_url")
 @click.command("eval")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--budget", type=int, default=1024, show_default=True, help="Tokens the evidence must fit in.")
 @click.option("--together", is_flag=True, help="Put all conversations of a file into one workspace.")
 @click.option("--every", type=click.IntRange(1), default=1, help="Take only every so-manieth world: quicker.")
 @click.pass_obj
-def evaluate(where: cli_where.Where, files: tuple[Path, ...], budget: int, together: bool, every: int) -> None:
+def evaluate(where: target.Where, files: tuple[Path, ...], budget: int, together: bool, every: int) -> None:
     """Ask labelled questions through the search itself, and print how often the answers came.
 
     A file has one world a line: {"conversations": [{"id", "title", "messages": [{"id", "speaker", "text", "at"}]}],
@@ -35,22 +35,22 @@ def evaluate(where: cli_where.Where, files: tuple[Path, ...], budget: int, toget
         report = asyncio.run(_asked(where, path, budget, together, every))
         found.append({"file": path.name, **report.lines(budget)})
     if where.format != "table":
-        printing.show(found, where.format, rows="files")
+        output.show(found, where.format, rows="files")
         return
     for lines in found:
-        printing.say(printing.bold(str(lines.pop("file"))))
+        output.say(output.bold(str(lines.pop("file"))))
         for name, value in lines.items():
-            printing.say(f"  {name:32} {value:>8}")
+            output.say(f"  {name:32} {value:>8}")
 
 
-async def _asked(where: cli_where.Where, path: Path, budget: int, together: bool, every: int) -> evaluating.Report:
+async def _asked(where: target.Where, path: Path, budget: int, together: bool, every: int) -> evaluating.Report:
     report, worlds = evaluating.Report(), evaluating.read(path)[::every]
     messages = sum(len(talk.lines) for world in worlds for talk in world.talks)
     with tempfile.TemporaryDirectory(prefix="palaver-eval-") as home:
         house = House(load({"home": Path(home), "database_url": where.database_url}))
         try:
             with (
-                printing.progress("Making vectors", messages)
+                output.progress("Making vectors", messages)
                 if stronger.is_set(house.settings)
                 else nullcontext(_nobody) as told
             ):

@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from palaver.app import DEFAULT, House
-from palaver.doors import cli_where, printing
-from palaver.doors.cli_where import Where
-from palaver.doors.client import open_house, reach
+from palaver.doors.cli import output, target
+from palaver.doors.cli.connection import open_house, reach
+from palaver.doors.cli.target import Where
 from palaver.errors import Invalid, PalaverError, Refused, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode
@@ -28,7 +28,7 @@ COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
 # Recording
 
 
-@cli_where.takes(*cli_where.EVERYWHERE)
+@target.takes(*target.EVERYWHERE)
 @click.command("append", no_args_is_help=True)
 @click.option("--agent", required=True, metavar="AGENT", help="Id or slug of the agent; a new one comes to be.")
 @click.option("--session", required=True, metavar="SESSION", help="Id of the session.")
@@ -51,7 +51,7 @@ def append(
     Without --role, standard input is read as JSON lines, each {"role": …, "content": …}, optionally with "ts",
     "id" and "project".
     """
-    where = cli_where.here(click.get_current_context())
+    where = target.here(click.get_current_context())
     said = " ".join(text) if text and text != ("-",) else None
     if role is None and said is not None:
         raise Invalid("role: is required. Say --role user, or give JSON lines on standard input.")
@@ -60,14 +60,14 @@ def append(
     else:
         turns = iter([{"role": role, "content": said if said is not None else _stdin(), "id": turn_id, "ts": ts}])
     recorded = asyncio.run(_record(where, agent, session, typed_project(project) if project else None, turns))
-    printing.show(
+    output.show(
         recorded if role is None else recorded[0], where.format, columns=("id", "role", "ts", "content"), rows="turns"
     )
 
 
 def _stdin() -> str:
     if sys.stdin.isatty():
-        printing.note("Write the text, then press Ctrl-D.")
+        output.note("Write the text, then press Ctrl-D.")
     try:
         return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
@@ -108,14 +108,14 @@ async def _record(
             if said is None:
                 raise
             recorded.append(json.loads(encode(said)))
-        printing.note("The database cannot be reached. The transcript has it; the index catches up later.")
+        output.note("The database cannot be reached. The transcript has it; the index catches up later.")
     return recorded
 
 
 # Searching
 
 
-@cli_where.takes(*cli_where.EVERYWHERE)
+@target.takes(*target.EVERYWHERE)
 @click.command("search", no_args_is_help=True)
 @click.option("--all", "everybody", is_flag=True, help="Search every agent of the workspace; leave AGENT out.")
 @click.option("--limit", type=click.INT, help="How many hits at the most, 1 to 100. [default: 20]")
@@ -130,7 +130,7 @@ def search(everybody: bool, words: tuple[str, ...], **narrow: Any) -> None:
 
     AGENT is its id or slug. All words of the QUERY must be there; OR, NEAR and * are words like any other.
     """
-    where = cli_where.here(click.get_current_context())
+    where = target.here(click.get_current_context())
     given = {name: value for name, value in narrow.items() if value is not None}
     if "project" in given:
         given["project"] = typed_project(given["project"])
@@ -145,7 +145,7 @@ def search(everybody: bool, words: tuple[str, ...], **narrow: Any) -> None:
         given["agent_id"], words = words[0], words[1:]
     given["query"] = " ".join(words)
     answer = asyncio.run(_ask(where, operation, given))
-    printing.show(answer, where.format, columns=columns, rows="hits")
+    output.show(answer, where.format, columns=columns, rows="hits")
 
 
 async def _ask(where: Where, operation: Any, given: dict[str, Any]) -> Any:
@@ -164,7 +164,7 @@ async def workspace() -> AsyncIterator[Workspace]:
 
 @asynccontextmanager
 async def _house_and_workspace() -> AsyncIterator[tuple[House, Workspace]]:
-    where = cli_where.here(click.get_current_context())
+    where = target.here(click.get_current_context())
     if where.server:
         raise Refused("This works where the data is: leave --url and PALAVER_URL out.")
     async with open_house(where.settings()) as house:
@@ -173,7 +173,7 @@ async def _house_and_workspace() -> AsyncIterator[tuple[House, Workspace]]:
         yield house, await house.open(where.workspace or DEFAULT)
 
 
-@cli_where.takes("workspace", *cli_where.ON_THE_DATA)
+@target.takes("workspace", *target.ON_THE_DATA)
 @click.command("reindex")
 @click.option("--model", is_flag=True, help="Make the vectors of PALAVER_MODEL that are missing, and nothing else.")
 @click.option(
@@ -188,14 +188,14 @@ def reindex(model: bool, discard_missing: bool) -> None:
     and in no transcript, because a file is missing or was cut short, nothing is done: see --discard-missing.
     """
     if model:
-        printing.say(f"{asyncio.run(_embed()):,} passages got their vectors.")
+        output.say(f"{asyncio.run(_embed()):,} passages got their vectors.")
         return
     turns = asyncio.run(_reindex(discard_missing))
-    printing.say(f"{turns:,} turns are in the index.")
+    output.say(f"{turns:,} turns are in the index.")
 
 
 async def _embed() -> int:
-    where = cli_where.here(click.get_current_context())
+    where = target.here(click.get_current_context())
     if where.server:
         raise Refused("This works where the data is: leave --url and PALAVER_URL out.")
     async with open_house(where.settings()) as house:
@@ -203,7 +203,7 @@ async def _embed() -> int:
         known = await here.read(stronger.progress_of)
         if known is None:
             raise Refused("No stronger model is set: say which one with PALAVER_MODEL.")
-        with printing.progress("Making vectors", known.passages - known.done) as bar:
+        with output.progress("Making vectors", known.passages - known.done) as bar:
             return await stronger.make_all(here, bar)
 
 
@@ -212,18 +212,18 @@ async def _reindex(discard_missing: bool) -> int:
         await mending.fill_index(here)
         files = list(here.transcripts.all())
         total = sum(transcript.size for transcript in files)
-        with printing.progress("Reading transcripts", total) as bar:
+        with output.progress("Reading transcripts", total) as bar:
             return await session_index.reindex(here, bar, discard_missing=discard_missing)
 
 
-@cli_where.takes("format", "json", "workspace", *cli_where.ON_THE_DATA)
+@target.takes("format", "json", "workspace", *target.ON_THE_DATA)
 @click.command("verify")
 def verify() -> None:
     """Compare the transcripts, the texts and the database with the search index.
 
     Exit code 1 when they differ, or when something is missing or damaged. The message says what mends it.
     """
-    where = cli_where.here(click.get_current_context())
+    where = target.here(click.get_current_context())
     found, problems, alone = asyncio.run(_verify())
     wrong = [difference for difference in found if not difference.is_fine or difference.unreadable]
     rows = [
@@ -231,11 +231,11 @@ def verify() -> None:
         for d in wrong
     ]
     if rows or where.format != "table":
-        printing.show(rows, where.format, columns=tuple(rows[0]) if rows else (), rows="rows")
+        output.show(rows, where.format, columns=tuple(rows[0]) if rows else (), rows="rows")
     differ = sum(not difference.is_fine for difference in found)
-    printing.note(f"{len(found):,} transcripts compared, {differ:,} differ from the index.")
+    output.note(f"{len(found):,} transcripts compared, {differ:,} differ from the index.")
     for problem in problems:
-        printing.note(f"✗ {problem}")
+        output.note(f"✗ {problem}")
     if problems:
         raise PalaverError("The data is not whole. Run 'palaver doctor' to see what can be done.")
     if alone:
@@ -249,7 +249,7 @@ def verify() -> None:
 
 async def _verify() -> tuple[list[session_index.Difference], list[str], list[session_index.OnlyInIndex]]:
     """What differs, what else is wrong, and which turns no transcript has."""
-    where = cli_where.here(click.get_current_context())
+    where = target.here(click.get_current_context())
     if not where.server:  # before it is opened, which would make some of what is missing
         name = where.workspace or DEFAULT
         if problems := await mending.problems_before_opening(where.settings(), name):

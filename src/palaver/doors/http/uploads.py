@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.types import Message
 
-from palaver.doors.rest import error
+from palaver.doors.http.rest import error
 from palaver.doors.visit import Visit
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.settings import Settings

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from palaver import __version__
-from palaver.doors import cli_where
+from palaver.doors.cli import target
 from palaver.errors import PalaverError, Unauthorized, Unavailable
 
 PERMISSION = "Change its owner or its rights (chmod u+rwX), or name another folder with --home or PALAVER_HOME."
@@ -89,35 +89,35 @@ OPERATIONS = {
 
 # Commands that are no operations: where they stand, and what they do.
 HOUSE = {
-    "search": ("cli_search:search", "Find anything that was said or kept here, the best match first."),
-    "serve": ("cli_serve:serve", "Run the server: console, REST, events and MCP on one port."),
-    "mcp": ("cli_serve:mcp", "Be an MCP server on standard input and output."),
-    "watch": ("cli_watch:watch", "Read the sessions of Claude Code and Codex, and follow them as they are written."),
-    "events": ("cli_events:events", "Follow what happens, one line for each event."),
-    "session append": ("cli_sessions:append", "Record a turn of a session."),
-    "conversation search": ("cli_sessions:search", "Find earlier turns of an agent's sessions by their words."),
-    "import": ("cli_archive:bring", "Import chat histories: files, folders and zips."),
-    "export": ("cli_archive:export", "Write imported conversations as Markdown or JSON lines."),
-    "reindex": ("cli_sessions:reindex", "Make the index of sessions again from their transcripts."),
-    "verify": ("cli_sessions:verify", "Compare the transcripts with the index."),
-    "workspace create": ("cli_house:create_workspace", "Make a workspace: a world of its own."),
-    "workspace list": ("cli_house:list_workspaces", "The workspaces there are."),
-    "workspace delete": ("cli_house:delete_workspace", "Delete a workspace for good, with its tokens."),
-    "token create": ("cli_house:create_token", "Make a token for a person or an agent, and print it."),
-    "token list": ("cli_house:list_tokens", "The tokens there are; never their secrets."),
-    "token revoke": ("cli_house:revoke_token", "End a token at once."),
-    "user add": ("cli_house:add_user", "Let a person into a workspace: makes a token and prints it."),
-    "user list": ("cli_house:list_users", "Who can come in, and how far."),
-    "user remove": ("cli_house:remove_user", "End every token of a person or an agent."),
-    "audit": ("cli_house:audit", "Who did what: logins, token changes, denials, exports, deletions."),
-    "demo": ("cli_demo:demo", "Fill a workspace with a story, to look around in."),
-    "backup": ("cli_backup:backup", "Copy everything into one file, while servers go on working."),
-    "restore": ("cli_backup:restore", "Put a backup back, into a place where nothing is yet."),
-    "purge": ("cli_backup:purge", "Take away for good what was deleted: no file holds a byte of it."),
-    "doctor": ("cli_doctor:doctor", "Check the installation and the data, and say what to do."),
-    "config": ("cli_config:config", "Every setting: its value, where it comes from, what it is for."),
-    "eval": ("cli_eval:evaluate", "Measure the search with labelled questions."),
-    "completion": ("cli_config:completion", "Print the script that lets your shell complete commands."),
+    "search": ("search:search", "Find anything that was said or kept here, the best match first."),
+    "serve": ("serve:serve", "Run the server: console, REST, events and MCP on one port."),
+    "mcp": ("serve:mcp", "Be an MCP server on standard input and output."),
+    "watch": ("watch:watch", "Read the sessions of Claude Code and Codex, and follow them as they are written."),
+    "events": ("events:events", "Follow what happens, one line for each event."),
+    "session append": ("sessions:append", "Record a turn of a session."),
+    "conversation search": ("sessions:search", "Find earlier turns of an agent's sessions by their words."),
+    "import": ("archive:bring", "Import chat histories: files, folders and zips."),
+    "export": ("archive:export", "Write imported conversations as Markdown or JSON lines."),
+    "reindex": ("sessions:reindex", "Make the index of sessions again from their transcripts."),
+    "verify": ("sessions:verify", "Compare the transcripts with the index."),
+    "workspace create": ("admin:create_workspace", "Make a workspace: a world of its own."),
+    "workspace list": ("admin:list_workspaces", "The workspaces there are."),
+    "workspace delete": ("admin:delete_workspace", "Delete a workspace for good, with its tokens."),
+    "token create": ("admin:create_token", "Make a token for a person or an agent, and print it."),
+    "token list": ("admin:list_tokens", "The tokens there are; never their secrets."),
+    "token revoke": ("admin:revoke_token", "End a token at once."),
+    "user add": ("admin:add_user", "Let a person into a workspace: makes a token and prints it."),
+    "user list": ("admin:list_users", "Who can come in, and how far."),
+    "user remove": ("admin:remove_user", "End every token of a person or an agent."),
+    "audit": ("admin:audit", "Who did what: logins, token changes, denials, exports, deletions."),
+    "demo": ("demo:demo", "Fill a workspace with a story, to look around in."),
+    "backup": ("backup:backup", "Copy everything into one file, while servers go on working."),
+    "restore": ("backup:restore", "Put a backup back, into a place where nothing is yet."),
+    "purge": ("backup:purge", "Take away for good what was deleted: no file holds a byte of it."),
+    "doctor": ("doctor:doctor", "Check the installation and the data, and say what to do."),
+    "config": ("config:config", "Every setting: its value, where it comes from, what it is for."),
+    "eval": ("eval:evaluate", "Measure the search with labelled questions."),
+    "completion": ("config:completion", "Print the script that lets your shell complete commands."),
 }
 
 # Listed apart from what people do every day.
@@ -193,7 +193,7 @@ class Group(click.Group):
     """Commands by their full names: this group holds those that begin with its own."""
 
     def __init__(self, path: str, **extra: Any) -> None:
-        super().__init__(path or "palaver", params=cli_where.options(*cli_where.EVERYWHERE, hidden=bool(path)), **extra)
+        super().__init__(path or "palaver", params=target.options(*target.EVERYWHERE, hidden=bool(path)), **extra)
         self.path = path
 
     def summaries(self, table: dict[str, str]) -> dict[str, str]:
@@ -212,12 +212,12 @@ class Group(click.Group):
         cmd_name = ALIASES.get(cmd_name, cmd_name)
         full = f"{self.path}{cmd_name}"
         if full in OPERATIONS:
-            from palaver.doors import commands
+            from palaver.doors.cli import operation_commands
 
-            return commands.command(full)
+            return operation_commands.command(full)
         if full in HOUSE:
             module, _, name = HOUSE[full][0].partition(":")
-            command: click.Command = getattr(import_module(f"palaver.doors.{module}"), name)
+            command: click.Command = getattr(import_module(f"palaver.doors.cli.{module}"), name)
             return command
         if cmd_name in self.list_commands(ctx):
             return Group(full + " ", help=GROUPS.get(full), no_args_is_help=True)
@@ -253,7 +253,7 @@ class Group(click.Group):
 
     def _run(self, arguments: list[str]) -> Any:
         self._main_shell_completion({}, "palaver")
-        with self.make_context("palaver", arguments, obj=cli_where.Where()) as ctx:
+        with self.make_context("palaver", arguments, obj=target.Where()) as ctx:
             return self.invoke(ctx)
 
 

@@ -33,7 +33,7 @@ def config(settings: Settings) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"own": {"()": "palaver.doors.logs.Json"} if settings.log_format == "json" else plain},
+        "formatters": {"own": {"()": "palaver.doors.http.logs.Json"} if settings.log_format == "json" else plain},
         "handlers": {"own": {"class": "logging.StreamHandler", "formatter": "own"}},
         "loggers": {
             "palaver": {"handlers": ["own"], "level": level, "propagate": False},

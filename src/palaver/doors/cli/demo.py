@@ -8,12 +8,12 @@ from importlib.resources import files
 
 import click
 
-from palaver.doors import cli_where, printing
-from palaver.doors.cli_sessions import workspace
+from palaver.doors.cli import output, target
+from palaver.doors.cli.sessions import workspace
 from palaver.operations.demo import Told, tell
 
 
-@cli_where.takes("workspace", *cli_where.ON_THE_DATA)
+@target.takes("workspace", *target.ON_THE_DATA)
 @click.command("demo")
 @click.option("--anyway", is_flag=True, help="Also where threads exist already.")
 def demo(anyway: bool) -> None:
@@ -22,13 +22,13 @@ def demo(anyway: bool) -> None:
     It wants an empty place: palaver --home /tmp/lantern demo, then palaver --home /tmp/lantern serve.
     """
     told = asyncio.run(_tell(anyway))
-    printing.say(
+    output.say(
         f"{told.messages} messages in {told.threads} threads, {told.turns} turns of sessions, {told.kept} things in "
         "the library. Now 'palaver serve', and open the console."
     )
 
 
 async def _tell(anyway: bool) -> Told:
-    story = tomllib.loads((files("palaver.doors") / "story.toml").read_text("utf-8"))
+    story = tomllib.loads((files("palaver.doors.cli") / "demo_story.toml").read_text("utf-8"))
     async with workspace() as here:
         return await tell(here, story, anyway=anyway)

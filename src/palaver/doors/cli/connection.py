@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
 from palaver.app import DEFAULT, House
-from palaver.doors.cli_where import Where
-from palaver.doors.running import beside_server
+from palaver.doors.cli.target import Where
+from palaver.doors.running_server import beside_server
 from palaver.doors.visit import Visit, admit
 from palaver.errors import Forbidden, Invalid, NotFound, PalaverError, Refused, Unauthorized, Unavailable
 from palaver.model import requests

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from palaver.doors import cli_where, printing
-from palaver.doors.client import reach, thread_id_of
+from palaver.doors.cli import output, target
+from palaver.doors.cli.connection import reach, thread_id_of
 from palaver.errors import Invalid, NotFound
 from palaver.model.projects import project_name, typed_project
 from palaver.model.search import ALL_SOURCES
@@ -24,7 +24,7 @@ COLUMNS = ("source", "last_modified", "title", "uri", "snippet")
 BUS_COLUMNS = ("created_at", "thread_topic", "author", "snippet")
 
 
-@cli_where.takes(*cli_where.EVERYWHERE)
+@target.takes(*target.EVERYWHERE)
 @click.command("search", no_args_is_help=False)
 @click.argument("query", nargs=-1, required=True, metavar="QUERY…")
 @click.option(
@@ -50,29 +50,29 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
 
     'palaver get URI' opens what was found.
     """
-    where = cli_where.here(click.get_current_context())
+    where = target.here(click.get_current_context())
     words = " ".join(query)
     if not words.strip():
         raise Invalid("query: must not be empty.")
     if thread or expression:
         answer = asyncio.run(_messages(where, words, thread, limit))
-        printing.show(answer, where.format, columns=BUS_COLUMNS, rows="results")
+        output.show(answer, where.format, columns=BUS_COLUMNS, rows="results")
         return
     if narrowing["project"]:
         narrowing["project"] = typed_project(narrowing["project"])
     given = {"query": words, "limit": limit, "dedupe": False, **narrowing, "sources": list(narrowing["sources"])}
     answer = asyncio.run(_everything(where, {name: value for name, value in given.items() if value not in (None, [])}))
     if where.format != "table" or not answer["results"]:
-        printing.show(answer, where.format, columns=COLUMNS, rows="results")
+        output.show(answer, where.format, columns=COLUMNS, rows="results")
         return
     for item in answer["results"]:
         item["snippet"] = "\n".join([_marked(item["snippet"] or "", words), *_beside(item, words)])
-    if printing.is_terminal():
+    if output.is_terminal():
         _show_in_blocks(answer["results"])
     else:
-        printing.show(answer, where.format, columns=COLUMNS, rows="results")
+        output.show(answer, where.format, columns=COLUMNS, rows="results")
     if answer["has_more"]:
-        printing.note(f"There is more: --offset {answer['next_offset']}.")
+        output.note(f"There is more: --offset {answer['next_offset']}.")
 
 
 def _marked(snippet: str, query: str) -> str:
@@ -106,21 +106,21 @@ def _show_in_blocks(results: list[dict[str, Any]]) -> None:
         at = (item["last_modified"] or "")[:10]
         project = project_name(item["project"]) if item.get("project") else None
         heading = " · ".join(part for part in (item["source"], project, item["title"], item["sender"], at) if part)
-        for line in printing.wrap(printing.bold(printing.one_line(printing.clean(heading))), width):
-            printing.say(line)
-        for line in printing.wrap(printing.cell("snippet", item["snippet"]), width - 2):
-            printing.say("  " + line)
-        printing.say("  " + printing.clean(item["uri"]))
-        printing.say()
+        for line in output.wrap(output.bold(output.one_line(output.clean(heading))), width):
+            output.say(line)
+        for line in output.wrap(output.cell("snippet", item["snippet"]), width - 2):
+            output.say("  " + line)
+        output.say("  " + output.clean(item["uri"]))
+        output.say()
 
 
-async def _everything(where: cli_where.Where, given: dict[str, Any]) -> Any:
+async def _everything(where: target.Where, given: dict[str, Any]) -> Any:
     async with reach(where) as there:
         answer = await there.ask(search_knowledge, given)
     return {**answer, "total": len(answer["results"])}
 
 
-async def _messages(where: cli_where.Where, words: str, thread: str | None, limit: int | None) -> Any:
+async def _messages(where: target.Where, words: str, thread: str | None, limit: int | None) -> Any:
     given: dict[str, Any] = {"query": words} | ({"limit": limit} if limit is not None else {})
     async with reach(where) as there:
         if thread:

@@ -20,8 +20,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from palaver.app import House, ShownOut
-from palaver.doors import away
-from palaver.doors.login import admitted
+from palaver.doors.http.login import admitted
+from palaver.doors.mcp import unavailable
 from palaver.doors.visit import Visit, admit, bearer
 from palaver.errors import Forbidden, PalaverError, Unauthorized, Unavailable
 from palaver.settings import LOOPBACK, Settings
@@ -72,7 +72,7 @@ class Guard:
             await self._note(problem, scope)
             if isinstance(problem, Unavailable) and scope["path"] == "/mcp" and scope.get("method") == "POST":
                 sending = _Answer(send, scope["path"]).send
-                await away.answer(problem, self._house.settings.max_body, scope, receive, sending)
+                await unavailable.answer(problem, self._house.settings.max_body, scope, receive, sending)
                 return
             await refuse(problem, scope, receive, _Answer(send, scope["path"]).send)
             return

@@ -14,8 +14,8 @@ from typing import Any
 import click
 from pydantic.fields import FieldInfo
 
-from palaver.doors import cli_where, printing
-from palaver.doors.client import Reach, reach, thread_id_of
+from palaver.doors.cli import output, target
+from palaver.doors.cli.connection import Reach, reach, thread_id_of
 from palaver.errors import Invalid, NotFound
 from palaver.model.projects import typed_project
 from palaver.operations import OPERATIONS
@@ -35,9 +35,9 @@ def command(name: str) -> click.Command:
     operation, face = by_name()[name]
 
     def run(**values: Any) -> None:
-        where = cli_where.here(click.get_current_context())
+        where = target.here(click.get_current_context())
         answer = asyncio.run(_answer(where, operation, face, _placed(operation, face, values)))
-        printing.show(answer, where.format, columns=face.columns, rows=face.rows, text=face.text)
+        output.show(answer, where.format, columns=face.columns, rows=face.rows, text=face.text)
 
     return click.Command(
         name.rpartition(" ")[2],
@@ -67,7 +67,7 @@ def _placed(operation: Operation, face: Command, values: dict[str, Any]) -> dict
     return values
 
 
-async def _answer(where: cli_where.Where, operation: Operation, face: Command, values: dict[str, Any]) -> Any:
+async def _answer(where: target.Where, operation: Operation, face: Command, values: dict[str, Any]) -> Any:
     given = {name: value for name, value in values.items() if value is not None and value != ()}
     given |= {name: list(value) for name, value in given.items() if isinstance(value, tuple)}
     for name in face.takes:
@@ -96,7 +96,7 @@ def _rest(name: str, words: list[str]) -> str:
     if name != FROM_STDIN or (words and words != ["-"]):
         return " ".join(words)
     if sys.stdin.isatty():
-        printing.note("Write the text, then press Ctrl-D.")
+        output.note("Write the text, then press Ctrl-D.")
     try:
         return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
@@ -120,8 +120,8 @@ def parameters(operation: Operation, face: Command) -> list[click.Parameter]:
         for name in face.takes
     ]
     # A field of the same name goes first; the general option can still stand before the command.
-    general = [name for name in cli_where.EVERYWHERE if name not in named]
-    return found + cli_where.options(*general)
+    general = [name for name in target.EVERYWHERE if name not in named]
+    return found + target.options(*general)
 
 
 def _needed(operation: Operation, face: Command) -> bool:
@@ -168,7 +168,7 @@ def _split_at_commas(kind: click.ParamType[Any]) -> Callable[..., tuple[Any, ...
 def _flags(name: str, taken: set[str]) -> list[str]:
     flags = ["--" + name.replace("_", "-")]
     short = name.removesuffix("_id")
-    if short != name and short not in taken and short not in cli_where.EVERYWHERE:
+    if short != name and short not in taken and short not in target.EVERYWHERE:
         flags.append("--" + short.replace("_", "-"))
     return flags
 
