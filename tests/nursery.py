@@ -163,8 +163,8 @@ if __name__ == "__main__":
     import palaver.doors.cli.operation_commands
     import palaver.doors.cli.serve
     import palaver.doors.http.server
-    import palaver.store.postgres
-    import palaver.store.sqlite
+    import palaver.store.engines.postgres.engine
+    import palaver.store.engines.sqlite.engine
     from palaver.doors.cli.main import main
 
     sys.argv = ["palaver", *be_born()]

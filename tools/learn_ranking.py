@@ -33,7 +33,7 @@ from palaver.meaning.weights import FILE
 from palaver.operations import evaluating, stronger
 from palaver.operations.ranking import judged
 from palaver.settings import load
-from palaver.store.database import Reader, Slice
+from palaver.store.engines.database import Reader, Slice
 from palaver.text.questions import taken_apart
 from palaver.text.ranking import Seen
 

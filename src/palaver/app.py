@@ -22,12 +22,22 @@ from palaver.operations.mending import Sign, missing_uploads, signs
 from palaver.operations.session_index import catch_up_all
 from palaver.operations.stronger import Embedding
 from palaver.settings import Settings
-from palaver.store import agents, audit, backup, documents, events, logins, losses, missing, purge, tokens
-from palaver.store.audit import Trail
-from palaver.store.database import Change, Engine
-from palaver.store.keyring import Keyring
-from palaver.store.present import Present
-from palaver.store.present import ShownOut as ShownOut
+from palaver.store.admin import (
+    audit,
+    backup,
+    data_losses,
+    logins,
+    tokens,
+    trash,
+)
+from palaver.store.admin.active_logins import Present
+from palaver.store.admin.active_logins import ShownOut as ShownOut
+from palaver.store.admin.audit import Trail
+from palaver.store.admin.keyring import Keyring
+from palaver.store.bus import agents, events
+from palaver.store.engines import missing_tables
+from palaver.store.engines.database import Change, Engine
+from palaver.store.library import documents
 from palaver.store.workspaces import DEFAULT as DEFAULT
 from palaver.store.workspaces import (
     Workspace,
@@ -83,10 +93,10 @@ class House:
         engine = await asyncio.to_thread(open_engine, self.settings, name)
         if is_lost:
             log.warning("the database of workspace %s was missing; an empty one was made", name)
-            await self._own.change(lambda change: losses.note_lost_workspace(change, name))
+            await self._own.change(lambda change: data_losses.note_lost_workspace(change, name))
         if engine.has_lost_log:
             log.warning("the log of workspace %s was missing: its newest changes may be lost", name)
-            await self._own.change(lambda change: losses.note_lost_log(change, name))
+            await self._own.change(lambda change: data_losses.note_lost_log(change, name))
         if not is_listed:
             await self._own.change(lambda change: tokens.add_workspace(change, name))
         if name in self._workspaces:
@@ -102,15 +112,15 @@ class House:
         self._has_noted_losses = True
         if self._left_over:
             log.warning("the list of workspaces, the tokens and the audit log were missing; an empty one was made")
-            await self._own.change(lambda change: losses.note_lost_house(change, self._left_over))
+            await self._own.change(lambda change: data_losses.note_lost_house(change, self._left_over))
         if self._own.has_lost_log:
             log.warning("the log of the house was missing: its newest changes may be lost")
-            await self._own.change(lambda change: losses.note_lost_log(change, None))
+            await self._own.change(lambda change: data_losses.note_lost_log(change, None))
 
     async def losses(self) -> list[str]:
         """What was found to be missing, and nobody has seen yet."""
         await self._note_losses()
-        return await self._own.read(losses.unsettled)
+        return await self._own.read(data_losses.unsettled)
 
     async def _begin_catching_up(self, here: Workspace) -> None:
         """What was recorded while nobody indexed it. Mostly nothing, or little: then it is done before anybody asks."""
@@ -226,7 +236,9 @@ class House:
         """What is wrong with the house's own tables and its audit log."""
         await self._note_losses()
         found = await asyncio.to_thread(self._own.check)
-        found = found or await self._own.read(lambda read: [f"{t} is missing" for t in missing.missing(read, "house")])
+        found = found or await self._own.read(
+            lambda read: [f"{t} is missing" for t in missing_tables.missing(read, "house")]
+        )
         return found or await self._own.read(audit.problems, timeout=CHECK_SECONDS)
 
     async def backup(self, to: Path, version: str, by: str = TERMINAL) -> int:
@@ -250,11 +262,11 @@ class House:
         """Take away for good what was deleted in a workspace: afterwards no file holds a byte of it."""
         here = await self.open(name)
         items = 0
-        while count := await here.change(purge.empty_trash):
+        while count := await here.change(trash.empty_trash):
             items += count
-        await here.change(purge.forget_events)
-        in_use = await here.read(purge.images_in_use, timeout=CHECK_SECONDS)
-        images = await asyncio.to_thread(purge.remove_images, self.settings.data / "uploads" / name, in_use)
+        await here.change(trash.forget_events)
+        in_use = await here.read(trash.images_in_use, timeout=CHECK_SECONDS)
+        images = await asyncio.to_thread(trash.remove_images, self.settings.data / "uploads" / name, in_use)
         await here.wipe()
         await asyncio.to_thread(self._own.wipe)
         await self.trail.note("deletion", by, "purge", name, {"items": items, "images": images})

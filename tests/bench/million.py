@@ -28,9 +28,9 @@ from palaver.app import House
 from palaver.model.people import Caller
 from palaver.operations.knowledge import SearchKnowledge, search_knowledge
 from palaver.settings import load
-from palaver.store import documents
-from palaver.store.database import Change, Reader
-from palaver.store.lanes import SOURCES
+from palaver.store.engines.database import Change, Reader
+from palaver.store.engines.id_ranges import SOURCES
+from palaver.store.library import documents
 
 FREQUENT = [
     "the",

@@ -21,8 +21,8 @@ import httpx
 from measure import Request
 from palaver.app import House
 from palaver.settings import load
-from palaver.store import messages, threads
-from palaver.store.database import Change
+from palaver.store.bus import messages, threads
+from palaver.store.engines.database import Change
 
 
 class Ours:

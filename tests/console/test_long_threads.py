@@ -17,7 +17,7 @@ from palaver.model.people import Caller
 from palaver.operations.messages import PostMessage, post_message
 from palaver.operations.threads import CreateThread, create_thread
 from palaver.settings import load
-from palaver.store.database import Change
+from palaver.store.engines.database import Change
 
 MESSAGES = 5_000
 TEXT = "Message **{}**: the importer read `conversations.json` again.\n\n- one thing\n- another thing\n\n> and a quote"

@@ -39,7 +39,7 @@ from palaver.errors import Unavailable
 from palaver.model.people import Caller
 from palaver.operations import watching
 from palaver.settings import Settings
-from palaver.store.transcripts import Transcripts
+from palaver.store.sessions.transcripts import Transcripts
 
 __all__ = ["terminal"]
 
@@ -237,7 +237,7 @@ def test_whoever_ends_before_the_mark_moves_reads_again_and_repeats_nothing(
         raise Unavailable("The disk is full.")
 
     with monkeypatch.context() as broken:
-        broken.setattr("palaver.store.watches.keep", fail)
+        broken.setattr("palaver.store.sessions.followed_files.keep", fail)
         result = person.terminal.run("watch", "--once", str(person.projects))
     assert (result.exit_code, result.stderr) == (5, "palaver: The disk is full.\n")
     assert person.once() == "Read 1 session file: 0 new turns.\n"

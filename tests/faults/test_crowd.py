@@ -15,8 +15,8 @@ from tests.helpers import Server, eventually, start_server
 from tests.store.bus import opened
 
 from palaver.settings import Settings
-from palaver.store import messages, threads
-from palaver.store.database import Change
+from palaver.store.bus import messages, threads
+from palaver.store.engines.database import Change
 
 SECONDS = 30.0 if IS_LONG else 2.0
 

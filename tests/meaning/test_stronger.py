@@ -25,8 +25,9 @@ from palaver.model.search import ResultItem
 from palaver.operations import evaluating, stronger
 from palaver.operations.knowledge import SearchKnowledge, search_knowledge
 from palaver.settings import Settings, load
-from palaver.store import documents, vectors
-from palaver.store.database import Change
+from palaver.store.engines.database import Change
+from palaver.store.library import documents
+from palaver.store.search import vectors
 from palaver.store.workspaces import Workspace
 
 KEY = "sk-nobody-must-see-this"

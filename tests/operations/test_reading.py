@@ -20,7 +20,7 @@ from palaver.operations import reading
 from palaver.operations.importing import Summary, bring
 from palaver.operations.reading import Portion
 from palaver.settings import Settings
-from palaver.store import documents
+from palaver.store.library import documents
 from palaver.store.workspaces import Workspace, open_engine
 
 

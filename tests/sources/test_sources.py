@@ -12,7 +12,7 @@ from palaver.model.library import Character, Media, Note, Prompt, Segment
 from palaver.model.search import ALL_SOURCES, Standing
 from palaver.sources import SOURCES, scopes, shelving
 from palaver.sources.shapes import parse_uri
-from palaver.store.knowledge import Candidate
+from palaver.store.search.found_passages import Candidate
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 names = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=30)

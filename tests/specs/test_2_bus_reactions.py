@@ -19,7 +19,7 @@ from palaver.model.people import Caller
 from palaver.operations.messages import ListMessages, list_messages
 from palaver.operations.waiting import WaitForMessages
 from palaver.settings import Settings
-from palaver.store.database import Reader
+from palaver.store.engines.database import Reader
 
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 

@@ -28,7 +28,7 @@ from palaver.app import House
 from palaver.client import Palaver
 from palaver.model.sessions import Owner, Turn
 from palaver.settings import Settings
-from palaver.store.transcripts import Transcripts
+from palaver.store.sessions.transcripts import Transcripts
 
 TOOLS = ("conversation_search_own", "conversation.search")
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"

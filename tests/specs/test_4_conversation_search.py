@@ -37,8 +37,8 @@ from palaver.doors.visit import Visit
 from palaver.model.people import Caller
 from palaver.operations import archive
 from palaver.settings import Settings
-from palaver.store import served as kept_reading
-from palaver.store.archive import Wanted
+from palaver.store.library import external_database as kept_reading
+from palaver.store.library.archive import Wanted
 
 NOTHING = "No matching messages."
 SEPARATOR = "\n\n---\n\n"

@@ -19,7 +19,7 @@ from tests.mcp_clients import Stateless, through
 from tests.store.bus import opened
 
 from palaver.settings import Settings
-from palaver.store import agents
+from palaver.store.bus import agents
 
 
 class Program(Mcp):

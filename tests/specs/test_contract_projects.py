@@ -15,7 +15,7 @@ from tests.library import Library
 from tests.specs.test_3_conversation_search import Talk, lines, talk, transcripts
 
 from palaver.model.sessions import Owner, Turn
-from palaver.store.transcripts import Transcripts
+from palaver.store.sessions.transcripts import Transcripts
 
 __all__ = ["talk"]
 

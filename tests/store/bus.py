@@ -15,9 +15,9 @@ from palaver.model.people import Caller
 from palaver.operations import messages, reactions, search, threads
 from palaver.operations.faces import Operation
 from palaver.settings import Settings
-from palaver.store import events
-from palaver.store.database import Change, Narrow, Reader
-from palaver.store.feed import Listener
+from palaver.store.bus import events
+from palaver.store.bus.feed import Listener
+from palaver.store.engines.database import Change, Narrow, Reader
 from palaver.store.workspaces import Workspace, open_engine
 from palaver.text.query import Query
 
@@ -152,6 +152,6 @@ async def opened(settings: Settings, name: str = "default") -> AsyncIterator[Bus
 
 def rows(read: Reader, sql: str, **params: Any) -> list[dict[str, Any]]:
     """A statement of the test's own, for a look past the house's words."""
-    from palaver.store.postgres_dialect import translated
+    from palaver.store.engines.postgres.dialect import translated
 
     return read.connection.fetch(translated(sql) if read.connection.dialect.name == "postgres" else sql, params)

@@ -15,9 +15,9 @@ from tests.store.bus import Bus, rows
 from palaver.model.library import Conversation, Said
 from palaver.model.times import micros
 from palaver.operations import finding
-from palaver.store import archive, documents
-from palaver.store.archive import FoundMessage, Outcome, Wanted
-from palaver.store.database import Change, Narrow, Reader, Slice
+from palaver.store.engines.database import Change, Narrow, Reader, Slice
+from palaver.store.library import archive, documents
+from palaver.store.library.archive import FoundMessage, Outcome, Wanted
 from palaver.text.query import Phrase
 from palaver.text.questions import taken_apart
 
@@ -241,7 +241,7 @@ async def test_many_are_put_as_one_by_one(bus: Bus):
 
 
 async def test_what_is_long_is_stored_in_pieces(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("palaver.store.database.PIECE", 100)
+    monkeypatch.setattr("palaver.store.engines.database.PIECE", 100)
     messages = [said(f"piece {n} " + "é\"\\\n'\t" * n, n) for n in range(40)]
     await put(bus, talk(*messages, title='Long "one"'))
     assert await texts(bus) == [one.text for one in messages]
@@ -415,9 +415,9 @@ async def test_a_part_that_many_texts_may_have_is_narrowed_by_all_that_is_known_
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ):
     """Also where so much is common in it that the newest are looked through first."""
-    from palaver.store import sqlite_dialect
+    from palaver.store.engines.sqlite import dialect
 
-    monkeypatch.setattr(sqlite_dialect, "MANY", 3)
+    monkeypatch.setattr(dialect, "MANY", 3)
     monkeypatch.setattr(archive, "COMMON", 5)
     monkeypatch.setattr(archive, "LOOKED_THROUGH", 10)
     spoken = [f"{'some of the ivory' if n % 7 else 'some of the ivy grows'} {n}" for n in range(80)]

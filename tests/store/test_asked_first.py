@@ -12,7 +12,7 @@ from tests.store.bus import Bus, opened
 from palaver.operations import knowledge, search, sessions
 from palaver.operations.library import notes
 from palaver.settings import Settings
-from palaver.store.sessions import Where
+from palaver.store.sessions.sessions import Where
 from palaver.text.snippet import BEGIN, CUT, END
 
 some = random.Random()

@@ -32,7 +32,7 @@ from palaver.model.events import Event
 from palaver.model.messages import Thread
 from palaver.operations import messages, reactions, threads
 from palaver.settings import Settings
-from palaver.store.feed import Listener
+from palaver.store.bus.feed import Listener
 
 T = TypeVar("T")
 WORDS = ["ant", "bee", "cat", "日本", "é"]

@@ -17,7 +17,7 @@ from palaver.errors import NotFound, PalaverError
 from palaver.model.events import Event
 from palaver.operations import messages, reactions, threads
 from palaver.settings import Settings
-from palaver.store.database import Change, IndexRow, Reader
+from palaver.store.engines.database import Change, IndexRow, Reader
 
 
 class Spoiled(Exception):

@@ -19,7 +19,7 @@ from tests.store.bus import Bus, open_workspace, opened, rows
 from palaver.app import House
 from palaver.errors import PalaverError, Refused, Timeout, Unavailable
 from palaver.settings import Settings
-from palaver.store.database import Reader
+from palaver.store.engines.database import Reader
 from palaver.store.workspaces import checked_name, open_engine
 
 ENDLESS = {

@@ -117,7 +117,7 @@ class Both:
 
 
 def _keys(bus: Bus, read, query) -> set[str]:
-    from palaver.store.database import Narrow
+    from palaver.store.engines.database import Narrow
 
     finding = read.find(query, Narrow("bus"), 5_000)
     assert not finding.has_more

@@ -12,8 +12,8 @@ from tests.store.test_change import Spoiled, raise_after
 from palaver.model.events import Event
 from palaver.operations import messages, threads
 from palaver.settings import Settings
-from palaver.store import events, feed
-from palaver.store.feed import FeedClosed
+from palaver.store.bus import events, feed
+from palaver.store.bus.feed import FeedClosed
 
 
 def ids(heard: list[Event]) -> list[int]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from tests.store.bus import Bus
 
-from palaver.store import knowledge
-from palaver.store.database import Reader, Slice
-from palaver.store.lanes import lane_of
+from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.id_ranges import lane_of
+from palaver.store.search import found_passages
 from palaver.text.questions import terms
 from palaver.text.ranking import Worth
 
 BUS = [Slice(("bus",))]
 
 
-async def gathered(bus: Bus, question: str, slices: list[Slice] = BUS) -> knowledge.Gathered:
-    return await bus.here.read(lambda read: knowledge.gather(read, terms(question), slices))
+async def gathered(bus: Bus, question: str, slices: list[Slice] = BUS) -> found_passages.Gathered:
+    return await bus.here.read(lambda read: found_passages.gather(read, terms(question), slices))
 
 
 async def test_each_passage_is_marked_with_the_words_it_has(bus: Bus):
@@ -43,7 +43,7 @@ def test_no_source_stands_behind_another_because_of_its_lane():
     notes, titles = (lane_of("notes", titles=titles)[0] for titles in (False, True))
     bus = lane_of("bus")[0]
     ids = [*range(bus, bus + 4), *range(notes, notes + 4), *range(titles, titles + 4)]
-    found = knowledge.Gathered({1: set(ids)}, Worth((1.0,), (0.0,)))
+    found = found_passages.Gathered({1: set(ids)}, Worth((1.0,), (0.0,)))
     assert list(found.best_first(5)) == [titles + 3, notes + 3, bus + 3, titles + 2, notes + 2]
     assert sorted(found.best_first()) == sorted(ids)
 
@@ -53,15 +53,15 @@ async def test_words_of_the_theme_are_looked_up_where_little_was_found(bus: Bus,
     for text in ("a blue boat", "the harbour", "nothing of it"):
         await bus.post(thread, text)
 
-    def look(read: Reader) -> knowledge.Gathered:
-        return knowledge.gather(read, terms("blue boat"), BUS, theme=lambda: terms("harbour quay"))
+    def look(read: Reader) -> found_passages.Gathered:
+        return found_passages.gather(read, terms("blue boat"), BUS, theme=lambda: terms("harbour quay"))
 
     found = await bus.here.read(look)
     assert found.are_few
     assert {mask: len(ids) for mask, ids in found.alike.items()} == {0b11: 1, 0b10000: 1}
     assert 0 < found.worth.of(0b10000) < found.worth.of(0b01)
     assert not found.worth.has_all(0b10000)
-    monkeypatch.setattr(knowledge, "FEW", 0)
+    monkeypatch.setattr(found_passages, "FEW", 0)
     found = await bus.here.read(look)
     assert not found.are_few
     assert list(found.alike) == [0b11]
@@ -92,7 +92,7 @@ async def test_only_the_slice_is_looked_at(bus: Bus):
 
 
 async def test_a_common_word_brings_passages_only_while_there_is_room(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(knowledge, "MOST_GATHERED", 10)
+    monkeypatch.setattr(found_passages, "MOST_GATHERED", 10)
     thread = await bus.thread()
     for n in range(30):
         await bus.post(thread, "harbour" + (" quicksilver" if n < 3 else ""))
@@ -116,7 +116,7 @@ async def test_the_size_of_the_index_is_known(bus: Bus):
 
 
 async def test_two_common_words_bring_the_passages_that_have_both(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(knowledge, "MOST_GATHERED", 5)
+    monkeypatch.setattr(found_passages, "MOST_GATHERED", 5)
     thread = await bus.thread()
     both = await bus.post(thread, "harbour lantern")
     for _ in range(10):
@@ -134,7 +134,7 @@ async def test_a_related_word_is_worth_half(bus: Bus):
     await bus.post(thread, "a dog")
     await bus.post(thread, "a puppy")
     asked, also = terms("dog"), [terms("puppy")]
-    found = await bus.here.read(lambda read: knowledge.gather(read, asked, BUS, also))
+    found = await bus.here.read(lambda read: found_passages.gather(read, asked, BUS, also))
     assert sorted(found.best_first().values()) == [0b01, 0b10]
     assert found.worth.of(0b01) == found.worth.of(0b11) == 1.0
     assert 0 < found.worth.of(0b10) <= 0.5

@@ -6,8 +6,9 @@ import pytest
 from tests.store.bus import Bus, rows
 
 from palaver.operations import threads
-from palaver.store import documents, messages
-from palaver.store.database import IndexRow, Narrow, Reader
+from palaver.store.bus import messages
+from palaver.store.engines.database import IndexRow, Narrow, Reader
+from palaver.store.library import documents
 from palaver.text.query import expression
 
 

@@ -17,9 +17,11 @@ from palaver.operations import knowledge as searching
 from palaver.operations import library as operations
 from palaver.operations import narrowing
 from palaver.sources import shelving
-from palaver.store import documents, knowledge, library
-from palaver.store.database import Change, Reader, Slice
-from palaver.store.library import Kept
+from palaver.store.engines.database import Change, Reader, Slice
+from palaver.store.library import documents
+from palaver.store.library import items as library
+from palaver.store.library.items import Kept
+from palaver.store.search import found_passages
 from palaver.text.questions import terms
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -40,8 +42,8 @@ async def found(bus: Bus, query: str, *sources: str) -> set[str]:
 
 
 def documents_with(read: Reader, query: str, where: Slice) -> set[str]:
-    gathered = knowledge.gather(read, terms(query), [where])
-    return {hit.document for hit in knowledge.candidates(read, list(gathered.best_first()))}
+    gathered = found_passages.gather(read, terms(query), [where])
+    return {hit.document for hit in found_passages.candidates(read, list(gathered.best_first()))}
 
 
 async def assert_whole(bus: Bus) -> None:

@@ -15,8 +15,8 @@ from tests.store.bus import HUMAN, Bus, opened
 from palaver.model.people import Caller
 from palaver.operations import knowledge
 from palaver.settings import Settings
-from palaver.store.database import IndexRow, Narrow, Reader
-from palaver.store.postgres_dialect import MOST_PLACES, MOST_WORDS, OVERLAP, tsvectors
+from palaver.store.engines.database import IndexRow, Narrow, Reader
+from palaver.store.engines.postgres.dialect import MOST_PLACES, MOST_WORDS, OVERLAP, tsvectors
 from palaver.text.query import Phrase, closer, expression, plain
 
 LINES = 600

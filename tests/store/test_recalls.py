@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from palaver.model.search import Recall
-from palaver.store import recalls
-from palaver.store.recalls import MOST_PAGED, MOST_SEEN, MOST_SESSIONS, Recalls, mark_seen, seen_before
+from palaver.store.search import search_sessions
+from palaver.store.search.search_sessions import (
+    MOST_PAGED,
+    MOST_SEEN,
+    MOST_SESSIONS,
+    Recalls,
+    mark_seen,
+    seen_before,
+)
 
 
 def test_a_session_is_found_by_its_owner_and_nobody_else():
@@ -80,7 +87,7 @@ def test_paging_leaves_out_only_what_was_seen_before_the_search_began():
     assert seen_before(recall, "first", is_new=False) == {"a"}  # it goes on where it was
     assert seen_before(recall, "second", is_new=False) == {"a", "b", "c"}
     assert seen_before(recall, "first", is_new=True) == {"a", "b", "c", "d"}
-    assert recalls.seen_before(Recall(), "any", is_new=False) == frozenset()
+    assert search_sessions.seen_before(Recall(), "any", is_new=False) == frozenset()
 
 
 def test_only_the_latest_searches_are_paged_through():

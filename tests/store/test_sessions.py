@@ -10,8 +10,8 @@ from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
 from palaver.operations.session_index import reindex, verify
 from palaver.operations.sessions import append, owner_or_new, take_back
-from palaver.store import sessions
-from palaver.store.sessions import Where
+from palaver.store.sessions import sessions
+from palaver.store.sessions.sessions import Where
 from palaver.text.query import Phrase
 
 START = datetime(2026, 1, 2, tzinfo=UTC)

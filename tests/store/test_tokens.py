@@ -12,8 +12,8 @@ from palaver.app import House
 from palaver.errors import NotFound
 from palaver.model.times import now
 from palaver.settings import Settings
-from palaver.store import tokens
-from palaver.store.database import Reader
+from palaver.store.admin import tokens
+from palaver.store.engines.database import Reader
 
 
 @pytest.fixture

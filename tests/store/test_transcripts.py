@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.helpers import PATIENCE, environment
 
 from palaver.model.sessions import Owner, Turn
-from palaver.store.transcripts import Line, Transcripts
+from palaver.store.sessions.transcripts import Line, Transcripts
 
 AT = datetime(2026, 6, 1, 10, tzinfo=UTC)
 BOT = Owner("id-of-bot", "bot", "Bot")
@@ -380,7 +380,7 @@ def test_the_lock_holds_across_processes(files: Transcripts):
     files.append(BOT, "s-1", [turn("t-1")])
     path = files.path(BOT, "s-1")
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom palaver.store.transcripts import _locked\n"
+        "import os, sys\nfrom pathlib import Path\nfrom palaver.store.sessions.transcripts import _locked\n"
         "with _locked(Path(sys.argv[1])) as file:\n"
         "    print('locked', flush=True)\n    sys.stdin.readline()\n"
         '    os.write(file, b\'{"from": "the other"}\\n\')\n'

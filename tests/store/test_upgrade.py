@@ -27,10 +27,12 @@ from palaver.model.messages import Message, Thread
 from palaver.operations import messages, sessions
 from palaver.operations.mending import problems
 from palaver.settings import Settings
-from palaver.store import documents, postgres, queries
-from palaver.store.database import IndexRow
-from palaver.store.sqlite import SqliteConnection
-from palaver.store.sqlite_dialect import SqliteDialect
+from palaver.store.engines import named_sql
+from palaver.store.engines.database import IndexRow
+from palaver.store.engines.postgres import engine as postgres
+from palaver.store.engines.sqlite.dialect import SqliteDialect
+from palaver.store.engines.sqlite.engine import SqliteConnection
+from palaver.store.library import documents
 
 SINCE = {"bus": 1, "sessions": 2, "archive": 4, "notes": 5}
 """From which schema on a source was there."""
@@ -153,7 +155,7 @@ def build(settings: Settings, kind: str, step: int, rows: Rows) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     own = SqliteConnection(path, SqliteDialect(), read_only=False)
     own.raw.execute("PRAGMA foreign_keys = OFF")
-    for number, sql in queries.migrations("sqlite", kind):
+    for number, sql in named_sql.migrations("sqlite", kind):
         if number <= step:
             own.raw.execute(sql)
             own.raw.pragma("user_version", number)
@@ -171,14 +173,14 @@ def build(settings: Settings, kind: str, step: int, rows: Rows) -> None:
     own.raw.close()
 
 
-STEPS = [number for number, _ in queries.migrations("sqlite", "workspace")]
+STEPS = [number for number, _ in named_sql.migrations("sqlite", "workspace")]
 
 
 @pytest.mark.parametrize("step", STEPS)
 async def test_a_workspace_of_any_earlier_schema_is_all_there(
     engine: Engine, written: Written, tmp_path: Path, step: int
 ):
-    assert [number for number, _ in queries.migrations("postgres", "workspace")] == STEPS
+    assert [number for number, _ in named_sql.migrations("postgres", "workspace")] == STEPS
     settings = Settings(home=tmp_path / "home", database_url=engine.fresh())
     build(settings, "workspace", step, as_of(written.workspace, step))
     if step >= SINCE["sessions"]:
@@ -222,7 +224,7 @@ async def test_a_workspace_of_any_earlier_schema_is_all_there(
     assert await problems(settings, "default") == []
 
 
-@pytest.mark.parametrize("step", [number for number, _ in queries.migrations("sqlite", "house")])
+@pytest.mark.parametrize("step", [number for number, _ in named_sql.migrations("sqlite", "house")])
 async def test_a_house_of_any_earlier_schema_knows_its_people(
     engine: Engine, written: Written, tmp_path: Path, step: int
 ):

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers import Listener, Server, Thread, listen, word
 from tests.trust.people import Key, in_house
 
-from palaver.store.present import Present, ShownOut
+from palaver.store.admin.active_logins import Present, ShownOut
 
 
 @contextmanager

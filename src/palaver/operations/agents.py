@@ -26,8 +26,9 @@ from palaver.model.times import now
 from palaver.operations import identity
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.sessions import delete_recorded
-from palaver.store import agents, sessions
-from palaver.store.database import Change, Reader
+from palaver.store.bus import agents
+from palaver.store.engines.database import Change, Reader
+from palaver.store.sessions import sessions
 from palaver.store.workspaces import Workspace
 
 UNKNOWN_CLIENT = Client()

@@ -35,10 +35,10 @@ from palaver.model.times import iso, parse
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.served_database import canonical_database, keep_in_the_archive
 from palaver.settings import Settings
-from palaver.store import archive, served
-from palaver.store.archive import FoundMessage, Held, Wanted
-from palaver.store.database import Reader
-from palaver.store.documents import substring_form
+from palaver.store.engines.database import Reader
+from palaver.store.library import archive, external_database
+from palaver.store.library.archive import FoundMessage, Held, Wanted
+from palaver.store.library.documents import substring_form
 from palaver.store.workspaces import Workspace
 
 log = logging.getLogger("palaver")
@@ -141,10 +141,10 @@ def _search_canonical(path: Path, wanted: Wanted, settings: Settings) -> list[Fo
 def _search_served(path: Path, wanted: Wanted, settings: Settings, too_late: Callable[[], bool]) -> list[FoundMessage]:
     place = settings.data / "cache" / "served.db"
     if path.stat().st_size >= LARGE:
-        found = served.search(place, path, wanted)
+        found = external_database.search(place, path, wanted)
         with suppress(Unreadable):
-            if found is None and served.read_on(place, path, partial(messages_after, path), READING_SECONDS):
-                found = served.search(place, path, wanted)
+            if found is None and external_database.read_on(place, path, partial(messages_after, path), READING_SECONDS):
+                found = external_database.search(place, path, wanted)
         if found is not None:
             return found
     newest = heapq.nlargest(wanted.limit, enumerate(_matching(path, wanted, too_late)), key=_newness)

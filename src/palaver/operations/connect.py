@@ -18,8 +18,8 @@ from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.messages import Budget, fit
 from palaver.operations.stronger import ModelProgress, progress_of
 from palaver.operations.threads import CreateThread, Topic, open_thread
-from palaver.store import agents, messages
-from palaver.store.database import Change, Reader
+from palaver.store.bus import agents, messages
+from palaver.store.engines.database import Change, Reader
 
 
 class Connect(About):

@@ -20,8 +20,9 @@ from palaver.operations import library, reactions, sessions, threads
 from palaver.operations.agents import Nobody
 from palaver.operations.connect import get_status
 from palaver.operations.messages import EditMessage, OneMessage, PostMessage, edit_message, get_message, post_message
-from palaver.store import agents, archive
-from palaver.store.database import Change
+from palaver.store.bus import agents
+from palaver.store.engines.database import Change
+from palaver.store.library import archive
 from palaver.store.workspaces import Workspace
 
 Story = Mapping[str, Any]

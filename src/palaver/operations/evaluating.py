@@ -18,8 +18,8 @@ from palaver.model.search import ResultItem
 from palaver.model.times import now
 from palaver.operations.knowledge import SearchKnowledge, search_knowledge
 from palaver.operations.packing import AnswerContext, answer_context
-from palaver.store import documents
-from palaver.store.database import Change
+from palaver.store.engines.database import Change
+from palaver.store.library import documents
 from palaver.store.workspaces import Workspace
 
 DEEP = 50

@@ -20,7 +20,7 @@ from palaver.errors import Forbidden
 from palaver.model.audit import Facts, Kind, signature
 from palaver.model.people import Caller, Scope
 from palaver.model.requests import Ask
-from palaver.store.database import Change, Reader
+from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
 
 Show = Callable[[Any], Any]

@@ -6,7 +6,7 @@ from math import ceil
 
 from palaver.errors import Refused, TooMany
 from palaver.model.times import micros, now
-from palaver.store.database import Change
+from palaver.store.engines.database import Change
 from palaver.text.secrets import secret_in
 
 MINUTE = 60_000_000

@@ -22,10 +22,10 @@ from palaver.operations.following import Following, following
 from palaver.operations.ranking import Judgement, Scored, judged
 from palaver.sources import SOURCES
 from palaver.sources.shapes import parse_uri
-from palaver.store import knowledge
-from palaver.store.database import Reader, Slice
-from palaver.store.documents import HUMAN_ONLY, agent_scope, further_scopes
-from palaver.store.knowledge import Candidate, Gathered
+from palaver.store.engines.database import Reader, Slice
+from palaver.store.library.documents import HUMAN_ONLY, agent_scope, further_scopes
+from palaver.store.search import found_passages
+from palaver.store.search.found_passages import Candidate, Gathered
 from palaver.text.query import AnyOf, Phrase, Query
 from palaver.text.questions import Question
 from palaver.text.snippet import beginning, match_place, passage_snippet, snippet_and_place
@@ -134,7 +134,7 @@ def _titled(read: Reader, question: Question, slices: Sequence[Slice], gathered:
     # The engine knows the case of plain letters only; of other ones it is shown the usual spellings.
     spellings = {name} if name.isascii() else {name, name.lower(), name.title()}
     spellings = spellings if name.isprintable() else set()
-    found = {row["id"]: row for title in spellings for row in knowledge.titled(read, title)}
+    found = {row["id"]: row for title in spellings for row in found_passages.titled(read, title)}
     ids = [
         passage_id
         for row in found.values()
@@ -144,9 +144,9 @@ def _titled(read: Reader, question: Question, slices: Sequence[Slice], gathered:
     # Accents and punctuation do not matter either, where the index says that there may be such a title.
     likely = gathered.having_all() if gathered else None
     if likely and len(likely) <= MOST_TITLES:
-        titles = knowledge.titles_of(read, likely)
+        titles = found_passages.titles_of(read, likely)
         ids += [id for id, title in titles.items() if tuple(words(title)) == question.words]
-    places = knowledge.candidates(read, list(dict.fromkeys(ids))) if ids else []
+    places = found_passages.candidates(read, list(dict.fromkeys(ids))) if ids else []
     return _sorted([_called(at, "title") for at in places], lambda one: (0.0, -one.modified_at))
 
 
@@ -165,7 +165,7 @@ def _wholly(slices: Sequence[Slice]) -> frozenset[str]:
 
 
 def _beginning_of(read: Reader, document_id: int) -> int | None:
-    first = knowledge.passages(read, document_id, 0, 1)
+    first = found_passages.passages(read, document_id, 0, 1)
     return first[0]["id"] if first else None
 
 
@@ -177,18 +177,18 @@ def _named(read: Reader, text: str, slices: Sequence[Slice]) -> Ranked | None:
     searched = _wholly(slices)
     given = parse_uri(name)
     for source, id in [given] if given else [(source, name) for source in sorted(searched)]:
-        opened = knowledge.resolve(read, source, id) if source in searched else None
+        opened = found_passages.resolve(read, source, id) if source in searched else None
         if opened is None:
             continue
         passage_id = opened.passage_id or _beginning_of(read, opened.document_id)
         if passage_id is not None and not (opened.passage_id and _is_left_out(read, passage_id, slices)):
-            return _called(knowledge.candidates(read, [passage_id])[0], "id")
+            return _called(found_passages.candidates(read, [passage_id])[0], "id")
     return None
 
 
 def _is_left_out(read: Reader, passage_id: int, slices: Sequence[Slice]) -> bool:
     """Is this a message that the slices leave out?"""
-    at, without = knowledge.standing(read, passage_id), {scope for where in slices for scope in where.without}
+    at, without = found_passages.standing(read, passage_id), {scope for where in slices for scope in where.without}
     return at is not None and not without.isdisjoint(further_scopes(at.source, at.marks))
 
 
@@ -207,9 +207,9 @@ def _others(read: Reader, judgement: Judgement, ranked: Iterable[Ranked]) -> int
     some = judgement.next_ones
     if not some:
         return 0
-    texts = knowledge.texts_among(read, some)
+    texts = found_passages.texts_among(read, some)
     shown = {one.best.document_id for one in ranked}
-    unique = [id for id in knowledge.ids_of_messages(read, some) if is_unique(id)]
+    unique = [id for id in found_passages.ids_of_messages(read, some) if is_unique(id)]
     copies = len(unique) - len(set(unique) - {one.best.native_id for one in ranked})
     found = len(some) - sum(texts.values()) + len(texts.keys() - shown) - copies
     return round(found * judgement.left / len(some))
@@ -303,12 +303,12 @@ def standings_of(
 ) -> dict[int, Standing]:
     """By the passage of each result: where it is shown and opened. Where keywords or tags match best, that is the text
     that matches too, if it was searched."""
-    found = knowledge.standings(read, [one.best.passage_id for one in page])
+    found = found_passages.standings(read, [one.best.passage_id for one in page])
     for id, at in found.items():
-        if at.field in knowledge.LABELS:
-            text = knowledge.best_in(read, at.source, at.document_id, terms)
+        if at.field in found_passages.LABELS:
+            text = found_passages.best_in(read, at.source, at.document_id, terms)
             if text is not None and (gathered is None or gathered.mask_of(text)):
-                found[id] = knowledge.standing(read, text) or at
+                found[id] = found_passages.standing(read, text) or at
     return found
 
 
@@ -324,7 +324,7 @@ def dressed(
     standings = standings_of(read, page, terms, gathered)
     beside = following(read, standings.values(), terms, gathered, lambda at: is_hidden(caller, at))
     titles = [one.best.document_id for one in page if one.best.position == 0]
-    beginnings = knowledge.beginnings(read, titles) if titles else {}
+    beginnings = found_passages.beginnings(read, titles) if titles else {}
     query = query_of(terms)
     items = []
     for one in page:

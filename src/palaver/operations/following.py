@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from palaver.model.search import Standing
 from palaver.sources import SOURCES
-from palaver.store import knowledge
-from palaver.store.database import Reader
-from palaver.store.knowledge import Gathered
+from palaver.store.engines.database import Reader
+from palaver.store.search import found_passages
+from palaver.store.search.found_passages import Gathered
 from palaver.text.query import Phrase
 from palaver.text.tokenize import stem
 from palaver.text.turns import asks, asks_in_return, takes_back
@@ -49,12 +49,12 @@ def following(
     said = [at for at in results if SOURCES[at.source].is_said and at.position and not is_hidden(at)]
     if not said:
         return {}
-    after = knowledge.ids_within(read, [(at.document_id, at.position + 1, at.position + FAR) for at in said])
+    after = found_passages.ids_within(read, [(at.document_id, at.position + 1, at.position + FAR) for at in said])
     answering = {at.passage_id: _next_ones(at, after) for at in said if _is_asking(at)}
     topics = {at.passage_id: _topic(at, gathered) for at in said}
     about = {at.passage_id: _about_the_same(at, after, topics[at.passage_id], gathered) for at in said}
     wanted = dict.fromkeys(id for ids in [*answering.values(), *about.values()] for id in ids)
-    texts = knowledge.standings(read, list(wanted)[:MOST_READ]) if wanted else {}
+    texts = found_passages.standings(read, list(wanted)[:MOST_READ]) if wanted else {}
     shown = {id: at for id, at in texts.items() if not is_hidden(at)}
     found = {}
     for at in said:

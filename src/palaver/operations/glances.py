@@ -10,8 +10,8 @@ from palaver.model.messages import HIDDEN, Thread, is_human_only
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, clamp
 from palaver.operations.faces import Route, operation
-from palaver.store import glances
-from palaver.store.database import Reader
+from palaver.store.bus import thread_list
+from palaver.store.engines.database import Reader
 
 
 class GlanceAtThreads(Ask):
@@ -52,19 +52,19 @@ class Glances:
 @operation(Route("GET", "/api/threads/glance"))
 def glance_at_threads(read: Reader, caller: Caller, ask: GlanceAtThreads) -> Glances:
     """Threads, those with the latest message first, each with the beginning of that message and who spoke lately."""
-    seen = glances.threads_at_a_glance(
+    seen = thread_list.threads_at_a_glance(
         read, include_archived=ask.include_archived, limit=ask.limit + 1, offset=ask.offset
     )
     return Glances([_glance(caller, one) for one in seen[: ask.limit]], len(seen) > ask.limit)
 
 
-def _glance(caller: Caller, seen: glances.Seen) -> Glance:
+def _glance(caller: Caller, seen: thread_list.Seen) -> Glance:
     last = seen.last_few[-1] if seen.last_few else None
     names = dict.fromkeys(said.author_name for said in reversed(seen.last_few))
     return Glance(seen.thread, _said(caller, last) if last else None, list(names))
 
 
-def _said(caller: Caller, last: glances.Last) -> LastSaid:
+def _said(caller: Caller, last: thread_list.Last) -> LastSaid:
     for_humans = is_human_only(last.metadata)
     text = HIDDEN if for_humans and caller.is_agent else last.text
     return LastSaid(last.seq, last.author_name, text, for_humans, last.created_at)

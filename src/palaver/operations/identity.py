@@ -17,8 +17,8 @@ from palaver.errors import Forbidden, Refused, Unauthorized
 from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller, Session
 from palaver.model.times import now
-from palaver.store import agents
-from palaver.store.database import Change, Reader
+from palaver.store.bus import agents
+from palaver.store.engines.database import Change, Reader
 
 ACTIVE = timedelta(hours=1)
 """How long after its last sign of life a client still counts as running, where nothing else tells."""

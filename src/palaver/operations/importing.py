@@ -15,9 +15,9 @@ from palaver.model.library import Brought
 from palaver.operations import fetching, library, reading
 from palaver.operations.reading import Portion
 from palaver.sources import SOURCES
-from palaver.store import archive
-from palaver.store.archive import Outcome, Prepared
-from palaver.store.database import Change, Reader
+from palaver.store.engines.database import Change, Reader
+from palaver.store.library import archive
+from palaver.store.library.archive import Outcome, Prepared
 from palaver.store.workspaces import Workspace
 from palaver.text.tool_output import ToolOutput
 

@@ -14,9 +14,9 @@ from palaver.model.people import Caller, Scope, Token
 from palaver.model.requests import Ask, Id, Line, clamp
 from palaver.model.times import now, parse
 from palaver.operations.faces import Route, operation
-from palaver.store import agents
-from palaver.store.database import Change
-from palaver.store.keyring import Keyring
+from palaver.store.admin.keyring import Keyring
+from palaver.store.bus import agents
+from palaver.store.engines.database import Change
 from palaver.store.workspaces import Workspace
 
 LONGEST = timedelta(days=36500)

@@ -52,9 +52,9 @@ from palaver.operations.narrowing import (
     must_be_on,
 )
 from palaver.operations.served_database import keep_in_the_archive
-from palaver.store import recalls
-from palaver.store.database import Reader, Slice
-from palaver.store.documents import project_scope
+from palaver.store.engines.database import Reader, Slice
+from palaver.store.library.documents import project_scope
+from palaver.store.search import search_sessions as recalls
 from palaver.store.workspaces import Workspace
 from palaver.text.questions import Question, taken_apart
 

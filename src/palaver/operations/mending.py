@@ -15,9 +15,12 @@ from palaver.errors import Conflict, PalaverError, Refused, Unavailable
 from palaver.model.sessions import Owner
 from palaver.operations import session_index
 from palaver.settings import Settings
-from palaver.store import agents, documents, losses, purge, sessions, tokens
-from palaver.store.database import Change
-from palaver.store.missing import is_copy, missing
+from palaver.store.admin import data_losses, tokens, trash
+from palaver.store.bus import agents
+from palaver.store.engines.database import Change
+from palaver.store.engines.missing_tables import is_copy, missing
+from palaver.store.library import documents
+from palaver.store.sessions import sessions
 from palaver.store.workspaces import (
     Workspace,
     engine_name,
@@ -33,7 +36,7 @@ from palaver.store.workspaces import (
 )
 
 if TYPE_CHECKING:
-    from palaver.store.salvage import Salvaged
+    from palaver.store.engines.sqlite.recovery import Salvaged
 
 INDEXED_AT_ONCE = 500
 LONG = 600.0
@@ -67,7 +70,7 @@ async def opened(settings: Settings, name: str) -> AsyncIterator[Workspace]:
 
 def problems_of_postgres(settings: Settings) -> tuple[str, list[str]]:
     """The version of the PostgreSQL server, and what is wrong with the database for our use of it."""
-    from palaver.store import postgres
+    from palaver.store.engines.postgres import engine as postgres
 
     about = postgres.about(settings.database_url)
     found = []
@@ -139,7 +142,7 @@ async def problems_of_uploads(here: Workspace) -> list[str]:
 
 
 async def missing_uploads(here: Workspace) -> list[str]:
-    shown = await here.read(purge.images_in_use, timeout=LONG)
+    shown = await here.read(trash.images_in_use, timeout=LONG)
     folder = here.settings.data / "uploads" / here.name
     return await asyncio.to_thread(lambda: sorted(name for name in shown if not (folder / name).exists()))
 
@@ -238,7 +241,7 @@ async def repair(settings: Settings, *, discard_missing: bool = False) -> AsyncI
         if gone := await asyncio.to_thread(missing_tables, settings, name):
             yield Mended(f"workspace {name}", _said_of_tables(settings, gone), is_whole=not _lost(settings, gone))
         if engine_name(settings) == "postgres":
-            from palaver.store.postgres import make_indexes_anew
+            from palaver.store.engines.postgres.engine import make_indexes_anew
 
             schema = schema_of(name, "workspace")
             for index in await asyncio.to_thread(make_indexes_anew, settings.database_url, schema):
@@ -268,21 +271,21 @@ def _said_of_tables(settings: Settings, gone: list[str]) -> str:
 
 
 async def _repair_files(settings: Settings) -> AsyncIterator[Mended]:
-    from palaver.store import salvage
+    from palaver.store.engines.sqlite import recovery
 
     house = file_of(settings, "house", "house")
     files = {"house": (house, "house")} if house.exists() else {}
     files |= {f"workspace {name}": (path, "workspace") for name, path in files_there(settings).items()}
     for what, (path, kind) in files.items():
-        found = await asyncio.to_thread(salvage.look, path) or await asyncio.to_thread(_lost_tables, settings, what)
+        found = await asyncio.to_thread(recovery.look, path) or await asyncio.to_thread(_lost_tables, settings, what)
         if not found:
             continue
-        if salvage.is_index_alone(found) and await asyncio.to_thread(salvage.make_index_anew, path):
+        if recovery.is_index_alone(found) and await asyncio.to_thread(recovery.make_index_anew, path):
             yield Mended(what, "the search index was damaged; it is made anew from the texts")
             continue
-        if salvage.is_in_use(path):
+        if recovery.is_in_use(path):
             raise Refused(IN_USE)
-        result = await asyncio.to_thread(salvage.salvage, path, kind)
+        result = await asyncio.to_thread(recovery.salvage, path, kind)
         yield Mended(what, _said_of(result), is_whole=not result.lost)
 
 
@@ -314,11 +317,11 @@ async def _repair_list(settings: Settings) -> AsyncIterator[Mended]:
     is_lost = bool(there) and not await asyncio.to_thread(has_house, settings)
 
     def work(change: Change) -> tuple[list[str], list[str]]:
-        losses.note_lost_house(change, there if is_lost else [])
+        data_losses.note_lost_house(change, there if is_lost else [])
         again = [name for name in there if tokens.add_workspace(change, name)]
-        known = losses.unsettled(change)
+        known = data_losses.unsettled(change)
         if known:
-            losses.settle(change)
+            data_losses.settle(change)
         return again, known
 
     engine = await asyncio.to_thread(open_engine, settings, "house", "house")

@@ -29,8 +29,8 @@ from palaver.operations import identity, visibility
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.filters import refuse_haste, refuse_secrets
 from palaver.operations.threads import OneThread
-from palaver.store import agents, messages, threads
-from palaver.store.database import Change, Reader
+from palaver.store.bus import agents, messages, threads
+from palaver.store.engines.database import Change, Reader
 
 UNREAD_SHOWN = 100
 QUIET_SECONDS = 10

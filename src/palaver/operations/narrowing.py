@@ -15,9 +15,10 @@ from palaver.operations import finding
 from palaver.operations.finding import Order
 from palaver.operations.library import AnyId
 from palaver.sources import scopes
-from palaver.store import agents, sessions
-from palaver.store.database import Reader, Slice
-from palaver.store.documents import agent_scope, document_scope, project_scope, role_scope
+from palaver.store.bus import agents
+from palaver.store.engines.database import Reader, Slice
+from palaver.store.library.documents import agent_scope, document_scope, project_scope, role_scope
+from palaver.store.sessions import sessions
 
 PromptField = Literal["name", "details", "system_prompt", "user_prompt", "author", "keywords"]
 HAVE_PROJECTS: tuple[SourceName, ...] = ("sessions", "archive")

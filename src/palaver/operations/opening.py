@@ -25,9 +25,10 @@ from palaver.operations import finding
 from palaver.sources import SOURCES
 from palaver.sources.shapes import CUT_FIELDS
 from palaver.sources.shelving import CHARACTER_TEXTS, GREETINGS, PROMPT_TEXTS
-from palaver.store import knowledge, library
-from palaver.store.database import Reader, Row
-from palaver.store.documents import HUMAN_ONLY
+from palaver.store.engines.database import Reader, Row
+from palaver.store.library import items
+from palaver.store.library.documents import HUMAN_ONLY
+from palaver.store.search import found_passages
 from palaver.text import passages, siblings
 from palaver.text.passages import OVERLAP, SIZE, Piece
 from palaver.text.query import Phrase
@@ -188,14 +189,14 @@ class Reading:
 
 def open_item(read: Reader, caller: Caller, source: str, id: str, how: How) -> GetResponse:
     """The thing of this id, as much of it as is wanted."""
-    opened = knowledge.resolve(read, source, id)
-    at = knowledge.document(read, opened.document_id) if opened else None
+    opened = found_passages.resolve(read, source, id)
+    at = found_passages.document(read, opened.document_id) if opened else None
     if opened is None or at is None or not finding.may_open(caller, at):
         raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
     _check_owner(at, how.loc)
     if opened.passage_id is None and how.loc is None and how.mode != "full":
-        opened = knowledge.Opened(opened.document_id, _anchor_by_words(read, caller, at, how))
-    named = knowledge.standing(read, opened.passage_id) if opened.passage_id else None
+        opened = found_passages.Opened(opened.document_id, _anchor_by_words(read, caller, at, how))
+    named = found_passages.standing(read, opened.passage_id) if opened.passage_id else None
     opener = _Said(read, caller, at, how) if SOURCES[source].is_said else _Text(read, caller, at, how)
     return opener.full() if how.mode == "full" else opener.around(named)
 
@@ -204,7 +205,7 @@ def _anchor_by_words(read: Reader, caller: Caller, at: Standing, how: How) -> in
     """Where this is said in it; else where what was searched for last is."""
     without = (HUMAN_ONLY,) if caller.is_agent else None
     for terms in (how.terms, how.recent):
-        found = knowledge.best_in(read, at.source, at.document_id, terms, without) if terms else None
+        found = found_passages.best_in(read, at.source, at.document_id, terms, without) if terms else None
         if found:
             return found
     return None
@@ -297,7 +298,7 @@ class _Said(_Opener):
             anchor = self._by_loc(loc)
         position = anchor.position if anchor and anchor.position else self._first()
         reach = min(self.how.reach, FARTHEST) if self.how.mode == "chunk_with_siblings" else 0
-        rows = knowledge.passages(self.read, self.at.document_id, max(1, position - reach), position + reach)
+        rows = found_passages.passages(self.read, self.at.document_id, max(1, position - reach), position + reach)
         number = next((n for n, row in enumerate(rows) if row["position"] == position), 0)
         reading = Reading(
             anchor=number,
@@ -322,14 +323,14 @@ class _Said(_Opener):
         for key, first in (("seq", 0), ("message_index", 1), ("index", 1)):
             if loc.get(key) is not None:
                 wanted = _whole_number(loc, key) + first
-                rows = knowledge.passages(self.read, self.at.document_id, wanted, wanted) if wanted > 0 else []
+                rows = found_passages.passages(self.read, self.at.document_id, wanted, wanted) if wanted > 0 else []
                 if not rows:
                     raise Refused(f"retrieval.loc.{key}: there is no such message in this conversation.")
                 return self._standing(rows[0]["id"])
         raise Refused("retrieval.loc: name a message_id or a message_index.")
 
     def _standing(self, passage_id: int) -> Standing:
-        found = knowledge.standing(self.read, passage_id)
+        found = found_passages.standing(self.read, passage_id)
         assert found is not None
         return found
 
@@ -451,12 +452,12 @@ class _Text(_Opener):
     def _first_field(self) -> str:
         """The first field that says something."""
         for field in self._fields():
-            if library.body(self.read, self.at.document_id, field):
+            if items.body(self.read, self.at.document_id, field):
                 return field
         return self._fields()[0]
 
     def _reading(self, field: str, loc: Loc, offset: int) -> Reading:
-        text = library.body(self.read, self.at.document_id, field) or (self._joined() if field == "content" else "")
+        text = items.body(self.read, self.at.document_id, field) or (self._joined() if field == "content" else "")
         given = self._given_chunks() if field == "content" else None
         if given is not None and (self.how.prefers_given or _names_chunk(loc)):
             found = self._given(given, text, loc)
@@ -480,7 +481,7 @@ class _Text(_Opener):
     def _given_chunks(self) -> list[str] | None:
         if self.at.source != "media":
             return None
-        chunks = library.body(self.read, self.at.document_id, "chunks")
+        chunks = items.body(self.read, self.at.document_id, "chunks")
         return orjson.loads(chunks) if chunks else None
 
     def _joined(self) -> str:
@@ -490,7 +491,7 @@ class _Text(_Opener):
     def _pieces(self, field: str, text: str) -> list[Piece]:
         if self.how.chunk:
             return passages.pieces(text, *self.how.chunk)
-        stored = [row for row in knowledge.passages(self.read, self.at.document_id, 1) if row["field"] == field]
+        stored = [row for row in found_passages.passages(self.read, self.at.document_id, 1) if row["field"] == field]
         found = []
         for row in stored:
             start = orjson.loads(row["data"]).get("at")
@@ -561,7 +562,7 @@ class _Text(_Opener):
         is_more = offset + len(content) < len(text)
         attachments = None
         if self.at.source == "media" and not offset and not self.how.has_budget:
-            segments = library.body(self.read, self.at.document_id, "segments")
+            segments = items.body(self.read, self.at.document_id, "segments")
             if segments:
                 rows = [{"start": s[0], "end": s[1], "text": s[2]} for s in orjson.loads(segments)]
                 attachments = [{"type": "transcript", "segments": rows}]
@@ -610,8 +611,8 @@ def _cursor(cursor: str | None, kind: str, count: int) -> tuple[int, ...] | None
 
 def page_of(read: Reader, caller: Caller, source: str, id: str, how: How, number: int, size: int) -> GetResponse:
     """A page of a conversation's messages, as far as the budget goes."""
-    opened = knowledge.resolve(read, source, id)
-    at = knowledge.document(read, opened.document_id) if opened else None
+    opened = found_passages.resolve(read, source, id)
+    at = found_passages.document(read, opened.document_id) if opened else None
     if opened is None or at is None or not finding.may_open(caller, at):
         raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
     return _Said(read, caller, at, how).page(number, size)

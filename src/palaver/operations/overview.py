@@ -12,9 +12,10 @@ from palaver.model.times import now
 from palaver.operations.agents import Nobody
 from palaver.operations.connect import BusStatus, get_status
 from palaver.operations.faces import Route, operation
-from palaver.store import documents, overview
-from palaver.store.database import Reader
-from palaver.store.overview import Day, Speaker
+from palaver.store.admin import overview
+from palaver.store.admin.overview import Day, Speaker
+from palaver.store.engines.database import Reader
+from palaver.store.library import documents
 
 SPEAKERS = 12
 

@@ -24,7 +24,7 @@ from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.following import Following, following
 from palaver.operations.served_database import keep_in_the_archive
 from palaver.sources import SOURCES
-from palaver.store.database import Reader, Slice
+from palaver.store.engines.database import Reader, Slice
 from palaver.text.fence import fenced, mark_for
 from palaver.text.query import Query as Wanted
 from palaver.text.questions import taken_apart

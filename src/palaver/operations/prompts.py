@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from palaver.errors import NotFound, Refused
 from palaver.operations import library
-from palaver.store import library as kept
-from palaver.store.database import Reader
+from palaver.store.engines.database import Reader
+from palaver.store.library import items as kept
 from palaver.text.fence import fenced, mark_for
 
 PAGE = 200

@@ -17,10 +17,10 @@ from palaver.meaning.vectors import Likeness, related, theme
 from palaver.meaning.weights import weights
 from palaver.operations import stronger
 from palaver.sources import SOURCES
-from palaver.store import knowledge
-from palaver.store.database import Reader, Slice
-from palaver.store.documents import PROJECT
-from palaver.store.knowledge import Candidate, Gathered, Look
+from palaver.store.engines.database import Reader, Slice
+from palaver.store.library.documents import PROJECT
+from palaver.store.search import found_passages
+from palaver.store.search.found_passages import Candidate, Gathered, Look
 from palaver.text import ranking
 from palaver.text.query import Phrase
 from palaver.text.questions import Question
@@ -81,24 +81,24 @@ class Judgement:
 
     def tail(self, read: Reader) -> list[Scored]:
         masks, worth = self.gathered.best_first(), self.gathered.worth
-        others = knowledge.candidates(read, list(masks)[PLACED:])
+        others = found_passages.candidates(read, list(masks)[PLACED:])
         # Lower than any that was placed: pages that were cut without these stay as they are.
         return [_behind(one, masks[one.passage_id], worth, self.lowest * 0.99) for one in others]
 
 
 def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgement:
     """Everything that has some of the words, the best of it looked at closely."""
-    gathered = knowledge.gather(read, question.terms, slices, _related(question), partial(_theme, question))
+    gathered = found_passages.gather(read, question.terms, slices, _related(question), partial(_theme, question))
     if not question.is_asked:
-        gathered = knowledge.with_best(read, gathered, question.terms, question.phrase, slices)
+        gathered = found_passages.with_best(read, gathered, question.terms, question.phrase, slices)
     behind, worth = max(0, gathered.size - PLACED), gathered.worth
     masks = gathered.best_first(PLACED + (behind if behind <= ALL_COUNTED else COUNTED))
     ids = list(masks)
-    placed = knowledge.candidates(read, ids[:PLACED])
+    placed = found_passages.candidates(read, ids[:PLACED])
     near = ranking.around([(one.document_id, one.position, masks[one.passage_id]) for one in placed], worth)
     patience = PATIENT if question.is_asked and gathered.are_few else HURRIED
     spans = _spans(placed, masks, worth, near, question, slices, patience, gathered.first)
-    looks = knowledge.looks(read, spans, {scope for where in slices for scope in where.without})
+    looks = found_passages.looks(read, spans, {scope for where in slices for scope in where.without})
     scored = _scored(read, question, worth, near, looks, patience) if looks else []
     lowest = min((one.score for one in scored), default=1.0)
     read_closely = {one.at.passage_id for one in scored}

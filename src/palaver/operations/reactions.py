@@ -16,8 +16,8 @@ from palaver.model.requests import Id, storable
 from palaver.operations import identity
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.messages import OneMessage
-from palaver.store import messages, reactions
-from palaver.store.database import Change, Reader
+from palaver.store.bus import messages, reactions
+from palaver.store.engines.database import Change, Reader
 
 LONGEST_LABEL = 64
 

@@ -23,8 +23,8 @@ from typing import Protocol
 from palaver.importers.files.discover import Found, Skipped, look
 from palaver.model.library import Brought
 from palaver.model.projects import project_of
-from palaver.store import archive
-from palaver.store.archive import Prepared
+from palaver.store.library import archive
+from palaver.store.library.archive import Prepared
 from palaver.text.tool_output import ToolOutput
 
 MESSAGES_AT_ONCE = 2_000

@@ -11,8 +11,8 @@ from palaver.model.requests import Ask
 from palaver.operations import library
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.library import AnyId
-from palaver.store import library as kept
-from palaver.store.database import Reader
+from palaver.store.engines.database import Reader
+from palaver.store.library import items as kept
 from palaver.text import subtitles
 from palaver.text.subtitles import Cue
 

@@ -19,7 +19,7 @@ from palaver.operations.retrieving import open_named
 from palaver.operations.served_database import keep_in_the_archive
 from palaver.sources import SOURCES
 from palaver.sources.shapes import parse_uri
-from palaver.store.database import Reader
+from palaver.store.engines.database import Reader
 from palaver.store.workspaces import Workspace
 
 

@@ -17,8 +17,8 @@ from palaver.operations.opening import RetrievalOptions, how_of, open_item
 from palaver.operations.recordings import media_types
 from palaver.sources import SOURCES
 from palaver.sources.shapes import parse_uri
-from palaver.store import agents, messages, threads
-from palaver.store.database import Reader
+from palaver.store.bus import agents, messages, threads
+from palaver.store.engines.database import Reader
 from palaver.text.fence import fenced
 
 JSON, TEXT = "application/json", "text/plain"

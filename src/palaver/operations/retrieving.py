@@ -19,7 +19,7 @@ from palaver.operations.opening import RetrievalOptions, how_of, open_item
 from palaver.sources import SOURCES
 from palaver.sources.shapes import parse_uri
 from palaver.sources.shelving import CHARACTER_FACTS, CHARACTER_TEXTS
-from palaver.store.database import Reader
+from palaver.store.engines.database import Reader
 
 KNOWLEDGE = "knowledge"
 

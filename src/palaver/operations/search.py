@@ -16,8 +16,8 @@ from palaver.model.requests import Ask, Id, Query, clamp
 from palaver.model.times import instant
 from palaver.operations import hints
 from palaver.operations.faces import Route, Tool, operation
-from palaver.store import search, threads
-from palaver.store.database import Reader
+from palaver.store.bus import message_search, threads
+from palaver.store.engines.database import Reader
 from palaver.text import query as queries
 from palaver.text.snippet import as_html, as_text, excerpts
 
@@ -125,7 +125,7 @@ def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
     # A masked hit tells that a word was said. On an open server that is part of the bus search; elsewhere it is not.
     is_blind = caller.is_agent and (caller.is_authenticated or read.settings.needs_token)
     document_id = thread.document_id if thread else None
-    found, finding = search.messages(read, wanted, document_id, ask.limit, is_blind=is_blind)
+    found, finding = message_search.messages(read, wanted, document_id, ask.limit, is_blind=is_blind)
     if not found:
         advice = "Try fewer words, another spelling, or word* for other endings."
         return _nothing(ask, hints.nothing_found("No message matches", ["thread_id"] if thread else [], advice))
@@ -136,7 +136,7 @@ def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
     return Hits(hits, len(hits), ask.query, finding.has_more)
 
 
-def _hit(caller: Caller, found: search.FoundMessage, cut: Callable[[str], str]) -> Hit:
+def _hit(caller: Caller, found: message_search.FoundMessage, cut: Callable[[str], str]) -> Hit:
     hidden = caller.is_agent and is_human_only(found.metadata)
     return Hit(
         found.message_id,

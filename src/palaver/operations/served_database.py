@@ -16,8 +16,8 @@ import orjson
 from palaver.errors import DatabaseNotFound, PalaverError
 from palaver.operations.importing import bring
 from palaver.settings import Settings
-from palaver.store import archive
-from palaver.store.served import state_of
+from palaver.store.library import archive
+from palaver.store.library.external_database import state_of
 from palaver.store.workspaces import Workspace
 
 log = logging.getLogger("palaver")

@@ -13,11 +13,12 @@ from typing import TypeVar
 
 from palaver.errors import Conflict, Timeout
 from palaver.model.sessions import Owner, Turn
-from palaver.store import agents, sessions, watches
-from palaver.store.database import Change, Reader
-from palaver.store.sessions import SessionInfo
-from palaver.store.transcripts import Line as TranscriptLine
-from palaver.store.transcripts import Transcript
+from palaver.store.bus import agents
+from palaver.store.engines.database import Change, Reader
+from palaver.store.sessions import followed_files, sessions
+from palaver.store.sessions.sessions import SessionInfo
+from palaver.store.sessions.transcripts import Line as TranscriptLine
+from palaver.store.sessions.transcripts import Transcript
 from palaver.store.workspaces import Workspace
 
 log = logging.getLogger("palaver")
@@ -123,7 +124,7 @@ async def _finish_taking_back(here: Workspace, owner: Owner) -> None:
     for session_id, turn_id in await asyncio.to_thread(here.transcripts.taken_back, owner):
         ids.setdefault(session_id, set()).add(turn_id)
     for session_id, taken in ids.items():
-        if left := await here.read(partial(watches.known, owner=owner, session_id=session_id, ids=taken)):
+        if left := await here.read(partial(followed_files.known, owner=owner, session_id=session_id, ids=taken)):
             recorded = await asyncio.to_thread(here.transcripts.turn_ids, here.transcripts.of(owner, session_id))
             if gone := left - recorded:
                 await here.change(partial(sessions.take_back, owner=owner, session_id=session_id, turn_ids=gone))

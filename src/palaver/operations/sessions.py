@@ -36,11 +36,12 @@ from palaver.operations import hints, identity
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.session_index import catch_up, forget
 from palaver.settings import Settings
-from palaver.store import agents, sessions
-from palaver.store.database import Change, Reader
-from palaver.store.sessions import SessionInfo, Where
-from palaver.store.transcripts import Line as TranscriptLine
-from palaver.store.transcripts import Transcripts
+from palaver.store.bus import agents
+from palaver.store.engines.database import Change, Reader
+from palaver.store.sessions import sessions
+from palaver.store.sessions.sessions import SessionInfo, Where
+from palaver.store.sessions.transcripts import Line as TranscriptLine
+from palaver.store.sessions.transcripts import Transcripts
 from palaver.store.workspaces import Workspace
 from palaver.text import query as queries
 from palaver.text.snippet import as_html, as_text, excerpt

@@ -18,8 +18,8 @@ from palaver.errors import Unavailable
 from palaver.meaning import encoders
 from palaver.meaning.encoders import BUILTIN, CannotEncode, Encoder
 from palaver.settings import Settings
-from palaver.store import vectors
-from palaver.store.database import Reader
+from palaver.store.engines.database import Reader
+from palaver.store.search import vectors
 from palaver.store.workspaces import Workspace
 from palaver.text.stretches import stretches
 

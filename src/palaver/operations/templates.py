@@ -13,8 +13,8 @@ from palaver.model.requests import Ask, Id, Line, Metadata, Text
 from palaver.operations.agents import Nobody, Ok
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.filters import refuse_secrets
-from palaver.store import templates
-from palaver.store.database import Change, Reader
+from palaver.store.bus import templates
+from palaver.store.engines.database import Change, Reader
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from palaver.model.times import iso
 from palaver.operations import identity, visibility
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.filters import refuse_secrets
-from palaver.store import agents, messages, templates, threads
-from palaver.store.database import Change, Reader
+from palaver.store.bus import agents, messages, templates, threads
+from palaver.store.engines.database import Change, Reader
 
 Topic = Annotated[Line, Field(max_length=500)]
 

@@ -14,9 +14,9 @@ from palaver.operations import identity, visibility
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.messages import Budget, fit, sign_of_life
 from palaver.operations.threads import OneThread
-from palaver.store import agents, messages, threads
-from palaver.store.database import Change, Reader
-from palaver.store.feed import FeedClosed
+from palaver.store.bus import agents, messages, threads
+from palaver.store.bus.feed import FeedClosed
+from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
 
 SHOWN_AT_MOST = 200

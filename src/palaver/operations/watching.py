@@ -45,8 +45,8 @@ from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
 from palaver.operations.session_index import catch_up_all
 from palaver.operations.sessions import append, owner_or_new, take_back
-from palaver.store import watches
-from palaver.store.watches import Mark
+from palaver.store.sessions import followed_files
+from palaver.store.sessions.followed_files import Mark
 from palaver.store.workspaces import Workspace
 from palaver.text.tool_output import ToolOutput
 
@@ -310,7 +310,7 @@ class Watch:
     async def first_pass(self, *, is_patient: bool = False) -> Tally:
         """Read everything that is there, the oldest first. Who is patient tries again later what cannot be recorded."""
         await catch_up_all(self.here)
-        marks = await self.here.read(watches.marks)
+        marks = await self.here.read(followed_files.marks)
         self._marks = {path: mark for path, mark in marks.items() if mark.reader in READERS and _reading(mark)}
         self._by_place = {mark.place: mark.path for mark in self._marks.values()}
         paths = await asyncio.to_thread(self._changed)
@@ -516,7 +516,7 @@ class Watch:
         if mark == self._marks.get(file.key):
             return
         renamed = before.path if before and before.path != file.key else None
-        await self.here.change(lambda change: watches.keep(change, mark, renamed))
+        await self.here.change(lambda change: followed_files.keep(change, mark, renamed))
         if renamed:
             self._marks.pop(renamed, None)
         self._marks[file.key] = mark
@@ -560,9 +560,9 @@ class _Record:
         is_indexed = self._here.settings.sessions_index
         if is_indexed and not self._is_much:
             ids = [one.id for one in said]
-            return await self._here.read(lambda read: watches.known(read, owner, session_id, ids))
+            return await self._here.read(lambda read: followed_files.known(read, owner, session_id, ids))
         if self._known is None and is_indexed:
-            self._known = await self._here.read(lambda read: watches.turn_ids(read, owner, session_id))
+            self._known = await self._here.read(lambda read: followed_files.turn_ids(read, owner, session_id))
         elif self._known is None:
             self._known = await asyncio.to_thread(self._from_transcript)
         return self._known

@@ -15,11 +15,11 @@ from palaver.errors import PalaverError, Refused
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
 from palaver.settings import Settings
-from palaver.store.database import Change, Engine, Numbers, Reader
-from palaver.store.feed import Feed, Listener
-from palaver.store.keyring import Keyring
-from palaver.store.recalls import Recalls
-from palaver.store.transcripts import Transcripts
+from palaver.store.admin.keyring import Keyring
+from palaver.store.bus.feed import Feed, Listener
+from palaver.store.engines.database import Change, Engine, Numbers, Reader
+from palaver.store.search.search_sessions import Recalls
+from palaver.store.sessions.transcripts import Transcripts
 
 T = TypeVar("T")
 
@@ -127,12 +127,12 @@ def open_engine(settings: Settings, name: str, kind: str = "workspace") -> Engin
     """The engine the database URL names, for one workspace (or for the house's own tables)."""
     url = settings.database_url
     if url.startswith(("postgresql://", "postgres://")):
-        from palaver.store.postgres import PostgresEngine
+        from palaver.store.engines.postgres.engine import PostgresEngine
 
         return PostgresEngine(url, schema_of(name, kind), settings, kind)
     if url and not url.startswith("sqlite:///"):
         raise Refused("PALAVER_DATABASE_URL must begin with sqlite:/// or postgresql://.")
-    from palaver.store.sqlite import SqliteEngine
+    from palaver.store.engines.sqlite.engine import SqliteEngine
 
     return SqliteEngine(file_of(settings, name, kind), settings, kind)
 
@@ -168,7 +168,7 @@ def files_there(settings: Settings) -> dict[str, Path]:
 def workspaces_there(settings: Settings) -> list[str]:
     """The names of all workspaces that have data in the database, whether anybody has listed them or not."""
     if engine_name(settings) == "postgres":
-        from palaver.store.postgres import schemas
+        from palaver.store.engines.postgres.engine import schemas
 
         prefix = schema_of("", "workspace")
         return sorted(name.removeprefix(prefix) for name in schemas(settings.database_url, prefix))
@@ -178,7 +178,7 @@ def workspaces_there(settings: Settings) -> list[str]:
 def has_house(settings: Settings) -> bool:
     """Are the house's own tables there: the list of workspaces, tokens, the audit log?"""
     if engine_name(settings) == "postgres":
-        from palaver.store.postgres import taken
+        from palaver.store.engines.postgres.engine import taken
 
         return bool(taken(settings.database_url, [schema_of("house", "house")]))
     path = file_of(settings, "house", "house")
@@ -188,12 +188,12 @@ def has_house(settings: Settings) -> bool:
 def missing_tables(settings: Settings, name: str, kind: str = "workspace") -> list[str]:
     """Tables and indexes that should be in the data of a workspace and are not. Nothing is opened or changed."""
     if engine_name(settings) == "postgres":
-        from palaver.store import postgres
+        from palaver.store.engines.postgres import engine as postgres
 
         schema = schema_of(name, kind)
         there = postgres.taken(settings.database_url, [schema])
         return postgres.missing_in(settings.database_url, schema, kind, settings) if there else []
-    from palaver.store import sqlite
+    from palaver.store.engines.sqlite import engine as sqlite
 
     path = file_of(settings, name, kind)
     return sqlite.missing_in(path, kind, settings) if path.exists() and path.stat().st_size else []
@@ -203,14 +203,14 @@ def has_lost_log(settings: Settings, name: str, kind: str = "workspace") -> bool
     """Was the write-ahead log of an SQLite file taken away? To be asked before the file is opened."""
     if engine_name(settings) == "postgres":
         return False
-    from palaver.store import sqlite
+    from palaver.store.engines.sqlite import engine as sqlite
 
     return sqlite.has_lost_log(file_of(settings, name, kind))
 
 
 def has_data(settings: Settings, name: str) -> bool:
     if engine_name(settings) == "postgres":
-        from palaver.store.postgres import taken
+        from palaver.store.engines.postgres.engine import taken
 
         return bool(taken(settings.database_url, [schema_of(name, "workspace")]))
     return file_of(settings, name, "workspace").exists()
@@ -219,11 +219,11 @@ def has_data(settings: Settings, name: str) -> bool:
 def remove_data(settings: Settings, name: str) -> bool:
     """Everything a workspace has in the database and on disk. False: another process has it open, nothing was done."""
     if engine_name(settings) == "postgres":
-        from palaver.store.postgres import drop
+        from palaver.store.engines.postgres.engine import drop
 
         drop(settings.database_url, schema_of(name, "workspace"))
     else:
-        from palaver.store.salvage import is_in_use
+        from palaver.store.engines.sqlite.recovery import is_in_use
 
         path = file_of(settings, name, "workspace")
         if path.exists() and is_in_use(path):

@@ -17,7 +17,7 @@ from palaver.doors.http.rest import error
 from palaver.doors.visit import Visit
 from palaver.errors import PalaverError
 from palaver.operations.threads import OneThread, get_thread
-from palaver.store.feed import FeedClosed
+from palaver.store.bus.feed import FeedClosed
 
 KEEP_ALIVE_SECONDS = 15.0
 STUCK_SECONDS = 20.0

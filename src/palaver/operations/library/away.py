@@ -19,9 +19,9 @@ from palaver.operations.library.kept import (
 from palaver.operations.library.media import KeptMedia, OneMedia, shown_media
 from palaver.operations.library.notes import KeptNote, OneNote, shown_note
 from palaver.operations.library.prompts import KeptPrompt, OnePrompt, named_prompt, shown_prompt
-from palaver.store import library
-from palaver.store.database import Change, Reader
-from palaver.store.library import Kept
+from palaver.store.engines.database import Change, Reader
+from palaver.store.library import items
+from palaver.store.library.items import Kept
 
 
 class DeleteNote(OneNote, Edited):
@@ -54,14 +54,14 @@ def _away_and_back(
         return current(change, source, id, ask.version)
 
     def delete(change: Change, caller: Caller, ask: Any) -> Ok:
-        library.delete(change, kept_of(change, ask))
+        items.delete(change, kept_of(change, ask))
         return Ok(True)
 
     def restore(change: Change, caller: Caller, ask: Any) -> Any:
         id = str(getattr(ask, key))
         if source == "prompts":
-            id = library.id_once_named(change, source, id)
-        return show(change, library.restore(change, source, id))
+            id = items.id_once_named(change, source, id)
+        return show(change, items.restore(change, source, id))
 
     answer = {"notes": KeptNote, "media": KeptMedia, "chats": KeptChat, "characters": KeptCharacter}.get(
         source, KeptPrompt

@@ -11,9 +11,9 @@ import orjson
 
 from palaver.model.library import Brought, Character, Media, Note, Prompt, Shelved
 from palaver.sources import shelving
-from palaver.store import library
-from palaver.store.database import Change, Reader
-from palaver.store.library import Outcome
+from palaver.store.engines.database import Change, Reader
+from palaver.store.library import items
+from palaver.store.library.items import Outcome
 
 SHELVES: dict[type[Any], tuple[str, Callable[[Any], Shelved]]] = {
     Note: ("notes", shelving.note),
@@ -26,18 +26,18 @@ SHELVES: dict[type[Any], tuple[str, Callable[[Any], Shelved]]] = {
 def judge_brought(read: Reader, brought: Brought) -> Outcome:
     """What storing it would come to. The same content is the same piece, wherever it comes from."""
     source, _ = SHELVES[type(brought.piece)]
-    known = library.origin(read, source, brought.origin)
+    known = items.origin(read, source, brought.origin)
     if known:
         return "unchanged" if known.fingerprint == fingerprint_of(brought) else "changed"
-    return "unchanged" if library.id_by_content(read, source, content_digest(brought)) else "new"
+    return "unchanged" if items.id_by_content(read, source, content_digest(brought)) else "new"
 
 
 def id_of(read: Reader, brought: Brought) -> str | int | None:
     """Under which id it is kept; None if it was deleted since."""
     source, _ = SHELVES[type(brought.piece)]
-    known = library.origin(read, source, brought.origin)
-    id = known.id if known else library.id_by_content(read, source, content_digest(brought))
-    kept = library.find(read, source, id) if id else None
+    known = items.origin(read, source, brought.origin)
+    id = known.id if known else items.id_by_content(read, source, content_digest(brought))
+    kept = items.find(read, source, id) if id else None
     return kept.shown_id if kept else None
 
 
@@ -47,13 +47,13 @@ def put_brought(change: Change, brought: Brought) -> Outcome:
     if outcome == "unchanged":
         return outcome
     source, shelve = SHELVES[type(brought.piece)]
-    shelved, known = shelve(brought.piece), library.origin(change, source, brought.origin)
-    kept = library.find(change, source, known.id) if known else None
+    shelved, known = shelve(brought.piece), items.origin(change, source, brought.origin)
+    kept = items.find(change, source, known.id) if known else None
     if kept:
-        kept = library.update(change, kept, shelved)
+        kept = items.update(change, kept, shelved)
     else:
-        kept = library.add(change, source, shelved, brought.piece.created_at)
-    library.remember_origin(change, kept, brought.origin, fingerprint_of(brought))
+        kept = items.add(change, source, shelved, brought.piece.created_at)
+    items.remember_origin(change, kept, brought.origin, fingerprint_of(brought))
     return outcome
 
 

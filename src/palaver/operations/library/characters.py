@@ -27,9 +27,9 @@ from palaver.operations.library.kept import (
 )
 from palaver.sources import shelving
 from palaver.sources.shelving import CHARACTER_FACTS, CHARACTER_TEXTS
-from palaver.store import library
-from palaver.store.database import Change, Reader
-from palaver.store.library import Kept
+from palaver.store.engines.database import Change, Reader
+from palaver.store.library import items
+from palaver.store.library.items import Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class UpdateCharacter(CharacterTexts, Edited):
 
 
 def shown_character(read: Reader, kept: Kept) -> KeptCharacter:
-    bodies = library.bodies(read, kept)
+    bodies = items.bodies(read, kept)
     return KeptCharacter(
         id=int(kept.id),
         name=kept.title or "",
@@ -119,7 +119,7 @@ def shown_character(read: Reader, kept: Kept) -> KeptCharacter:
 def create_character(change: Change, caller: Caller, ask: CreateCharacter) -> KeptCharacter:
     """Keep a character: who they are, how they talk, tags to find them by."""
     piece = _with_texts(Character(name=ask.name), ask)
-    return shown_character(change, library.add(change, "characters", shelving.character(piece), ask.at))
+    return shown_character(change, items.add(change, "characters", shelving.character(piece), ask.at))
 
 
 def _with_texts(piece: Character, ask: CharacterTexts) -> Character:
@@ -136,15 +136,15 @@ def read_character(read: Reader, caller: Caller, ask: OneCharacter) -> KeptChara
 def update_character(change: Change, caller: Caller, ask: UpdateCharacter) -> KeptCharacter:
     """Change a character: what you leave out stays as it is."""
     kept = current(change, "characters", ask.character_id, ask.version)
-    bodies = library.bodies(change, kept)
+    bodies = items.bodies(change, kept)
     own: dict[str, Any] = {name: kept.facts.get(name) or "" for name in ("creator", "character_version")}
     own |= {name: tuple(kept.facts.get(name) or ()) for name in ("tags", "alternate_greetings")}
     old = Character(name=kept.title or "", **texts_of(bodies, CHARACTER_TEXTS), **own)
     piece = _with_texts(replace(old, name=ask.name) if ask.name else old, ask)
-    return shown_character(change, library.update(change, kept, shelving.character(piece)))
+    return shown_character(change, items.update(change, kept, shelving.character(piece)))
 
 
 @operation(Route("GET", "/api/characters"), Command("character list", columns=("id", "name", "tags", "last_modified")))
 def list_characters(read: Reader, caller: Caller, ask: Listing) -> list[KeptCharacter]:
     """Characters, those changed last first."""
-    return [shown_character(read, kept) for kept in library.page(read, "characters", ask.limit, ask.offset)]
+    return [shown_character(read, kept) for kept in items.page(read, "characters", ask.limit, ask.offset)]

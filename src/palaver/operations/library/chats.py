@@ -24,9 +24,10 @@ from palaver.operations.library.kept import (
     uri_of,
 )
 from palaver.sources import scopes
-from palaver.store import knowledge, library
-from palaver.store.database import Change, Reader
-from palaver.store.library import Kept
+from palaver.store.engines.database import Change, Reader
+from palaver.store.library import items
+from palaver.store.library.items import Kept
+from palaver.store.search import found_passages
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def create_chat(change: Change, caller: Caller, ask: CreateChat) -> KeptChat:
         passages=(),
         title_scopes=_chat_scopes(ask.character_id),
     )
-    return shown_chat(change, library.add(change, "chats", shelved, ask.at))
+    return shown_chat(change, items.add(change, "chats", shelved, ask.at))
 
 
 @operation(Route("GET", "/api/chats/{conversation_id}"), Command("chat show", takes=("conversation_id",)))
@@ -131,7 +132,7 @@ def update_chat(change: Change, caller: Caller, ask: UpdateChat) -> KeptChat:
     kept = current(change, "chats", ask.conversation_id, ask.version)
     character = ask.character_id if ask.character_id is not None else kept.facts.get("character_id")
     own = _chat_scopes(character)
-    moved = library.retitle(
+    moved = items.retitle(
         change,
         kept,
         title=ask.title if ask.title is not None else kept.title or "",
@@ -145,7 +146,7 @@ def update_chat(change: Change, caller: Caller, ask: UpdateChat) -> KeptChat:
 @operation(Route("GET", "/api/chats"), Command("chat list", columns=("id", "title", "message_count", "last_modified")))
 def list_chats(read: Reader, caller: Caller, ask: Listing) -> list[KeptChat]:
     """Chats, those spoken in last first."""
-    return [shown_chat(read, kept) for kept in library.page(read, "chats", ask.limit, ask.offset)]
+    return [shown_chat(read, kept) for kept in items.page(read, "chats", ask.limit, ask.offset)]
 
 
 @operation(
@@ -157,7 +158,7 @@ def add_chat_message(change: Change, caller: Caller, ask: AddChatMessage) -> Cha
     """Say something in a chat."""
     kept = current(change, "chats", ask.conversation_id)
     own = (scopes.sender(ask.sender), *_chat_scopes(kept.facts.get("character_id")))
-    said = library.say(change, kept, author=ask.sender, text=ask.content, scopes=own, at=ask.at)
+    said = items.say(change, kept, author=ask.sender, text=ask.content, scopes=own, at=ask.at)
     return ChatMessage(
         id=said["id"],
         message_id=said["id"],
@@ -177,7 +178,7 @@ def list_chat_messages(read: Reader, caller: Caller, ask: ListChatMessages) -> l
     """The messages of a chat, in order."""
     kept = current(read, "chats", ask.conversation_id)
     first = 1 + ask.offset
-    rows = knowledge.passages(read, kept.document_id, first, first + ask.limit - 1)
+    rows = found_passages.passages(read, kept.document_id, first, first + ask.limit - 1)
     return [chat_message(kept.id, row) for row in rows]
 
 

@@ -12,9 +12,9 @@ from palaver.errors import Conflict
 from palaver.model.requests import Ask, Line, Time, clamp, storable
 from palaver.model.times import parse
 from palaver.sources import SOURCES
-from palaver.store import library
-from palaver.store.database import Reader
-from palaver.store.library import Kept
+from palaver.store.engines.database import Reader
+from palaver.store.library import items
+from palaver.store.library.items import Kept
 
 LONGEST_CONTENT = 20_000_000
 WRITING = "library-writing"
@@ -65,7 +65,7 @@ class Listing(Ask):
 
 def current(read: Reader, source: str, id: int | str, version: int | None = None) -> Kept:
     """What is kept under this id, if it still is what the caller thinks it is."""
-    kept = library.must_exist(read, source, str(id))
+    kept = items.must_exist(read, source, str(id))
     if version is not None and version != kept.version:
         raise Conflict(
             f"This is version {kept.version} by now, not {version}: read it again, then repeat the change.",

@@ -26,9 +26,10 @@ from palaver.operations.library.kept import (
     uri_of,
 )
 from palaver.sources import shelving
-from palaver.store import knowledge, library
-from palaver.store.database import Change, Reader
-from palaver.store.library import Kept
+from palaver.store.engines.database import Change, Reader
+from palaver.store.library import items
+from palaver.store.library.items import Kept
+from palaver.store.search import found_passages
 
 Address = Annotated[str, Field(max_length=4000), AfterValidator(storable)]
 
@@ -162,8 +163,8 @@ def segments_of(bodies: dict[str, str]) -> tuple[Segment, ...]:
 
 
 def shown_media(read: Reader, kept: Kept) -> KeptMedia:
-    bodies = library.bodies(read, kept)
-    rows = [row for row in knowledge.passages(read, kept.document_id, 1) if row["field"] == "content"]
+    bodies = items.bodies(read, kept)
+    rows = [row for row in found_passages.passages(read, kept.document_id, 1) if row["field"] == "content"]
     spoken = [TimedText(s.start, s.end, s.text) for s in segments_of(bodies)]
     return KeptMedia(
         **_media_facts(kept),
@@ -185,7 +186,7 @@ def create_media(change: Change, caller: Caller, ask: CreateMedia) -> KeptMedia:
         segments=ask.transcript.as_segments() if ask.transcript else (),
         keywords=tuple(ask.keywords),
     )
-    return shown_media(change, library.add(change, "media", shelving.media(piece), ask.at))
+    return shown_media(change, items.add(change, "media", shelving.media(piece), ask.at))
 
 
 @operation(Route("GET", "/api/media/{media_id}"), Command("media show", takes=("media_id",), text="content"))
@@ -198,7 +199,7 @@ def read_media(read: Reader, caller: Caller, ask: OneMedia) -> KeptMedia:
 def update_media(change: Change, caller: Caller, ask: UpdateMedia) -> KeptMedia:
     """Change a medium: what you leave out stays as it is."""
     kept = current(change, "media", ask.media_id, ask.version)
-    bodies = library.bodies(change, kept)
+    bodies = items.bodies(change, kept)
     is_new_text = ask.content is not None and ask.content != bodies["content"]
     chunks = () if is_new_text else tuple(orjson.loads(bodies.get("chunks", "[]")))
     old = Media(
@@ -211,7 +212,7 @@ def update_media(change: Change, caller: Caller, ask: UpdateMedia) -> KeptMedia:
         keywords=tuple(kept.facts.get("keywords", ())),
     )
     piece = replace(old, **given(ask, ("title", "media_type", "content", "url", "keywords")))
-    return shown_media(change, library.update(change, kept, shelving.media(piece)))
+    return shown_media(change, items.update(change, kept, shelving.media(piece)))
 
 
 @operation(
@@ -220,4 +221,4 @@ def update_media(change: Change, caller: Caller, ask: UpdateMedia) -> KeptMedia:
 )
 def list_media(read: Reader, caller: Caller, ask: Listing) -> list[MediaCard]:
     """Media, those changed last first, without their texts."""
-    return [MediaCard(**_media_facts(kept)) for kept in library.page(read, "media", ask.limit, ask.offset)]
+    return [MediaCard(**_media_facts(kept)) for kept in items.page(read, "media", ask.limit, ask.offset)]

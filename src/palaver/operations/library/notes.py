@@ -24,9 +24,9 @@ from palaver.operations.library.kept import (
     uri_of,
 )
 from palaver.sources import shelving
-from palaver.store import library
-from palaver.store.database import Change, Reader
-from palaver.store.library import Kept
+from palaver.store.engines.database import Change, Reader
+from palaver.store.library import items
+from palaver.store.library.items import Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _note(kept: Kept, bodies: dict[str, str]) -> KeptNote:
 
 
 def shown_note(read: Reader, kept: Kept) -> KeptNote:
-    return _note(kept, library.bodies(read, kept))
+    return _note(kept, items.bodies(read, kept))
 
 
 @operation(
@@ -91,7 +91,7 @@ def shown_note(read: Reader, kept: Kept) -> KeptNote:
 def create_note(change: Change, caller: Caller, ask: CreateNote) -> KeptNote:
     """Keep a note: a title, a text, keywords to find it by."""
     piece = Note(title=ask.title, content=ask.content, keywords=tuple(ask.keywords))
-    return shown_note(change, library.add(change, "notes", shelving.note(piece), ask.at))
+    return shown_note(change, items.add(change, "notes", shelving.note(piece), ask.at))
 
 
 @operation(Route("GET", "/api/notes/{note_id}"), Command("note show", takes=("note_id",), text="content"))
@@ -108,10 +108,10 @@ def read_note(read: Reader, caller: Caller, ask: OneNote) -> KeptNote:
 def update_note(change: Change, caller: Caller, ask: UpdateNote) -> KeptNote:
     """Change a note: what you leave out stays as it is."""
     kept = current(change, "notes", ask.note_id, ask.version)
-    bodies = library.bodies(change, kept)
+    bodies = items.bodies(change, kept)
     old = Note(title=kept.title or "", content=bodies["content"], keywords=tuple(kept.facts["keywords"]))
     piece = replace(old, **given(ask, ("title", "content", "keywords")))
-    return shown_note(change, library.update(change, kept, shelving.note(piece)))
+    return shown_note(change, items.update(change, kept, shelving.note(piece)))
 
 
 @operation(
@@ -120,4 +120,4 @@ def update_note(change: Change, caller: Caller, ask: UpdateNote) -> KeptNote:
 )
 def list_notes(read: Reader, caller: Caller, ask: Listing) -> list[KeptNote]:
     """Notes, those changed last first."""
-    return [shown_note(read, kept) for kept in library.page(read, "notes", ask.limit, ask.offset)]
+    return [shown_note(read, kept) for kept in items.page(read, "notes", ask.limit, ask.offset)]

@@ -27,9 +27,9 @@ from palaver.operations.library.kept import (
 )
 from palaver.sources import shelving
 from palaver.sources.shelving import PROMPT_TEXTS
-from palaver.store import library
-from palaver.store.database import Change, Reader
-from palaver.store.library import Kept
+from palaver.store.engines.database import Change, Reader
+from palaver.store.library import items
+from palaver.store.library.items import Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +79,15 @@ class UpdatePrompt(PromptTexts, Edited):
 
 def named_prompt(read: Reader, name: int | str, version: int | None = None) -> Kept:
     """The prompt of this id, or the one of this name that was changed last."""
-    if library.find(read, "prompts", str(name)) is None:
-        found = library.by_title(read, "prompts", str(name))
+    if items.find(read, "prompts", str(name)) is None:
+        found = items.by_title(read, "prompts", str(name))
         if found:
             return current(read, "prompts", found.id, version)
     return current(read, "prompts", name, version)
 
 
 def shown_prompt(read: Reader, kept: Kept) -> KeptPrompt:
-    bodies = library.bodies(read, kept)
+    bodies = items.bodies(read, kept)
     return KeptPrompt(
         id=kept.id,
         name=kept.title or "",
@@ -112,7 +112,7 @@ def _prompt_with(piece: Prompt, ask: PromptTexts) -> Prompt:
 def create_prompt(change: Change, caller: Caller, ask: CreatePrompt) -> KeptPrompt:
     """Keep a prompt. MCP clients see it among their prompts, with an argument for each {{name}} in it."""
     piece = _prompt_with(Prompt(name=ask.name), ask)
-    return shown_prompt(change, library.add(change, "prompts", shelving.prompt(piece), ask.at))
+    return shown_prompt(change, items.add(change, "prompts", shelving.prompt(piece), ask.at))
 
 
 @operation(Route("GET", "/api/prompts/{prompt_id:name}"), Command("prompt show", takes=("prompt_id",)))
@@ -129,16 +129,16 @@ def read_prompt(read: Reader, caller: Caller, ask: OnePrompt) -> KeptPrompt:
 def update_prompt(change: Change, caller: Caller, ask: UpdatePrompt) -> KeptPrompt:
     """Change a prompt: what you leave out stays as it is."""
     kept = named_prompt(change, ask.prompt_id, ask.version)
-    bodies = library.bodies(change, kept)
+    bodies = items.bodies(change, kept)
     old = Prompt(
         name=ask.name or kept.title or "",
         **texts_of(bodies, PROMPT_TEXTS),
         keywords=tuple(kept.facts.get("keywords") or ()),
     )
-    return shown_prompt(change, library.update(change, kept, shelving.prompt(_prompt_with(old, ask))))
+    return shown_prompt(change, items.update(change, kept, shelving.prompt(_prompt_with(old, ask))))
 
 
 @operation(Route("GET", "/api/prompts"), Command("prompt list", columns=("id", "name", "author", "keywords")))
 def list_prompts(read: Reader, caller: Caller, ask: Listing) -> list[KeptPrompt]:
     """Prompts, those changed last first."""
-    return [shown_prompt(read, kept) for kept in library.page(read, "prompts", ask.limit, ask.offset)]
+    return [shown_prompt(read, kept) for kept in items.page(read, "prompts", ask.limit, ask.offset)]

@@ -1,0 +1,1 @@
+"""Tokens, logins, the audit log, backups and the trash."""

@@ -1,0 +1,61 @@
+"""Data that was found to be missing when it was opened. It is noted in the audit log until somebody has seen it."""
+
+from __future__ import annotations
+
+from palaver.store.admin import audit, tokens
+from palaver.store.engines.database import Change, Reader
+
+BY = "palaver"
+HOUSE, WORKSPACE, LOG = "lost_house", "lost_workspace", "lost_log"
+SETTLED = "settle_losses"
+LOOKED_AT = 1_000
+
+
+def note_lost_house(change: Change, workspaces: list[str]) -> None:
+    """The list of workspaces, the tokens and the audit log are gone; these workspaces are still there."""
+    if not workspaces:
+        return
+    for name in workspaces:
+        tokens.add_workspace(change, name)
+    audit.append(change, "upkeep", BY, HOUSE, facts={"workspaces": len(workspaces)})
+
+
+def note_lost_workspace(change: Change, name: str) -> None:
+    audit.append(change, "upkeep", BY, WORKSPACE, name)
+
+
+def note_lost_log(change: Change, name: str | None) -> None:
+    """`name` is the workspace, or None for the house itself."""
+    audit.append(change, "upkeep", BY, LOG, name)
+
+
+def settle(change: Change) -> None:
+    """Somebody has seen them: they are not told again."""
+    audit.append(change, "upkeep", BY, SETTLED)
+
+
+def unsettled(read: Reader) -> list[str]:
+    """The losses nobody has seen yet, as sentences."""
+    found = []
+    for entry in audit.latest(read, kind="upkeep", limit=LOOKED_AT):
+        day = f"{entry.at:%Y-%m-%d %H:%M}"
+        match entry.what:
+            case "settle_losses":
+                break
+            case "lost_house":
+                found.append(
+                    f"the list of workspaces, the tokens and the audit log were missing on {day}; empty ones "
+                    "were made. Restore a backup to have them again, or make new tokens"
+                )
+            case "lost_workspace":
+                found.append(
+                    f"the database of workspace {entry.workspace} was missing on {day}; an empty one was made. "
+                    "Sessions come back from their transcripts; for the rest, restore a backup"
+                )
+            case "lost_log":
+                whose = f"workspace {entry.workspace}" if entry.workspace else "the house"
+                found.append(
+                    f"the log (-wal) of {whose} was missing on {day}: its newest changes may be lost. "
+                    "A backup may have them"
+                )
+    return found

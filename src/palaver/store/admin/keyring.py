@@ -1,0 +1,97 @@
+"""One workspace's tokens and its part of the audit log. Nothing in here can name another workspace."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Literal
+
+from palaver.errors import PalaverError
+from palaver.model.audit import Deed, Facts, Kind
+from palaver.model.people import Scope, Token
+from palaver.model.times import now
+from palaver.store.admin import audit, tokens
+from palaver.store.admin.active_logins import Present
+from palaver.store.admin.audit import Trail
+from palaver.store.engines.database import Change
+
+log = logging.getLogger("palaver")
+
+
+class Keyring:
+    def __init__(self, workspace: str, trail: Trail, present: Present) -> None:
+        self.workspace = workspace
+        self._trail, self._house, self._present = trail, trail.engine, present
+
+    async def tokens(self) -> list[Token]:
+        return await self._house.read(lambda read: tokens.of(read, self.workspace))
+
+    async def create(
+        self,
+        kind: Literal["human", "agent"],
+        name: str,
+        agent_id: str | None,
+        scopes: list[Scope],
+        expires_in: timedelta | None,
+        by: str,
+    ) -> tuple[Token, str]:
+        """A token and its secret, which is shown this once."""
+        expires_at: datetime | None = now() + expires_in if expires_in else None
+
+        def work(change: Change) -> tuple[Token, str]:
+            token, secret = tokens.create(
+                change,
+                workspace=self.workspace,
+                kind=kind,
+                name=name,
+                agent_id=agent_id,
+                scopes=scopes,
+                expires_at=expires_at,
+            )
+            facts: Facts = {"token_id": token.id, "for": f"{kind} {name}", "scopes": ",".join(scopes)}
+            audit.append(change, "token", by, "create_token", self.workspace, facts)
+            return token, secret
+
+        return await self._house.change(work)
+
+    async def revoke(self, id: str, by: str) -> Token:
+        """End a token. Whoever is in with it is shown out."""
+
+        def work(change: Change) -> Token:
+            token = tokens.must_exist(change, self.workspace, id)
+            tokens.revoke(change, id)
+            audit.append(change, "token", by, "revoke_token", self.workspace, {"token_id": id})
+            return token
+
+        self._present.let_finish()
+        token = await self._house.change(work)
+        self._present.show_out(id)
+        return token
+
+    # The log
+
+    async def note(self, kind: Kind, who: str, what: str, facts: Facts | None = None) -> None:
+        """It has been done: that it could not be written down is for our own log, not for the one who did it."""
+        with _unless_it_fails():
+            await self._trail.note(kind, who, what, self.workspace, facts)
+
+    async def denied(self, who: str, what: str) -> None:
+        with _unless_it_fails():
+            await self._trail.denied(who, what, self.workspace)
+
+    async def deeds(self, kind: str | None, limit: int) -> list[Deed]:
+        """What was done here, newest first. Not the house's numbers: they would tell how much is done elsewhere."""
+        found = await self._house.read(
+            lambda read: audit.latest(read, workspace=self.workspace, kind=kind, limit=limit)
+        )
+        return [entry.deed for entry in found]
+
+
+@contextmanager
+def _unless_it_fails() -> Iterator[None]:
+    try:
+        yield
+    except PalaverError as problem:
+        log.error("the audit log could not be written: %s", problem.message)

@@ -1,0 +1,165 @@
+"""Tokens and the list of workspaces: the house's own tables."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import zlib
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import uuid4
+
+import orjson
+
+from palaver.errors import NotFound
+from palaver.model.people import Scope, Token
+from palaver.model.times import instant, maybe_instant, micros, now
+from palaver.store.engines.database import Change, Reader, Row
+
+PREFIX = "plv_"
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def _base62(number: int, length: int) -> str:
+    digits = ""
+    while len(digits) < length:
+        number, rest = divmod(number, 62)
+        digits = _ALPHABET[rest] + digits
+    return digits
+
+
+def _checksum(body: str) -> str:
+    """Lets a scanner (and us) tell a token from a typo without asking the database."""
+    return _base62(zlib.crc32(body.encode()), 6)
+
+
+def mint() -> str:
+    body = _base62(secrets.randbits(190), 32)
+    return f"{PREFIX}{body}{_checksum(body)}"
+
+
+def looks_right(secret: str) -> bool:
+    body, checksum = secret[len(PREFIX) : -6], secret[-6:]
+    return secret.startswith(PREFIX) and len(body) == 32 and secret.isascii() and _checksum(body) == checksum
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _token(row: Row) -> Token:
+    return Token(
+        id=row["id"],
+        workspace=row["workspace"],
+        kind=row["kind"],
+        name=row["name"],
+        agent_id=row["agent_id"],
+        scopes=orjson.loads(row["scopes"]),
+        created_at=instant(row["created_at"]),
+        expires_at=maybe_instant(row["expires_at"]),
+        last_used_at=maybe_instant(row["last_used_at"]),
+    )
+
+
+def create(
+    change: Change,
+    *,
+    workspace: str,
+    kind: Literal["human", "agent"],
+    name: str,
+    agent_id: str | None,
+    scopes: list[Scope],
+    expires_at: datetime | None = None,
+) -> tuple[Token, str]:
+    """A new token and its secret, which is shown this once and never stored."""
+    secret = mint()
+    token = Token(str(uuid4())[:8], workspace, kind, name, agent_id, scopes, now(), expires_at, None)
+    change.run(
+        "insert_token",
+        id=token.id,
+        hash=_hash(secret),
+        workspace=workspace,
+        kind=kind,
+        name=name,
+        agent_id=agent_id,
+        scopes=orjson.dumps(scopes).decode(),
+        created_at=micros(token.created_at),
+        expires_at=micros(expires_at) if expires_at else None,
+    )
+    return token, secret
+
+
+def find(read: Reader, secret: str) -> Token | None:
+    """The token of this secret, if it is known and has not run out."""
+    if not looks_right(secret):
+        return None
+    row = read.one("token_by_hash", hash=_hash(secret))
+    return valid(row) if row else None
+
+
+def named(read: Reader, given: str) -> Token:
+    """The token of this id or secret, also one that has run out. A secret is not said again."""
+    if looks_right(given):
+        row, shown = read.one("token_by_hash", hash=_hash(given)), PREFIX + "…"
+    else:
+        row, shown = read.one("token_by_id", id=given), given
+    if row is None:
+        raise NotFound("token", shown, "List tokens to see their ids.")
+    return _token(row)
+
+
+def valid(row: Row) -> Token | None:
+    """The token of this row, unless it has run out."""
+    token = _token(row)
+    return None if token.expires_at and token.expires_at <= now() else token
+
+
+def used(change: Change, token: Token) -> None:
+    change.run("touch_token", id=token.id, at=micros(now()))
+
+
+def is_stale(token: Token) -> bool:
+    """Is it worth writing down that it was used? Once a minute is enough."""
+    return token.last_used_at is None or now() - token.last_used_at > timedelta(minutes=1)
+
+
+def everyone(read: Reader) -> list[Token]:
+    return [_token(row) for row in read.all("tokens")]
+
+
+def of(read: Reader, workspace: str) -> list[Token]:
+    return [_token(row) for row in read.all("tokens_of", workspace=workspace)]
+
+
+def must_exist(read: Reader, workspace: str, id: str) -> Token:
+    row = read.one("token_of", workspace=workspace, id=id)
+    if row is None:
+        raise NotFound("token", id, "List tokens to see their ids.")
+    return _token(row)
+
+
+def alive(read: Reader) -> set[str]:
+    """The ids of all tokens that still open a door."""
+    return {row["id"] for row in read.all("live_tokens", now=micros(now()))}
+
+
+def revoke(change: Change, id: str) -> None:
+    if not change.run("delete_token", id=id):
+        raise NotFound("token", id, "List tokens to see their ids.")
+
+
+def workspaces(read: Reader) -> list[str]:
+    return [row["name"] for row in read.all("workspaces")]
+
+
+def has_workspace(read: Reader, name: str) -> bool:
+    return read.one("workspace", name=name) is not None
+
+
+def add_workspace(change: Change, name: str) -> bool:
+    return bool(change.run("insert_workspace", name=name, created_at=micros(now())))
+
+
+def remove_workspace(change: Change, name: str) -> None:
+    """Its tokens and logins go with it."""
+    change.run("delete_workspace", name=name)

@@ -1,0 +1,1 @@
+"""Threads, messages, reactions, agents and their events."""

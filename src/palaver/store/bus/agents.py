@@ -1,0 +1,347 @@
+"""Agents: who takes part, and whether they are there."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import itertools
+import os
+import re
+import secrets
+import socket
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from palaver.errors import NotFound, Unauthorized
+from palaver.model.ids import new_id
+from palaver.model.people import Agent
+from palaver.model.times import instant, maybe_instant, micros, now
+from palaver.store.engines.database import Change, Reader, Row
+
+CONNECTIONS_KEPT = timedelta(days=90)
+SECRETS_KEPT = 20
+"""How many secrets of one agent stay valid beside its first one."""
+
+
+def _agent(row: Row) -> Agent:
+    return Agent(
+        id=row["id"],
+        agent_id=row["id"],
+        slug=row["slug"],
+        name=row["name"],
+        display_name=row["display_name"],
+        description=row["description"],
+        ide=row["ide"],
+        model=row["model"],
+        capabilities=orjson.loads(row["capabilities"]),
+        skills=orjson.loads(row["skills"]),
+        is_online=bool(row["is_online"]),
+        registered_at=instant(row["registered_at"]),
+        last_heartbeat=instant(row["last_heartbeat"]),
+        last_activity=row["last_activity"],
+        last_activity_time=maybe_instant(row["last_activity_time"]),
+        waiting_in=row["waiting_in"],
+        client=row["client"] or None,
+        project=row["project"] or None,
+    )
+
+
+def slug_of(name: str) -> str:
+    return re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-_")[:60] or "agent"
+
+
+def register(
+    change: Change,
+    *,
+    name: str,
+    slug: str | None = None,
+    ide: str = "",
+    model: str = "",
+    display_name: str | None = None,
+    description: str = "",
+    capabilities: list[str] | None = None,
+    skills: list[dict[str, Any]] | None = None,
+    is_online: bool = True,
+    client: str = "",
+    project: str = "",
+) -> tuple[Agent, str]:
+    """Add an agent and return it with its secret. A name or slug that is taken gets a number: 'Cursor (GPT-4) 2'."""
+    agent_id, secret = new_id(), secrets.token_urlsafe(32)
+    slug = slug or slug_of(display_name or name)
+    while not change.run(
+        "insert_agent",
+        id=agent_id,
+        slug=_free(slug, "-", {row["slug"] for row in change.all("slugs_from", first=slug, last=f"{slug}-~")}),
+        name=_free(name, " ", {row["name"] for row in change.all("names_from", first=name, last=f"{name} ~")}),
+        display_name=display_name,
+        description=description,
+        ide=ide,
+        model=model,
+        capabilities=orjson.dumps(capabilities or []).decode(),
+        skills=orjson.dumps(skills or []).decode(),
+        token_hash=_hash(secret),
+        is_online=is_online,
+        at=micros(now()),
+        activity="registered",
+        client=client,
+        project=project,
+        is_released=not is_online,
+    ):
+        pass  # somebody took it between our look and our write
+    return must_exist(change, agent_id), secret
+
+
+def restore(change: Change, agent_id: str, slug: str, name: str) -> None:
+    """An agent that is known from elsewhere, under the id it had. It gets its secret when it registers again."""
+    if change.must("count_agents_named", slug="", name=name)["taken"]:
+        name = f"{name} ({slug})"
+    change.run(
+        "insert_agent",
+        id=agent_id,
+        slug=slug,
+        name=name,
+        display_name=None,
+        description="",
+        ide="",
+        model="",
+        capabilities="[]",
+        skills="[]",
+        token_hash=None,
+        is_online=False,
+        at=micros(now()),
+        activity="restored",
+        client="",
+        project="",
+        is_released=True,
+    )
+
+
+def _free(name: str, joint: str, taken: set[str]) -> str:
+    """The name, or the name with the first number from 2 on that nobody has."""
+    numbered = (f"{name}{joint}{number}" for number in itertools.count(2))
+    return next(free for free in itertools.chain([name], numbered) if free not in taken)
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+def find(read: Reader, agent_id: str) -> Agent | None:
+    row = read.one("agent", id=agent_id)
+    return _agent(row) if row else None
+
+
+def named(read: Reader, name: str) -> Agent | None:
+    """By id, slug, name or display name, with or without a leading @; the id wins over a slug, a slug over a name."""
+    name = name.removeprefix("@")
+    called = [_agent(row) for row in read.all("agents_called", name=name)]
+    return min(called, key=lambda a: (name != a.id, name != a.slug, name != a.name, a.registered_at), default=None)
+
+
+def must_exist(read: Reader, agent_id: str) -> Agent:
+    agent = find(read, agent_id)
+    if agent is None:
+        raise NotFound("agent", agent_id, "Register first, or list agents to see who is known.")
+    return agent
+
+
+def must_prove(read: Reader, agent_id: str, token: str | None) -> Agent:
+    """The agent, if this is its secret. An unknown agent and a wrong secret look the same."""
+    row = read.one("agent", id=agent_id)
+    given = _hash(token or "")
+    known = (row or {}).get("token_hash") or ""
+    is_proven = hmac.compare_digest(known, given)
+    if row is None or not (is_proven or read.one("agent_secret", agent_id=agent_id, token_hash=given)):
+        raise Unauthorized("agent_id and token do not match. Call bus_connect without them to get a new pair.")
+    return _agent(row)
+
+
+def new_secret(change: Change, agent: Agent) -> str:
+    """Give the agent a further secret. The ones it has stay valid, up to the newest SECRETS_KEPT."""
+    secret = secrets.token_urlsafe(32)
+    row = change.must("agent", id=agent.id)
+    if row["token_hash"] is None:
+        change.run("set_agent_token", id=agent.id, token_hash=_hash(secret))
+    else:
+        change.run("add_agent_secret", token_hash=_hash(secret), agent_id=agent.id, at=micros(now()))
+        change.run("drop_old_agent_secrets", agent_id=agent.id, keep=SECRETS_KEPT)
+    return secret
+
+
+def everyone(read: Reader) -> list[Agent]:
+    return [_agent(row) for row in read.all("agents")]
+
+
+def touch(change: Change, agent: Agent, activity: str, waiting_in: str | None = None) -> bool:
+    """Record a sign of life. Returns whether the agent was offline until now."""
+    change.run(
+        "touch_agent",
+        id=agent.id,
+        is_online=True,
+        at=micros(now()),
+        activity=activity,
+        waiting_in=waiting_in,
+        is_released=False,
+    )
+    return not agent.is_online
+
+
+def remove(change: Change, agent: Agent) -> None:
+    change.run("delete_agent", id=agent.id)
+
+
+# Reply tokens
+
+
+def sign_reply(read: Reader, agent_id: str | None) -> str:
+    """A token for one post. It names the agent it was given to, signed with a key only the database has."""
+    nonce = secrets.token_urlsafe(9)
+    key = _reply_key(read, agent_id) if agent_id else None
+    return f"{agent_id}.{nonce}.{_signature(key, nonce)}" if key else f".{nonce}"
+
+
+def agent_of_reply(read: Reader, reply_token: str) -> str | None:
+    """The agent a reply token was given to; None if it was given to nobody or was not made here."""
+    agent_id, _, rest = reply_token.partition(".")
+    nonce, _, signature = rest.partition(".")
+    key = _reply_key(read, agent_id) if agent_id and signature else None
+    is_ours = key is not None and hmac.compare_digest(_signature(key, nonce).encode(), signature.encode())
+    return agent_id if is_ours else None
+
+
+def _reply_key(read: Reader, agent_id: str) -> str | None:
+    row = read.one("agent", id=agent_id)
+    return row["token_hash"] if row else None
+
+
+def _signature(key: str, nonce: str) -> str:
+    return hmac.new(key.encode(), nonce.encode("utf-8", "replace"), "sha256").hexdigest()[:24]
+
+
+# Which agent a client's connection is
+
+
+def connection_key(session_id: str) -> str:
+    """The name a connection is stored under: whoever reads the database cannot take the session over."""
+    return hashlib.sha256(session_id.encode("utf-8", "replace")).hexdigest()
+
+
+def process_key(pid: int) -> str:
+    """The name of a stdio connection: a process of this machine. It tells later whether the process still runs."""
+    return f"stdio:{socket.gethostname()}:{pid}"
+
+
+def bind_connection(change: Change, key: str, agent: Agent) -> None:
+    """Store which agent a connection is. Connections that nobody used for a long time are forgotten."""
+    change.run("bind_connection", id_hash=key, agent_id=agent.id, at=micros(now()))
+    change.run("forget_old_connections", before=micros(now() - CONNECTIONS_KEPT))
+
+
+def connected_as(read: Reader, key: str) -> str | None:
+    row = read.one("connected_agent", id_hash=key)
+    return row["agent_id"] if row else None
+
+
+def end_connection(change: Change, key: str) -> None:
+    """The client has gone. Its agent is free for the next client of the same kind, if no other one acts as it."""
+    agent_id = connected_as(change, key)
+    change.run("end_connection", id_hash=key)
+    if agent_id and not change.all("connections_of_agent", agent_id=agent_id):
+        change.run("release_agent", id=agent_id, is_released=True)
+
+
+def pause_connection(change: Change, key: str) -> None:
+    """The client has closed its stream. It may have gone: its agent is free until the connection is used again."""
+    agent_id = connected_as(change, key)
+    if agent_id and len(change.all("connections_of_agent", agent_id=agent_id)) == 1:
+        change.run("release_agent", id=agent_id, is_released=True)
+
+
+def active_of_client(read: Reader, client: str, since: datetime) -> list[Agent]:
+    """At most two agents of this client program that were heard of since then and have not left."""
+    rows = read.all("active_agents_of_client", client=client, since=micros(since), is_released=False)
+    return [_agent(row) for row in rows]
+
+
+def free_of_client(read: Reader, client: str, project: str, active_since: datetime) -> list[Agent]:
+    """Agents of this client program and project that no running client acts as, the latest first."""
+    rows = [row for row in read.all("agents_of_client", client=client) if row["project"] == project]
+    return [_agent(row) for row in rows if _is_free(read, row, active_since)]
+
+
+def free_named(read: Reader, slug: str, active_since: datetime) -> Agent | None:
+    """The agent of this slug, if no client program has acted as it so far: its sessions were only recorded."""
+    agent = named(read, slug)
+    row = read.one("agent", id=agent.id) if agent and agent.slug == slug and not agent.client else None
+    return _agent(row) if row and _is_free(read, row, active_since) else None
+
+
+def _is_free(read: Reader, row: Row, active_since: datetime) -> bool:
+    if row["is_released"] or row["last_heartbeat"] < micros(active_since):
+        return True
+    connections = [found["id_hash"] for found in read.all("connections_of_agent", agent_id=row["id"])]
+    return bool(connections) and all(_has_ended(key) for key in connections)
+
+
+def _has_ended(connection: str) -> bool:
+    """Whether a stdio connection's process is gone. Of other connections this cannot be known."""
+    kind, _, rest = connection.partition(":")
+    host, _, pid = rest.rpartition(":")
+    if kind != "stdio" or host != socket.gethostname() or os.name == "nt":  # on Windows the call below would end it
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def set_about(change: Change, agent: Agent, ide: str, model: str) -> None:
+    change.run("set_agent_about", id=agent.id, ide=ide, model=model)
+
+
+def set_client(change: Change, agent: Agent, client: str, project: str) -> None:
+    change.run("set_agent_client", id=agent.id, client=client, project=project)
+
+
+def update(
+    change: Change,
+    agent: Agent,
+    *,
+    display_name: str | None,
+    description: str,
+    capabilities: list[str],
+    skills: list[dict[str, Any]],
+) -> Agent:
+    change.run(
+        "update_agent",
+        id=agent.id,
+        display_name=display_name,
+        description=description,
+        capabilities=orjson.dumps(capabilities).decode(),
+        skills=orjson.dumps(skills).decode(),
+    )
+    return must_exist(change, agent.id)
+
+
+def rename(change: Change, agent: Agent, display_name: str) -> Agent:
+    change.run("rename_agent", id=agent.id, display_name=display_name)
+    return must_exist(change, agent.id)
+
+
+def leave(change: Change, agent: Agent, activity: str) -> None:
+    change.run("agent_goes_offline", id=agent.id, is_online=False, activity=activity, at=micros(now()))
+
+
+def release(change: Change, agent: Agent) -> None:
+    change.run("release_agent", id=agent.id, is_released=True)
+
+
+def silent_since(read: Reader, before: datetime) -> list[Agent]:
+    """Who counts as online but has not been heard of."""
+    after = micros(now() + timedelta(minutes=1))
+    return [_agent(row) for row in read.all("silent_agents", is_online=True, before=micros(before), after=after)]

@@ -1,0 +1,59 @@
+"""The log of events."""
+
+from __future__ import annotations
+
+import orjson
+
+from palaver.model.events import Event, encode
+from palaver.store.engines.database import Change, Reader, Row
+
+
+def bounds(read: Reader) -> tuple[int, int]:
+    """The first id that can still be replayed, and the last one given out."""
+    last = read.must("last_event_id")["value"]
+    first = read.must("first_event_id")["id"]
+    return (last + 1 if first is None else first), last
+
+
+def after(read: Reader, id: int, thread_id: str | None, limit: int) -> list[Event]:
+    if thread_id is None:
+        rows = read.all("events_after", after=id, limit=limit)
+    else:
+        rows = read.all("thread_events_after", after=id, thread_id=thread_id, limit=limit)
+    return [_event(row) for row in rows]
+
+
+def batch_after(read: Reader, id: int, thread_id: str | None, limit: int, most_bytes: int) -> tuple[list[Event], bool]:
+    """The next events, at most `limit` of them and about `most_bytes` of payload, but one at least; and whether there
+    may be more."""
+    name = "event_sizes_after" if thread_id is None else "thread_event_sizes_after"
+    sizes = read.rows(name, after=id, limit=limit, **({} if thread_id is None else {"thread_id": thread_id}))
+    room, count = most_bytes, 0
+    for _, size in sizes:
+        room -= size
+        if room < 0 and count:
+            break
+        count += 1
+    return (after(read, id, thread_id, count) if count else []), count < len(sizes) or len(sizes) == limit
+
+
+def _event(row: Row) -> Event:
+    return Event(row["type"], row["thread_id"], row["payload"].encode(), row["message_id"], row["id"])
+
+
+def forget_old(change: Change, keep: int) -> int:
+    """Old events need not be replayable for ever."""
+    last = change.must("last_event_id")["value"]
+    return change.run("forget_events_before", id=last - keep + 1)
+
+
+def forget_content(change: Change, thread_id: str, message_id: str | None = None) -> None:
+    """What is deleted must not come back by replaying the log: its events stay, without the words."""
+    if message_id is None:
+        rows = change.all("events_of_thread", thread_id=thread_id)
+    else:
+        rows = change.all("events_of_message", message_id=message_id)
+    for row in rows:
+        payload = orjson.loads(row["payload"])
+        scrubbed = payload | {"content": "", "metadata": None, "deleted": True}
+        change.run("replace_event_payload", id=row["id"], payload=encode(scrubbed).decode())

@@ -1,0 +1,103 @@
+"""Templates: a thread's first settings. Some are built in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from palaver.errors import Conflict, NotFound
+from palaver.model.messages import Template
+from palaver.model.times import instant, micros, now
+from palaver.store.engines.database import Change, Reader, Row
+
+
+def _builtin(id: str, name: str, description: str, system_prompt: str) -> Template:
+    return Template(id, name, description, system_prompt, {"template": id}, True, None)
+
+
+BUILT_IN = (
+    _builtin(
+        "code-review",
+        "Code review",
+        "Read a change together and agree on what must be mended.",
+        "This thread reviews code. Quote the lines you speak of, separate what is wrong from what is taste, "
+        "and end with a list of what must change before it is merged.",
+    ),
+    _builtin(
+        "security-audit",
+        "Security audit",
+        "Look for ways in, and rank them by harm.",
+        "This thread looks for vulnerabilities. For each finding give the place, how it can be abused, its severity "
+        "(critical, high, medium, low) and a remedy. Never post real secrets.",
+    ),
+    _builtin(
+        "architecture",
+        "Architecture",
+        "Weigh designs against each other and write the decision down.",
+        "This thread decides on a design. State the forces, compare at least two options, and finish with a short "
+        "decision record: context, decision, consequences.",
+    ),
+    _builtin(
+        "brainstorm",
+        "Brainstorm",
+        "Many ideas first, judgement later.",
+        "This thread collects ideas. Build on what others said, do not judge until somebody asks for a shortlist.",
+    ),
+)
+
+
+def _template(row: Row) -> Template:
+    metadata = row["default_metadata"]
+    return Template(
+        id=row["id"],
+        name=row["name"],
+        description=row["description"],
+        system_prompt=row["system_prompt"],
+        default_metadata=orjson.loads(metadata) if metadata else None,
+        is_builtin=False,
+        created_at=instant(row["created_at"]),
+    )
+
+
+def everyone(read: Reader) -> list[Template]:
+    return [*BUILT_IN, *map(_template, read.all("templates"))]
+
+
+def must_exist(read: Reader, template_id: str) -> Template:
+    for template in BUILT_IN:
+        if template.id == template_id:
+            return template
+    row = read.one("template", id=template_id)
+    if row is None:
+        raise NotFound("template", template_id, "List templates to see which exist.")
+    return _template(row)
+
+
+def create(
+    change: Change,
+    *,
+    id: str,
+    name: str,
+    description: str | None,
+    system_prompt: str | None,
+    default_metadata: dict[str, Any] | None,
+) -> Template:
+    is_taken = any(template.id == id for template in BUILT_IN)
+    if is_taken or not change.run(
+        "insert_template",
+        id=id,
+        name=name,
+        description=description,
+        system_prompt=system_prompt,
+        default_metadata=orjson.dumps(default_metadata).decode() if default_metadata else None,
+        created_at=micros(now()),
+    ):
+        raise Conflict(f"There is already a template '{id}'. Choose another id.")
+    return must_exist(change, id)
+
+
+def remove(change: Change, template: Template) -> None:
+    if template.is_builtin:
+        raise Conflict(f"'{template.id}' is built in and cannot be deleted.")
+    change.run("delete_template", id=template.id)

@@ -1,0 +1,62 @@
+"""Threads at a glance: as somebody looks at a list of them, with who spoke last and what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+import orjson
+
+from palaver.model.messages import Thread
+from palaver.model.times import instant
+from palaver.store.bus import threads
+from palaver.store.engines.database import Reader, Row
+
+LAST_FEW = 20
+LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """The beginning of a message, and who said it when."""
+
+    seq: int
+    author_name: str
+    text: str
+    metadata: dict[str, Any] | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    thread: Thread
+    last_few: list[Last]
+
+
+def threads_at_a_glance(read: Reader, *, include_archived: bool, limit: int, offset: int) -> list[Seen]:
+    rows = read.all(
+        "threads_at_a_glance",
+        include_archived=int(include_archived),
+        limit=limit,
+        offset=offset,
+        each=LAST_FEW,
+        length=LENGTH,
+    )
+    return [_seen(list(group)) for _, group in groupby(rows, key=lambda row: row["document_id"])]
+
+
+def _seen(rows: list[Row]) -> Seen:
+    return Seen(threads.of_row(rows[0]), [_last(row) for row in rows if row["seq"] is not None])
+
+
+def _last(row: Row) -> Last:
+    data = orjson.loads(row["said_data"])
+    return Last(
+        seq=row["seq"],
+        author_name=data.get("author_name") or row["author"],
+        text=row["text"],
+        metadata=data.get("metadata"),
+        created_at=instant(row["said_at"]),
+    )

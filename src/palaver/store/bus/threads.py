@@ -1,0 +1,190 @@
+"""Threads: documents of the bus, with a status and a next seq."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from palaver.errors import Conflict, NotFound
+from palaver.model.ids import new_id
+from palaver.model.messages import Status, Thread
+from palaver.model.times import instant, micros, now
+from palaver.store.bus import events
+from palaver.store.engines.database import Change, Reader, Row
+from palaver.store.library import documents
+
+FAR_FUTURE = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A thread together with the row it lives in."""
+
+    document_id: int
+    thread: Thread
+    created_by: str | None = None
+    """Who created it, where tokens are required; see `identity.signed`."""
+
+
+def _stored(row: Row) -> Stored:
+    data = orjson.loads(row["data"])
+    thread = Thread(
+        id=row["id"],
+        thread_id=row["id"],
+        topic=row["topic"],
+        status=row["status"],
+        system_prompt=data.get("system_prompt"),
+        template_id=data.get("template_id"),
+        summary=data.get("summary"),
+        metadata=data.get("metadata"),
+        created_at=instant(row["created_at"]),
+        updated_at=instant(max(row["modified_at"], row["last_post_at"])),
+        current_seq=row["last_seq"],
+        message_count=row["message_count"],
+    )
+    return Stored(row["document_id"], thread, data.get("created_by"))
+
+
+def of_row(row: Row) -> Thread:
+    return _stored(row).thread
+
+
+def find(read: Reader, thread_id: str) -> Stored | None:
+    row = read.one("thread", id=thread_id)
+    return _stored(row) if row else None
+
+
+def named(read: Reader, name: str) -> Stored | None:
+    """The thread with this id, or else with exactly this topic. An id costs one query."""
+    return find(read, name) or by_topic(read, name.strip())
+
+
+def must_exist(read: Reader, name: str) -> Stored:
+    stored = named(read, name)
+    if stored is None:
+        raise NotFound("thread", name, "List threads to see which exist.")
+    return stored
+
+
+def by_topic(read: Reader, topic: str) -> Stored | None:
+    row = read.one("thread_by_topic", topic=topic)
+    return _stored(row) if row else None
+
+
+def open_or_create(
+    change: Change,
+    topic: str,
+    *,
+    system_prompt: str | None = None,
+    template_id: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    created_by: str | None = None,
+) -> tuple[Stored, bool]:
+    """The thread of this topic, and whether it is new. The same topic is always the same thread."""
+    if existing := by_topic(change, topic):
+        return existing, False
+    data = {"system_prompt": system_prompt, "template_id": template_id, "metadata": metadata, "created_by": created_by}
+    thread_id = new_id()
+    document_id = documents.add_document(
+        change, source="bus", native_id=thread_id, title=topic, created_at=now(), data=data
+    )
+    if not change.run("insert_thread", document_id=document_id, topic=topic, status="discuss"):
+        # Somebody else opened the topic between our look and our write.
+        documents.remove_document(change, document_id)
+        existing = by_topic(change, topic)
+        assert existing is not None
+        return existing, False
+    return must_exist(change, thread_id), True
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    threads: list[Thread]
+    total: int
+    next_cursor: str | None
+
+
+def page(read: Reader, *, status: Status | None, include_archived: bool, limit: int, before: str | None) -> Page:
+    at, id = _cursor(read, before)
+    wanted = {"status": status, "include_archived": int(include_archived)}
+    rows = read.all("threads", **wanted, before=at, before_id=id, limit=limit + 1)
+    total = read.must("count_threads", **wanted)["total"]
+    shown = [_stored(row) for row in rows[:limit]]
+    cursor = f"{micros(shown[-1].thread.created_at)}-{shown[-1].document_id}" if len(rows) > limit else None
+    return Page([stored.thread for stored in shown], total, cursor)
+
+
+def _cursor(read: Reader, before: str | None) -> tuple[int, int]:
+    if before is None:
+        return FAR_FUTURE, FAR_FUTURE
+    at, _, id = before.partition("-")
+    if at.isdecimal() and id.isdecimal() and len(before) < 60:
+        return min(int(at), FAR_FUTURE), min(int(id), FAR_FUTURE)
+    from palaver.errors import Refused
+    from palaver.model.times import parse
+
+    try:
+        return micros(parse(before)), 0
+    except ValueError:
+        raise Refused("before: pass the next_cursor of the previous page, or an ISO-8601 time.") from None
+
+
+def update(
+    change: Change,
+    stored: Stored,
+    *,
+    topic: str,
+    status: Status,
+    system_prompt: str | None,
+    summary: str | None,
+    metadata: dict[str, Any] | None,
+) -> Thread:
+    thread = stored.thread
+    if topic != thread.topic:
+        if by_topic(change, topic):
+            raise Conflict(f"Another thread already has the topic '{topic}'. Choose another one.")
+        documents.retitle(change, source="bus", document_id=stored.document_id, title=topic)
+    data = {
+        "system_prompt": system_prompt,
+        "template_id": thread.template_id,
+        "summary": summary,
+        "metadata": metadata,
+        "created_by": stored.created_by,
+    }
+    change.run("update_thread", document_id=stored.document_id, topic=topic, status=status)
+    touch(change, stored.document_id, topic, data, now())
+    return must_exist(change, thread.id).thread
+
+
+def next_seq(change: Change, stored: Stored) -> int:
+    """The number of the next message. Until the commit nobody else gets one in this thread."""
+    row = change.one("next_seq", document_id=stored.document_id, at=micros(now()))
+    if row is None:  # deleted while we waited for our turn
+        raise NotFound("thread", stored.thread.id, "List threads to see which exist.")
+    must_take_messages(row["status"])
+    seq: int = row["last_seq"]
+    return seq
+
+
+def must_take_messages(status: Status) -> None:
+    if status in ("closed", "archived"):
+        raise Conflict(f"The thread is {status} and takes no messages. Reopen it with thread_update.")
+
+
+def lock(change: Change, document_id: int) -> int:
+    """Keep others out of the thread until the commit; returns the last seq so far. Look again at what you hold: it
+    may have gone while you waited."""
+    row = change.one("lock_thread", document_id=document_id)
+    return row["last_seq"] if row else 0
+
+
+def touch(change: Change, document_id: int, topic: str, data: dict[str, Any], at: datetime) -> None:
+    change.run("update_document", id=document_id, title=topic, modified_at=micros(at), data=documents.encode_data(data))
+
+
+def remove(change: Change, stored: Stored) -> None:
+    events.forget_content(change, stored.thread.id)
+    documents.remove_document(change, stored.document_id)

@@ -1,0 +1,1 @@
+"""The engines: SQLite and PostgreSQL behind one port."""

@@ -1,0 +1,465 @@
+"""What is asked of PostgreSQL, in the language of tsquery."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from math import log
+from typing import Any
+from zlib import crc32
+
+import orjson
+
+from palaver.store.engines import bm25, named_sql
+from palaver.store.engines.bm25 import K1, B, Counted
+from palaver.store.engines.database import (
+    SCOPE,
+    STEM,
+    Connection,
+    Finding,
+    Found,
+    IndexRow,
+    Narrow,
+    Slice,
+)
+from palaver.store.engines.id_ranges import SOURCES
+from palaver.text.match import has_near, is_match
+from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
+from palaver.text.tokenize import stems as stems_of
+from palaver.text.tokenize import words
+
+RANKED_AT_MOST = 20_000
+TEXTS_AT_ONCE = 500
+# A tsvector keeps 255 places of a word, places up to 16,383, and a megabyte in all.
+MOST_PLACES = 255
+MOST_WORDS = 16_000
+MOST_BYTES = 900_000
+OVERLAP = 32
+"""So many words of a part of a long passage begin the next part too: phrases are found across the cut."""
+COUNTED_AT_MOST = 20_000
+MOST_NUMBERS = 100_000
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_ABOUT_THE_LOG = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN) events\b")
+
+
+@cache
+def translated(sql: str) -> str:
+    """`:name` as psycopg writes it."""
+    return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
+
+
+class PostgresDialect:
+    name = "postgres"
+
+    def __init__(self) -> None:
+        self._statements = {name: translated(sql) for name, sql in named_sql.load("postgres").items()}
+        self.about_the_log = frozenset(
+            sql for name, sql in self._statements.items() if _ABOUT_THE_LOG.search(sql) and name != "insert_event"
+        )
+
+    def sql(self, name: str) -> str:
+        return self._statements[name]
+
+    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding:
+        if isinstance(query, Nothing):
+            return Finding([], has_more=False, capped=False)
+        if has_near(query) or _longest(query) > OVERLAP + 1:
+            return self._find_and_look(connection, query, narrow, limit)
+        hits, capped = self._ranked(connection, query, narrow, limit + 1)
+        return Finding(hits[:limit], has_more=len(hits) > limit, capped=capped)
+
+    def _ranked(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> tuple[list[Found], bool]:
+        """The best by bm25, and whether more matched than were ranked."""
+        kind = "title" if narrow.titles else "body"
+        inside = [f"'{SCOPE}{scope}'" for scope in (f"{narrow.source}{kind}", *narrow.scopes)]
+        scopes = " & ".join(inside + [f"!'{SCOPE}{scope}'" for scope in narrow.without])
+        params: dict[str, Any] = {"match": f"({_print(query)}) & {scopes}", "limit": limit}
+        params |= {
+            "cap": bm25.RANKED_AT_MOST if narrow.is_blind else RANKED_AT_MOST,
+            "since": narrow.since,
+            "until": narrow.until,
+        }
+        long = _in_parts(query, scopes, params)
+        sql = _MATCHED.format(long=long) + _COUNTED.format(timed=_SAID_BETWEEN if narrow.is_timed else "")
+        phrases = list(_scored(query))
+        params |= _needles(phrases)
+        counts = ", ".join(_COUNT.format(number=number) for number in range(len(phrases)))
+        if narrow.is_blind:  # nothing that the caller may not read has a part in it
+            rows = connection.fetch((sql + _EACH).format(counts=counts), params)
+            times = [f"times{number}" for number in range(len(phrases))]
+            matches = [Counted(row["id"], row["length"], [row[name] for name in times]) for row in rows]
+            ranked = bm25.ranked_among_themselves(matches)[:limit]
+        else:
+            score = self._bm25(connection, phrases, params)
+            rows = connection.fetch((sql + _BEST).format(counts=counts, score=score), params)
+            ranked = [Found(row["id"], row["score"]) for row in rows]
+        return ranked, bool(rows) and rows[0]["matches"] > params["cap"]
+
+    def _bm25(self, connection: Connection, phrases: list[Phrase], params: dict[str, Any]) -> str:
+        """The score of a passage in which the phrases were counted."""
+        totals = connection.fetch(self.sql("index_totals"), {})[0]
+        size = max(1, totals["passages"])
+        params["usual"] = max(1.0, totals["tokens"] / size)
+        for number, passages in enumerate(self._counts(connection, phrases)):
+            params[f"rarity{number}"] = max(log(max(size - passages, 0) + 0.5) - log(passages + 0.5), 1e-6)
+        return " + ".join(_POINTS.format(number=number) for number in range(len(phrases)))
+
+    def _counts(self, connection: Connection, phrases: Sequence[Phrase]) -> list[int]:
+        """How many passages have each phrase. Of very common words the server's own statistics tell."""
+        alone = [phrase.words[0] for phrase in phrases if len(phrase.words) == 1 and not phrase.prefix]
+        known = self.frequencies(connection, alone)
+        common = {word: count for word, count in known.items() if count > COUNTED_AT_MOST}
+        counted = [phrase for phrase in phrases if len(phrase.words) > 1 or phrase.words[0] not in common]
+        params = {"phrases": [_print(phrase) for phrase in counted]}
+        rows = iter(connection.fetch(self.sql("phrase_counts"), params | {"cap": COUNTED_AT_MOST}))
+        return [next(rows)["passages"] if phrase in counted else common[phrase.words[0]] for phrase in phrases]
+
+    def _find_and_look(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding:
+        """tsquery knows exact distances only: it finds where the words are, the texts tell whether they are near."""
+        ranked, capped = self._ranked(connection, query, narrow, RANKED_AT_MOST)
+        near: list[Found] = []
+        for begin in range(0, len(ranked), TEXTS_AT_ONCE):
+            some = ranked[begin : begin + TEXTS_AT_ONCE]
+            ids = orjson.dumps([hit.passage_id for hit in some]).decode()
+            texts = {row["id"]: row["text"] for row in connection.fetch(self.sql("texts"), {"ids": ids})}
+            near += [hit for hit in some if is_match(query, words(texts.get(hit.passage_id, "")))]
+            if len(near) > limit:
+                break
+        return Finding(near[:limit], has_more=len(near) > limit, capped=capped)
+
+    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
+        scopes = _scopes(where)
+        wanted = [f"({_any_stem(group)})" for group in groups]
+        params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "wanted": " & ".join(wanted)}
+        params |= {"cap": cap, "most": bm25.RANKED_AT_MOST // len(groups), "since": where.since, "until": where.until}
+        long = _each_in_parts(wanted, scopes, params)
+        sql = _RECALL.format(long=long, timed=_SAID_BETWEEN if where.is_timed else "")
+        return [Found(row["id"], row["score"]) for row in connection.fetch(sql, params)]
+
+    def promising(
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int
+    ) -> list[Found]:
+        return self.recall(connection, groups, where, cap)  # ts_rank knows nothing but the passage
+
+    def size(self, connection: Connection) -> int:
+        return max(0, int(connection.fetch(self.sql("index_size"), {})[0]["size"]))
+
+    def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
+        """The server knows how common the most common words are; any other one is rare. It keeps them as shares of all
+        it counted: a word of one passage comes out a little below one, which does not mean that there is none."""
+        rows = connection.fetch(self.sql("frequencies"), {"tokens": list(tokens)})
+        known = {row["term"]: max(1, round(row["doc"])) for row in rows}
+        return {token: known.get(token, 1) for token in tokens}
+
+    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
+        scopes = _scopes(where)
+        wanted = [f"({_any_stem(group)})" for group in groups]
+        params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
+        params |= {"since": where.since, "until": where.until}
+        long = _each_in_parts(wanted, scopes, params)
+        rows = connection.fetch(_HAVING.format(long=long, timed=_SAID_BETWEEN if where.is_timed else ""), params)
+        ids: list[int] = rows[0]["ids"] or []
+        return ids
+
+    def count(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> int:
+        return self._count(connection, [f"({_any_stem(terms)})"], where, cap)
+
+    def size_of(self, connection: Connection, where: Slice, cap: int) -> int:
+        if where.scopes or where.any_of:
+            return self._count(connection, [], replace(where, since=-(2**62), until=2**62), cap)
+        rows = connection.fetch(self.sql("count_indexed"), {"sources": list(where.sources), "cap": cap})
+        return int(rows[0]["passages"])
+
+    def _count(self, connection: Connection, wanted: list[str], where: Slice, cap: int) -> int:
+        scopes = _scopes(where)
+        params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
+        params |= {"since": where.since, "until": where.until}
+        # The row of a long passage has its scopes, but not its words.
+        long = _each_in_parts(wanted, scopes, params) if wanted else _NONE
+        sql = _COUNT_ALL.format(long=long, timed=_SAID_BETWEEN if where.is_timed else "")
+        return int(connection.fetch(sql, params)[0]["passages"])
+
+    def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
+        stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
+        if stale:
+            connection.run_many(self.sql("unindex_passage"), stale)
+            connection.run_many(self.sql("drop_vector"), stale)
+            connection.run_many(self.sql("unindex_trigrams"), stale)
+        new = {id: row for id, row in rows.items() if row}
+        parts = {id: tsvectors(row) for id, row in new.items()}
+        connection.run_rows(self.sql("index_passages"), (_index_row(id, row, parts[id]) for id, row in new.items()))
+        long = ((id, n, part) for id, some in parts.items() if len(some) > 1 for n, part in enumerate(some))
+        connection.run_rows(self.sql("index_parts"), long)
+        self.write_parts(connection, {id: row.substring for id, row in new.items() if row.substring})
+
+    def tidy(self, connection: Connection) -> None:
+        connection.run(self.sql("add_up_totals"), {})
+
+    def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
+        connection.run_rows(self.sql("index_trigrams"), ((id, numbers_of(text)) for id, text in texts.items()))
+
+    def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
+        left = iter(rows)
+        while some := dict(islice(left, TEXTS_AT_ONCE)):
+            if not self._hold(connection, some):
+                return False
+        return True
+
+    def _hold(self, connection: Connection, rows: dict[int, IndexRow]) -> bool:
+        have: dict[int, set[str]] = {}
+        for found in connection.fetch(self.sql("lexemes"), {"ids": orjson.dumps(list(rows)).decode()}):
+            have.setdefault(found["id"], set()).update(found["lexemes"])
+        for id, row in rows.items():
+            if have.get(id) != {*row.words.split(), *row.stems.split(), *(SCOPE + scope for scope in row.scopes)}:
+                return False
+        return True
+
+    def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
+        match = _array(grams(part, min(len(part), 3)))
+        return [row["id"] for row in connection.fetch(self.sql("trigram_hits"), {"match": match, "cap": cap})]
+
+
+def _index_row(id: int, row: IndexRow, parts: list[str]) -> tuple[int, int, str, str]:
+    """A long passage has its words in parts only, and its scopes here too."""
+    length = len(row.scopes) + 2 * (row.words.count(" ") + 1 if row.words else 0)
+    tokens = f" {row.words.replace(' ', '  ')} " if row.words else ""
+    scopes = " ".join(f"'{SCOPE}{scope}'" for scope in row.scopes)
+    return id, length, parts[0] if len(parts) == 1 else scopes, tokens
+
+
+def tsvectors(row: IndexRow) -> list[str]:
+    """The index row as a literal, or as several of them, each with a part of the words: exact words weigh A, stems B,
+    each with its places; scopes have none."""
+    words, stems = row.words.split(), row.stems.split()
+    scopes = [f"'{SCOPE}{scope}'" for scope in row.scopes]
+    return [_literal(words[first:last], stems[first:last], scopes) for first, last in _cuts(words, stems)]
+
+
+def _literal(words: Sequence[str], stems: Sequence[str], scopes: Sequence[str]) -> str:
+    places: dict[str, list[str]] = defaultdict(list)
+    for word, place in zip(words, _EXACT_PLACES, strict=False):
+        places[word].append(place)
+    for stem, place in zip(stems, _STEM_PLACES, strict=False):
+        places[stem].append(place)
+    return " ".join([f"'{word}':{','.join(at)}" for word, at in places.items()] + list(scopes))
+
+
+_EXACT_PLACES, _STEM_PLACES = ([f"{n}{weight}" for n in range(1, MOST_WORDS + 1)] for weight in "AB")
+
+
+def _cuts(words: Sequence[str], stems: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where each part begins and ends: no longer than a tsvector may be, with the last words of the part before it."""
+    first, size = 0, MOST_WORDS
+    while True:
+        last = min(first + size, len(words))
+        if last - first > MOST_PLACES and not _fits(words[first:last], stems[first:last]):
+            size = (last - first) // 2
+            continue
+        yield first, last
+        if last == len(words):
+            return
+        first, size = last - OVERLAP, min(2 * size, MOST_WORDS)
+
+
+def _fits(words: Sequence[str], stems: Sequence[str]) -> bool:
+    """No word stands in more places than its stem."""
+    size = 2 * len(" ".join(stems).encode()) + 24 * len(words)
+    return size <= MOST_BYTES and max(Counter(stems).values()) <= MOST_PLACES
+
+
+def numbers_of(text: str) -> str:
+    """What stands in the index for a text: for every character, and every two and three that follow each other."""
+    return _array(set(text) | grams(text, 2) | grams(text, 3))
+
+
+def grams(text: str, length: int) -> set[str]:
+    return {text[n : n + length] for n in range(len(text) - length + 1)}
+
+
+def _array(grams: set[str]) -> str:
+    return "{" + ",".join(map(_NUMBERS.__getitem__, grams)) + "}"
+
+
+class _Numbers(dict[str, str]):
+    """A number for a few characters, as it is written. Some may share one: a hit is looked at again."""
+
+    def __missing__(self, gram: str) -> str:
+        if len(self) >= MOST_NUMBERS:
+            self.clear()
+        number = self[gram] = str(crc32(gram.encode()) - 2**31)
+        return number
+
+
+_NUMBERS = _Numbers()
+
+
+def _any_stem(terms: Sequence[Phrase]) -> str:
+    return " | ".join("(" + " <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) + ")" for term in terms)
+
+
+def _scopes(where: Slice) -> list[str]:
+    kinds = [kind for kind, is_wanted in (("body", where.bodies), ("title", where.titles)) if is_wanted]
+    if len(kinds) == 2 and len(where.sources) == len(SOURCES):
+        own = []  # everything
+    else:
+        own = [tuple(f"{source}{kind}" for source in where.sources for kind in kinds)]
+    groups = [*own, *((scope,) for scope in where.scopes), *where.any_of]
+    inside = ["(" + " | ".join(f"'{SCOPE}{scope}'" for scope in group) + ")" for group in groups]
+    return inside + [f"!'{SCOPE}{scope}'" for scope in where.without]
+
+
+# Long passages: what is asked may stand in several of their parts.
+
+
+def _each_in_parts(wanted: Sequence[str], scopes: Sequence[str], params: dict[str, Any]) -> str:
+    """The long passages that have all of these, each in whatever part."""
+    return " INTERSECT ".join(_part(" & ".join([one, *scopes]), params) for one in wanted)
+
+
+def _in_parts(query: Query, scopes: str, params: dict[str, Any]) -> str:
+    """The long passages that match a query; where words are to be near each other, those that may."""
+    match query:
+        case Phrase(words, prefix):
+            return _intersection([_part(f"{_print(one)} & {scopes}", params) for one in _windows(words, prefix)])
+        case Near(parts, _) | AllOf(parts):
+            return _intersection([_in_parts(part, scopes, params) for part in parts])
+        case AnyOf(parts):
+            return "(" + " UNION ".join(_in_parts(part, scopes, params) for part in parts) + ")"
+        case Without(wanted, unwanted):
+            if has_near(unwanted) or _longest(unwanted) > OVERLAP + 1:
+                return _in_parts(wanted, scopes, params)
+            return f"({_in_parts(wanted, scopes, params)} EXCEPT {_in_parts(unwanted, scopes, params)})"
+        case Preferring(wanted, _):
+            return _in_parts(wanted, scopes, params)
+        case Nothing():
+            return ""
+
+
+def _intersection(parts: Sequence[str]) -> str:
+    return "(" + " INTERSECT ".join(parts) + ")"
+
+
+def _part(match: str, params: dict[str, Any]) -> str:
+    name = f"part{len(params)}"
+    params[name] = match
+    return f"(SELECT DISTINCT passage_id FROM passage_parts WHERE words @@ CAST(%({name})s AS tsquery))"
+
+
+def _windows(words: tuple[str, ...], prefix: bool) -> Iterator[Phrase]:
+    """A phrase in pieces, each so short that it stands in one part."""
+    size = OVERLAP + 1
+    for first in range(0, max(1, len(words) - 1), size - 1):
+        piece = words[first : first + size]
+        yield Phrase(piece, prefix=prefix and first + size >= len(words))
+
+
+def _needles(phrases: Sequence[Phrase]) -> dict[str, Any]:
+    """What stands for each phrase in the tokens of a passage."""
+    params: dict[str, Any] = {}
+    for number, phrase in enumerate(phrases):
+        needle = f" {'  '.join(phrase.words)}" + ("" if phrase.prefix else " ")
+        params |= {f"needle{number}": needle, f"bytes{number}": float(len(needle.encode()))}
+    return params
+
+
+def _longest(query: Query) -> int:
+    return max(len(phrase.words) for phrase in _scored(query))
+
+
+def _scored(query: Query) -> Iterator[Phrase]:
+    """The phrases that count for bm25, as often as SQLite counts them."""
+    match query:
+        case Phrase():
+            yield query
+        case Near(parts, _) | AllOf(parts) | AnyOf(parts):
+            for part in parts:
+                yield from _scored(part)
+        case Without(wanted, _):
+            yield from _scored(wanted)
+        case Preferring(wanted, phrases):
+            yield from _scored(wanted)
+            yield from _scored(wanted.parts[0])
+            yield from phrases
+        case Nothing():
+            pass
+
+
+_SAID_BETWEEN = "JOIN passages p ON p.id = passage_id AND p.created_at BETWEEN %(since)s AND %(until)s"
+# The query is bound in a CTE, or the generic plan of a prepared statement would be slower.
+_MATCHED = """
+WITH asked AS MATERIALIZED (SELECT CAST(%(match)s AS tsquery) AS q),
+matched AS MATERIALIZED (
+    SELECT passage_id FROM passage_index, asked WHERE words @@ q
+    UNION ALL
+    {long}
+)"""
+_COUNTED = """, newest AS MATERIALIZED (
+    SELECT passage_id FROM matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
+), counted AS MATERIALIZED (
+    SELECT passage_id, length, {{counts}} FROM newest JOIN passage_index USING (passage_id)
+)"""
+_BEST = """
+SELECT passage_id AS id, {score} AS score, (SELECT count(*) FROM matched) AS matches FROM counted
+ORDER BY score DESC, passage_id DESC LIMIT %(limit)s"""
+_EACH = """
+SELECT counted.*, passage_id AS id, (SELECT count(*) FROM matched) AS matches FROM counted"""
+_COUNT = """(octet_length(tokens) - octet_length(replace(tokens, %(needle{number})s, '')))
+           / %(bytes{number})s AS times{number}"""
+_POINTS = (
+    f"%(rarity{{number}})s * (times{{number}} * {K1 + 1})"
+    f" / (times{{number}} + {K1} * ({1 - B} + {B} * length / %(usual)s))"
+)
+_NONE = "SELECT passage_id FROM passage_parts WHERE false"
+_COUNT_ALL = (
+    _MATCHED
+    + """
+SELECT count(*) AS passages FROM (SELECT 1 FROM matched {timed} LIMIT %(cap)s) AS found"""
+)
+_HAVING = (
+    _MATCHED
+    + """
+SELECT array_agg(passage_id) AS ids FROM (
+    SELECT passage_id FROM matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
+) AS newest"""
+)
+_RECALL = (
+    _MATCHED
+    + """, newest AS MATERIALIZED (
+    SELECT passage_id FROM matched {timed} ORDER BY passage_id DESC LIMIT %(most)s
+), inside AS (
+    SELECT passage_id, words FROM newest JOIN passage_index USING (passage_id)
+    UNION ALL
+    SELECT passage_id, words FROM newest JOIN passage_parts USING (passage_id)
+)
+SELECT passage_id AS id,
+       max(ts_rank(CAST('{{0, 0, 0.5, 1}}' AS real[]), words, CAST(%(wanted)s AS tsquery), 1)) AS score
+FROM inside GROUP BY passage_id ORDER BY score DESC, passage_id DESC LIMIT %(cap)s"""
+)
+
+
+def _print(query: Query) -> str:
+    """A tsquery that lets in all that matches, and no more unless words are to be near each other."""
+    match query:
+        case Phrase(words, prefix):
+            lexemes = [f"'{word}'" for word in words]
+            if prefix:
+                lexemes[-1] += ":*"
+            return "(" + " <-> ".join(lexemes) + ")"
+        case Near(phrases, _):
+            return "(" + " & ".join(map(_print, phrases)) + ")"
+        case AllOf(parts):
+            return "(" + " & ".join(map(_print, parts)) + ")"
+        case AnyOf(parts):
+            return "(" + " | ".join(map(_print, parts)) + ")"
+        case Without(wanted, unwanted):
+            if has_near(unwanted):
+                return _print(wanted)
+            return f"({_print(wanted)} & !{_print(unwanted)})"
+        case Preferring(wanted, _):
+            return _print(wanted)
+        case Nothing():
+            return ""

@@ -1,0 +1,283 @@
+"""What is asked of SQLite, in the language of FTS5."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import apsw
+import orjson
+
+from palaver.store.engines import bm25, named_sql
+from palaver.store.engines.bm25 import Counted
+from palaver.store.engines.database import (
+    SCOPE,
+    STEM,
+    Connection,
+    Finding,
+    Found,
+    IndexRow,
+    Narrow,
+    Row,
+    Slice,
+)
+from palaver.store.engines.id_ranges import (
+    SUBSTRING_SOURCES,
+    WIDTH,
+    is_substring_lane,
+    lane_numbers,
+    lane_of,
+    lane_ranges,
+)
+from palaver.text import tokenize
+from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
+
+RANKED_AT_MOST = 20_000
+MOST_THREES = 12
+MOST_WORDS = 8
+TELLING = 4  # so many first letters are those of few words
+MANY = 20_000  # to look at one by one
+EXACT = 1  # the column of the words as they are; that of their stems comes after it
+PAST_THE_END = "\x01\x01"  # so that the last characters of a text begin a three as well
+
+
+class SqliteDialect:
+    name = "sqlite"
+
+    def __init__(self) -> None:
+        self._statements = named_sql.load("sqlite")
+
+    def sql(self, name: str) -> str:
+        return self._statements[name]
+
+    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding:
+        lane, lane_end = lane_of(narrow.source, titles=narrow.titles)
+        match = match_expression(query, narrow.scopes, narrow.without)
+        params = {"match": match, "lane": lane, "lane_end": lane_end}
+        if narrow.is_timed:
+            params |= {"since": narrow.since, "until": narrow.until}
+        if narrow.is_blind:
+            return self._find_blind(connection, params, narrow.is_timed, limit)
+        page = {"cap": RANKED_AT_MOST + 1, "limit": limit + 1}
+        rows = connection.fetch(self.sql("find_ranked_between" if narrow.is_timed else "find_ranked"), params | page)
+        capped = False
+        if len(rows) > limit and not narrow.is_timed:
+            count = connection.fetch(self.sql("count_matches"), params | {"cap": RANKED_AT_MOST + 2})
+            capped = count[0]["matches"] > RANKED_AT_MOST
+        hits = [Found(row["id"], -row["score"]) for row in rows[:limit]]
+        return Finding(hits, has_more=len(rows) > limit, capped=capped)
+
+    def _find_blind(self, connection: Connection, params: dict[str, Any], is_timed: bool, limit: int) -> Finding:
+        """FTS5's bm25 knows how common a word is in the whole table. Here only the matches themselves are counted."""
+        name = "matches_between" if is_timed else "matches"
+        rows = connection.fetch(self.sql(name), params | {"cap": bm25.RANKED_AT_MOST + 1})
+        ranked = bm25.ranked_among_themselves(_counted(rows[: bm25.RANKED_AT_MOST]))
+        return Finding(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > bm25.RANKED_AT_MOST)
+
+    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
+        rows = self._having_each(connection, "recall", groups, where, cap=bm25.RANKED_AT_MOST // len(groups))
+        return bm25.ranked_among_themselves(_counted(rows))[:cap]
+
+    def promising(
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int
+    ) -> list[Found]:
+        rows = self._having_each(connection, "promising", groups, where, cap=cap, most=RANKED_AT_MOST // len(groups))
+        return [Found(row["id"], -row["score"]) for row in rows]
+
+    def _having_each(
+        self, connection: Connection, name: str, groups: Sequence[Sequence[Phrase]], where: Slice, **more: int
+    ) -> list[Row]:
+        lanes = lane_numbers(where.sources, bodies=where.bodies, titles=where.titles)
+        params: dict[str, Any] = {"match": stems_of_each(groups, where), "lanes": str(lanes), "width": WIDTH, **more}
+        if where.is_timed:
+            params |= {"since": where.since, "until": where.until}
+        return connection.fetch(self.sql(f"{name}_between" if where.is_timed else name), params)
+
+    def size(self, connection: Connection) -> int:
+        # FTS5 keeps what bm25 needs in this block; the number of rows comes first.
+        rows = connection.fetch(self.sql("index_averages"), {})
+        return _first_number(rows[0]["block"]) if rows else 0
+
+    def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
+        rows = connection.fetch(self.sql("frequencies"), {"tokens": orjson.dumps(list(tokens)).decode()})
+        return {row["term"]: row["doc"] for row in rows}
+
+    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
+        params: dict[str, Any] = {"match": stems_of_each(groups, where), "cap": cap}
+        if where.is_timed:
+            params |= {"since": where.since, "until": where.until}
+        sql = self.sql("having_between" if where.is_timed else "having")
+        found: list[int] = []
+        for first, last in lane_ranges(where.sources, bodies=where.bodies, titles=where.titles):
+            found += orjson.loads(connection.fetch(sql, params | {"first": first, "last": last})[0]["ids"])
+        return found
+
+    def count(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> int:
+        params: dict[str, Any] = {"match": stems_of_each([terms], where), "cap": cap}
+        if where.is_timed:
+            params |= {"since": where.since, "until": where.until}
+        return self._count(connection, "count_between" if where.is_timed else "count_having", params, where)
+
+    def size_of(self, connection: Connection, where: Slice, cap: int) -> int:
+        if where.scopes or where.any_of:
+            params: dict[str, Any] = {"match": " AND ".join(_scopes(where)), "cap": cap}
+            return self._count(connection, "count_having", params, where)
+        return self._count(connection, "count_indexed", {"cap": cap}, where)
+
+    def _count(self, connection: Connection, name: str, params: dict[str, Any], where: Slice) -> int:
+        ranges = lane_ranges(where.sources, bodies=where.bodies, titles=where.titles)
+        counts = (connection.fetch(self.sql(name), {**params, "first": first, "last": last}) for first, last in ranges)
+        return sum(int(rows[0]["passages"]) for rows in counts)
+
+    def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
+        stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
+        if stale:
+            connection.run_many(self.sql("unindex_passage"), stale)
+            connection.run_many(self.sql("drop_vector"), stale)
+            connection.run_many(self.sql("unindex_trigrams"), [row for row in stale if is_substring_lane(row["id"])])
+        self.write_parts(connection, {id: row.substring for id, row in rows.items() if row and row.substring})
+        new = (
+            (
+                passage_id,
+                SCOPE + f" {SCOPE}".join(row.scopes),
+                row.words,
+                row.stems,
+            )
+            for passage_id, row in rows.items()
+            if row
+        )
+        connection.run_rows(self.sql("index_passages"), new)
+
+    def tidy(self, connection: Connection) -> None:
+        """The index keeps its own totals."""
+
+    def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
+        connection.run_rows(self.sql("index_trigrams"), ((id, text + PAST_THE_END) for id, text in texts.items()))
+
+    def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
+        """Both sides are added up, word by word: the index does not tell which passage has which words."""
+        wanted = 0
+        for _, row in rows:
+            for word in (*(SCOPE + scope for scope in row.scopes), *row.words.split(), *row.stems.split()):
+                wanted += hash(word)
+        have = sum(hash(term) * int(count) for term, count in connection.fetch_tuples(self.sql("all_terms"), {}))
+        return wanted == have
+
+    def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
+        """By what tells most; where that leaves many, what tells less takes some of them away."""
+        found: dict[int, None] | None = None
+        for name, given in self._signs(part):
+            rows = [row["id"] for row in connection.fetch(self.sql(name), {**given, "cap": cap})]
+            if len(rows) == cap:
+                # The same passage may come several times: what is common is known to be after as many of them.
+                return rows if found is None else list(found)
+            also = set(rows)
+            found = {id: None for id in found if id in also} if found is not None else dict.fromkeys(rows)
+            if len(found) < MANY:
+                break
+        return list(found or ())
+
+    def _signs(self, part: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What can be looked up of it: words that are whole, each three of its characters, how its last word begins."""
+        words, begun = tokenize.inside(part)
+        ((first, last),) = lane_ranges(SUBSTRING_SOURCES, bodies=True, titles=True)
+        lane = {"first": first, "last": last}
+        if words:
+            yield "word_hits", {"match": f"exact : ({_print(_in_a_row(words, begun))})", **lane}
+        if len(part) >= 3:
+            yield "trigram_hits", {"match": all_of_threes(part)}
+        else:
+            yield "short_hits", {"part": part, "beyond": part + "\U0010ffff"}
+        if len(begun) >= TELLING and not words:
+            yield "word_hits", {"match": f"exact : ({_print(Phrase((begun,), prefix=True))})", **lane}
+
+
+def _in_a_row(words: list[str], begun: str) -> Phrase:
+    if len(words) > MOST_WORDS or len(begun) < TELLING:
+        return Phrase(tuple(words[:MOST_WORDS]))
+    return Phrase((*words, begun), prefix=True)
+
+
+def all_of_threes(part: str) -> str:
+    """Every three characters, or of a long part so many that few texts have them all and not the part."""
+    places = range(len(part) - 2)
+    step = 1 + len(places) // MOST_THREES
+    threes = {part[n : n + 3] for n in (*places[::step], places[-1])}
+    return " AND ".join(_quoted(three.replace('"', '""')) for three in sorted(threes))
+
+
+def match_expression(query: Query, scopes: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
+    """What was asked, in FTS5's language: the words in their exact form, and every scope."""
+    parts = [f"scope : {_quoted(SCOPE + scope)}" for scope in scopes]
+    return _except(" AND ".join([f"exact : ({_print(query)})", *parts]), without)
+
+
+def stems_of_each(groups: Sequence[Sequence[Phrase]], where: Slice) -> str:
+    """A word of each group, whatever its ending, and the scopes. No column is named, which would take longer: nothing
+    but a stem begins as stems do."""
+    return _except(" AND ".join([*(f"({_any_stem(group)})" for group in groups), *_scopes(where)]), where.without)
+
+
+def _except(wanted: str, without: tuple[str, ...]) -> str:
+    """What was asked, less the passages in these scopes."""
+    for scope in without:
+        wanted = f"({wanted}) NOT scope : {_quoted(SCOPE + scope)}"
+    return wanted
+
+
+def _any_stem(terms: Sequence[Phrase]) -> str:
+    return " OR ".join(_quoted(" ".join(STEM + stem for stem in tokenize.stems(term.words))) for term in terms)
+
+
+def _scopes(where: Slice) -> list[str]:
+    groups = [(scope,) for scope in where.scopes] + list(where.any_of)
+    return [f"scope : ({' OR '.join(_quoted(SCOPE + scope) for scope in group)})" for group in groups]
+
+
+def occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:
+    """An FTS5 function: of a match the number of its tokens, then how often each phrase of the query stands in it."""
+    wanted: list[int] | None = api.aux_data
+    if wanted is None:  # scopes are no words
+        wanted = [number for number, phrase in enumerate(api.phrases) if not str(phrase[0]).startswith(SCOPE)]
+        api.aux_data = wanted
+    counts = [sum(map(len, api.phrase_locations(number)[EXACT:])) for number in wanted]
+    return f"[{api.column_size(-1)},{','.join(map(str, counts))}]"
+
+
+def _counted(rows: Sequence[Row]) -> list[Counted]:
+    counts = [(row["id"], orjson.loads(row["counts"])) for row in rows]
+    return [Counted(id, length, times) for id, (length, *times) in counts]
+
+
+def _first_number(block: bytes) -> int:
+    """The first of SQLite's variable-length integers: seven bits a byte, as long as the eighth is set."""
+    number = 0
+    for byte in block:
+        number = number << 7 | byte & 127
+        if byte < 128:
+            break
+    return number
+
+
+def _print(query: Query) -> str:
+    match query:
+        case Phrase(words, prefix):
+            return _quoted(" ".join(words)) + (" *" if prefix else "")
+        case Near(phrases, distance):
+            return f"NEAR({' '.join(_print(p) for p in phrases)}, {distance})"
+        case AllOf(parts):
+            return "(" + " AND ".join(_print(p) for p in parts) + ")"
+        case AnyOf(parts):
+            return "(" + " OR ".join(_print(p) for p in parts) + ")"
+        case Without(wanted, unwanted):
+            return f"({_print(wanted)} NOT {_print(unwanted)})"
+        case Preferring(wanted, phrases):
+            # bm25 counts every phrase of the expression; this part lets in whatever the rest lets in.
+            either = " OR ".join(_print(p) for p in (wanted.parts[0], *phrases))
+            return f"({_print(wanted)} AND ({either}))"
+        case Nothing():
+            return '""'
+
+
+def _quoted(words: str) -> str:
+    return f'"{words}"'  # folded words hold no quotes

@@ -1,0 +1,1 @@
+"""Documents, imported conversations and library items."""

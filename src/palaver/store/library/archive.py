@@ -1,0 +1,381 @@
+"""The archive: conversations that were held elsewhere, and finding any part of what was said in them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import chain, islice
+from typing import Any, Literal
+
+import orjson
+
+from palaver.model.answers import Sparse
+from palaver.model.library import COPYING, Conversation, Said
+from palaver.model.times import instant, maybe_instant, micros
+from palaver.store.engines.database import Change, Reader, Row
+from palaver.store.engines.id_ranges import lane_of
+from palaver.store.library import documents
+from palaver.store.library.documents import Folded, NewPassage, substring_form
+
+Outcome = Literal["new", "changed", "unchanged", "older"]
+
+COMMON = 2_000
+"""So many hits, and reading from the newest on is quicker than sorting them all."""
+LOOKED_THROUGH = 20_000
+MOST_SORTED = 2_000_000
+"""So many, and reading on is quicker after all."""
+PAGE = 500
+FAR = 2**62
+UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+# Writing
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A conversation with all that can be worked out before it is stored, in any thread."""
+
+    conversation: Conversation
+    fingerprint: str
+    folded: tuple[Folded, ...]
+    title: Folded | None
+
+
+def prepare(conversation: Conversation) -> Prepared:
+    return Prepared(
+        conversation,
+        _fingerprint(conversation),
+        tuple(documents.folded("archive", said.text) for said in conversation.messages),
+        documents.folded("archive", conversation.title) if conversation.title and conversation.is_titled else None,
+    )
+
+
+def put(change: Change, conversation: Conversation) -> Outcome:
+    """Store a conversation as it is now. The same again changes nothing; an older state does not undo a newer one."""
+    return put_all(change, [prepare(conversation)])[0]
+
+
+def put_all(change: Change, batch: Sequence[Prepared]) -> list[Outcome]:
+    """The same for many, in few statements."""
+    outcomes: list[Outcome] = []
+    for some in _without_twins(batch):
+        known = _known(change, [one.conversation.id for one in some])
+        judged = [_judged(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in some]
+        some = [_with_project(one, known.get(one.conversation.id)) for one in some]
+        new = [one for one, outcome in zip(some, judged, strict=True) if outcome == "new"]
+        changed = [one for one, outcome in zip(some, judged, strict=True) if outcome == "changed"]
+        ids = [_emptied(change, known[one.conversation.id]["id"], one) for one in changed]
+        _write(change, [*zip(ids, changed, strict=True), *_add_documents(change, new)])
+        outcomes += judged
+    return outcomes
+
+
+def _without_twins(batch: Sequence[Prepared]) -> Iterator[list[Prepared]]:
+    """Two states of one conversation are not judged together: the later one is to meet the earlier one."""
+    some: dict[str, Prepared] = {}
+    for one in batch:
+        if one.conversation.id in some:
+            yield list(some.values())
+            some = {}
+        some[one.conversation.id] = one
+    yield list(some.values())
+
+
+def judge(read: Reader, conversation: Conversation) -> Outcome:
+    """What storing it would come to."""
+    return _judged(conversation, _fingerprint(conversation), _known(read, [conversation.id]).get(conversation.id))
+
+
+def judge_all(read: Reader, batch: Sequence[Prepared]) -> list[Outcome]:
+    known = _known(read, [one.conversation.id for one in batch])
+    return [_judged(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in batch]
+
+
+def _known(read: Reader, ids: list[str]) -> dict[str, Row]:
+    return {row["native_id"]: row for row in read.all("known_conversations", ids=orjson.dumps(ids).decode())}
+
+
+def _judged(conversation: Conversation, fingerprint: str, found: Row | None) -> Outcome:
+    if found is None:
+        return "new"
+    data = orjson.loads(found["data"])
+    if data.get("fingerprint") == fingerprint:
+        return "changed" if conversation.project and not data.get("project") else "unchanged"
+    updated_at = _updated_at(conversation)
+    return "older" if updated_at and micros(updated_at) < found["modified_at"] else "changed"
+
+
+def _with_project(one: Prepared, found: Row | None) -> Prepared:
+    """A conversation keeps the project it has: the folder that told it may be gone by now."""
+    known = orjson.loads(found["data"]).get("project") if found else None
+    return replace(one, conversation=replace(one.conversation, project=known)) if known else one
+
+
+def _emptied(change: Change, document_id: int, one: Prepared) -> int:
+    """The document of a conversation that has changed, ready to be written anew."""
+    conversation = one.conversation
+    for row in change.all("passage_ids", document_id=document_id):
+        documents.remove_passage(change, row["id"])
+    first_at = _first_at(conversation)
+    change.run(
+        "replace_conversation",
+        id=document_id,
+        title=conversation.title or None,
+        created_at=micros(conversation.created_at or first_at),
+        modified_at=micros(_updated_at(conversation) or first_at),
+        data=documents.encode_data(_data(one)),
+    )
+    return document_id
+
+
+def _add_documents(change: Change, new: list[Prepared]) -> Iterator[tuple[int, Prepared]]:
+    if not new:
+        return iter(())
+    ids = orjson.loads(change.must("take_document_ids", count=len(new))["ids"])
+    change.run_rows("insert_conversations", (_document(id, one) for id, one in zip(ids, new, strict=True)))
+    return zip(ids, new, strict=True)
+
+
+def _document(id: int, one: Prepared) -> tuple[Any, ...]:
+    conversation = one.conversation
+    created_at = micros(conversation.created_at or _first_at(conversation))
+    updated_at = _updated_at(conversation)
+    modified_at = max(created_at, micros(updated_at)) if updated_at else created_at
+    return (
+        id,
+        conversation.id,
+        conversation.title or None,
+        created_at,
+        modified_at,
+        documents.encode_data(_data(one)),
+    )
+
+
+def _write(change: Change, conversations: list[tuple[int, Prepared]]) -> None:
+    """The passages of these documents: their titles and what was said."""
+    documents.add_passages(change, "archive", chain.from_iterable(_passages(id, one) for id, one in conversations))
+
+
+def _passages(document_id: int, one: Prepared) -> Iterator[NewPassage]:
+    conversation = one.conversation
+    scopes = documents.project_scopes(conversation.project)
+    data = {documents.SCOPES: scopes} if scopes else None
+    if one.title:
+        title_id, at = f"{conversation.id}#title", _first_at(conversation)
+        yield NewPassage(document_id, 0, title_id, conversation.title, at, "title", data=data, folded=one.title)
+    for position, (said, folded) in enumerate(zip(conversation.messages, one.folded, strict=True), 1):
+        yield NewPassage(
+            document_id,
+            position,
+            said.id,
+            said.text,
+            said.ts,
+            role=said.role,
+            author=said.role,
+            data=data,
+            folded=folded,
+        )
+
+
+def _data(one: Prepared) -> dict[str, str | bool | None]:
+    """A title that was made of the first words says nothing beyond them: then nothing is found by it."""
+    titled = {} if one.conversation.is_titled else {"is_titled": False}
+    return {
+        "origin": one.conversation.origin,
+        "fingerprint": one.fingerprint,
+        "project": one.conversation.project,
+        **titled,
+    }
+
+
+def _fingerprint(conversation: Conversation) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(conversation.title.encode("utf-8", "replace"))
+    if not conversation.is_titled:
+        digest.update(b"\0made")
+    for said in conversation.messages:
+        digest.update(orjson.dumps((said.id, said.role, said.text, micros(said.ts) if said.ts else None)))
+    return digest.hexdigest()
+
+
+def _first_at(conversation: Conversation) -> datetime:
+    return next((said.ts for said in conversation.messages if said.ts), None) or UNKNOWN_TIME
+
+
+def _updated_at(conversation: Conversation) -> datetime | None:
+    times = [said.ts for said in conversation.messages if said.ts]
+    return conversation.updated_at or (max(times) if times else None)
+
+
+# Reading
+
+
+@dataclass(frozen=True)
+class Held(Sparse):
+    """A conversation as listed. `project` is there where it is known."""
+
+    sparse = ("project",)
+
+    id: str
+    origin: str
+    title: str
+    messages: int
+    created_at: datetime | None
+    updated_at: datetime | None
+    project: str | None = None
+
+
+def is_empty(read: Reader) -> bool:
+    return not read.must("count_archive")["conversations"]
+
+
+def everyone(read: Reader, limit: int, offset: int, project: str | None = None) -> list[Held]:
+    wanted = documents.projects_called(read, "archive", project)
+    rows = read.all("conversations", projects=wanted, limit=limit, offset=offset)
+    return [
+        Held(
+            id=row["native_id"],
+            origin=(data := orjson.loads(row["data"])).get("origin", ""),
+            project=data.get("project"),
+            title=row["title"] or "",
+            messages=row["messages"],
+            created_at=_time(row["created_at"]),
+            updated_at=_time(row["modified_at"]),
+        )
+        for row in rows
+    ]
+
+
+def _time(at: int) -> datetime | None:
+    return instant(at) if at else None
+
+
+def conversation(read: Reader, id: str) -> Conversation | None:
+    found = read.one("conversation", native_id=id)
+    if found is None:
+        return None
+    rows = read.all("passages_of_document", document_id=found["id"], after=0, limit=2**31)
+    data = orjson.loads(found["data"])
+    return Conversation(
+        id=id,
+        origin=data.get("origin", ""),
+        title=found["title"] or "",
+        created_at=_time(found["created_at"]),
+        updated_at=_time(found["modified_at"]),
+        messages=tuple(Said(r["native_id"], r["role"], r["text"], maybe_instant(r["created_at"])) for r in rows),
+        is_titled=data.get("is_titled", True),
+        project=data.get("project"),
+    )
+
+
+# Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked for: a part of the text or of the title, who said it, and when."""
+
+    part: str | None = None
+    roles: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    conversation: str
+    title: str | None
+    said: Said
+
+
+def search(read: Reader, wanted: Wanted) -> list[FoundMessage]:
+    """The newest messages that hold the part, or whose conversation's title does."""
+    found: list[FoundMessage] = []
+    copied: set[tuple[str, str]] = set()
+    for row in _matching(read, wanted):
+        message = _message(row)
+        if message.conversation.startswith(COPYING):
+            line = message.said.id, message.said.text
+            if line in copied:
+                continue
+            copied.add(line)
+        found.append(message)
+        if len(found) == wanted.limit:
+            break
+    return found
+
+
+def _matching(read: Reader, wanted: Wanted) -> Iterator[Row]:
+    part = substring_form(wanted.part) if wanted.part else ""
+    if not part or not documents.has_all_parts(read):
+        yield from (row for row in _newest(read, wanted) if not part or _holds(row, part))
+        return
+    hits, seen = _hits(read, part, COMMON), 0
+    if len(hits) == COMMON:
+        newest, looked = _newest(read, wanted), 0
+        for row in islice(newest, LOOKED_THROUGH):
+            looked += 1
+            if _holds(row, part):
+                seen += 1
+                yield row
+        if looked < LOOKED_THROUGH:
+            return
+        hits = _hits(read, part, MOST_SORTED)
+        if len(hits) == MOST_SORTED:
+            yield from (row for row in newest if _holds(row, part))
+            return
+    # What was found so far comes again, for it is found in the same order.
+    yield from islice((row for row in _among(read, hits, wanted) if _holds(row, part)), seen, None)
+
+
+def _hits(read: Reader, part: str, cap: int) -> list[int]:
+    return read.connection.dialect.may_hold(read.connection, part, cap)
+
+
+def _newest(read: Reader, wanted: Wanted) -> Iterator[Row]:
+    """All messages, newest first, each page from where the last one ended; those without a time come last."""
+    narrow = {**_narrow(wanted), "limit": PAGE}
+    before = FAR
+    while rows := read.all("archive_newest", **narrow, before=before):
+        yield from rows
+        narrow["until"], before = rows[-1]["created_at"], rows[-1]["passage_id"]
+    before = FAR
+    while narrow["any_time"] and (rows := read.all("archive_timeless", **narrow, before=before)):
+        yield from rows
+        before = rows[-1]["passage_id"]
+
+
+def _among(read: Reader, hits: list[int], wanted: Wanted) -> Iterator[Row]:
+    """The messages these passages are, or are the title of: sorted first, then read a page at a time."""
+    sorted_ids = [row["id"] for row in read.all("archive_among", **_narrow(wanted), ids=orjson.dumps(hits).decode())]
+    for start in range(0, len(sorted_ids), PAGE):
+        page = sorted_ids[start : start + PAGE]
+        rows = {row["passage_id"]: row for row in read.all("archive_messages", ids=orjson.dumps(page).decode())}
+        yield from (rows[id] for id in page)
+
+
+def _narrow(wanted: Wanted) -> dict[str, Any]:
+    lane, lane_end = lane_of("archive")
+    return {
+        "roles": orjson.dumps(wanted.roles).decode() if wanted.roles else None,
+        "since": micros(wanted.since) if wanted.since else -FAR,
+        "until": micros(wanted.until) if wanted.until else FAR,
+        "any_time": int(wanted.since is None and wanted.until is None),
+        "lane": lane,
+        "lane_end": lane_end,
+    }
+
+
+def _holds(row: Row, part: str) -> bool:
+    if part in substring_form(row["text"]):
+        return True
+    return part in substring_form(row["title"] or "") and bool(orjson.loads(row["data"]).get("is_titled", True))
+
+
+def _message(row: Row) -> FoundMessage:
+    said = Said(row["id"], row["role"], row["text"], maybe_instant(row["created_at"]))
+    return FoundMessage(row["conversation"], row["title"], said)

@@ -1,0 +1,348 @@
+"""Documents and passages: what every source is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+from unicodedata import normalize
+
+import orjson
+
+from palaver.model.messages import is_human_only
+from palaver.model.projects import is_called, names_of
+from palaver.model.times import micros
+from palaver.store.engines.database import STEM, Change, IndexRow, Reader, Row
+from palaver.store.engines.id_ranges import SUBSTRING_SOURCES, lane_of
+from palaver.text import tokenize
+
+SCOPES = "scopes"
+"""Where a passage's own data names the further scopes it stands in."""
+READ_AT_ONCE = 1_000
+PROJECT = "p"
+"""How the scope of a project begins."""
+HUMAN_ONLY = "h"
+"""The scope of messages that agents may not read: searches of agents leave it out."""
+
+
+def encode_data(data: dict[str, Any]) -> str:
+    return orjson.dumps({key: value for key, value in data.items() if value is not None}).decode()
+
+
+def add_document(
+    change: Change,
+    *,
+    source: str,
+    native_id: str,
+    title: str | None,
+    created_at: datetime,
+    data: dict[str, Any],
+    agent_id: str | None = None,
+    is_found_by_title: bool = True,
+) -> int:
+    row = change.must(
+        "insert_document",
+        source=source,
+        native_id=native_id,
+        title=title,
+        agent_id=agent_id,
+        created_at=micros(created_at),
+        data=encode_data(data),
+    )
+    document_id: int = row["id"]
+    if title and is_found_by_title:
+        add_title(change, source, document_id, native_id, title, created_at)
+    return document_id
+
+
+def add_title(change: Change, source: str, document_id: int, native_id: str, title: str, created_at: datetime) -> None:
+    """The title is passage zero."""
+    add_passage(
+        change,
+        source=source,
+        document_id=document_id,
+        position=0,
+        native_id=f"{native_id}#title",
+        field="title",
+        text=title,
+        created_at=created_at,
+    )
+
+
+def add_passage(
+    change: Change,
+    *,
+    source: str,
+    document_id: int,
+    position: int,
+    native_id: str,
+    text: str,
+    created_at: datetime | None,
+    field: str = "content",
+    role: str | None = None,
+    author: str | None = None,
+    author_id: str | None = None,
+    data: dict[str, Any] | None = None,
+) -> int:
+    """Store a passage and hand it to the index, both in this change."""
+    lane, lane_end = lane_of(source, titles=field == "title")
+    row = change.must(
+        "insert_passage",
+        lane=lane,
+        lane_end=lane_end,
+        document_id=document_id,
+        position=position,
+        native_id=native_id,
+        field=field,
+        role=role,
+        author=author,
+        author_id=author_id,
+        text=text,
+        created_at=micros(created_at) if created_at else None,
+        data=encode_data(data or {}),
+    )
+    passage_id: int = row["id"]
+    scopes = further_scopes(source, data or {})
+    change.index(passage_id, index_row(source, document_id, field, author_id, text, role, scopes), is_new=True)
+    return passage_id
+
+
+class Folded(NamedTuple):
+    """A text as the index knows it."""
+
+    words: str
+    stems: str
+    substring: str | None
+
+
+def folded(source: str, text: str) -> Folded:
+    words = tokenize.words(text)
+    stems: list[str] = []
+    for at in range(0, len(words), tokenize.AT_ONCE):
+        stems += tokenize.stems(words[at : at + tokenize.AT_ONCE])
+    marked = STEM + tokenize.joined(stems, f" {STEM}") if words else ""
+    return Folded(tokenize.joined(words), marked, substring_form(text) if source in SUBSTRING_SOURCES else None)
+
+
+class NewPassage(NamedTuple):
+    document_id: int
+    position: int
+    native_id: str
+    text: str
+    created_at: datetime | None
+    field: str = "content"
+    role: str | None = None
+    author: str | None = None
+    author_id: str | None = None
+    data: dict[str, Any] | None = None
+    folded: Folded | None = None
+    """Where somebody had the time to work it out before."""
+
+
+def add_passages(change: Change, source: str, passages: Iterable[NewPassage]) -> None:
+    """Store many passages and hand them to the index, in few statements."""
+    titles: list[NewPassage] = []
+    others: list[NewPassage] = []
+    for one in passages:
+        (titles if one.field == "title" else others).append(one)
+    for some in (titles, others):
+        if some:
+            _add_alike(change, source, some, *lane_of(source, titles=some is titles))
+
+
+def _add_alike(change: Change, source: str, passages: list[NewPassage], lane: int, lane_end: int) -> None:
+    ids = orjson.loads(change.must("take_passage_ids", lane=lane, lane_end=lane_end, count=len(passages))["ids"])
+    rows = (
+        (id, new.document_id, new.position, new.native_id, new.field, new.role, new.author, new.author_id, new.text,
+         micros(new.created_at) if new.created_at else None, encode_data(new.data) if new.data else "{}")
+        for id, new in zip(ids, passages, strict=True)
+    )  # fmt: skip
+    change.run_rows("insert_passages", rows)
+    for id, new in zip(ids, passages, strict=True):
+        more = further_scopes(source, new.data) if new.data else ()
+        scopes = scopes_of(source, new.document_id, new.field, new.author_id, new.role, more)
+        change.index(id, IndexRow(scopes, *(new.folded or folded(source, new.text))), is_new=True)
+
+
+def index_row(
+    source: str,
+    document_id: int,
+    field: str,
+    author_id: str | None,
+    text: str,
+    role: str | None = None,
+    more: Iterable[str] = (),
+) -> IndexRow:
+    """What the index is to know of a passage."""
+    return IndexRow(scopes_of(source, document_id, field, author_id, role, more), *folded(source, text))
+
+
+def scopes_of(
+    source: str, document_id: int, field: str, author_id: str | None, role: str | None, more: Iterable[str]
+) -> tuple[str, ...]:
+    """The scopes a passage stands in: its source and kind, its document, the agent it belongs to, its role, and
+    whatever else its source narrows by."""
+    scopes = [source, f"{source}{'title' if field == 'title' else 'body'}", document_scope(document_id)]
+    if author_id:
+        scopes.append(agent_scope(author_id))
+    if role:
+        scopes.append(role_scope(role))
+    scopes += more
+    return tuple(scopes)
+
+
+def further_scopes(source: str, data: Mapping[str, Any]) -> tuple[str, ...]:
+    """The scopes that a passage's own data puts it in."""
+    if source == "bus":
+        return (HUMAN_ONLY,) if is_human_only(data.get("metadata")) else ()
+    return tuple(data.get(SCOPES, ()))
+
+
+def substring_form(text: str) -> str:
+    """Text in which any part is to be found, whatever its case."""
+    return normalize("NFC", text).casefold()
+
+
+def document_scope(document_id: int) -> str:
+    return f"d{document_id}"
+
+
+@lru_cache(maxsize=1024)
+def role_scope(role: str) -> str:
+    return "r" + "".join(tokenize.words(role))
+
+
+@lru_cache(maxsize=1024)
+def agent_scope(agent_id: str) -> str:
+    return "a" + "".join(tokenize.words(agent_id))
+
+
+@lru_cache(maxsize=1024)
+def project_scope(name: str) -> str:
+    """What a filter looks for: a project by its path or by its name, whatever the case."""
+    folded = normalize("NFC", name.strip().rstrip("/") or name.strip()).casefold()
+    return PROJECT + blake2b(folded.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def project_scopes(project: str | None) -> tuple[str, ...]:
+    """The scopes of everything in a project: one for its path, one for its name."""
+    return tuple(project_scope(name) for name in names_of(project)) if project else ()
+
+
+def projects_called(read: Reader, source: str, name: str | None) -> str | None:
+    """The projects of a source that a filter names, as JSON; None where it names none."""
+    if name is None:
+        return None
+    known = [row["project"] for row in read.all("projects", source=source) if row["project"]]
+    return orjson.dumps([project for project in known if is_called(project, name)]).decode()
+
+
+def rewrite_passage(
+    change: Change,
+    *,
+    source: str,
+    document_id: int,
+    passage_id: int,
+    author_id: str | None,
+    role: str | None,
+    text: str,
+    data: str,
+) -> None:
+    change.run("update_passage", id=passage_id, text=text, data=data)
+    more = further_scopes(source, orjson.loads(data))
+    change.index(passage_id, index_row(source, document_id, "content", author_id, text, role, more), is_new=False)
+
+
+def retitle(change: Change, *, source: str, document_id: int, title: str) -> None:
+    row = change.must("title_passage", document_id=document_id)
+    change.run("update_passage", id=row["id"], text=title, data="{}")
+    change.index(row["id"], index_row(source, document_id, "title", None, title), is_new=False)
+
+
+def backfill(change: Change, limit: int) -> int:
+    """Take into the index what it does not have. Returns how many passages that were."""
+    if mark := change.one("parts_mark"):
+        return _backfill_parts(change, mark["value"], limit)
+    rows = change.all("unindexed_passages", limit=limit)
+    ids = orjson.dumps([row["id"] for row in rows if row["source"] in SUBSTRING_SOURCES]).decode()
+    has_parts = {row["id"] for row in change.all("ids_with_parts", ids=ids)}
+    for row in rows:
+        wanted = index_row_of(row["source"], row)
+        if row["id"] in has_parts:
+            wanted = replace(wanted, substring=None)
+        change.index(row["id"], wanted, is_new=True)
+    return len(rows)
+
+
+def index_row_of(source: str, row: Row) -> IndexRow:
+    """The same from a stored passage."""
+    more = further_scopes(source, orjson.loads(row["data"]))
+    return index_row(source, row["document_id"], row["field"], row["author_id"], row["text"], row["role"], more)
+
+
+def has_marked_human_only(read: Reader) -> bool:
+    """Does every human-only message have its scope? Version 0.1 indexed them without it."""
+    return read.one("human_only_mark") is not None
+
+
+def mark_human_only(change: Change) -> None:
+    """Index the human-only messages of an older database again, with their scope."""
+    lane, lane_end = lane_of("bus")
+    for row in change.all("maybe_human_only", lane=lane, lane_end=lane_end):
+        if further_scopes("bus", orjson.loads(row["data"])):
+            change.index(row["id"], index_row_of("bus", row), is_new=False)
+    change.run("set_human_only_mark")
+
+
+def is_complete(read: Reader) -> bool:
+    """Does every passage stand in the index?"""
+    return has_all_parts(read) and not read.all("unindexed_passages", limit=1)
+
+
+def seems_complete(read: Reader) -> bool:
+    """Does the index have as many passages as there are? Quicker to tell, if not always: some may be put away."""
+    return has_all_parts(read) and bool(read.must("has_as_many_indexed")["is_so"])
+
+
+def holds_the_texts(read: Reader) -> bool:
+    """Does the search index hold the words of all texts, and no others? Every text is read for this."""
+    return read.connection.dialect.holds(read.connection, _index_rows(read))
+
+
+def _index_rows(read: Reader) -> Iterator[tuple[int, IndexRow]]:
+    after = -1
+    while rows := read.all("live_passages", after=after, limit=READ_AT_ONCE):
+        yield from ((row["id"], index_row_of(row["source"], row)) for row in rows)
+        after = rows[-1]["id"]
+
+
+def has_all_parts(read: Reader) -> bool:
+    """Can any part of every text that allows it be looked up?"""
+    return read.one("parts_mark") is None
+
+
+def _backfill_parts(change: Change, after: int, limit: int) -> int:
+    lane, lane_end = lane_of("archive")[0], lane_of("archive", titles=True)[1]
+    rows = change.all("passages_without_parts", after=after, lane=lane, lane_end=lane_end, limit=limit)
+    texts = {row["id"]: substring_form(row["text"]) for row in rows}
+    change.connection.dialect.write_parts(change.connection, texts)
+    if rows:
+        change.run("move_parts_mark", value=rows[-1]["id"])
+    else:
+        change.run("forget_parts_mark")
+    return 1 + len(rows)
+
+
+def remove_passage(change: Change, passage_id: int) -> None:
+    change.run("delete_passage", id=passage_id)
+    change.unindex(passage_id)
+
+
+def remove_document(change: Change, document_id: int) -> None:
+    """Really gone: the document, its passages, and every word of them in the index."""
+    for row in change.all("passage_ids", document_id=document_id):
+        change.unindex(row["id"])
+    change.run("delete_document", id=document_id)

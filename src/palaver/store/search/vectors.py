@@ -1,0 +1,42 @@
+"""Vectors of a stronger model, beside the passages. They are made afterwards; a passage that changes loses its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from palaver.store.engines.database import Change, Reader
+
+
+class Missing(NamedTuple):
+    id: int
+    text: str
+
+
+class Counts(NamedTuple):
+    passages: int
+    vectors: int
+
+
+def missing(read: Reader, model: str, after: int, limit: int) -> list[Missing]:
+    """Passages that have no vector of this model, in the order of their ids."""
+    rows = read.all("vectors_missing", model=model, after=after, limit=limit)
+    return [Missing(row["id"], row["text"]) for row in rows]
+
+
+def put(change: Change, model: str, made: Iterable[tuple[Missing, bytes]]) -> None:
+    """Keep the vectors of passages that still say what they said when theirs were made."""
+    for one, vector in made:
+        change.run("put_vector", id=one.id, model=model, text=one.text, vector=vector)
+
+
+def of(read: Reader, model: str, passage_ids: Sequence[int]) -> dict[int, bytes]:
+    rows = read.all("vectors_of", model=model, ids=orjson.dumps(list(passage_ids)).decode())
+    return {row["passage_id"]: bytes(row["vector"]) for row in rows}
+
+
+def counts(read: Reader, model: str) -> Counts:
+    row = read.must("count_vectors", model=model)
+    return Counts(row["passages"], row["vectors"])

@@ -1,0 +1,1 @@
+"""Agents' sessions: transcripts and their index."""
