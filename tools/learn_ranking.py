@@ -1,4 +1,4 @@
-"""Learn how much each feature of a passage counts, from labelled questions: writes src/palaver/meaning/weights.toml.
+"""Learn how much each feature of a passage counts, from labelled questions: writes src/palaver/search/weights.toml.
 
     python tools/learn_ranking.py ../shared/bench/locomo_dev.json.gz ../shared/bench/longmemeval_dev.jsonl.gz
     python tools/learn_ranking.py FILE… --write
@@ -29,13 +29,14 @@ import numpy as np
 
 from palaver.app import House
 from palaver.importers.chats.labelled_questions import Asked, worlds
-from palaver.meaning.weights import FILE
-from palaver.operations import evaluating, stronger
-from palaver.operations.ranking import judged
+from palaver.operations import evaluating
+from palaver.search.features import Seen
+from palaver.search.question import taken_apart
+from palaver.search.score import judged
+from palaver.search.vectors import background
+from palaver.search.weights import FILE
 from palaver.settings import load
 from palaver.store.engines.database import Reader, Slice
-from palaver.text.questions import taken_apart
-from palaver.text.ranking import Seen
 
 HELD = {"people": 0.002, "assistant": 0.01, "stronger": 0.01}
 """How strongly the weights are held where they are: the fewer questions, the more."""
@@ -64,7 +65,7 @@ async def examples(path: Path) -> tuple[str, list[Example]]:
                 continue
             here = await house.create_workspace(f"w{number}")
             await evaluating.settle(here, world)
-            await stronger.catch_up(here)
+            await background.catch_up(here)
             if {line.speaker for talk in world.talks for line in talk.lines} <= {"user", "assistant"}:
                 kind = "assistant"
             for asked in world.asked:
@@ -142,7 +143,7 @@ def main() -> None:
         by_kind[kind] += found
     result, today = (tomllib.loads(path.read_text("utf-8")) for path in (PRIOR, FILE))
     for kind, found in by_kind.items():
-        if not stronger.is_set(load()):
+        if not background.is_set(load()):
             result[kind] |= {name: today[kind].get(name, 0.0) for name in STRONGER}
         start = np.array([result[kind].get(name, 0.0) for name in Seen._fields])
         print(f"{kind}: {len(found)} questions (recall@10, hit@1, hit@5, nDCG@10)")

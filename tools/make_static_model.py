@@ -23,9 +23,9 @@ from pathlib import Path
 import numpy as np
 
 from palaver.importers.chats.labelled_questions import worlds
-from palaver.meaning.minilm import MiniLM, Pieces, Transformer, tensors
-from palaver.text.questions import STOP_WORDS
-from palaver.text.stretches import stretches
+from palaver.search.question import STOP_WORDS
+from palaver.search.sentences import stretches
+from palaver.search.vectors.minilm import MiniLM, Pieces, Transformer, tensors
 from palaver.text.tokenize import stem, words
 
 DIMENSIONS = 256
@@ -34,7 +34,7 @@ RARITY = 3e-3  # the "a" of a / (a + p), by which a piece of probability p is we
 ASSISTANTS = 4  # stretches of each of their messages: they say most, and much of it alike
 TIMES, COMPANY = 6, 7  # so often each word is put among others, and among how many at most
 BATCH, EPOCHS, STEP, HELD = 256, 10, 0.001, 1e-5
-HERE = Path(__file__).parent.parent / "src/palaver/meaning"
+HERE = Path(__file__).parent.parent / "src/palaver/search/vectors"
 
 
 def told(done: int, of: int, what: str) -> None:

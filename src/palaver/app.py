@@ -20,7 +20,7 @@ from palaver.model.times import now
 from palaver.operations.keys import known_agent
 from palaver.operations.mending import Sign, missing_uploads, signs
 from palaver.operations.session_index import catch_up_all
-from palaver.operations.stronger import Embedding
+from palaver.search.vectors.background import Embedding
 from palaver.settings import Settings
 from palaver.store.admin import (
     audit,

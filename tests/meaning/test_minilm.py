@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palaver.meaning import encoders, minilm
-from palaver.meaning.encoders import CannotEncode
-from palaver.meaning.minilm import MiniLM, Pieces, Transformer
+from palaver.search.vectors import encoders, minilm
+from palaver.search.vectors.encoders import CannotEncode
+from palaver.search.vectors.minilm import MiniLM, Pieces, Transformer
 
 WIDTH, INNER, LAYERS, PLACES = 24, 32, 2, 300
 MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]

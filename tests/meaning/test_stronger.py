@@ -22,8 +22,9 @@ from palaver.errors import Invalid, Unavailable
 from palaver.importers.chats.labelled_questions import Line, Talk, World
 from palaver.model.people import Caller
 from palaver.model.search import ResultItem
-from palaver.operations import evaluating, stronger
+from palaver.operations import evaluating
 from palaver.operations.knowledge import SearchKnowledge, search_knowledge
+from palaver.search.vectors import background as stronger
 from palaver.settings import Settings, load
 from palaver.store.engines.database import Change
 from palaver.store.library import documents

@@ -5,9 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from palaver.meaning.encoders import likeness as nearest
-from palaver.meaning.encoders import packed
-from palaver.meaning.vectors import HERE, Likeness, asked_for, known, related, theme
+from palaver.search.vectors.encoders import likeness as nearest
+from palaver.search.vectors.encoders import packed
+from palaver.search.vectors.words import (
+    HERE,
+    Likeness,
+    asked_for,
+    known,
+    related,
+    theme,
+)
 from palaver.text.tokenize import words
 
 

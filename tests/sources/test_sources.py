@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from palaver.model.library import Character, Media, Note, Prompt, Segment
 from palaver.model.search import ALL_SOURCES, Standing
-from palaver.sources import SOURCES, scopes, shelving
-from palaver.sources.shapes import parse_uri
+from palaver.search.sources import SOURCES, scopes, shelving
+from palaver.search.sources.shapes import parse_uri
 from palaver.store.search.found_passages import Candidate
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

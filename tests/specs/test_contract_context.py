@@ -15,7 +15,7 @@ from tests.importers.shapes import as_json
 
 from palaver.model.search import Standing
 from palaver.model.times import now
-from palaver.operations.packing import UNFENCED, packed
+from palaver.search.context import UNFENCED, packed
 from palaver.text.query import Phrase
 
 

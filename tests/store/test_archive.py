@@ -14,12 +14,12 @@ from tests.store.bus import Bus, rows
 
 from palaver.model.library import Conversation, Said
 from palaver.model.times import micros
-from palaver.operations import finding
+from palaver.search import results
+from palaver.search.question import taken_apart
 from palaver.store.engines.database import Change, Narrow, Reader, Slice
 from palaver.store.library import archive, documents
 from palaver.store.library.archive import FoundMessage, Outcome, Wanted
 from palaver.text.query import Phrase
-from palaver.text.questions import taken_apart
 
 START = datetime(2024, 6, 1, 12, tzinfo=UTC)
 
@@ -55,7 +55,7 @@ async def test_what_a_program_copied_into_the_session_that_resumes_another_is_fo
     assert await found(bus, "ivy") == ["oak ivy", "ivy", "ivy", "ivy"]
     assert await found(bus, limit=2) == ["oak ivy", "ivy"]
     hits = await bus.here.read(
-        lambda read: finding.everything(read, taken_apart("ivy"), [Slice(("archive",))], "relevance", 9)
+        lambda read: results.everything(read, taken_apart("ivy"), [Slice(("archive",))], "relevance", 9)
     )
     assert len(hits.ranked) == 4
     await put(

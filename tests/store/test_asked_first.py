@@ -11,9 +11,9 @@ from tests.store.bus import Bus, opened
 
 from palaver.operations import knowledge, search, sessions
 from palaver.operations.library import notes
+from palaver.search.snippet import BEGIN, CUT, END
 from palaver.settings import Settings
 from palaver.store.sessions.sessions import Where
-from palaver.text.snippet import BEGIN, CUT, END
 
 some = random.Random()
 

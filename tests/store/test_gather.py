@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 from tests.store.bus import Bus
 
+from palaver.search import recall
+from palaver.search.features import Worth
+from palaver.search.question import terms
 from palaver.store.engines.database import Reader, Slice
 from palaver.store.engines.id_ranges import lane_of
 from palaver.store.search import found_passages
-from palaver.text.questions import terms
-from palaver.text.ranking import Worth
 
 BUS = [Slice(("bus",))]
 
 
-async def gathered(bus: Bus, question: str, slices: list[Slice] = BUS) -> found_passages.Gathered:
-    return await bus.here.read(lambda read: found_passages.gather(read, terms(question), slices))
+async def gathered(bus: Bus, question: str, slices: list[Slice] = BUS) -> recall.Gathered:
+    return await bus.here.read(lambda read: recall.gather(read, terms(question), slices))
 
 
 async def test_each_passage_is_marked_with_the_words_it_has(bus: Bus):
@@ -43,7 +44,7 @@ def test_no_source_stands_behind_another_because_of_its_lane():
     notes, titles = (lane_of("notes", titles=titles)[0] for titles in (False, True))
     bus = lane_of("bus")[0]
     ids = [*range(bus, bus + 4), *range(notes, notes + 4), *range(titles, titles + 4)]
-    found = found_passages.Gathered({1: set(ids)}, Worth((1.0,), (0.0,)))
+    found = recall.Gathered({1: set(ids)}, Worth((1.0,), (0.0,)))
     assert list(found.best_first(5)) == [titles + 3, notes + 3, bus + 3, titles + 2, notes + 2]
     assert sorted(found.best_first()) == sorted(ids)
 
@@ -53,8 +54,8 @@ async def test_words_of_the_theme_are_looked_up_where_little_was_found(bus: Bus,
     for text in ("a blue boat", "the harbour", "nothing of it"):
         await bus.post(thread, text)
 
-    def look(read: Reader) -> found_passages.Gathered:
-        return found_passages.gather(read, terms("blue boat"), BUS, theme=lambda: terms("harbour quay"))
+    def look(read: Reader) -> recall.Gathered:
+        return recall.gather(read, terms("blue boat"), BUS, theme=lambda: terms("harbour quay"))
 
     found = await bus.here.read(look)
     assert found.are_few
@@ -134,7 +135,7 @@ async def test_a_related_word_is_worth_half(bus: Bus):
     await bus.post(thread, "a dog")
     await bus.post(thread, "a puppy")
     asked, also = terms("dog"), [terms("puppy")]
-    found = await bus.here.read(lambda read: found_passages.gather(read, asked, BUS, also))
+    found = await bus.here.read(lambda read: recall.gather(read, asked, BUS, also))
     assert sorted(found.best_first().values()) == [0b01, 0b10]
     assert found.worth.of(0b01) == found.worth.of(0b11) == 1.0
     assert 0 < found.worth.of(0b10) <= 0.5

@@ -15,14 +15,14 @@ from palaver.model.library import Character, Media, Note, Prompt, Shelved
 from palaver.model.search import ALL_SOURCES
 from palaver.operations import knowledge as searching
 from palaver.operations import library as operations
-from palaver.operations import narrowing
-from palaver.sources import shelving
+from palaver.search import recall, scope
+from palaver.search.question import terms
+from palaver.search.sources import shelving
 from palaver.store.engines.database import Change, Reader, Slice
 from palaver.store.library import documents
 from palaver.store.library import items as library
 from palaver.store.library.items import Kept
 from palaver.store.search import found_passages
-from palaver.text.questions import terms
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -42,7 +42,7 @@ async def found(bus: Bus, query: str, *sources: str) -> set[str]:
 
 
 def documents_with(read: Reader, query: str, where: Slice) -> set[str]:
-    gathered = found_passages.gather(read, terms(query), [where])
+    gathered = recall.gather(read, terms(query), [where])
     return {hit.document for hit in found_passages.candidates(read, list(gathered.best_first()))}
 
 
@@ -118,7 +118,7 @@ async def test_a_lost_index_is_written_again_without_what_was_deleted(bus: Bus):
     assert await found(bus, "heliotrope") == set()
     await bus.here.change(lambda change: documents.backfill(change, 1000))
     assert await found(bus, "heliotrope") == {kept.id}
-    where = narrowing.NotesFilters(keywords=["K"]).slice
+    where = scope.NotesFilters(keywords=["K"]).slice
     scoped = await bus.here.read(lambda read: documents_with(read, "heliotrope", where(read, HUMAN) or Slice(())))
     assert scoped == {kept.id}
     await assert_whole(bus)

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from palaver.text import query, secrets, snippet, tokenize, turns
+from palaver.search import snippet, turns
+from palaver.text import query, secrets, tokenize
 from palaver.text.passages import pieces
 
 HOSTILE = {

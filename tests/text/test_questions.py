@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.text.questions import MOST_TERMS, taken_apart, terms
+from palaver.search.question import MOST_TERMS, taken_apart, terms
 
 
 def said(text: str) -> list[str]:

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palaver.meaning.weights import weights
-from palaver.text.questions import taken_apart
-from palaver.text.ranking import Around, Likening, Passage, Reading, Seen, Worth, around, in_order, kind_of, score
+from palaver.search.features import (
+    Around,
+    Likening,
+    Passage,
+    Reading,
+    Seen,
+    Worth,
+    around,
+    in_order,
+    kind_of,
+    score,
+)
+from palaver.search.question import taken_apart
+from palaver.search.weights import weights
 
 
 def passage(text: str, *, position: int = 1, document: int = 1, speaker: str = "Ann", title: str = "", at: int = 0):

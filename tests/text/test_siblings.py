@@ -7,7 +7,14 @@ import math
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from palaver.text.siblings import LEAST_SHARED, characters, cut_around, joined, located, spread
+from palaver.search.budget import (
+    LEAST_SHARED,
+    characters,
+    cut_around,
+    joined,
+    located,
+    spread,
+)
 
 
 @given(st.integers(0, 10_000), st.floats(1, 20), st.integers(0, 300_000))

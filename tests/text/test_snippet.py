@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from palaver.text import snippet as snippets
+from palaver.search import snippet as snippets
+from palaver.search.snippet import as_html, as_text, passage_snippet
 from palaver.text.query import Nothing, expression, plain, wanted_phrases
-from palaver.text.snippet import as_html, as_text, passage_snippet
 from palaver.text.tokenize import tokens, words
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.text.sought import Sought
+from palaver.search.word_positions import Sought
 from palaver.text.tokenize import stems
 
 ENDINGS = ("", "s", "es", "ed", "ing", "ly", "y", "ies", "ation", "ability", "ness", "e")

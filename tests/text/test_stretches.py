@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.text.stretches import LONGEST, MOST_READ, stretches, words_of_stretches
+from palaver.search.sentences import LONGEST, MOST_READ, stretches, words_of_stretches
 from palaver.text.tokenize import words
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.text.turns import asks, asks_in_return, takes_back
+from palaver.search.turns import asks, asks_in_return, takes_back
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from palaver.operations import (
     library,
     messages,
     overview,
-    packing,
     reactions,
     recordings,
     research,
@@ -23,6 +22,7 @@ from palaver.operations import (
     waiting,
 )
 from palaver.operations.faces import Operation
+from palaver.search import context
 
 OPERATIONS: tuple[Operation, ...] = (
     connect.connect,
@@ -98,7 +98,7 @@ OPERATIONS: tuple[Operation, ...] = (
     retrieving.get_archived,
     research.research,
     research.fetch,
-    packing.answer_context,
+    context.answer_context,
     recordings.get_transcript,
     keys.list_tokens,
     keys.create_token,

@@ -16,8 +16,8 @@ from palaver.operations import identity, visibility
 from palaver.operations.agents import About, Nobody, arrive
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.messages import Budget, fit
-from palaver.operations.stronger import ModelProgress, progress_of
 from palaver.operations.threads import CreateThread, Topic, open_thread
+from palaver.search.vectors.background import ModelProgress, progress_of
 from palaver.store.bus import agents, messages
 from palaver.store.engines.database import Change, Reader
 

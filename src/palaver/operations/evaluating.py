@@ -17,7 +17,7 @@ from palaver.model.people import Caller
 from palaver.model.search import ResultItem
 from palaver.model.times import now
 from palaver.operations.knowledge import SearchKnowledge, search_knowledge
-from palaver.operations.packing import AnswerContext, answer_context
+from palaver.search.context import AnswerContext, answer_context
 from palaver.store.engines.database import Change
 from palaver.store.library import documents
 from palaver.store.workspaces import Workspace

@@ -14,7 +14,7 @@ from palaver.importers.files.discover import Skipped
 from palaver.model.library import Brought
 from palaver.operations import fetching, library, reading
 from palaver.operations.reading import Portion
-from palaver.sources import SOURCES
+from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import archive
 from palaver.store.library.archive import Outcome, Prepared

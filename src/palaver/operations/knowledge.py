@@ -31,11 +31,13 @@ from palaver.model.search import (
     SourceName,
 )
 from palaver.model.times import iso
-from palaver.operations import finding, hints
 from palaver.operations.faces import Route, Tool, operation
-from palaver.operations.finding import Order, Ranked
 from palaver.operations.identity import nobody
-from palaver.operations.narrowing import (
+from palaver.operations.served_database import keep_in_the_archive
+from palaver.search import hints, results
+from palaver.search.question import Question, taken_apart
+from palaver.search.results import Order, Ranked
+from palaver.search.scope import (
     HAVE_PROJECTS,
     SESSIONS_OFF,
     ArchiveFilters,
@@ -51,12 +53,10 @@ from palaver.operations.narrowing import (
     between_dates,
     must_be_on,
 )
-from palaver.operations.served_database import keep_in_the_archive
 from palaver.store.engines.database import Reader, Slice
 from palaver.store.library.documents import project_scope
 from palaver.store.search import search_sessions as recalls
 from palaver.store.workspaces import Workspace
-from palaver.text.questions import Question, taken_apart
 
 KNOWLEDGE = "knowledge"
 
@@ -96,7 +96,7 @@ class _Page:
     """All results were shown before, so they are shown again."""
     total: int
     suppressed: int
-    matched: finding.Matched
+    matched: results.Matched
     left_out: list[str] | None
     capped: Capped | None
     explanations: dict[str, dict[str, float]] | None
@@ -131,14 +131,14 @@ def _search(
     explain: bool = False,
 ) -> _Page:
     wanted = ask.offset + ask.limit + len(seen)
-    found = finding.everything(read, question, finding.own_slices(caller, slices), order, wanted)
+    found = results.everything(read, question, results.own_slices(caller, slices), order, wanted)
     fresh = [one for one in found.ranked if one.name not in seen] if seen else found.ranked
     is_again = bool(found.ranked) and not fresh and not found.more
     if is_again:  # all of them were shown before: nothing is left out, and the answer says so
         fresh = found.ranked
     page: list[Ranked] = fresh[ask.offset : ask.offset + ask.limit]
-    length = ask.snippet_length or caller.config.get("snippet_length") or finding.SNIPPET
-    items = finding.dressed(read, caller, page, question.terms, length, found.gathered)
+    length = ask.snippet_length or caller.config.get("snippet_length") or results.SNIPPET
+    items = results.dressed(read, caller, page, question.terms, length, found.gathered)
     return _Page(
         [replace(item, seen=True) for item in items] if is_again else items,
         [one.name for one in page],

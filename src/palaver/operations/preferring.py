@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from palaver.errors import Refused
 from palaver.model.requests import clamp
-from palaver.operations.opening import number
+from palaver.search.open import number
 
 LONGEST = 4_000
 MALFORMED = (

@@ -11,14 +11,14 @@ from palaver.errors import NotFound
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, Query
 from palaver.model.search import CompactItem, ResultItem
-from palaver.operations import opening
 from palaver.operations.faces import Tool, operation
 from palaver.operations.knowledge import SearchKnowledge, compact_item, metadata_of, search_knowledge
-from palaver.operations.opening import RetrievalOptions
 from palaver.operations.retrieving import open_named
 from palaver.operations.served_database import keep_in_the_archive
-from palaver.sources import SOURCES
-from palaver.sources.shapes import parse_uri
+from palaver.search import open as opening
+from palaver.search.open import RetrievalOptions
+from palaver.search.sources import SOURCES
+from palaver.search.sources.shapes import parse_uri
 from palaver.store.engines.database import Reader
 from palaver.store.workspaces import Workspace
 

@@ -13,10 +13,10 @@ from palaver.model.events import encode
 from palaver.model.people import Caller
 from palaver.operations import visibility
 from palaver.operations.connect import config
-from palaver.operations.opening import RetrievalOptions, how_of, open_item
 from palaver.operations.recordings import media_types
-from palaver.sources import SOURCES
-from palaver.sources.shapes import parse_uri
+from palaver.search.open import RetrievalOptions, how_of, open_item
+from palaver.search.sources import SOURCES
+from palaver.search.sources.shapes import parse_uri
 from palaver.store.bus import agents, messages, threads
 from palaver.store.engines.database import Reader
 from palaver.text.fence import fenced

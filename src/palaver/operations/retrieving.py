@@ -11,14 +11,15 @@ from palaver.errors import Invalid, Refused
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, Query, clamp
 from palaver.model.search import GetResponse, SourceName
-from palaver.operations import library, opening
+from palaver.operations import library
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.library import AnyId
-from palaver.operations.narrowing import must_be_on
-from palaver.operations.opening import RetrievalOptions, how_of, open_item
-from palaver.sources import SOURCES
-from palaver.sources.shapes import parse_uri
-from palaver.sources.shelving import CHARACTER_FACTS, CHARACTER_TEXTS
+from palaver.search import open as opening
+from palaver.search.open import RetrievalOptions, how_of, open_item
+from palaver.search.scope import must_be_on
+from palaver.search.sources import SOURCES
+from palaver.search.sources.shapes import parse_uri
+from palaver.search.sources.shelving import CHARACTER_FACTS, CHARACTER_TEXTS
 from palaver.store.engines.database import Reader
 
 KNOWLEDGE = "knowledge"

@@ -14,12 +14,12 @@ from palaver.model.messages import HIDDEN, is_human_only
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, Id, Query, clamp
 from palaver.model.times import instant
-from palaver.operations import hints
 from palaver.operations.faces import Route, Tool, operation
+from palaver.search import hints
+from palaver.search.snippet import as_html, as_text, excerpts
 from palaver.store.bus import message_search, threads
 from palaver.store.engines.database import Reader
 from palaver.text import query as queries
-from palaver.text.snippet import as_html, as_text, excerpts
 
 SNIPPET_TOKENS = 20
 CAPPED = "Very many messages match; the newest of them were ranked. Add a word to narrow it down."

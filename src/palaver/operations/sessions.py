@@ -32,9 +32,11 @@ from palaver.model.requests import (
 )
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now, parse
-from palaver.operations import hints, identity
+from palaver.operations import identity
 from palaver.operations.faces import Command, Route, Tool, operation
 from palaver.operations.session_index import catch_up, forget
+from palaver.search import hints
+from palaver.search.snippet import as_html, as_text, excerpt
 from palaver.settings import Settings
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
@@ -44,7 +46,6 @@ from palaver.store.sessions.transcripts import Line as TranscriptLine
 from palaver.store.sessions.transcripts import Transcripts
 from palaver.store.workspaces import Workspace
 from palaver.text import query as queries
-from palaver.text.snippet import as_html, as_text, excerpt
 
 log = logging.getLogger("palaver")
 

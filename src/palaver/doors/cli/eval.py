@@ -11,7 +11,8 @@ import click
 
 from palaver.app import House
 from palaver.doors.cli import output, target
-from palaver.operations import evaluating, stronger
+from palaver.operations import evaluating
+from palaver.search.vectors import background
 from palaver.settings import load
 
 
@@ -51,14 +52,14 @@ async def _asked(where: target.Where, path: Path, budget: int, together: bool, e
         try:
             with (
                 output.progress("Making vectors", messages)
-                if stronger.is_set(house.settings)
+                if background.is_set(house.settings)
                 else nullcontext(_nobody) as told
             ):
                 shared = await house.create_workspace("eval") if together else None
                 for number, world in enumerate(worlds):
                     here = shared or await house.create_workspace(f"eval-{number}")
                     await evaluating.settle(here, world)
-                    await stronger.make_all(here, told)
+                    await background.make_all(here, told)
                     if not together:
                         report.outcomes += [await evaluating.ask(here, asked, budget) for asked in world.asked]
             if shared:

@@ -17,7 +17,7 @@ from palaver.model.projects import project_name, typed_project
 from palaver.model.search import ALL_SOURCES
 from palaver.operations.knowledge import search_knowledge
 from palaver.operations.search import search_messages
-from palaver.text.questions import terms
+from palaver.search.question import terms
 from palaver.text.tokenize import stem, tokens
 
 COLUMNS = ("source", "last_modified", "title", "uri", "snippet")

@@ -19,7 +19,8 @@ from palaver.errors import Invalid, PalaverError, Refused, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.projects import typed_project
-from palaver.operations import mending, session_index, sessions, stronger
+from palaver.operations import mending, session_index, sessions
+from palaver.search.vectors import background
 from palaver.store.workspaces import Workspace
 
 COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
@@ -200,11 +201,11 @@ async def _embed() -> int:
         raise Refused("This works where the data is: leave --url and PALAVER_URL out.")
     async with open_house(where.settings()) as house:
         here = await house.open(where.workspace or DEFAULT)
-        known = await here.read(stronger.progress_of)
+        known = await here.read(background.progress_of)
         if known is None:
             raise Refused("No stronger model is set: say which one with PALAVER_MODEL.")
         with output.progress("Making vectors", known.passages - known.done) as bar:
-            return await stronger.make_all(here, bar)
+            return await background.make_all(here, bar)
 
 
 async def _reindex(discard_missing: bool) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from palaver.model.library import Brought, Character, Media, Note, Prompt, Shelved
-from palaver.sources import shelving
+from palaver.search.sources import shelving
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Outcome

@@ -25,8 +25,8 @@ from palaver.operations.library.kept import (
     texts_of,
     uri_of,
 )
-from palaver.sources import shelving
-from palaver.sources.shelving import CHARACTER_FACTS, CHARACTER_TEXTS
+from palaver.search.sources import shelving
+from palaver.search.sources.shelving import CHARACTER_FACTS, CHARACTER_TEXTS
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Kept

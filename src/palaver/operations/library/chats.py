@@ -23,7 +23,7 @@ from palaver.operations.library.kept import (
     current,
     uri_of,
 )
-from palaver.sources import scopes
+from palaver.search.sources import scopes
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Kept

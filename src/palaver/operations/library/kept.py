@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from palaver.errors import Conflict
 from palaver.model.requests import Ask, Line, Time, clamp, storable
 from palaver.model.times import parse
-from palaver.sources import SOURCES
+from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.library import items
 from palaver.store.library.items import Kept

@@ -25,7 +25,7 @@ from palaver.operations.library.kept import (
     given,
     uri_of,
 )
-from palaver.sources import shelving
+from palaver.search.sources import shelving
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Kept

@@ -18,17 +18,19 @@ from palaver.model.messages import HIDDEN, is_human_only
 from palaver.model.people import Caller
 from palaver.model.search import Beside, Capped, ResultItem, SaidItem, Standing
 from palaver.model.times import micros
-from palaver.operations.following import Following, following
-from palaver.operations.ranking import Judgement, Scored, judged
-from palaver.sources import SOURCES
-from palaver.sources.shapes import parse_uri
+from palaver.search import recall
+from palaver.search.followups import Following, following
+from palaver.search.question import Question
+from palaver.search.recall import Gathered
+from palaver.search.score import Judgement, Scored, judged
+from palaver.search.snippet import beginning, match_place, passage_snippet, snippet_and_place
+from palaver.search.sources import SOURCES
+from palaver.search.sources.shapes import parse_uri
 from palaver.store.engines.database import Reader, Slice
 from palaver.store.library.documents import HUMAN_ONLY, agent_scope, further_scopes
 from palaver.store.search import found_passages
-from palaver.store.search.found_passages import Candidate, Gathered
+from palaver.store.search.found_passages import Candidate
 from palaver.text.query import AnyOf, Phrase, Query
-from palaver.text.questions import Question
-from palaver.text.snippet import beginning, match_place, passage_snippet, snippet_and_place
 from palaver.text.tokenize import words
 
 Order = Literal["relevance", "recent"]
@@ -305,8 +307,8 @@ def standings_of(
     that matches too, if it was searched."""
     found = found_passages.standings(read, [one.best.passage_id for one in page])
     for id, at in found.items():
-        if at.field in found_passages.LABELS:
-            text = found_passages.best_in(read, at.source, at.document_id, terms)
+        if at.field in recall.LABELS:
+            text = recall.best_in(read, at.source, at.document_id, terms)
             if text is not None and (gathered is None or gathered.mask_of(text)):
                 found[id] = found_passages.standing(read, text) or at
     return found

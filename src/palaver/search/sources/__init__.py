@@ -7,7 +7,7 @@ from typing import Any
 
 from palaver.model.library import COPYING, is_unique
 from palaver.model.search import Loc, Standing
-from palaver.sources.shapes import Fields, Hit, Running, Said, Source
+from palaver.search.sources.shapes import Fields, Hit, Running, Said, Source
 
 RECORDED = (COPYING, "codex:")
 """How the ids of imported conversations begin that `palaver watch` may have recorded as sessions too."""

@@ -15,16 +15,16 @@ from statistics import fmean, median, pstdev
 from typing import TYPE_CHECKING
 
 from palaver.errors import Unavailable
-from palaver.meaning import encoders
-from palaver.meaning.encoders import BUILTIN, CannotEncode, Encoder
+from palaver.search.sentences import stretches
+from palaver.search.vectors import encoders
+from palaver.search.vectors.encoders import BUILTIN, CannotEncode, Encoder
 from palaver.settings import Settings
 from palaver.store.engines.database import Reader
 from palaver.store.search import vectors
 from palaver.store.workspaces import Workspace
-from palaver.text.stretches import stretches
 
 if TYPE_CHECKING:
-    from palaver.meaning.encoders import Array
+    from palaver.search.vectors.encoders import Array
 
 AT_ONCE = 32
 """Stretches that are given to a model together. A server that is told to stop waits for no more than these."""

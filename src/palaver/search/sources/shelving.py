@@ -10,7 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 import orjson
 
 from palaver.model.library import Character, Draft, Media, Note, Prompt, Segment, Shelved
-from palaver.sources import scopes
+from palaver.search.sources import scopes
 from palaver.text.passages import pieces
 
 CHARACTER_TEXTS = (

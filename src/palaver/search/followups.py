@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from palaver.model.search import Standing
-from palaver.sources import SOURCES
+from palaver.search.recall import Gathered
+from palaver.search.sources import SOURCES
+from palaver.search.turns import asks, asks_in_return, takes_back
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
-from palaver.store.search.found_passages import Gathered
 from palaver.text.query import Phrase
 from palaver.text.tokenize import stem
-from palaver.text.turns import asks, asks_in_return, takes_back
 
 NEXT = 4
 """An answer comes within so many turns;"""

@@ -21,20 +21,21 @@ from palaver.model.people import Caller
 from palaver.model.requests import Ask, Query, clamp, storable
 from palaver.model.search import GetResponse, Loc, Standing
 from palaver.model.times import instant, iso
-from palaver.operations import finding
-from palaver.sources import SOURCES
-from palaver.sources.shapes import CUT_FIELDS
-from palaver.sources.shelving import CHARACTER_TEXTS, GREETINGS, PROMPT_TEXTS
+from palaver.search import budget as siblings
+from palaver.search import recall, results
+from palaver.search.budget import characters, cut_around, spread
+from palaver.search.question import terms as terms_of
+from palaver.search.snippet import match_place, passage_snippet
+from palaver.search.sources import SOURCES
+from palaver.search.sources.shapes import CUT_FIELDS
+from palaver.search.sources.shelving import CHARACTER_TEXTS, GREETINGS, PROMPT_TEXTS
 from palaver.store.engines.database import Reader, Row
 from palaver.store.library import items
 from palaver.store.library.documents import HUMAN_ONLY
 from palaver.store.search import found_passages
-from palaver.text import passages, siblings
+from palaver.text import passages
 from palaver.text.passages import OVERLAP, SIZE, Piece
 from palaver.text.query import Phrase
-from palaver.text.questions import terms as terms_of
-from palaver.text.siblings import characters, cut_around, spread
-from palaver.text.snippet import match_place, passage_snippet
 
 Mode = Literal["snippet", "chunk", "chunk_with_siblings", "full", "auto"]
 
@@ -131,7 +132,7 @@ def how_of(options: RetrievalOptions | None, caller: Caller, default: Mode = "sn
     recall = caller.recall
     return How(
         mode=mode,
-        snippet_length=options.snippet_length or config.get("snippet_length") or finding.SNIPPET,
+        snippet_length=options.snippet_length or config.get("snippet_length") or results.SNIPPET,
         budget=characters(MAX_TOKENS if asked is None else asked, per_token),
         has_budget=asked is not None,
         reach=window if window is not None else FARTHEST if asked is not None else WINDOW,
@@ -191,7 +192,7 @@ def open_item(read: Reader, caller: Caller, source: str, id: str, how: How) -> G
     """The thing of this id, as much of it as is wanted."""
     opened = found_passages.resolve(read, source, id)
     at = found_passages.document(read, opened.document_id) if opened else None
-    if opened is None or at is None or not finding.may_open(caller, at):
+    if opened is None or at is None or not results.may_open(caller, at):
         raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
     _check_owner(at, how.loc)
     if opened.passage_id is None and how.loc is None and how.mode != "full":
@@ -205,7 +206,7 @@ def _anchor_by_words(read: Reader, caller: Caller, at: Standing, how: How) -> in
     """Where this is said in it; else where what was searched for last is."""
     without = (HUMAN_ONLY,) if caller.is_agent else None
     for terms in (how.terms, how.recent):
-        found = found_passages.best_in(read, at.source, at.document_id, terms, without) if terms else None
+        found = recall.best_in(read, at.source, at.document_id, terms, without) if terms else None
         if found:
             return found
     return None
@@ -240,7 +241,7 @@ class _Opener:
             score=1.0,
             snippet=content if self.how.mode == "snippet" else None,
             loc=self.how.loc or self.source.loc(at, 0),
-            link=finding.link_to(self.read.settings.base_url, at.source, id),
+            link=results.link_to(self.read.settings.base_url, at.source, id),
         )
         return GetResponse(meta, content, truncated=truncated, **more)
 
@@ -248,13 +249,13 @@ class _Opener:
         """The content, whether it was cut, and the first and last passage in it."""
         how, alone = self.how, reading.heading + reading.alone()
         terms = self._terms(alone, reading)
-        place = match_place(alone, finding.query_of(terms)) if terms else None
+        place = match_place(alone, results.query_of(terms)) if terms else None
         if place is None and reading.place is not None:
             place = reading.place, min(reading.place + MATCH, len(alone))
         if how.mode == "snippet":
             length = min(how.snippet_length, how.budget) if how.has_budget else how.snippet_length
             if terms:
-                snippet = passage_snippet(alone, finding.query_of(terms), length=length, stemmed=True)
+                snippet = passage_snippet(alone, results.query_of(terms), length=length, stemmed=True)
             elif place:
                 snippet = _snippet_at(alone, place[0], length)
             else:
@@ -274,7 +275,7 @@ class _Opener:
     def _terms(self, text: str, reading: Reading) -> tuple[Phrase, ...]:
         """The words that say which part matters: those asked for; where no place was named, those searched for last."""
         for terms in (self.how.terms, self.how.recent if reading.place is None else ()):
-            if terms and match_place(text, finding.query_of(terms)):
+            if terms and match_place(text, results.query_of(terms)):
                 return terms
         return ()
 
@@ -341,7 +342,7 @@ class _Said(_Opener):
         return HIDDEN if self._is_hidden(row) else str(row["text"])
 
     def _is_hidden(self, row: Row) -> bool:
-        return self.at.source == "bus" and finding.hides(self.caller, orjson.loads(row["data"]))
+        return self.at.source == "bus" and results.hides(self.caller, orjson.loads(row["data"]))
 
     def _label(self, row: Row) -> str:
         name = orjson.loads(row["data"]).get("author_name") if self.at.source == "bus" else None
@@ -613,6 +614,6 @@ def page_of(read: Reader, caller: Caller, source: str, id: str, how: How, number
     """A page of a conversation's messages, as far as the budget goes."""
     opened = found_passages.resolve(read, source, id)
     at = found_passages.document(read, opened.document_id) if opened else None
-    if opened is None or at is None or not finding.may_open(caller, at):
+    if opened is None or at is None or not results.may_open(caller, at):
         raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
     return _Said(read, caller, at, how).page(number, size)

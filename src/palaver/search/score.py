@@ -1,7 +1,7 @@
 """Best first: what the index gathered, looked at more closely.
 
 The passages that cover most of the question, with what stands around them, are read and ranked by all that is seen of
-them (text/ranking.py). The others follow in the order of what they cover. Which are looked at does not depend on the
+them (search/features.py). The others follow in the order of what they cover. Which are looked at does not depend on the
 page that is asked for, so a result has the same score on every page.
 """
 
@@ -13,19 +13,20 @@ from functools import cache, partial
 from math import exp
 from typing import Literal, NamedTuple
 
-from palaver.meaning.vectors import Likeness, related, theme
-from palaver.meaning.weights import weights
-from palaver.operations import stronger
-from palaver.sources import SOURCES
+from palaver.search import features, recall
+from palaver.search.features import Likening, Passage, Reading, Seen, Worth
+from palaver.search.question import Question
+from palaver.search.recall import Gathered
+from palaver.search.sentences import words_of_stretches
+from palaver.search.sources import SOURCES
+from palaver.search.vectors import background
+from palaver.search.vectors.words import Likeness, related, theme
+from palaver.search.weights import weights
 from palaver.store.engines.database import Reader, Slice
 from palaver.store.library.documents import PROJECT
 from palaver.store.search import found_passages
-from palaver.store.search.found_passages import Candidate, Gathered, Look
-from palaver.text import ranking
+from palaver.store.search.found_passages import Candidate, Look
 from palaver.text.query import Phrase
-from palaver.text.questions import Question
-from palaver.text.ranking import Likening, Passage, Reading, Seen, Worth
-from palaver.text.stretches import words_of_stretches
 from palaver.text.tokenize import stem
 
 PLACED = 300
@@ -88,14 +89,14 @@ class Judgement:
 
 def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgement:
     """Everything that has some of the words, the best of it looked at closely."""
-    gathered = found_passages.gather(read, question.terms, slices, _related(question), partial(_theme, question))
+    gathered = recall.gather(read, question.terms, slices, _related(question), partial(_theme, question))
     if not question.is_asked:
-        gathered = found_passages.with_best(read, gathered, question.terms, question.phrase, slices)
+        gathered = recall.with_best(read, gathered, question.terms, question.phrase, slices)
     behind, worth = max(0, gathered.size - PLACED), gathered.worth
     masks = gathered.best_first(PLACED + (behind if behind <= ALL_COUNTED else COUNTED))
     ids = list(masks)
     placed = found_passages.candidates(read, ids[:PLACED])
-    near = ranking.around([(one.document_id, one.position, masks[one.passage_id]) for one in placed], worth)
+    near = features.around([(one.document_id, one.position, masks[one.passage_id]) for one in placed], worth)
     patience = PATIENT if question.is_asked and gathered.are_few else HURRIED
     spans = _spans(placed, masks, worth, near, question, slices, patience, gathered.first)
     looks = found_passages.looks(read, spans, {scope for where in slices for scope in where.without})
@@ -135,7 +136,7 @@ def _spans(
     placed: Sequence[Candidate],
     masks: Mapping[int, int],
     worth: Worth,
-    near: ranking.Around,
+    near: features.Around,
     question: Question,
     slices: Iterable[Slice],
     patience: Patience,
@@ -176,23 +177,23 @@ def _wholly_searched(slices: Iterable[Slice]) -> frozenset[str]:
 
 
 def _scored(
-    read: Reader, question: Question, worth: Worth, near: ranking.Around, looks: Sequence[Look], patience: Patience
+    read: Reader, question: Question, worth: Worth, near: features.Around, looks: Sequence[Look], patience: Patience
 ) -> list[Scored]:
     speakers: dict[int, set[str]] = {}
     for one in looks:
         if one.at.position:
             speakers.setdefault(one.at.document_id, set()).add(one.author or one.role or "")
     sources = {one.at.document_id: one.at.source for one in looks}
-    kinds: dict[int, ranking.Kind] = dict.fromkeys(sources, "word")
+    kinds: dict[int, features.Kind] = dict.fromkeys(sources, "word")
     if not question.is_word:
-        kinds = {id: ranking.kind_of(source, speakers.get(id, ())) for id, source in sources.items()}
+        kinds = {id: features.kind_of(source, speakers.get(id, ())) for id, source in sources.items()}
     passages = [_passage(one, kinds[one.at.document_id]) for one in looks]
     reading = Reading(question, worth.rarity, passages)
     like = _likening(question, reading, patience)
-    if told := stronger.likeness(read, question.text, [one.at.passage_id for one in looks]):
-        like = like._replace(stronger=stronger.on_the_scale_of(like.whole, told))
+    if told := background.likeness(read, question.text, [one.at.passage_id for one in looks]):
+        like = like._replace(stronger=background.on_the_scale_of(like.whole, told))
     seen = reading.seen(near, like)
-    points = [ranking.score(what, _weights(one.kind)) for one, what in zip(passages, seen, strict=True)]
+    points = [features.score(what, _weights(one.kind)) for one, what in zip(passages, seen, strict=True)]
     if not question.is_asked and len(question.words) > 1:
         step = max(points) - min(points) + 1.0
         points = [value + step * tier for value, tier in zip(points, reading.tiers(), strict=True)]
@@ -236,7 +237,7 @@ def _likening(question: Question, reading: Reading, patience: Patience) -> Liken
     return Likening(*likeness.to(reading.words, inside))
 
 
-def _passage(one: Look, kind: ranking.Kind) -> Passage:
+def _passage(one: Look, kind: features.Kind) -> Passage:
     at, title, role, author, text = one
     said_at = at.created_at or at.modified_at
     return Passage(at.passage_id, at.document_id, at.position, kind, author or role or "", title or "", text, said_at)
@@ -244,4 +245,4 @@ def _passage(one: Look, kind: ranking.Kind) -> Passage:
 
 @cache
 def _weights(kind: str) -> tuple[float, ...]:
-    return ranking.in_order(weights()[kind])
+    return features.in_order(weights()[kind])

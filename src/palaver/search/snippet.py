@@ -15,8 +15,8 @@ from operator import attrgetter
 from typing import NamedTuple
 from unicodedata import category
 
+from palaver.search.word_positions import Sought
 from palaver.text.query import Phrase, Query, wanted_phrases
-from palaver.text.sought import Sought
 from palaver.text.tokenize import (
     LONGEST,
     plain,

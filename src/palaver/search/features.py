@@ -19,9 +19,9 @@ from operator import mul, or_
 from statistics import median
 from typing import Literal, NamedTuple
 
+from palaver.search.question import Question
+from palaver.search.word_positions import Sought
 from palaver.text.query import Phrase
-from palaver.text.questions import Question
-from palaver.text.sought import Sought
 from palaver.text.tokenize import stems, words
 
 Kind = Literal["people", "assistant", "text", "word"]

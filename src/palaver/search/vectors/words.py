@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from palaver.text.questions import STOP_WORDS
+from palaver.search.question import STOP_WORDS
 from palaver.text.tokenize import stem
 
 if TYPE_CHECKING:

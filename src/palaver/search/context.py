@@ -19,17 +19,18 @@ from palaver.model.people import Caller
 from palaver.model.requests import Ask, Query, clamp
 from palaver.model.search import ALL_SOURCES, SourceName, Standing
 from palaver.model.times import iso
-from palaver.operations import finding, hints
 from palaver.operations.faces import Command, Route, Tool, operation
-from palaver.operations.following import Following, following
 from palaver.operations.served_database import keep_in_the_archive
-from palaver.sources import SOURCES
+from palaver.search import hints
+from palaver.search import results as finding
+from palaver.search.budget import cut_around
+from palaver.search.followups import Following, following
+from palaver.search.question import taken_apart
+from palaver.search.snippet import match_place
+from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader, Slice
 from palaver.text.fence import fenced, mark_for
 from palaver.text.query import Query as Wanted
-from palaver.text.questions import taken_apart
-from palaver.text.siblings import cut_around
-from palaver.text.snippet import match_place
 
 LOOKED_AT = 80
 WITH_LATER = 10

@@ -11,10 +11,10 @@ from palaver.model.people import Caller
 from palaver.model.requests import Ask, Date, Id, Line, Project
 from palaver.model.search import SourceName
 from palaver.model.times import parse
-from palaver.operations import finding
-from palaver.operations.finding import Order
 from palaver.operations.library import AnyId
-from palaver.sources import scopes
+from palaver.search import results
+from palaver.search.results import Order
+from palaver.search.sources import scopes
 from palaver.store.bus import agents
 from palaver.store.engines.database import Reader, Slice
 from palaver.store.library.documents import agent_scope, document_scope, project_scope, role_scope
@@ -162,7 +162,7 @@ class ArchiveFilters(Ask):
 def between_dates(date_from: str | None, date_to: str | None) -> tuple[int, int]:
     since = parse(date_from) if date_from else None
     until = parse(date_to, end_of_day=True) if date_to else None
-    return finding.between(since, until)
+    return results.between(since, until)
 
 
 class Filters(Ask):

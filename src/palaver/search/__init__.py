@@ -1,0 +1,1 @@
+"""Search: one entrance for every source."""
