@@ -29,7 +29,7 @@ import numpy as np
 
 from palaver.app import House
 from palaver.importers.chats.labelled_questions import Asked, worlds
-from palaver.operations import evaluating
+from palaver.operations.admin import evaluation
 from palaver.search.features import Seen
 from palaver.search.question import taken_apart
 from palaver.search.score import judged
@@ -64,7 +64,7 @@ async def examples(path: Path) -> tuple[str, list[Example]]:
             if not world.asked:
                 continue
             here = await house.create_workspace(f"w{number}")
-            await evaluating.settle(here, world)
+            await evaluation.settle(here, world)
             await background.catch_up(here)
             if {line.speaker for talk in world.talks for line in talk.lines} <= {"user", "assistant"}:
                 kind = "assistant"

@@ -9,7 +9,8 @@ from typing import Any
 
 from palaver.doors.http.openapi import body_of, document
 from palaver.doors.mcp.tools import by_name, described
-from palaver.operations import OPERATIONS, prompts, resources
+from palaver.operations import OPERATIONS
+from palaver.operations.bus import agent_prompts, resources
 from palaver.settings import Settings
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -28,7 +29,7 @@ def tools_page() -> str:
     lines += ["# Resources", "", "| address | what it is |", "|---|---|"]
     lines += [f"| `{r.uri}` | {r.description} |" for r in (*resources.FIXED, *resources.BY_ID)]
     lines += ["", "# Prompts", "", "| name | what it is for | arguments |", "|---|---|---|"]
-    for prompt in prompts.PROMPTS:
+    for prompt in agent_prompts.PROMPTS:
         names = ", ".join(f"`{a.name}`{' *' if a.required else ''}" for a in prompt.arguments)
         lines.append(f"| `{prompt.name}` | {prompt.description} | {names} |")
     return "\n".join(lines) + "\n"

@@ -17,9 +17,9 @@ from palaver.errors import Conflict, NotFound, Refused
 from palaver.model.audit import TERMINAL, Entry
 from palaver.model.people import Scope, Token
 from palaver.model.times import now
-from palaver.operations.keys import known_agent
-from palaver.operations.mending import Sign, missing_uploads, signs
-from palaver.operations.session_index import catch_up_all
+from palaver.operations.admin.repair import Sign, missing_uploads, signs
+from palaver.operations.admin.tokens import known_agent
+from palaver.operations.sessions.session_index import catch_up_all
 from palaver.search.vectors.background import Embedding
 from palaver.settings import Settings
 from palaver.store.admin import (

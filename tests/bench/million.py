@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from measure import percentile
 from palaver.app import House
 from palaver.model.people import Caller
-from palaver.operations.knowledge import SearchKnowledge, search_knowledge
+from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
 from palaver.settings import load
 from palaver.store.engines.database import Change, Reader
 from palaver.store.engines.id_ranges import SOURCES

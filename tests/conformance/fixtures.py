@@ -30,8 +30,9 @@ from palaver.doors.visit import Visit
 from palaver.errors import Refused
 from palaver.model.people import Caller
 from palaver.model.requests import Ask
-from palaver.operations import prompts, toolsets
-from palaver.operations.faces import Tool, operation
+from palaver.operations import toolsets
+from palaver.operations.bus import agent_prompts
+from palaver.operations.operation import Tool, operation
 from palaver.store.workspaces import Workspace
 
 Params = types.CallToolRequestParams
@@ -48,7 +49,7 @@ def install() -> None:
         listing: Any = module
         listing.OPERATIONS = (*listing.OPERATIONS, *fixtures)
     own.PROGRESS_SECONDS, package.McpDoor = 0.03, FixtureDoor
-    ours: Any = prompts
+    ours: Any = agent_prompts
     ours.PROMPTS = (*ours.PROMPTS, *PROMPTS)
 
 
@@ -75,11 +76,11 @@ async def test_tool_with_progress(here: Workspace, caller: Caller, ask: Ask) -> 
 
 
 PROMPTS = (
-    prompts.Prompt("test_simple_prompt", "A prompt as it is.", (), "This is a simple prompt for testing."),
-    prompts.Prompt(
+    agent_prompts.Prompt("test_simple_prompt", "A prompt as it is.", (), "This is a simple prompt for testing."),
+    agent_prompts.Prompt(
         "test_prompt_with_arguments",
         "A prompt with two arguments.",
-        (prompts.Argument("arg1", "The first."), prompts.Argument("arg2", "The second.")),
+        (agent_prompts.Argument("arg1", "The first."), agent_prompts.Argument("arg2", "The second.")),
         "Prompt with arguments: arg1='§arg1§', arg2='§arg2§'",
     ),
 )

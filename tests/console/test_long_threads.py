@@ -14,8 +14,8 @@ from tests.helpers import Server, environment, eventually, start_server
 
 from palaver.app import House
 from palaver.model.people import Caller
-from palaver.operations.messages import PostMessage, post_message
-from palaver.operations.threads import CreateThread, create_thread
+from palaver.operations.bus.messages import PostMessage, post_message
+from palaver.operations.bus.threads import CreateThread, create_thread
 from palaver.settings import load
 from palaver.store.engines.database import Change
 

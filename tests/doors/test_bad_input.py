@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.helpers import PATIENCE, Mcp, Server, Thread, word
 
 from palaver.operations import OPERATIONS
-from palaver.operations.faces import Operation, Route
+from palaver.operations.operation import Operation, Route
 
 ROUTES = [
     (operation, route) for operation in OPERATIONS for route in operation.routes if route.path.startswith("/api/")

@@ -31,7 +31,7 @@ from tests.importers import test_gemini as gemini
 from tests.importers.shapes import as_json
 from tests.specs.test_4_conversation_search import NOON, NOTHING, answer, chat
 
-from palaver.operations.reading import MESSAGES_AT_ONCE
+from palaver.operations.archive.import_batches import MESSAGES_AT_ONCE
 from palaver.settings import Settings
 
 

@@ -21,7 +21,7 @@ from tests.importers.documents import pdf
 
 from palaver.errors import Forbidden, PalaverError, Refused, TooLarge, Unavailable
 from palaver.model.library import Brought, Media
-from palaver.operations import fetching
+from palaver.operations.library import web_fetch
 from palaver.settings import Settings
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -57,7 +57,7 @@ class Site:
         return self.url + path
 
     def fetch(self, url: str) -> Brought:
-        return anyio.run(fetching.fetch, self.settings, url)
+        return anyio.run(web_fetch.fetch, self.settings, url)
 
 
 def reply(handler: BaseHTTPRequestHandler, status: int, body: bytes, headers: dict[str, str]) -> None:
@@ -116,19 +116,19 @@ PRIVATE = [
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_an_address_that_is_not_public_is_refused(address: str):
-    assert not fetching.is_public(ipaddress.ip_address(address))
+    assert not web_fetch.is_public(ipaddress.ip_address(address))
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "93.184.215.14", "172.32.0.1", "2606:4700::1111", "2a00:1450:4001::1", "64:ff9b::101:101", "::ffff:1.1.1.1"])  # fmt: skip
 def test_a_public_address_is_none_of_those(address: str):
-    assert fetching.is_public(ipaddress.ip_address(address))
+    assert web_fetch.is_public(ipaddress.ip_address(address))
 
 
 @given(st.ip_addresses(v=4))
 def test_a_disguise_is_judged_as_what_it_hides(inner: ipaddress.IPv4Address):
-    expected = fetching.is_public(inner)
+    expected = web_fetch.is_public(inner)
     for disguise in (f"::ffff:{inner}", f"64:ff9b::{inner}"):
-        assert fetching.is_public(ipaddress.ip_address(disguise)) == expected
+        assert web_fetch.is_public(ipaddress.ip_address(disguise)) == expected
 
 
 # The names of this machine that every resolver knows, and the ways to write its address.
@@ -138,7 +138,7 @@ def test_no_way_to_write_it_leads_to_this_machine_and_unknown_names_are_refused_
 ):
     site.page("/x.html", "text/html", b"<p>secret")
     site.settings = Settings(fetch=True)
-    assert refusal(lambda: site.fetch(f"http://{host}:{site.port}/x.html")) == fetching.NOT_PUBLIC
+    assert refusal(lambda: site.fetch(f"http://{host}:{site.port}/x.html")) == web_fetch.NOT_PUBLIC
     assert site.asked == []
 
 
@@ -147,7 +147,7 @@ def test_a_redirect_is_looked_at_like_the_first_address(site: Site):
         inner.page("/secret.html", "text/html", b"<p>secret")
         for n, status in enumerate((301, 302, 303, 307, 308)):
             url = site.redirect(f"/{n}", f"{inner.url}/secret.html", status)
-            assert refusal(lambda url=url: site.fetch(url)) == fetching.NOT_PUBLIC  # type: ignore[misc]
+            assert refusal(lambda url=url: site.fetch(url)) == web_fetch.NOT_PUBLIC  # type: ignore[misc]
         assert inner.asked == []
     for to in ("file:///etc/passwd", "ftp://example.org/x", "gopher://127.0.0.1:70/_x"):
         assert "Only http" in refusal(lambda to=to: site.fetch(site.redirect("/r", to)))  # type: ignore[misc]
@@ -156,13 +156,13 @@ def test_a_redirect_is_looked_at_like_the_first_address(site: Site):
 def test_a_name_that_changes_its_meaning_gains_nothing(site: Site, monkeypatch: pytest.MonkeyPatch):
     """What was looked at is what is connected to: the name is resolved once for each connection."""
     resolved: list[str] = []
-    real = fetching.addresses
+    real = web_fetch.addresses
 
     async def watched(host: str, port: int, *, is_own: bool = False) -> list[str]:
         resolved.append(host)
         return await real(host, port, is_own=is_own)
 
-    monkeypatch.setattr(fetching, "addresses", watched)
+    monkeypatch.setattr(web_fetch, "addresses", watched)
     site.settings = Settings(fetch=True, fetch_hosts=("localhost",))
     url = site.page("/x.html", "text/html", b"<p>words").replace("127.0.0.1", "localhost")
     site.fetch(url)
@@ -182,7 +182,7 @@ def test_what_is_no_web_address_is_refused_at_once(site: Site, url: str):
 
 def test_it_is_off_unless_switched_on(site: Site):
     site.settings = Settings()
-    assert refusal(lambda: site.fetch(site.url), Forbidden) == fetching.OFF
+    assert refusal(lambda: site.fetch(site.url), Forbidden) == web_fetch.OFF
 
 
 # What comes back
@@ -208,7 +208,7 @@ def test_redirects_are_followed_but_not_without_end(site: Site):
     url = site.redirect("/here", "/there.html")
     assert site.fetch(url).origin == f"url:{url}"
     assert "without end" in refusal(lambda: site.fetch(site.redirect("/round", "/round")))
-    assert len([path for path, _ in site.asked if path == "/round"]) == fetching.MOST_REDIRECTS + 1
+    assert len([path for path, _ in site.asked if path == "/round"]) == web_fetch.MOST_REDIRECTS + 1
 
 
 @pytest.mark.parametrize("kind", ["video/mp4", "application/zip", "application/octet-stream", "", "text/css"])
@@ -227,9 +227,9 @@ def test_errors_packed_answers_and_empty_pages_are_told(site: Site):
 
 
 def test_too_much_and_too_slow_is_ended(site: Site, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(fetching, "LARGEST", 1000)
+    monkeypatch.setattr(web_fetch, "LARGEST", 1000)
     assert refusal(lambda: site.fetch(site.page("/x.txt", "text/plain", b"x" * 2000)), TooLarge)
-    monkeypatch.setattr(fetching, "SECONDS", 0.3)
+    monkeypatch.setattr(web_fetch, "SECONDS", 0.3)
     ended = threading.Event()
 
     def drip(handler: BaseHTTPRequestHandler) -> None:
@@ -290,11 +290,11 @@ def test_an_address_is_fetched_over_rest(on: Server, far: Site):
         assert (media["url"], media["media_type"]) == (url, "html")
         assert web.post("/api/media/fetch", json={"url": url}).json() == told | {"outcome": "unchanged"}
         refused = web.post("/api/media/fetch", json={"url": on.url + "/api/status"})
-        assert (refused.status_code, refused.json()) == (400, {"detail": fetching.NOT_PUBLIC})
+        assert (refused.status_code, refused.json()) == (400, {"detail": web_fetch.NOT_PUBLIC})
         assert web.post("/api/media/fetch", json={}).status_code == 422
 
 
 def test_over_rest_it_is_off_unless_switched_on(server: Server, far: Site):
     with server.client() as web:
         answer = web.post("/api/media/fetch", json={"url": far.page("/x.html", "text/html", b"<p>x")})
-        assert (answer.status_code, answer.json()) == (403, {"detail": fetching.OFF})
+        assert (answer.status_code, answer.json()) == (403, {"detail": web_fetch.OFF})

@@ -20,7 +20,7 @@ from tests.importers import samples
 from tests.importers.shapes import as_json
 from tests.specs.test_4_conversation_search import NOON, ask, chat, upload
 
-from palaver.operations.reading import MESSAGES_AT_ONCE
+from palaver.operations.archive.import_batches import MESSAGES_AT_ONCE
 
 FIELDS = {
     "id", "status", "message", "new", "changed", "unchanged", "messages", "bytes_read", "bytes_total", "formats", "kinds",

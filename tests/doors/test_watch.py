@@ -37,7 +37,7 @@ from tests.importers.samples import (
 from palaver.app import House
 from palaver.errors import Unavailable
 from palaver.model.people import Caller
-from palaver.operations import watching
+from palaver.operations.sessions import watch as watching
 from palaver.settings import Settings
 from palaver.store.sessions.transcripts import Transcripts
 

@@ -17,8 +17,9 @@ from palaver import app as housekeeping
 from palaver.app import House
 from palaver.errors import TooMany
 from palaver.model import times
-from palaver.operations import agents, messages, sessions, threads, waiting
-from palaver.operations.session_index import verify
+from palaver.operations.bus import agents, messages, threads, waiting
+from palaver.operations.sessions import sessions
+from palaver.operations.sessions.session_index import verify
 from palaver.settings import Settings
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

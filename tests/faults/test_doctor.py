@@ -20,7 +20,9 @@ from tests.helpers import eventually, start_server
 from tests.store.bus import Bus
 
 from palaver.app import House
-from palaver.operations import archive, sessions, threads
+from palaver.operations.archive import conversations
+from palaver.operations.bus import threads
+from palaver.operations.sessions import sessions
 from palaver.settings import Settings
 
 MESSAGES = 120
@@ -511,7 +513,7 @@ def part_found(place: Place, part: str) -> str:
     async def look() -> str:
         house = House(Settings(home=place.home, database_url=place.url))
         try:
-            return str(await Bus(await house.open()).do(archive.search_archive, query=part))
+            return str(await Bus(await house.open()).do(conversations.search_archive, query=part))
         finally:
             await house.close()
 

@@ -27,7 +27,7 @@ from tests.faults.test_disk import small_disk
 from tests.helpers import PATIENCE, Server, eventually, start_server, started_with, word
 
 from palaver.app import House
-from palaver.operations import session_index
+from palaver.operations.sessions import session_index
 from palaver.settings import Settings
 
 PROCESSES, EACH = 8, 500 if IS_LONG else 100

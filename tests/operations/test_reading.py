@@ -16,9 +16,9 @@ from tests.helpers import PATIENCE, eventually
 from tests.importers.shapes import as_json
 from tests.specs.test_4_conversation_search import NOON, chat
 
-from palaver.operations import reading
-from palaver.operations.importing import Summary, bring
-from palaver.operations.reading import Portion
+from palaver.operations.archive import import_batches
+from palaver.operations.archive.import_batches import Portion
+from palaver.operations.archive.import_files import Summary, bring
 from palaver.settings import Settings
 from palaver.store.library import documents
 from palaver.store.workspaces import Workspace, open_engine
@@ -37,12 +37,12 @@ def history(folder: Path, *, count: int = 300, each: int = 20) -> Path:
 
 
 async def all_portions(*paths: Path, is_much: bool) -> list[Portion]:
-    async with aclosing(reading.portions(list(paths), is_much=is_much)) as portions:
+    async with aclosing(import_batches.portions(list(paths), is_much=is_much)) as portions:
         return [portion async for portion in portions]
 
 
 def children() -> list[psutil.Process]:
-    return [one for one in psutil.Process().children() if reading.READER in " ".join(one.cmdline())]
+    return [one for one in psutil.Process().children() if import_batches.READER in " ".join(one.cmdline())]
 
 
 async def test_a_process_of_its_own_reads_the_same(tmp_path: Path):
@@ -63,16 +63,16 @@ def test_much_is_a_matter_of_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     folder.mkdir(parents=True)
     for name in "ab":
         (folder / name).write_bytes(b"x" * 600)
-    monkeypatch.setattr(reading, "MUCH", 1_000)
-    assert reading.is_much([tmp_path / "deep"])
-    assert reading.is_much([folder / "a", folder / "b"])
-    assert not reading.is_much([folder / "a"])
-    assert not reading.is_much([tmp_path / "not there", Path("nul\0")])
+    monkeypatch.setattr(import_batches, "MUCH", 1_000)
+    assert import_batches.is_much([tmp_path / "deep"])
+    assert import_batches.is_much([folder / "a", folder / "b"])
+    assert not import_batches.is_much([folder / "a"])
+    assert not import_batches.is_much([tmp_path / "not there", Path("nul\0")])
 
 
 @pytest.fixture
 async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(reading, "MUCH", 1)
+    monkeypatch.setattr(import_batches, "MUCH", 1)
     settings = Settings(home=tmp_path / "home")
     workspace = Workspace("default", open_engine(settings, "default"), settings)
     yield workspace
@@ -147,8 +147,8 @@ async def test_a_module_in_the_current_folder_is_not_run(tmp_path: Path, monkeyp
 
 
 async def test_what_goes_wrong_there_is_raised_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    broken = "import palaver.operations.reading as r; r.look = None; r.send_portions()"
-    monkeypatch.setattr(reading, "READER", broken)
+    broken = "import palaver.operations.archive.import_batches as r; r.look = None; r.send_portions()"
+    monkeypatch.setattr(import_batches, "READER", broken)
     with pytest.raises(TypeError):
         await all_portions(tmp_path, is_much=True)
 
@@ -157,14 +157,14 @@ async def test_what_a_reader_prints_is_not_taken_for_portions(tmp_path: Path, mo
     folder = history(tmp_path / "history", count=3)
     expected = await all_portions(folder, is_much=False)
     loud = (
-        "import os, palaver.operations.reading as r\n"
+        "import os, palaver.operations.archive.import_batches as r\n"
         "real = r.look\n"
         "def look(*args, **rest):\n"
         "    print('a warning', flush=True); os.write(1, b'another')\n"
         "    return real(*args, **rest)\n"
         "r.look = look; r.send_portions()"
     )
-    monkeypatch.setattr(reading, "READER", loud)
+    monkeypatch.setattr(import_batches, "READER", loud)
     assert await all_portions(folder, is_much=True) == expected
 
 
@@ -182,6 +182,6 @@ async def test_for_much_the_engine_is_set_up_and_put_back(here: Workspace, tmp_p
 
 def test_a_portion_says_how_far_reading_has_come(tmp_path: Path):
     folder = history(tmp_path / "history")
-    come = [(one.bytes_read, one.bytes_total) for one in reading.read([folder], are_uploads=False)]
+    come = [(one.bytes_read, one.bytes_total) for one in import_batches.read([folder], are_uploads=False)]
     assert come == sorted(come)
     assert all(read <= total for read, total in come)

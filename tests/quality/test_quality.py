@@ -10,8 +10,8 @@ import pytest
 from palaver.app import House
 from palaver.importers.chats.labelled_questions import worlds
 from palaver.model.people import Caller
-from palaver.operations import evaluating
-from palaver.operations.knowledge import SearchKnowledge, search_knowledge
+from palaver.operations.admin import evaluation
+from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
 from palaver.settings import Settings
 
 QUESTIONS = Path(__file__).parent / "questions.jsonl"
@@ -23,12 +23,12 @@ def settings(database_url: str, tmp_path: Path) -> Settings:
 
 
 async def test_the_answers_are_found(settings: Settings):
-    report = evaluating.Report()
+    report = evaluation.Report()
     house = House(settings)
     for world in worlds(QUESTIONS):
         here = await house.create_workspace(world.id)
-        await evaluating.settle(here, world)
-        report.outcomes += [await evaluating.ask(here, asked, 1024) for asked in world.asked]
+        await evaluation.settle(here, world)
+        report.outcomes += [await evaluation.ask(here, asked, 1024) for asked in world.asked]
     await house.close()
     lines = report.lines(1024)
     assert lines["questions"] == 30
@@ -43,7 +43,7 @@ async def first_ten(settings: Settings) -> list[list[str]]:
     found, house = [], House(settings)
     for world in worlds(QUESTIONS):
         here = await house.create_workspace(world.id)
-        await evaluating.settle(here, world)
+        await evaluation.settle(here, world)
         for asked in world.asked:
             ask = SearchKnowledge(query=asked.question, limit=10, dedupe=False)
             answer = await search_knowledge.work(here, Caller("human"), ask)

@@ -16,8 +16,8 @@ from tests.helpers import Mcp, Thread, Told, listen, word
 
 from palaver.app import House
 from palaver.model.people import Caller
-from palaver.operations.messages import ListMessages, list_messages
-from palaver.operations.waiting import WaitForMessages
+from palaver.operations.bus.messages import ListMessages, list_messages
+from palaver.operations.bus.waiting import WaitForMessages
 from palaver.settings import Settings
 from palaver.store.engines.database import Reader
 
@@ -416,11 +416,11 @@ class Counting:
 
 @pytest.mark.parametrize("count", [1, 40])
 async def test_the_reactions_of_a_page_are_fetched_by_one_statement(engine: Engine, tmp_path: Path, count: int):
-    from palaver.operations import waiting
-    from palaver.operations.messages import PostMessage, post_message
-    from palaver.operations.reactions import React
-    from palaver.operations.reactions import react as reacting
-    from palaver.operations.threads import CreateThread, create_thread
+    from palaver.operations.bus import waiting
+    from palaver.operations.bus.messages import PostMessage, post_message
+    from palaver.operations.bus.reactions import React
+    from palaver.operations.bus.reactions import react as reacting
+    from palaver.operations.bus.threads import CreateThread, create_thread
 
     house = House(Settings(home=tmp_path, database_url=engine.fresh()))
     try:

@@ -35,7 +35,7 @@ from tests.store.bus import opened
 from palaver.doors.mcp import tools as mcp_tools
 from palaver.doors.visit import Visit
 from palaver.model.people import Caller
-from palaver.operations import archive
+from palaver.operations.archive import conversations as archive
 from palaver.settings import Settings
 from palaver.store.library import external_database as kept_reading
 from palaver.store.library.archive import Wanted

@@ -15,7 +15,7 @@ import pytest
 from tests.helpers import Mcp, Server, Thread, Told, eventually, inside, listen, start_server, word
 
 from palaver.errors import Invalid
-from palaver.operations import limits
+from palaver.operations.admin import rate_limits
 from palaver.settings import load
 
 HIDDEN = "[human-only content hidden]"
@@ -1202,8 +1202,8 @@ def test_a_tool_that_is_called_too_often_says_when_to_come_back(strict: httpx.Cl
 def test_limits_of_tools_are_off_on_loopback_unless_set(given: str, host: str, search: int, post: int):
     environ = {"PALAVER_HOST": host} | ({"PALAVER_TOOL_LIMITS": given} if given else {})
     settings = load(environ=environ)
-    assert limits.limit_of(settings, "knowledge.search") == search
-    assert limits.limit_of(settings, "msg_post") == post
+    assert rate_limits.limit_of(settings, "knowledge.search") == search
+    assert rate_limits.limit_of(settings, "msg_post") == post
 
 
 @pytest.mark.parametrize("given", ["many", "-1", "msg_post=", "1,,2"])

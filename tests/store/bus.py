@@ -12,8 +12,9 @@ from uuid import uuid4
 from palaver.model.events import Event
 from palaver.model.messages import Message, Thread
 from palaver.model.people import Caller
-from palaver.operations import messages, reactions, search, threads
-from palaver.operations.faces import Operation
+from palaver.operations.bus import messages, reactions, threads
+from palaver.operations.operation import Operation
+from palaver.operations.search import bus_search
 from palaver.settings import Settings
 from palaver.store.bus import events
 from palaver.store.bus.feed import Listener
@@ -63,12 +64,12 @@ class Bus:
     async def found(self, expression: str, thread: Thread | None = None) -> set[str]:
         """The ids of the messages a search finds."""
         scope = {"thread_id": thread.id} if thread else {}
-        hits: search.Hits = await self.do(search.search_messages, query=expression, limit=200, **scope)
+        hits: bus_search.Hits = await self.do(bus_search.search_messages, query=expression, limit=200, **scope)
         return {hit.message_id for hit in hits.results}
 
     async def hits(self, expression: str) -> list[str]:
         """The same, best first."""
-        hits: search.Hits = await self.do(search.search_messages, query=expression, limit=200)
+        hits: bus_search.Hits = await self.do(bus_search.search_messages, query=expression, limit=200)
         return [hit.message_id for hit in hits.results]
 
     async def posts(self, thread: Thread, contents: Sequence[str]) -> None:

@@ -9,8 +9,9 @@ from itertools import product
 import pytest
 from tests.store.bus import Bus, opened
 
-from palaver.operations import knowledge, search, sessions
 from palaver.operations.library import notes
+from palaver.operations.search import bus_search, knowledge
+from palaver.operations.sessions import sessions
 from palaver.search.snippet import BEGIN, CUT, END
 from palaver.settings import Settings
 from palaver.store.sessions.sessions import Where
@@ -111,7 +112,7 @@ async def test_by_keywords_the_right_text_comes_first(asked: tuple[Bus, Mapping[
 
     async def first_of(source: str, query: str) -> str:
         if source == "messages":
-            found = await bus.do(search.search_messages, query=query, limit=1)
+            found = await bus.do(bus_search.search_messages, query=query, limit=1)
             return bare(found.results[0].snippet) if found.results else ""
         if source == "conversations":
             turns = await bus.here.read(lambda read: sessions.find(read, query, Where(), 1))

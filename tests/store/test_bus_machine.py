@@ -30,7 +30,7 @@ from tests.store.test_index import index_and_passages
 from palaver.errors import Conflict, NotFound, SeqMismatch
 from palaver.model.events import Event
 from palaver.model.messages import Thread
-from palaver.operations import messages, reactions, threads
+from palaver.operations.bus import messages, reactions, threads
 from palaver.settings import Settings
 from palaver.store.bus.feed import Listener
 

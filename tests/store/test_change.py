@@ -15,7 +15,7 @@ from tests.store.bus import Bus, deleting, editing, opened, posting, rows, toget
 
 from palaver.errors import NotFound, PalaverError
 from palaver.model.events import Event
-from palaver.operations import messages, reactions, threads
+from palaver.operations.bus import messages, reactions, threads
 from palaver.settings import Settings
 from palaver.store.engines.database import Change, IndexRow, Reader
 

@@ -263,9 +263,9 @@ async def test_ranking_puts_the_better_match_first_on_both_engines(both: Both, n
     thread = await bus.thread()
     poor = await bus.post(thread, "zebra " + "and many other words that say something else " * 5)
     rich = await bus.post(thread, "zebra zebra stripes zebra")
-    from palaver.operations import search
+    from palaver.operations.search import bus_search
 
-    hits = await bus.do(search.search_messages, query="zebra", thread_id=thread.id)
+    hits = await bus.do(bus_search.search_messages, query="zebra", thread_id=thread.id)
     assert [hit.message_id for hit in hits.results] == [rich.id, poor.id]
     await bus.delete(poor)
     await bus.delete(rich)

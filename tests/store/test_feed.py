@@ -10,7 +10,7 @@ from tests.store.bus import Bus, hear, opened, posting
 from tests.store.test_change import Spoiled, raise_after
 
 from palaver.model.events import Event
-from palaver.operations import messages, threads
+from palaver.operations.bus import messages, threads
 from palaver.settings import Settings
 from palaver.store.bus import events, feed
 from palaver.store.bus.feed import FeedClosed

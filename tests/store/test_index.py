@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.store.bus import Bus, rows
 
-from palaver.operations import threads
+from palaver.operations.bus import threads
 from palaver.store.bus import messages
 from palaver.store.engines.database import IndexRow, Narrow, Reader
 from palaver.store.library import documents

@@ -13,8 +13,8 @@ from tests.store.bus import HUMAN, Bus, posting, rows
 from palaver.errors import Conflict, NotFound
 from palaver.model.library import Character, Media, Note, Prompt, Shelved
 from palaver.model.search import ALL_SOURCES
-from palaver.operations import knowledge as searching
 from palaver.operations import library as operations
+from palaver.operations.search import knowledge as searching
 from palaver.search import recall, scope
 from palaver.search.question import terms
 from palaver.search.sources import shelving

@@ -13,7 +13,7 @@ import pytest
 from tests.store.bus import HUMAN, Bus, opened
 
 from palaver.model.people import Caller
-from palaver.operations import knowledge
+from palaver.operations.search import knowledge
 from palaver.settings import Settings
 from palaver.store.engines.database import IndexRow, Narrow, Reader
 from palaver.store.engines.postgres.dialect import MOST_PLACES, MOST_WORDS, OVERLAP, tsvectors

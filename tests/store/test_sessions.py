@@ -8,8 +8,8 @@ from tests.store.bus import Bus
 
 from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
-from palaver.operations.session_index import reindex, verify
-from palaver.operations.sessions import append, owner_or_new, take_back
+from palaver.operations.sessions.session_index import reindex, verify
+from palaver.operations.sessions.sessions import append, owner_or_new, take_back
 from palaver.store.sessions import sessions
 from palaver.store.sessions.sessions import Where
 from palaver.text.query import Phrase

@@ -24,8 +24,9 @@ from tests.store.test_library import found as found_in_library
 
 from palaver.app import House
 from palaver.model.messages import Message, Thread
-from palaver.operations import messages, sessions
-from palaver.operations.mending import problems
+from palaver.operations.admin.repair import problems
+from palaver.operations.bus import messages
+from palaver.operations.sessions import sessions
 from palaver.settings import Settings
 from palaver.store.engines import named_sql
 from palaver.store.engines.database import IndexRow

@@ -18,7 +18,7 @@ from tests.trust.policy import ROUTES, TOOLS
 from tests.trust.worlds import in_path
 
 from palaver.operations import OPERATIONS
-from palaver.operations.faces import Operation
+from palaver.operations.operation import Operation
 
 HUMAN_ONLY = {"visibility": "human_only"}
 HIDDEN = {

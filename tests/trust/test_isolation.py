@@ -29,7 +29,7 @@ from palaver.doors.cli import main
 from palaver.doors.http.routes import application
 from palaver.doors.mcp import lazy_app
 from palaver.operations import OPERATIONS
-from palaver.operations.faces import Operation
+from palaver.operations.operation import Operation
 from palaver.settings import Settings
 
 OF_ROUTE = {f"{route.method} {route.path}": operation for operation in OPERATIONS for route in operation.routes}

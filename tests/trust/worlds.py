@@ -14,7 +14,7 @@ import httpx
 from tests.helpers import Server, Thread, eventually, word
 from tests.trust.people import Key, make_workspace
 
-from palaver.operations.faces import Operation
+from palaver.operations.operation import Operation
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32}")

@@ -210,3 +210,23 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for part in get_args(annotation):
         yield from _models_in(part)
+
+
+def _number_or_text(id: Any) -> Any:
+    if isinstance(id, float) and id.is_integer():
+        return int(id)
+    if isinstance(id, bool) or not isinstance(id, int | str):
+        raise ValueError("must be a whole number or text")
+    return id
+
+
+def _short_enough(id: int | str) -> int | str:
+    if len(str(id)) > 512:
+        raise ValueError("must be at most 512 characters")
+    if isinstance(id, int):
+        return id if -(2**63) <= id < 2**63 else str(id)
+    return storable(id)
+
+
+AnyId = Annotated[int | str, BeforeValidator(_number_or_text), AfterValidator(_short_enough)]
+"""An id of a library item: a number or a text."""

@@ -16,11 +16,11 @@ from typing import Any
 from palaver.model.messages import Message, Reaction, Thread
 from palaver.model.people import Agent
 from palaver.model.times import iso
-from palaver.operations.agents import Agents
-from palaver.operations.connect import Connected
-from palaver.operations.messages import Edited, Messages, fit
-from palaver.operations.threads import Threads
-from palaver.operations.waiting import Waited
+from palaver.operations.bus.agents import Agents
+from palaver.operations.bus.connect import Connected
+from palaver.operations.bus.messages import Edited, Messages, fit
+from palaver.operations.bus.threads import Threads
+from palaver.operations.bus.waiting import Waited
 
 ERROR_TOKENS = 4_000
 """About how many tokens of messages an error carries."""

@@ -8,27 +8,18 @@ answer as it is sent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated
+from dataclasses import dataclass
 
 import orjson
-from pydantic import Field
 
 from palaver.model.answers import Sparse
-from palaver.model.people import Caller
-from palaver.model.requests import Ask, Query, clamp
-from palaver.model.search import ALL_SOURCES, SourceName, Standing
+from palaver.model.search import Standing
 from palaver.model.times import iso
-from palaver.operations.faces import Command, Route, Tool, operation
-from palaver.operations.served_database import keep_in_the_archive
-from palaver.search import hints
 from palaver.search import results as finding
 from palaver.search.budget import cut_around
-from palaver.search.followups import Following, following
-from palaver.search.question import taken_apart
+from palaver.search.followups import Following
 from palaver.search.snippet import match_place
 from palaver.search.sources import SOURCES
-from palaver.store.engines.database import Reader, Slice
 from palaver.text.fence import fenced, mark_for
 from palaver.text.query import Query as Wanted
 
@@ -46,15 +37,6 @@ HAVE_ROOM = 16
 PER_TOKEN = 4
 UNFENCED = 16
 """Characters that may be shown where a fence has no room."""
-
-
-class AnswerContext(Ask):
-    query: Query
-    """The question to be answered."""
-    max_tokens: Annotated[int, clamp(16, 200_000)] = 2000
-    """The whole answer is never longer."""
-    sources: Annotated[list[SourceName], Field(min_length=1, max_length=50)] | None = None
-    """Only from these. Default: all."""
 
 
 @dataclass(frozen=True)
@@ -76,41 +58,7 @@ class Context(Sparse):
         return len(orjson.dumps(self).decode())
 
 
-@operation(
-    Tool("knowledge.answer_context", brings_words=True, toolset="knowledge"),
-    Route("GET", "/api/knowledge/context", also={"q": "query"}),
-    Command("context", rest="query", text="text"),
-    before=keep_in_the_archive,
-)
-def answer_context(read: Reader, caller: Caller, ask: AnswerContext) -> Context:
-    """The best evidence for a question, from everything that is kept here, as one text within a budget. Each piece says
-    where it stands, who said it and when. All of it stands between two lines with the same random mark."""
-    question = taken_apart(ask.query)
-    wanted = tuple(dict.fromkeys(ask.sources)) if ask.sources is not None else ALL_SOURCES
-    if not read.settings.sessions_index:
-        wanted = tuple(name for name in wanted if name != "sessions")
-    slices = finding.own_slices(caller, [Slice(wanted)]) if wanted else []
-    results = finding.everything(read, question, slices, "relevance", LOOKED_AT)
-    found = results.ranked[:LOOKED_AT]
-    places = finding.standings_of(read, found, question.terms, results.gathered)
-    shown = [at for one in found if (at := places.get(one.best.passage_id)) and not finding.is_hidden(caller, at)]
-    beside = following(
-        read, shown[:WITH_LATER], question.terms, results.gathered, lambda at: finding.is_hidden(caller, at)
-    )
-    shown = _with_company(shown, beside)
-    per_token = caller.config.get("chars_per_token") or PER_TOKEN
-    query = finding.query_of(question.terms) if question.terms else None
-    budget = int(ask.max_tokens * per_token)
-    context = packed(shown, query, budget, replace(results, ranked=found).matched)
-    if shown:
-        return context
-    filters = ["sources"] if ask.sources is not None else []
-    why = hints.nothing_found("Nothing has any of these words", filters) if question.terms else hints.NO_WORD
-    explained = replace(context, hint=why)
-    return explained if explained.length <= budget else context
-
-
-def _with_company(shown: list[Standing], beside: Mapping[int, Following]) -> list[Standing]:
+def with_company(shown: list[Standing], beside: Mapping[int, Following]) -> list[Standing]:
     """Each passage once: the best right before what answers it, and those that were taken back before what did so."""
     found: dict[int, Standing] = {}
     for number, at in enumerate(shown):

@@ -8,10 +8,9 @@ from pydantic import Field
 
 from palaver.errors import Refused, Unavailable
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Date, Id, Line, Project
+from palaver.model.requests import AnyId, Ask, Date, Id, Line, Project
 from palaver.model.search import SourceName
 from palaver.model.times import parse
-from palaver.operations.library import AnyId
 from palaver.search import results
 from palaver.search.results import Order
 from palaver.search.sources import scopes

@@ -18,8 +18,8 @@ from palaver.doors.cli import target
 from palaver.doors.cli.sessions import workspace
 from palaver.doors.cli.watch import TOOL_OUTPUT_HELP
 from palaver.errors import PalaverError
-from palaver.operations import archive, importing
-from palaver.operations.importing import Summary
+from palaver.operations.archive import conversations, import_files
+from palaver.operations.archive.import_files import Summary
 from palaver.text.tool_output import CHOICES, ToolOutput
 
 
@@ -56,7 +56,7 @@ def bring(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...]) -> Non
 async def _bring(paths: list[Path], urls: list[str], dry_run: bool, tool_output: ToolOutput) -> Summary:
     async with workspace() as here:
         with _watching() as progress:
-            return await importing.bring(
+            return await import_files.bring(
                 here, paths, dry_run=dry_run, urls=urls, tool_output=tool_output, progress=progress
             )
 
@@ -127,12 +127,12 @@ def export(shape: Literal["markdown", "jsonl"], output: Path | None, conversatio
 
 async def _export(id: str | None, shape: Literal["markdown", "jsonl"], output: Path | None) -> int:
     async with workspace() as here:
-        ids = [id] if id else await here.read(archive.all_ids)
+        ids = [id] if id else await here.read(conversations.all_ids)
         if id:
-            await here.read(partial(archive.must_exist, id=id))  # before a file is touched
+            await here.read(partial(conversations.must_exist, id=id))  # before a file is touched
         with _opened(output) as file:
             for one in ids:
-                file.write(await here.read(partial(archive.written, id=one, format=shape)))
+                file.write(await here.read(partial(conversations.written, id=one, format=shape)))
         return len(ids)
 
 

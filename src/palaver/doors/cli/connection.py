@@ -18,8 +18,8 @@ from palaver.errors import Forbidden, Invalid, NotFound, PalaverError, Refused, 
 from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.people import Caller
-from palaver.operations.faces import Operation
-from palaver.operations.threads import get_thread, list_threads
+from palaver.operations.bus.threads import get_thread, list_threads
+from palaver.operations.operation import Operation
 from palaver.settings import LOOPBACK, Settings
 
 if TYPE_CHECKING:

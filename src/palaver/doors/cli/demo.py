@@ -10,7 +10,7 @@ import click
 
 from palaver.doors.cli import output, target
 from palaver.doors.cli.sessions import workspace
-from palaver.operations.demo import Told, tell
+from palaver.operations.admin.demo import Told, tell
 
 
 @target.takes("workspace", *target.ON_THE_DATA)

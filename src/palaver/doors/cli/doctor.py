@@ -121,7 +121,7 @@ def _directory(place: Path) -> Iterator[Finding]:
 
 
 async def _postgres(settings: Settings) -> list[Finding]:
-    from palaver.operations.mending import problems_of_postgres
+    from palaver.operations.admin.repair import problems_of_postgres
 
     try:
         version, problems = await asyncio.to_thread(problems_of_postgres, settings)
@@ -131,7 +131,7 @@ async def _postgres(settings: Settings) -> list[Finding]:
 
 
 async def _repaired(settings: Settings, discard_missing: bool) -> AsyncIterator[Finding]:
-    from palaver.operations.mending import repair
+    from palaver.operations.admin.repair import repair
 
     if not settings.database_url and not settings.data.is_dir():
         return
@@ -150,7 +150,7 @@ async def _repaired(settings: Settings, discard_missing: bool) -> AsyncIterator[
 async def _data(settings: Settings) -> AsyncIterator[Finding]:
     from palaver.app import DEFAULT
     from palaver.doors.cli.connection import open_house
-    from palaver.operations.mending import problems
+    from palaver.operations.admin.repair import problems
 
     if not settings.database_url and not settings.data.is_dir():
         return
@@ -173,7 +173,7 @@ async def _data(settings: Settings) -> AsyncIterator[Finding]:
 
 
 def _workspace(settings: Settings, name: str, problems: list[str]) -> Finding:
-    from palaver.operations.session_index import NO_TRANSCRIPT
+    from palaver.operations.sessions.session_index import NO_TRANSCRIPT
 
     if not problems:
         return Finding(f"workspace {name}", True, "opens; data, search index and transcripts are sound")

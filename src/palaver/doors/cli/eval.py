@@ -11,7 +11,7 @@ import click
 
 from palaver.app import House
 from palaver.doors.cli import output, target
-from palaver.operations import evaluating
+from palaver.operations.admin import evaluation
 from palaver.search.vectors import background
 from palaver.settings import load
 
@@ -44,8 +44,8 @@ def evaluate(where: target.Where, files: tuple[Path, ...], budget: int, together
             output.say(f"  {name:32} {value:>8}")
 
 
-async def _asked(where: target.Where, path: Path, budget: int, together: bool, every: int) -> evaluating.Report:
-    report, worlds = evaluating.Report(), evaluating.read(path)[::every]
+async def _asked(where: target.Where, path: Path, budget: int, together: bool, every: int) -> evaluation.Report:
+    report, worlds = evaluation.Report(), evaluation.read(path)[::every]
     messages = sum(len(talk.lines) for world in worlds for talk in world.talks)
     with tempfile.TemporaryDirectory(prefix="palaver-eval-") as home:
         house = House(load({"home": Path(home), "database_url": where.database_url}))
@@ -58,13 +58,13 @@ async def _asked(where: target.Where, path: Path, budget: int, together: bool, e
                 shared = await house.create_workspace("eval") if together else None
                 for number, world in enumerate(worlds):
                     here = shared or await house.create_workspace(f"eval-{number}")
-                    await evaluating.settle(here, world)
+                    await evaluation.settle(here, world)
                     await background.make_all(here, told)
                     if not together:
-                        report.outcomes += [await evaluating.ask(here, asked, budget) for asked in world.asked]
+                        report.outcomes += [await evaluation.ask(here, asked, budget) for asked in world.asked]
             if shared:
                 questions = [asked for world in worlds for asked in world.asked]
-                report.outcomes += [await evaluating.ask(shared, asked, budget) for asked in questions]
+                report.outcomes += [await evaluation.ask(shared, asked, budget) for asked in questions]
         finally:
             await house.close()
     return report

@@ -19,7 +19,7 @@ from palaver.doors.cli.connection import Reach, reach, thread_id_of
 from palaver.errors import Invalid, NotFound
 from palaver.model.projects import typed_project
 from palaver.operations import OPERATIONS
-from palaver.operations.faces import Command, Operation
+from palaver.operations.operation import Command, Operation
 
 FROM_STDIN = "content"  # the field that is read from stdin where nothing is given
 BY_NAME = "by_name_"  # what has its place on the line, said by name instead

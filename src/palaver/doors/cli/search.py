@@ -15,8 +15,8 @@ from palaver.doors.cli.connection import reach, thread_id_of
 from palaver.errors import Invalid, NotFound
 from palaver.model.projects import project_name, typed_project
 from palaver.model.search import ALL_SOURCES
-from palaver.operations.knowledge import search_knowledge
-from palaver.operations.search import search_messages
+from palaver.operations.search.bus_search import search_messages
+from palaver.operations.search.knowledge import search_knowledge
 from palaver.search.question import terms
 from palaver.text.tokenize import stem, tokens
 

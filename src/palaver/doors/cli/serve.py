@@ -73,10 +73,11 @@ def serve(where: target.Where, /, **flags: Any) -> None:
     """
     settings = where.settings(**flags)
     from palaver.doors.http.server import serve as serve_for_ever
-    from palaver.operations import limits, toolsets
+    from palaver.operations import toolsets
+    from palaver.operations.admin import rate_limits
 
     toolsets.chosen(settings.toolsets)  # an unknown name is told at once, not when a client asks
-    limits.must_know_tools(settings, {name.replace(".", "_") for name in toolsets.chosen(("all",))})
+    rate_limits.must_know_tools(settings, {name.replace(".", "_") for name in toolsets.chosen(("all",))})
 
     serve_for_ever(settings, output.styled(banner(settings)))
 

@@ -19,7 +19,8 @@ from palaver.errors import Invalid, PalaverError, Refused, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.projects import typed_project
-from palaver.operations import mending, session_index, sessions
+from palaver.operations.admin import repair
+from palaver.operations.sessions import session_index, sessions
 from palaver.search.vectors import background
 from palaver.store.workspaces import Workspace
 
@@ -210,7 +211,7 @@ async def _embed() -> int:
 
 async def _reindex(discard_missing: bool) -> int:
     async with workspace() as here:
-        await mending.fill_index(here)
+        await repair.fill_index(here)
         files = list(here.transcripts.all())
         total = sum(transcript.size for transcript in files)
         with output.progress("Reading transcripts", total) as bar:
@@ -253,13 +254,13 @@ async def _verify() -> tuple[list[session_index.Difference], list[str], list[ses
     where = target.here(click.get_current_context())
     if not where.server:  # before it is opened, which would make some of what is missing
         name = where.workspace or DEFAULT
-        if problems := await mending.problems_before_opening(where.settings(), name):
+        if problems := await repair.problems_before_opening(where.settings(), name):
             return [], problems, []
     async with _house_and_workspace() as (house, here):
-        problems = await house.losses() + await mending.problems_of_data(here)
+        problems = await house.losses() + await repair.problems_of_data(here)
         if problems:
             return [], problems, []
         found = await session_index.verify(here)
         differ = any(not difference.is_fine for difference in found)
         alone = await session_index.only_in_index(here) if differ else []
-        return found, await mending.problems_of_uploads(here), alone
+        return found, await repair.problems_of_uploads(here), alone

@@ -19,7 +19,7 @@ from palaver.doors.cli.connection import Absent, open_house
 from palaver.doors.visit import Visit, admit
 from palaver.errors import Refused
 from palaver.model.people import Caller
-from palaver.operations.watching import Grown, Tally, Watch, usual_places
+from palaver.operations.sessions.watch import Grown, Tally, Watch, usual_places
 from palaver.text.tool_output import CHOICES, ToolOutput
 
 REDRAWN_SECONDS = 0.1

@@ -29,7 +29,7 @@ from palaver.doors.visit import Visit
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.model.events import encode
 from palaver.model.ids import new_id
-from palaver.operations.importing import Summary, bring
+from palaver.operations.archive.import_files import Summary, bring
 
 log = logging.getLogger("palaver")
 

@@ -12,8 +12,8 @@ from palaver import __version__
 from palaver.doors.http import rest
 from palaver.doors.visit import Visit
 from palaver.errors import PalaverError
-from palaver.operations.agents import Nobody
-from palaver.operations.connect import BusStatus, get_status
+from palaver.operations.bus.agents import Nobody
+from palaver.operations.bus.connect import BusStatus, get_status
 
 
 async def metrics(request: Request) -> Response:

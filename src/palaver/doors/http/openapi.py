@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from palaver import __version__
 from palaver.operations import OPERATIONS
-from palaver.operations.faces import Operation, Route, schema_of, shown_type
+from palaver.operations.operation import Operation, Route, schema_of, shown_type
 
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 _PROBLEM = {

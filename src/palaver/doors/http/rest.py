@@ -23,8 +23,9 @@ from palaver.errors import Invalid, PalaverError, Refused, Timeout, TooLarge
 from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.people import Caller
-from palaver.operations import OPERATIONS, limits, preferring
-from palaver.operations.faces import Operation, Route
+from palaver.operations import OPERATIONS, client_preferences
+from palaver.operations.admin import rate_limits
+from palaver.operations.operation import Operation, Route
 
 
 class Anything(Convertor[str]):
@@ -94,7 +95,7 @@ class _Endpoint:
         operation, face = self._operation, self._face
         try:
             await operation.must_be_allowed(visit.here, visit.caller)
-            limits.refuse_too_many(visit.here, visit.caller, operation)
+            rate_limits.refuse_too_many(visit.here, visit.caller, operation)
             caller = _preferring(visit.caller, request)
             most = 0 if face.method == "GET" else min(self._max_body, largest_body(operation.ask))
             ask = await _ask(request, operation, face, most)
@@ -110,7 +111,7 @@ class _Endpoint:
 def _preferring(caller: Caller, request: Request) -> Caller:
     """The caller, with what the address says it prefers."""
     text = request.query_params.get("config") if request.scope["query_string"] else None
-    return caller if text is None else replace(caller, config={**caller.config, **preferring.from_text(text)})
+    return caller if text is None else replace(caller, config={**caller.config, **client_preferences.from_text(text)})
 
 
 @cache

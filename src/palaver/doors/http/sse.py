@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from palaver.doors.http.rest import error
 from palaver.doors.visit import Visit
 from palaver.errors import PalaverError
-from palaver.operations.threads import OneThread, get_thread
+from palaver.operations.bus.threads import OneThread, get_thread
 from palaver.store.bus.feed import FeedClosed
 
 KEEP_ALIVE_SECONDS = 15.0

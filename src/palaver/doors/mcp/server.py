@@ -47,7 +47,8 @@ from palaver.model.events import encode
 from palaver.model.ids import new_id
 from palaver.model.people import Caller, Client, Session
 from palaver.model.search import Recall
-from palaver.operations import identity, preferring, prompts, resources, toolsets
+from palaver.operations import client_preferences, identity, toolsets
+from palaver.operations.bus import agent_prompts, resources
 from palaver.settings import Settings
 
 Context = ServerRequestContext[Any, Any]
@@ -197,7 +198,7 @@ class McpDoor:
         if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
             raise MCPError(types.INVALID_PARAMS, "This is no cursor: use the nextCursor of an answer, as it is.")
         try:
-            found, after = await visit.here.read(lambda read: prompts.page(read, int(cursor)))
+            found, after = await visit.here.read(lambda read: agent_prompts.page(read, int(cursor)))
         except PalaverError as problem:
             raise MCPError(types.INTERNAL_ERROR, problem.message) from None
         return types.ListPromptsResult(
@@ -218,7 +219,7 @@ class McpDoor:
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         visit = await self._visit_of(ctx)
         try:
-            prompt = await visit.here.read(lambda read: prompts.named(read, params.name))
+            prompt = await visit.here.read(lambda read: agent_prompts.named(read, params.name))
             texts = prompt.write(params.arguments or {})
         except PalaverError as problem:
             raise MCPError(types.INVALID_PARAMS, problem.message) from None
@@ -364,7 +365,7 @@ def _refused(asked: QueryParams, settings: Settings) -> Response | None:
     """What to answer where the address says something that cannot be read."""
     try:
         if "config" in asked:
-            preferring.from_text(asked["config"])
+            client_preferences.from_text(asked["config"])
     except PalaverError as problem:
         return Response(encode({"detail": problem.message}), 400, media_type="application/json")
     try:
@@ -442,7 +443,7 @@ async def _remember_config(ctx: Context, call_next: Any) -> Any:
     if ctx.method == "initialize":
         given = (ctx.params or {}).get("config")
         try:
-            config = preferring.from_given(given) if given is not None else {}
+            config = client_preferences.from_given(given) if given is not None else {}
             ctx.session._connection.state["palaver.config"] = _asked_config(ctx) | config
         except PalaverError as problem:
             raise MCPError(types.INVALID_PARAMS, problem.message) from None
@@ -453,7 +454,7 @@ def _asked_config(ctx: Context) -> dict[str, Any]:
     """What the address of this request says."""
     request: Request | WebSocket | None = ctx.request
     text = request.query_params.get("config") if request is not None else None
-    return preferring.from_text(text) if text else {}
+    return client_preferences.from_text(text) if text else {}
 
 
 def _config_of(ctx: Context) -> dict[str, Any]:

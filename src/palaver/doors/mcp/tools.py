@@ -18,8 +18,9 @@ from palaver.errors import Invalid, PalaverError, Timeout, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.people import Caller
-from palaver.operations import OPERATIONS, compact, identity, limits
-from palaver.operations.faces import Operation, Tool, schema_of, shown_type
+from palaver.operations import OPERATIONS, compact, identity
+from palaver.operations.admin import rate_limits
+from palaver.operations.operation import Operation, Tool, schema_of, shown_type
 
 log = logging.getLogger("palaver")
 
@@ -133,7 +134,7 @@ async def call(visit: Visit, name: str, arguments: dict[str, Any], *, full: bool
     try:
         is_full = requests.is_true(given.pop("verbose", False), "verbose") or full
         await operation.must_be_allowed(visit.here, visit.caller)
-        limits.refuse_too_many(visit.here, visit.caller, operation)
+        rate_limits.refuse_too_many(visit.here, visit.caller, operation)
         caller = await _resolve(visit, operation, given)
         ask = read_arguments(operation, tool, caller, given if is_full else {**tool.defaults, **given})
         try:

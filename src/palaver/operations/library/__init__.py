@@ -3,20 +3,14 @@
 Text is kept as it came. An edit may name the version it was made from: if somebody else was quicker, it is refused.
 """
 
-from palaver.operations.faces import Operation
 from palaver.operations.library import characters, chats, media, notes, prompts
-from palaver.operations.library.away import AWAY_AND_BACK
-from palaver.operations.library.bringing import (
-    content_digest,
-    fingerprint_of,
-    id_of,
-    judge_brought,
-    put_brought,
-)
 from palaver.operations.library.characters import shown_character
-from palaver.operations.library.kept import AnyId, current
+from palaver.operations.library.import_items import content_digest, fingerprint_of, id_of, judge_brought, put_brought
+from palaver.operations.library.items import current
 from palaver.operations.library.media import segments_of
 from palaver.operations.library.prompts import named_prompt, shown_prompt
+from palaver.operations.library.trash import AWAY_AND_BACK
+from palaver.operations.operation import Operation
 
 LIBRARY: tuple[Operation, ...] = (
     notes.create_note,
@@ -46,7 +40,6 @@ LIBRARY: tuple[Operation, ...] = (
 
 __all__ = [
     "LIBRARY",
-    "AnyId",
     "content_digest",
     "current",
     "fingerprint_of",

@@ -10,11 +10,9 @@ from pydantic import Field
 
 from palaver.model.library import Character
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Line
-from palaver.operations.faces import Command, Route, Tool, operation
-from palaver.operations.library.kept import (
+from palaver.model.requests import AnyId, Ask, Line
+from palaver.operations.library.items import (
     WRITING,
-    AnyId,
     Content,
     Created,
     Edited,
@@ -25,6 +23,7 @@ from palaver.operations.library.kept import (
     texts_of,
     uri_of,
 )
+from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources import shelving
 from palaver.search.sources.shelving import CHARACTER_FACTS, CHARACTER_TEXTS
 from palaver.store.engines.database import Change, Reader

@@ -10,12 +10,10 @@ from pydantic import Field
 
 from palaver.model.library import Shelved
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Line
+from palaver.model.requests import AnyId, Ask, Line
 from palaver.model.times import instant
-from palaver.operations.faces import Command, Route, Tool, operation
-from palaver.operations.library.kept import (
+from palaver.operations.library.items import (
     WRITING,
-    AnyId,
     Content,
     Created,
     Edited,
@@ -23,6 +21,7 @@ from palaver.operations.library.kept import (
     current,
     uri_of,
 )
+from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources import scopes
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items

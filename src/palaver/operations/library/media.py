@@ -11,11 +11,9 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from palaver.model.library import Media, Segment
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Line, storable
-from palaver.operations.faces import Command, Route, Tool, operation
-from palaver.operations.library.kept import (
+from palaver.model.requests import AnyId, Ask, Line, storable
+from palaver.operations.library.items import (
     WRITING,
-    AnyId,
     Content,
     Created,
     Edited,
@@ -25,6 +23,7 @@ from palaver.operations.library.kept import (
     given,
     uri_of,
 )
+from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources import shelving
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items

@@ -9,11 +9,9 @@ from pydantic import Field
 
 from palaver.model.library import Note
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Line
-from palaver.operations.faces import Command, Route, Tool, operation
-from palaver.operations.library.kept import (
+from palaver.model.requests import AnyId, Ask, Line
+from palaver.operations.library.items import (
     WRITING,
-    AnyId,
     Content,
     Created,
     Edited,
@@ -23,6 +21,7 @@ from palaver.operations.library.kept import (
     given,
     uri_of,
 )
+from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources import shelving
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items

@@ -1,0 +1,1 @@
+"""Operations for those who run a server."""

@@ -1,0 +1,149 @@
+"""How good the search is: labelled questions asked through the same door as everybody's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import log2
+from pathlib import Path
+from statistics import mean
+from urllib.parse import quote
+
+from palaver.errors import Refused
+from palaver.importers.chats.labelled_questions import Asked, Talk, World, worlds
+from palaver.model.people import Caller
+from palaver.model.search import ResultItem
+from palaver.model.times import now
+from palaver.operations.search.answer_context import AnswerContext, answer_context
+from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
+from palaver.store.engines.database import Change
+from palaver.store.library import documents
+from palaver.store.workspaces import Workspace
+
+DEEP = 50
+_ASKER = Caller("human", "eval")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one question: ranks count from 1."""
+
+    recall: float | None
+    """The share of the evidence among the first ten messages; None where no message is named."""
+    first_message: int | None
+    first_conversation: int | None
+    gain: float
+    """nDCG of the first ten conversations."""
+    in_budget: float | None
+    """The share of the evidence that fits in the budget."""
+    milliseconds: float
+
+
+@dataclass
+class Report:
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def lines(self, budget: int) -> dict[str, float]:
+        found = self.outcomes
+        turns = [one for one in found if one.recall is not None]
+        times = sorted(one.milliseconds for one in found)
+        packed = [one.in_budget for one in found if one.in_budget is not None]
+        return {
+            "questions": len(found),
+            "message recall@10": _percent(one.recall or 0 for one in turns),
+            "message hit@1": _percent(one.first_message == 1 for one in turns),
+            "message MRR": _percent(1 / one.first_message if one.first_message else 0 for one in turns),
+            "conversation hit@1": _percent(one.first_conversation == 1 for one in found),
+            "conversation hit@5": _percent((one.first_conversation or DEEP) <= 5 for one in found),
+            "conversation nDCG@10": _percent(one.gain for one in found),
+            f"evidence in {budget} tokens": _percent(packed),
+            f"some evidence in {budget} tokens": _percent(share > 0 for share in packed),
+            "CPU ms p50": round(times[len(times) // 2], 1) if times else 0.0,
+            "CPU ms p95": round(times[int(len(times) * 0.95)], 1) if times else 0.0,
+        }
+
+
+def _percent(values: Iterable[float]) -> float:
+    some = list(values)
+    return round(100 * mean(some), 1) if some else 0.0
+
+
+def read(path: Path) -> list[World]:
+    """The worlds of a file of labelled questions."""
+    try:
+        return list(worlds(path))
+    except (ValueError, KeyError, TypeError, OSError) as problem:
+        raise Refused(f"{path.name} cannot be read as labelled questions ({problem}): 'palaver eval --help'.") from None
+
+
+async def settle(here: Workspace, world: World, prefix: str = "") -> None:
+    """Put the conversations of a world into a workspace, as chats."""
+    for at in range(0, len(world.talks), 50):
+        some = world.talks[at : at + 50]
+        await here.change(partial(_write, talks=some, prefix=prefix))
+
+
+def _write(change: Change, talks: Sequence[Talk], prefix: str) -> None:
+    for talk in talks:
+        if change.one("document_by_native", source="chats", native_id=prefix + talk.id):
+            continue
+        at = next((line.at for line in talk.lines if line.at), None) or now()
+        document_id = documents.add_document(
+            change, source="chats", native_id=prefix + talk.id, title=talk.title or None, created_at=at, data={}
+        )
+        for position, line in enumerate(talk.lines, 1):
+            documents.add_passage(
+                change,
+                source="chats",
+                document_id=document_id,
+                position=position,
+                native_id=f"{prefix}{talk.id}/{line.id}",
+                author=line.speaker,
+                text=line.text,
+                created_at=line.at,
+            )
+
+
+async def ask(here: Workspace, asked: Asked, budget: int, prefix: str = "") -> Outcome:
+    """Ask one question, and look where the answers came."""
+    began = time.process_time()
+    answer = await search_knowledge.work(here, _ASKER, SearchKnowledge(query=asked.question, limit=DEEP, dedupe=False))
+    spent = (time.process_time() - began) * 1000
+    context = await here.read(
+        lambda read: answer_context.work(read, _ASKER, AnswerContext(query=asked.question, max_tokens=budget))
+    )
+    items = [item for item in answer.results if isinstance(item, ResultItem)]
+    messages = [item.message_id for item in items if item.message_id]
+    talks = list(dict.fromkeys(item.conversation_id for item in items if item.conversation_id))
+    wanted = {f"{prefix}{talk}/{line}" for talk, line in asked.evidence}
+    wanted_talks = {prefix + talk for talk in asked.conversations}
+    ranks = [rank for rank, id in enumerate(messages, 1) if id in wanted]
+    talk_ranks = [rank for rank, id in enumerate(talks, 1) if id in wanted_talks]
+    ideal = sum(1 / log2(rank + 1) for rank in range(1, min(10, len(wanted_talks)) + 1))
+    return Outcome(
+        recall=sum(rank <= 10 for rank in ranks) / len(wanted) if wanted else None,
+        first_message=ranks[0] if ranks else None,
+        first_conversation=talk_ranks[0] if talk_ranks else None,
+        gain=sum(1 / log2(rank + 1) for rank in talk_ranks if rank <= 10) / ideal if ideal else 0.0,
+        in_budget=_held(context.text, asked, prefix),
+        milliseconds=spent,
+    )
+
+
+def _held(text: str, asked: Asked, prefix: str) -> float | None:
+    """The share of the evidence a packed text has: the message is in it, if perhaps only the part that matters."""
+    if not asked.evidence:
+        return None
+    there, heading = set(), ""
+    for line in text.split("\n"):
+        if line.startswith("# "):
+            heading = line
+        elif line.startswith("[") and "]" in line:
+            there.add((heading, line[1 : line.index("]")]))
+    found = [
+        any(f"chats://{quote(prefix + talk, safe='/:@')}," in heading and number == place for heading, number in there)
+        for talk, place in asked.places
+    ]
+    return mean(found)

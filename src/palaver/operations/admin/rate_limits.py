@@ -1,0 +1,73 @@
+"""How often a caller may use each tool: a number of calls a minute, over MCP and over REST."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from functools import lru_cache
+from math import ceil
+
+from palaver.errors import Refused, TooMany
+from palaver.model.people import Caller
+from palaver.operations.operation import Operation
+from palaver.settings import Settings
+from palaver.store.workspaces import Workspace
+
+MINUTE = 60.0
+UNLESS_LOOPBACK = 600
+"""Calls a minute of one tool, where others than this machine can reach the server and nothing else is set."""
+MOST_KNOWN = 10_000
+EVERY_TOOL = ""
+
+
+def refuse_too_many(here: Workspace, caller: Caller, operation: Operation) -> None:
+    """Count a call. Each server counts on its own, in memory."""
+    tools = operation.tools
+    limit = limit_of(here.settings, tools[0].name) if tools else 0
+    if not limit:
+        return
+    now, key = time.monotonic(), (_who(caller), operation.name)
+    if key not in here.calls and len(here.calls) >= MOST_KNOWN:
+        _forget_old(here.calls, now)
+    calls = here.calls.setdefault(key, deque())
+    while calls and calls[0] <= now - MINUTE:
+        calls.popleft()
+    if len(calls) >= limit:
+        wait = max(1, ceil(calls[0] + MINUTE - now))
+        raise TooMany(
+            f"Rate limit exceeded: {limit} calls of {tools[0].plain_name} a minute. Wait {wait} s, then try again.",
+            wait,
+        )
+    calls.append(now)
+
+
+def limit_of(settings: Settings, tool: str) -> int:
+    """Calls a minute of a tool; 0 is no limit."""
+    if settings.tool_limits == "auto":
+        return 0 if settings.is_loopback else UNLESS_LOOPBACK
+    limits = _limits(settings.tool_limits)
+    return limits.get(tool.replace(".", "_"), limits.get(EVERY_TOOL, 0))
+
+
+def must_know_tools(settings: Settings, known: set[str]) -> None:
+    """A limit for a tool that does not exist would limit nothing."""
+    if settings.tool_limits == "auto":
+        return
+    for name in _limits(settings.tool_limits).keys() - {EVERY_TOOL} - known:
+        raise Refused(f"PALAVER_TOOL_LIMITS names the tool '{name}', which does not exist.")
+
+
+@lru_cache(maxsize=16)
+def _limits(text: str) -> dict[str, int]:
+    """By tool; the number without a name is for all others."""
+    pairs = (part.rpartition("=") for part in text.split(","))
+    return {name.strip().replace(".", "_"): int(number) for name, _, number in pairs}
+
+
+def _who(caller: Caller) -> str:
+    return caller.token_id or caller.session.agent_id or caller.session.key or f"{caller.kind} {caller.name}"
+
+
+def _forget_old(calls: dict[tuple[str, str], deque[float]], now: float) -> None:
+    for key in [key for key, times in calls.items() if not times or times[-1] <= now - MINUTE]:
+        del calls[key]

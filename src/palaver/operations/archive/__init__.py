@@ -1,0 +1,1 @@
+"""Operations on imported conversations, and imports."""

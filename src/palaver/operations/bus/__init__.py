@@ -1,0 +1,1 @@
+"""Operations of the bus: threads, messages, reactions, agents."""

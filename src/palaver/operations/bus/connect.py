@@ -1,0 +1,237 @@
+"""Connecting: one call that makes an agent ready to talk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from palaver import __version__
+from palaver.errors import Refused
+from palaver.model.events import agent_online
+from palaver.model.messages import Message, Status
+from palaver.model.people import Agent, Caller
+from palaver.model.projects import project_of
+from palaver.model.requests import Id, Project, Seq, Text, clamp
+from palaver.operations import identity, visibility
+from palaver.operations.bus.agents import About, Nobody, arrive
+from palaver.operations.bus.messages import Budget, fit
+from palaver.operations.bus.threads import CreateThread, Topic, open_thread
+from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.search.vectors.background import ModelProgress, progress_of
+from palaver.store.bus import agents, messages
+from palaver.store.engines.database import Change, Reader
+
+
+class Connect(About):
+    thread_name: Topic
+    """Topic of the thread; created if it does not exist."""
+    agent_id: Id | None = None
+    """Come back as this agent; needs token."""
+    token: Id | None = None
+    """The token of agent_id."""
+    project: Project | None = None
+    """Folder of the project you work on."""
+    after_seq: Seq = 0
+    """Only messages after this seq."""
+    limit: Annotated[int, clamp(1, 200)] = 50
+    """At most this many messages, the newest."""
+    max_tokens: Budget | None = None
+    """About how many tokens the messages may have."""
+    system_prompt: Text | None = None
+    """Rules for the thread, if this call creates it."""
+    template: Id | None = None
+    """Template for the thread, if this call creates it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedAgent:
+    id: str
+    agent_id: str
+    name: str
+    display_name: str | None
+    slug: str
+    token: str | None
+    registered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedThread:
+    id: str
+    thread_id: str
+    topic: str
+    status: Status
+    created: bool
+    system_prompt: str | None
+    metadata: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    agent: ConnectedAgent
+    thread: ConnectedThread
+    messages: list[Message]
+    current_seq: int
+    truncated: bool
+    reply_token: str
+    hint: str | None = None
+    next: str | None = None
+    """What a client that keeps no session has to do from now on."""
+
+
+PASS_BOTH = "You are this agent. Pass agent_id and token in every further call."
+
+
+@operation(
+    Tool(
+        "bus_connect",
+        brings_words=True,
+        defaults={"max_tokens": 4_000},
+        hidden=("description", "capabilities", "skills", "system_prompt", "template", "max_tokens"),
+    ),
+    Route("POST", "/api/connect"),
+)
+def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
+    """Register as an agent (or come back as one) and join a thread. Call this first. Returns your agent, the thread,
+    its newest messages and current_seq for msg_wait."""
+    if not ask.thread_name.strip():
+        raise Refused("thread_name must not be empty.")
+    if not caller.is_authenticated and (project := ask.project or caller.client.project):
+        project = project_of(project, is_here=change.settings.is_loopback)
+        caller = replace(caller, client=replace(caller.client, project=project))
+    agent, token = _connecting_agent(change, caller, ask)
+    opening = CreateThread(topic=ask.thread_name, system_prompt=ask.system_prompt, template=ask.template)
+    stored, is_new = open_thread(change, opening, caller)
+    thread = stored.thread
+    found = messages.newest(change, stored, ask.limit + 1, after_seq=ask.after_seq)
+    shown = fit(visibility.all_seen_by(caller, found[-ask.limit :]), ask.max_tokens, newest=True)
+    is_truncated = len(found) > len(shown)
+    identity.become(change, caller, agent)
+    return Connected(
+        agent=ConnectedAgent(agent.id, agent.id, agent.name, agent.display_name, agent.slug, token, registered=True),
+        thread=ConnectedThread(
+            thread.id, thread.id, thread.topic, thread.status, is_new, thread.system_prompt, thread.metadata
+        ),
+        messages=shown,
+        current_seq=thread.current_seq,
+        truncated=is_truncated,
+        reply_token=agents.sign_reply(change, agent.id),
+        hint=f"Earlier messages: call msg_list with before_seq={shown[0].seq}." if is_truncated else None,
+        next=PASS_BOTH if caller.client.is_stateless and not (caller.is_authenticated or caller.session.slug) else None,
+    )
+
+
+def _connecting_agent(change: Change, caller: Caller, ask: Connect) -> tuple[Agent, str | None]:
+    """The agent that connects, and its secret: one that proves itself, one that comes back, or a new one."""
+    if ask.agent_id and not ask.token and not caller.is_authenticated:
+        raise identity.unproven()  # also for a connected agent: a session is not a proof to come back with
+    token = ask.token
+    if ask.agent_id or ask.token:
+        agent = identity.must_be(change, caller, ask.agent_id, ask.token)
+    elif caller.agent_id:
+        agent = agents.must_exist(change, caller.agent_id)
+    elif caller.session.slug:
+        agent = identity.must_be_somebody(change, caller)
+    elif (own := identity.me(change, caller)) and not _is_somebody_else(own, ask):
+        agent = own
+    elif returning := _returning_agent(change, caller, ask):
+        agent, token = returning, agents.new_secret(change, returning)
+    else:
+        return arrive(change, ask, client=caller.client)
+    if ask.display_name and ask.display_name != agent.display_name:
+        agent = agents.rename(change, agent, ask.display_name)
+    if caller.client.program and not caller.is_authenticated:
+        agents.set_client(change, agent, caller.client.program, caller.client.project)
+        agents.set_about(change, agent, ask.ide or agent.ide, ask.model or agent.model)
+    if agents.touch(change, agent, "bus_connect"):
+        change.tell(agent_online(agents.must_exist(change, agent.id)))
+    return agent, token
+
+
+def _returning_agent(change: Change, caller: Caller, ask: Connect) -> Agent | None:
+    """The agent of this client program and project that was here before, if no running client acts as it."""
+    client = caller.client
+    if caller.is_authenticated or not client.program:
+        return None
+    since = identity.active_since()
+    free = agents.free_of_client(change, client.program, client.project, since)
+    if ask.display_name:  # a name that was not the agent's is another agent's
+        free = [agent for agent in free if agent.answers_to(ask.display_name)]
+    same = next((agent for agent in free if not _is_somebody_else(agent, ask, any_model=bool(client.project))), None)
+    slug = agents.slug_of(client.title or client.program)
+    if same or ask.display_name or (ask.ide and agents.slug_of(ask.ide) != slug):
+        return same
+    return agents.free_named(change, slug, since)
+
+
+def _is_somebody_else(agent: Agent, ask: Connect, *, any_model: bool = False) -> bool:
+    """Whether what the caller says about itself contradicts what is known about the agent."""
+    said = [(ask.ide, agent.ide), (ask.display_name, agent.display_name)]
+    if not any_model:
+        said.append((ask.model, agent.model))
+    return any(
+        given and known and not known.startswith("Unknown ") and given.casefold() != known.casefold()
+        for given, known in said
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    bus_name: str
+    version: str
+    endpoint: str
+    preferred_language: str
+    language_note: str
+    statuses: list[str]
+    recommended_reactions: list[str]
+    how_to: str
+
+
+def config(read: Reader) -> Config:
+    language = read.settings.language
+    return Config(
+        bus_name="palaver",
+        version=__version__,
+        endpoint=read.settings.base_url,
+        preferred_language=language,
+        language_note=f"Please write in {language} where you can.",
+        statuses=["discuss", "implement", "review", "done", "closed", "archived"],
+        recommended_reactions=["agree", "disagree", "important", "done", "flag", "👍", "👎"],
+        how_to=(
+            "bus_connect to join a thread; msg_wait with current_seq to hear what comes next; msg_post to answer; "
+            "msg_search to find what was said before."
+        ),
+    )
+
+
+@operation(Tool("bus_get_config"), Route("GET", "/api/config"))
+def get_config(read: Reader, caller: Caller, ask: Nobody) -> Config:
+    """What to know about this bus: its language, address and customs. Read it once, at the start."""
+    return config(read)
+
+
+@dataclass(frozen=True, slots=True)
+class BusStatus:
+    version: str
+    engine: str
+    threads: int
+    messages: int
+    agents: int
+    agents_online: int
+    last_event_id: int
+    model: ModelProgress | None = None
+
+
+@operation(Route("GET", "/api/status"), Command("status"))
+def get_status(read: Reader, caller: Caller, ask: Nobody) -> BusStatus:
+    """How much there is, and who is here."""
+    everyone = agents.everyone(read)
+    return BusStatus(
+        version=__version__,
+        engine=read.connection.dialect.name,
+        threads=read.must("count_threads", status=None, include_archived=1)["total"],
+        messages=read.must("count_passages")["messages"],
+        agents=len(everyone),
+        agents_online=sum(agent.is_online for agent in everyone),
+        last_event_id=read.must("last_event_id")["value"],
+        model=None if caller.is_agent else progress_of(read),  # it counts passages that agents may not read
+    )

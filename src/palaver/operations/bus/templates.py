@@ -1,0 +1,92 @@
+"""Templates for threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from palaver.model.messages import Template
+from palaver.model.people import Caller
+from palaver.model.requests import Ask, Id, Line, Metadata, Text
+from palaver.operations.bus.agents import Nobody, Ok
+from palaver.operations.bus.content_filter import refuse_secrets
+from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.store.bus import templates
+from palaver.store.engines.database import Change, Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Templates:
+    templates: list[Template]
+
+
+def _list_only(answer: Templates) -> list[Template]:
+    return answer.templates
+
+
+@operation(
+    Tool("template_list"),
+    Route("GET", "/api/templates", show=_list_only),
+    Command("template list", columns=("id", "name", "description", "is_builtin"), rows="templates"),
+)
+def list_templates(read: Reader, caller: Caller, ask: Nobody) -> Templates:
+    """All templates a thread can begin with, built-in ones first."""
+    return Templates(templates.everyone(read))
+
+
+class OneTemplate(Ask):
+    template_id: Id
+    """Id of the template."""
+
+
+@operation(
+    Tool("template_get"),
+    Route("GET", "/api/templates/{template_id}"),
+    Command("template show", takes=("template_id",)),
+)
+def get_template(read: Reader, caller: Caller, ask: OneTemplate) -> Template:
+    """One template, with its rules and default metadata."""
+    return templates.must_exist(read, ask.template_id)
+
+
+class CreateTemplate(Ask):
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+    """A short id, e.g. my-review."""
+    name: Annotated[Line, Field(min_length=1, max_length=200)]
+    """A name for people to see."""
+    description: Line | None = None
+    """When to use it."""
+    system_prompt: Text | None = None
+    """Rules for threads that use it."""
+    default_metadata: Metadata | None = None
+    """Metadata for threads that use it."""
+
+
+@operation(
+    Tool("template_create"),
+    Route("POST", "/api/templates", status=201),
+    Command("template create", takes=("id", "name")),
+)
+def create_template(change: Change, caller: Caller, ask: CreateTemplate) -> Template:
+    """Add a template of your own. Ids that exist cannot be overwritten."""
+    refuse_secrets(change, ask.system_prompt, "system_prompt")
+    return templates.create(
+        change,
+        id=ask.id,
+        name=ask.name,
+        description=ask.description,
+        system_prompt=ask.system_prompt,
+        default_metadata=ask.default_metadata,
+    )
+
+
+@operation(
+    Route("DELETE", "/api/templates/{template_id}"),
+    Command("template delete", takes=("template_id",)),
+)
+def delete_template(change: Change, caller: Caller, ask: OneTemplate) -> Ok:
+    """Delete a template of your own. Threads that used it stay as they are."""
+    templates.remove(change, templates.must_exist(change, ask.template_id))
+    return Ok(True)

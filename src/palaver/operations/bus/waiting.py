@@ -1,0 +1,116 @@
+"""Waiting for something to be said."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Annotated
+
+from palaver.model.messages import Message
+from palaver.model.people import Agent, Caller
+from palaver.model.requests import Id, Line, Seq, clamp
+from palaver.operations import identity, visibility
+from palaver.operations.bus.messages import Budget, fit, sign_of_life
+from palaver.operations.bus.threads import OneThread
+from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.store.bus import agents, messages, threads
+from palaver.store.bus.feed import FeedClosed
+from palaver.store.engines.database import Change, Reader
+from palaver.store.workspaces import Workspace
+
+SHOWN_AT_MOST = 200
+
+
+class WaitForMessages(OneThread):
+    after_seq: Seq = 0
+    """The last seq you have read."""
+    timeout_ms: Annotated[int, clamp(0, 600_000)] = 45_000
+    """How long to wait. Many clients end a call after 60 s."""
+    for_agent: Line | None = None
+    """Only messages that mention this agent (id or name)."""
+    agent_id: Id | None = None
+    """You, from bus_connect."""
+    token: Id | None = None
+    """Your token."""
+    max_tokens: Budget | None = None
+    """About how many tokens the messages may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    messages: list[Message]
+    current_seq: int
+    timed_out: bool
+    reply_token: str
+    hint: str | None = None
+
+
+@operation(
+    Tool("msg_wait", brings_words=True, acts=True, defaults={"max_tokens": 6_000}, hidden=("max_tokens",)),
+    Route("GET", "/api/threads/{thread_id}/wait"),
+    Command("wait", takes=("thread_id",), columns=("seq", "created_at", "author_name", "content"), rows="messages"),
+)
+async def wait_for_messages(here: Workspace, caller: Caller, ask: WaitForMessages) -> Waited:
+    """Wait for messages after after_seq. Returns as soon as one arrives; an empty list means the time is up."""
+    until = time.monotonic() + ask.timeout_ms / 1000
+    if ask.agent_id and ask.token and caller.acting_agent != ask.agent_id:
+        said = identity.Credentials(ask.agent_id, ask.token)
+        caller = await here.read(lambda read: identity.resolve(read, caller, said))
+    waited = await here.read(lambda read: _unread(read, caller, ask))
+    if waited.messages or ask.timeout_ms == 0:
+        return waited
+    thread = await here.read(lambda read: threads.must_exist(read, ask.thread_id))
+    ask = ask.model_copy(update={"thread_id": thread.thread.id})
+    waiting = await here.change(lambda change: _begin(change, caller, ask))
+    try:
+        async with here.feed(thread_id=ask.thread_id) as listener:
+            while True:
+                waited = await here.read(lambda read: _unread(read, caller, ask))
+                left = until - time.monotonic()
+                if waited.messages or left <= 0:
+                    return waited
+                await listener.next(timeout=left)
+    except FeedClosed:
+        return waited
+    finally:
+        if waiting:
+            await asyncio.shield(here.change(lambda change: _end(change, waiting)))
+
+
+def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
+    thread = threads.must_exist(read, ask.thread_id)
+    found = visibility.all_seen_by(caller, messages.after(read, thread, ask.after_seq, SHOWN_AT_MOST))
+    if ask.for_agent and found:
+        agent = agents.named(read, ask.for_agent)
+        names = {ask.for_agent.removeprefix("@")} | (
+            {agent.id, agent.slug, agent.name, agent.shown_name} if agent else set()
+        )
+        batch = found
+        while not (found := [m for m in batch if m.is_for(names)]) and len(batch) == SHOWN_AT_MOST:
+            batch = visibility.all_seen_by(caller, messages.after(read, thread, batch[-1].seq, SHOWN_AT_MOST))
+    shown = fit(found, ask.max_tokens, newest=False)
+    more = f"More messages: call msg_list with after_seq={shown[-1].seq}." if len(shown) < len(found) else None
+    return Waited(
+        messages=shown,
+        current_seq=thread.thread.current_seq,
+        timed_out=not found,
+        reply_token=agents.sign_reply(read, caller.acting_agent),
+        hint=more,
+    )
+
+
+def _begin(change: Change, caller: Caller, ask: WaitForMessages) -> Agent | None:
+    """Others can see who is waiting, and where."""
+    if ask.agent_id and (ask.token or caller.acting_agent):
+        agent: Agent | None = identity.must_be(change, caller, ask.agent_id, ask.token)
+    else:
+        agent = identity.me(change, caller)
+    if agent:
+        sign_of_life(change, agent, "msg_wait")
+        agents.touch(change, agent, "msg_wait", waiting_in=ask.thread_id)
+    return agent
+
+
+def _end(change: Change, agent: Agent) -> None:
+    agents.touch(change, agent, "msg_wait")

@@ -1,0 +1,72 @@
+"""Recordings: their transcripts, in the formats players and people read; and which kinds of media there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from palaver.errors import NotFound
+from palaver.model.people import Caller
+from palaver.model.requests import AnyId, Ask
+from palaver.operations import library
+from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.store.engines.database import Reader
+from palaver.store.library import items as kept
+from palaver.text import subtitles
+from palaver.text.subtitles import Cue
+
+SUGGESTED = (
+    "video",
+    "audio",
+    "podcast",
+    "pdf",
+    "epub",
+    "docx",
+    "pptx",
+    "html",
+    "markdown",
+    "txt",
+    "image",
+    "article",
+)
+
+
+class GetTranscript(Ask):
+    media_id: AnyId
+    """Id of the media item."""
+    format: Literal["text", "srt", "vtt", "json"] = "text"
+    """text, srt, vtt or json."""
+    include_timestamps: bool = False
+    """Start each line with its time (text format)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    content: str | dict[str, Any]
+
+
+@operation(
+    Tool("media.transcript", brings_words=True, toolset="knowledge"),
+    Route("GET", "/api/media/{media_id}/transcript"),
+    Command("media transcript", takes=("media_id",), text="content"),
+)
+def get_transcript(read: Reader, caller: Caller, ask: GetTranscript) -> Transcript:
+    """Get the transcript of a recording as text, SRT, WebVTT or JSON."""
+    found = library.current(read, "media", ask.media_id)
+    said = [Cue(s.start, s.end, s.text) for s in library.segments_of(kept.bodies(read, found))]
+    if not said:
+        raise NotFound("transcript", str(ask.media_id), "This item has no times; open its text with media.get.")
+    match ask.format:
+        case "srt":
+            return Transcript(subtitles.as_srt(said))
+        case "vtt":
+            return Transcript(subtitles.as_vtt(said))
+        case "json":
+            return Transcript({"segments": [cue._asdict() for cue in said]})
+        case _:
+            return Transcript(subtitles.as_text(said, timed=ask.include_timestamps))
+
+
+def media_types(read: Reader) -> dict[str, list[str]]:
+    """The kinds of media that are kept here, and those one usually has."""
+    return {"media_types": kept.media_types(read), "suggested": list(SUGGESTED)}

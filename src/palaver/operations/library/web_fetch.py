@@ -1,0 +1,271 @@
+"""Fetching a page or a document from the web: only when switched on, and only from the public net.
+
+Every name is resolved here, once for each connection, and the connection goes to the address that was looked at: a name
+that means another host a moment later gains nothing. Redirects are followed by hand, each as strictly as the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import ipaddress
+import socket
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
+
+from palaver import __version__
+from palaver.errors import Forbidden, Invalid, PalaverError, Refused, TooLarge, Unavailable
+from palaver.importers import Unreadable
+from palaver.importers.item import HEAD, Item, native_id
+from palaver.model.library import Brought, Media, Note
+from palaver.model.people import Caller
+from palaver.model.requests import Ask, Line
+from palaver.operations import library
+from palaver.operations.operation import Route, operation
+from palaver.settings import Settings
+from palaver.store.workspaces import Workspace
+
+if TYPE_CHECKING:
+    import httpcore2
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+SECONDS = 30.0
+LARGEST = 64 * 1024 * 1024
+MOST_REDIRECTS = 5
+LONGEST_URL = 2_000
+
+OFF = "Fetching is switched off. Set PALAVER_FETCH=on to allow it, or download the file and import that."
+NOT_PUBLIC = "This address does not lead to a public host. Fetch it yourself, and import the file."
+
+# What may be fetched, and the ending by which its reader knows it.
+TYPES = {
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "text/plain": ".txt",
+    "text/markdown": ".md",
+    "text/x-markdown": ".md",
+    "application/pdf": ".pdf",
+    "application/epub+zip": ".epub",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
+    "text/vtt": ".vtt",
+    "application/x-subrip": ".srt",
+    "application/json": ".json",
+    "image/png": ".png",
+}
+_PLAIN = ("text/plain", "application/octet-stream", "binary/octet-stream", "")  # their names may say more
+
+_NEVER = [
+    ipaddress.ip_network(net)
+    for net in ("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "240.0.0.0/4",
+                "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "5f00::/16", "fec0::/10")
+]  # fmt: skip
+_SAFE = "/%:@!$&'()*+,;=~-._?"
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class FetchMedia(Ask):
+    url: Line
+    """The address of a page or a document: http or https."""
+
+
+@dataclass(frozen=True)
+class FetchedMedia:
+    url: str
+    source: str
+    id: str | int | None
+    title: str
+    outcome: str
+
+
+@operation(Route("POST", "/api/media/fetch"), needs="write")
+async def fetch_media(here: Workspace, caller: Caller, ask: FetchMedia) -> FetchedMedia:
+    """Fetch a web page or a document and keep its text (only with PALAVER_FETCH=on). Fetching it again updates it."""
+    brought = await fetch(here.settings, ask.url)
+    outcome = await here.change(lambda change: library.put_brought(change, brought))
+    source = library.import_items.SHELVES[type(brought.piece)][0]
+    id = await here.read(lambda read: library.id_of(read, brought))
+    title = brought.piece.title if isinstance(brought.piece, Note | Media) else brought.piece.name
+    return FetchedMedia(ask.url, source, id, title, outcome)
+
+
+async def fetch(settings: Settings, url: str) -> Brought:
+    """What stands at this address, read."""
+    if not settings.fetch:
+        raise Forbidden(OFF)
+    try:
+        async with asyncio.timeout(SECONDS):
+            last, kind, raw = await _get(_plain(url), frozenset(host.lower() for host in settings.fetch_hosts))
+    except TimeoutError:
+        raise Unavailable(f"It took longer than {SECONDS:.0f} seconds. Try again later.") from None
+    return await asyncio.to_thread(_read, url, last, kind, raw)
+
+
+# Reading what came
+
+
+def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
+    from palaver.importers.files.discover import LIBRARY  # all the readers: not before one is needed
+
+    item = Item(_name(last, kind), len(raw), None, lambda: io.BytesIO(raw))
+    why = "nothing in it can be read"
+    for reader in LIBRARY:
+        if not reader.recognises(item, raw[:HEAD]):
+            continue
+        try:
+            for found in reader.pieces(item):
+                if isinstance(found, Brought):
+                    return Brought(native_id(f"url:{url}") or "url", _at(url, found.piece))
+                why = found.why
+        except Unreadable as problem:
+            why = str(problem)
+        break
+    raise Refused(f"What stands there was not kept: {why}.")
+
+
+def _at(url: str, piece: Any) -> Any:
+    if isinstance(piece, Note):
+        return Media(
+            title=piece.title, media_type="markdown", content=piece.content, url=url, keywords=piece.keywords,
+            created_at=piece.created_at,
+        )  # fmt: skip
+    return replace(piece, url=url) if isinstance(piece, Media) else piece
+
+
+def _name(url: str, kind: str) -> str:
+    """What to call a file that comes from there; its ending says who reads it."""
+    parts = urlsplit(url)
+    last = unquote(parts.path.rstrip("/").rpartition("/")[2])[-200:] or parts.hostname or "page"
+    ending = next((e for e in (".md", ".srt", ".vtt", ".json", ".prompt.md") if last.lower().endswith(e)), None)
+    if kind in _PLAIN and ending:
+        return last
+    ending = TYPES.get(kind, "." + last.rpartition(".")[2].lower() if kind in _PLAIN else "")
+    if ending not in TYPES.values():
+        raise Refused(f"Files of the type {kind[:80] or 'unknown'} are not fetched.")
+    return last if last.lower().endswith(ending) else last + ending
+
+
+# Getting it
+
+
+async def _get(url: str, own_hosts: frozenset[str]) -> tuple[str, str, bytes]:
+    """Where it was in the end, its type and its bytes."""
+    import httpcore2
+
+    context = httpcore2.default_ssl_context()
+    for _ in range(MOST_REDIRECTS + 1):
+        backend = _guarded(lambda host: host in own_hosts)
+        headers = [("User-Agent", f"palaver/{__version__}"), ("Accept", "*/*"), ("Accept-Encoding", "identity")]
+        timeout = {"connect": 10.0, "read": 10.0, "write": 10.0, "pool": 10.0}
+        async with httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend) as pool:
+            try:
+                async with pool.stream("GET", url, headers=headers, extensions={"timeout": timeout}) as response:
+                    found = _headers(response)
+                    if response.status in (301, 302, 303, 307, 308) and found.get("location"):
+                        url = _plain(urljoin(url, found["location"]))
+                        continue
+                    if response.status != 200:
+                        raise Refused(f"The address answers with {response.status}.")
+                    kind = found.get("content-type", "").partition(";")[0].strip().lower()
+                    _name(url, kind)
+                    if found.get("content-encoding", "identity").lower() not in ("identity", ""):
+                        raise Refused("The address answers packed although it was asked not to.")
+                    return url, kind, await _body(response)
+            except PalaverError:
+                raise
+            except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError, ValueError):
+                raise Refused("The address cannot be reached, or does not answer as it should.") from None
+    raise Refused("The address leads from one to the next without end.")
+
+
+def _headers(response: httpcore2.Response) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+
+
+async def _body(response: httpcore2.Response) -> bytes:
+    raw = bytearray()
+    async for piece in response.aiter_stream():
+        raw += piece
+        if len(raw) > LARGEST:
+            raise TooLarge(f"At most {LARGEST:,} bytes are fetched.")
+    return bytes(raw)
+
+
+def _plain(url: str) -> str:
+    """The address in the letters that are sent. Refuses what is no web address."""
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+        name = (host or "").encode("idna").decode() if host and not host.isascii() else host or ""
+    except ValueError:
+        raise Refused("This is no address that can be fetched.") from None
+    if len(url) > LONGEST_URL or any(sign <= " " or sign == "\x7f" for sign in url) or "\\" in url:
+        raise Refused("This is no address that can be fetched.")
+    if parts.scheme not in ("http", "https") or not host:
+        raise Refused("Only http:// and https:// addresses are fetched.")
+    if parts.username is not None or parts.password is not None:
+        raise Refused("Addresses with a user name or a password in them are not fetched.")
+    if port is not None and port not in (80, 443) and port < 1024:
+        raise Refused("Only the ports of web servers are fetched from.")
+    where = (f"[{name}]" if ":" in name else name) + (f":{port}" if port is not None else "")
+    return urlunsplit((parts.scheme, where, quote(parts.path, safe=_SAFE) or "/", quote(parts.query, safe=_SAFE), ""))
+
+
+def is_public(address: Address) -> bool:
+    """Not of this machine, not of this network, no disguise of one that is."""
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(inner)
+        if address.teredo is not None or address.is_site_local or address.packed[:12] == bytes(12):
+            return False
+    if address.is_multicast or address.is_private or address.is_link_local or address.is_reserved:
+        return False
+    return address.is_global and not any(address.version == net.version and address in net for net in _NEVER)
+
+
+async def addresses(host: str, port: int, *, is_own: bool = False) -> list[str]:
+    """Where this host is. Refused unless all of it is public; a name that is not known is refused in the same words."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        texts = list(dict.fromkeys(str(info[4][0]) for info in found))
+        parsed = [ipaddress.ip_address(text.partition("%")[0]) for text in texts]
+    except (OSError, ValueError, UnicodeError):
+        raise Refused(NOT_PUBLIC) from None
+    if not texts or not (is_own or all(map(is_public, parsed))):
+        raise Refused(NOT_PUBLIC)
+    return texts
+
+
+def _guarded(is_own: Callable[[str], bool]) -> httpcore2.AsyncNetworkBackend:
+    import httpcore2
+
+    class Guarded(httpcore2.AsyncNetworkBackend):
+        """Connects to addresses that were looked at, and to nothing else."""
+
+        async def connect_tcp(
+            self, host: str, port: int, timeout: float | None = None, local_address: str | None = None,
+            socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+        ) -> httpcore2.AsyncNetworkStream:  # fmt: skip
+            known = is_own(host.lower()) or is_own(f"{host.lower()}:{port}")
+            problem: Exception | None = None
+            for address in await addresses(host, port, is_own=known):
+                try:
+                    return await httpcore2.AnyIOBackend().connect_tcp(address, port, timeout)
+                except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as found:
+                    problem = found
+            raise problem or httpcore2.ConnectError()
+
+        async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore2.AsyncNetworkStream:
+            raise Invalid("No sockets of this machine.")
+
+        async def sleep(self, seconds: float) -> None:
+            await asyncio.sleep(seconds)
+
+    return Guarded()

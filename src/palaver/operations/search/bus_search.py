@@ -1,0 +1,149 @@
+"""Searching the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import ConfigDict
+
+from palaver.errors import Refused
+from palaver.model.messages import HIDDEN, is_human_only
+from palaver.model.people import Caller
+from palaver.model.requests import Ask, Id, Query, clamp
+from palaver.model.times import instant
+from palaver.operations.operation import Route, Tool, operation
+from palaver.search import hints
+from palaver.search.snippet import as_html, as_text, excerpts
+from palaver.store.bus import message_search, threads
+from palaver.store.engines.database import Reader
+from palaver.text import query as queries
+
+SNIPPET_TOKENS = 20
+CAPPED = "Very many messages match; the newest of them were ranked. Add a word to narrow it down."
+
+
+class SearchMessages(Ask):
+    query: Query
+    """Words (all must be there), "a phrase", prefix*, AND, OR, NOT, NEAR(a b, 5), parentheses."""
+    thread_id: Id | None = None
+    """Only in this thread."""
+    limit: Annotated[int, clamp(1, 200)] = 50
+    """How many results at the most, up to 200."""
+
+
+@dataclass(slots=True)  # not frozen: that would take four times as long to make, fifty times a search
+class Hit:
+    message_id: str
+    thread_id: str
+    thread_topic: str
+    author: str
+    seq: int
+    created_at: datetime
+    snippet: str
+
+
+def _may_hint(schema: dict[str, Any]) -> None:
+    schema["properties"]["hint"] = {"title": "Hint", "type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """`total` counts the results returned; `has_more` says whether there are others. Where something is to be said
+    about the query there is a `hint`."""
+
+    results: list[Hit]
+    total: int
+    query: str
+    has_more: bool
+
+    __pydantic_config__ = ConfigDict(json_schema_extra=_may_hint)
+
+
+@dataclass(frozen=True, slots=True)
+class HintedHits(Hits):
+    hint: str
+
+
+def _plain(answer: Hits) -> Hits:
+    return _marked(answer, as_text)
+
+
+def _html(answer: Hits) -> Hits:
+    return _marked(answer, as_html)
+
+
+def _marked(answer: Hits, dress: Callable[[str], str]) -> Hits:
+    results = [
+        Hit(
+            hit.message_id,
+            hit.thread_id,
+            hit.thread_topic,
+            hit.author,
+            hit.seq,
+            hit.created_at,
+            dress(hit.snippet),
+        )
+        for hit in answer.results
+    ]
+    return replace(answer, results=results)
+
+
+def _late(ask: SearchMessages) -> Hits:
+    return _nothing(ask, "The search took too long. Add a word to narrow it down.")
+
+
+def _nothing(ask: SearchMessages, hint: str) -> Hits:
+    return HintedHits([], 0, ask.query, False, hint)
+
+
+@operation(
+    Tool("msg_search", brings_words=True, show=_plain, if_late=_late),
+    Route(
+        "GET",
+        "/api/search",
+        show=_html,
+        also={"q": "query"},
+        must_have={"q": "Query parameter 'q' must not be empty"},
+    ),
+)
+def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
+    """Find messages by their words, best first, with a snippet around the match."""
+    if not ask.query.strip():
+        raise Refused("query must not be empty")
+    try:
+        wanted = queries.expression(ask.query)
+    except queries.Malformed as problem:
+        return _nothing(ask, problem.hint)
+    if isinstance(wanted, queries.Nothing):
+        return _nothing(ask, hints.NO_WORD)
+    thread = threads.find(read, ask.thread_id) if ask.thread_id else None
+    if ask.thread_id and thread is None:
+        return _nothing(ask, "There is no such thread.")
+    # A masked hit tells that a word was said. On an open server that is part of the bus search; elsewhere it is not.
+    is_blind = caller.is_agent and (caller.is_authenticated or read.settings.needs_token)
+    document_id = thread.document_id if thread else None
+    found, finding = message_search.messages(read, wanted, document_id, ask.limit, is_blind=is_blind)
+    if not found:
+        advice = "Try fewer words, another spelling, or word* for other endings."
+        return _nothing(ask, hints.nothing_found("No message matches", ["thread_id"] if thread else [], advice))
+    cut = excerpts(wanted, length=SNIPPET_TOKENS)
+    hits = [_hit(caller, message, cut) for message in found]
+    if finding.capped:
+        return HintedHits(hits, len(hits), ask.query, finding.has_more, CAPPED)
+    return Hits(hits, len(hits), ask.query, finding.has_more)
+
+
+def _hit(caller: Caller, found: message_search.FoundMessage, cut: Callable[[str], str]) -> Hit:
+    hidden = caller.is_agent and is_human_only(found.metadata)
+    return Hit(
+        found.message_id,
+        found.thread_id,
+        found.thread_topic,
+        found.author,
+        found.seq,
+        instant(found.created_at),
+        HIDDEN if hidden else cut(found.text),
+    )

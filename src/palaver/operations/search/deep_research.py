@@ -1,0 +1,71 @@
+"""For deep research: two tools with fixed names and shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from palaver.errors import NotFound
+from palaver.model.people import Caller
+from palaver.model.requests import Ask, Query
+from palaver.model.search import CompactItem, ResultItem
+from palaver.operations.archive.external_database import keep_in_the_archive
+from palaver.operations.operation import Tool, operation
+from palaver.operations.search.knowledge import SearchKnowledge, compact_item, metadata_of, search_knowledge
+from palaver.operations.search.retrieval import open_named
+from palaver.search import open as opening
+from palaver.search.open import RetrievalOptions
+from palaver.search.sources import SOURCES
+from palaver.search.sources.shapes import parse_uri
+from palaver.store.engines.database import Reader
+from palaver.store.workspaces import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class ResearchItem:
+    id: str
+    title: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResearchResults:
+    """Just what ChatGPT's connectors expect: nothing else may be in it."""
+
+    results: list[ResearchItem]
+
+
+class Research(Ask):
+    query: Query
+    """What to look for."""
+
+
+@operation(Tool("search", brings_words=True, toolset="deep-research"), before=keep_in_the_archive)
+async def research(here: Workspace, caller: Caller, ask: Research) -> ResearchResults:
+    """Find anything that was said or kept here."""
+    answer = await search_knowledge.work(here, caller, SearchKnowledge(query=ask.query, dedupe=False))
+    items = [compact_item(item) for item in answer.results if isinstance(item, ResultItem)]
+    return ResearchResults([ResearchItem(item.id, item.title, item.url) for item in items])
+
+
+class Fetch(Ask):
+    id: Annotated[str, Field(max_length=4000)]
+    """Id of a search result."""
+
+
+@operation(Tool("fetch", brings_words=True, toolset="deep-research"))
+def fetch(read: Reader, caller: Caller, ask: Fetch) -> CompactItem:
+    """Open what a search has found, by its id."""
+    found = parse_uri(ask.id)
+    if found is None or found[0] not in SOURCES:
+        raise NotFound("item", ask.id, "Use the id of a search result.")
+    source, id = found
+    options = RetrievalOptions(mode="full")
+    if SOURCES[source].is_said:
+        options = RetrievalOptions(mode="chunk_with_siblings", max_tokens=opening.MAX_TOKENS)
+    answer = open_named(read, caller, source, id, options)
+    item = answer.meta
+    about = metadata_of(item) | ({"truncated": True} if answer.truncated else {})
+    return CompactItem(ask.id, item.title or ask.id, str(answer.content), item.link or "", about)
