@@ -9,10 +9,9 @@ from pydantic import Field
 
 from palaver.errors import Invalid, Refused
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Query, clamp
+from palaver.model.requests import AnyId, Ask, Query, clamp
 from palaver.model.search import GetResponse, SourceName
 from palaver.operations import library
-from palaver.operations.library import AnyId
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search import open as opening
 from palaver.search.open import RetrievalOptions, how_of, open_item
