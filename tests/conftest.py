@@ -22,7 +22,7 @@ import psutil
 import pytest
 from hypothesis import settings
 from tests.helpers import PATIENCE, Mcp, Server, Thread, start_server, word
-from tests.library import Library
+from tests.library_items import Library
 
 # Hundreds of processes are started here. Where Python is told to keep nothing of what it has compiled, each of them would
 # compile all of palaver again, and each worker all tests.

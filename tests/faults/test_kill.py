@@ -9,13 +9,13 @@ import sys
 import time
 
 import psutil
+from tests.archive.test_conversation_search import NOON, chat
 from tests.conftest import Engine
 from tests.faults.conftest import Start
 from tests.faults.press import IS_LONG, Client, Promised, kill, must_be_whole, must_keep_its_promises, pressing, tell
 from tests.faults.streams import Stream
 from tests.helpers import PATIENCE, Mcp, environment, eventually
 from tests.importers.shapes import as_json
-from tests.specs.test_4_conversation_search import NOON, chat
 
 KILLS = {"sqlite": 140 if IS_LONG else 3, "postgres": 60 if IS_LONG else 2}
 QUICK = 2 if IS_LONG else 8

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.helpers import Mcp, Server, Thread, word
-from tests.library import GET_ID, SAID, SOURCES, Library, search, tokens
+from tests.library_items import GET_ID, SAID, SOURCES, Library, search, tokens
 from tests.mcp_clients import through
 
 SENTENCES = [f"Sentence number {n} says that the thing called item{n} is blue. " for n in range(400)]

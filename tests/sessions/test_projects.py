@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.doors.test_watch import Person, person, session
 from tests.helpers import word
 from tests.importers.samples import answered, codex_file, jsonl, text, tool_use, typed
+from tests.sessions.test_watch import Person, person, session
 
 __all__ = ["person"]
 

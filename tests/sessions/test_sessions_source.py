@@ -17,7 +17,7 @@ from mcp.client.client import Client
 from mcp_types import Implementation
 from tests.conftest import Engine
 from tests.helpers import Mcp, Server, start_server, word
-from tests.library import SOURCES, Library
+from tests.library_items import SOURCES, Library
 from tests.mcp_clients import DOORS, Websocket, through
 from websockets.sync.client import connect
 

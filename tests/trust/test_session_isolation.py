@@ -12,7 +12,7 @@ import httpx
 import pytest
 from tests.conftest import Engine
 from tests.helpers import Mcp, Server, Thread, start_server, word
-from tests.library import GET_ID, LIBRARY, SOURCES, Library
+from tests.library_items import GET_ID, LIBRARY, SOURCES, Library
 from tests.mcp_clients import Websocket
 from websockets.sync.client import connect
 

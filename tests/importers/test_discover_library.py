@@ -13,7 +13,7 @@ import pytest
 from tests.importers.documents import card_chunk, docx, epub, p, pdf, png, pptx, zip_of
 from tests.importers.samples import claude_file, jsonl, typed
 from tests.importers.shapes import as_json
-from tests.importers.test_finding import chatgpt_export, claude_export, write
+from tests.importers.test_discover import chatgpt_export, claude_export, write
 from tests.importers.test_library_readers import ROWS, SECTIONS, SRT, V1, assert_storable
 
 from palaver.importers.files import discover, file_context

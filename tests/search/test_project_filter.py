@@ -8,11 +8,11 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from tests.doors.test_imports import send
+from tests.archive.test_import_uploads import send
 from tests.helpers import Mcp, Server, word
 from tests.importers.samples import answered, jsonl, text, typed
-from tests.library import Library
-from tests.specs.test_3_conversation_search import Talk, lines, talk, transcripts
+from tests.library_items import Library
+from tests.sessions.test_session_search import Talk, lines, talk, transcripts
 
 from palaver.model.sessions import Owner, Turn
 from palaver.store.sessions.transcripts import Transcripts

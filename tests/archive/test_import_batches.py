@@ -12,9 +12,9 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.archive.test_conversation_search import NOON, chat
 from tests.helpers import PATIENCE, eventually
 from tests.importers.shapes import as_json
-from tests.specs.test_4_conversation_search import NOON, chat
 
 from palaver.operations.archive import import_batches
 from palaver.operations.archive.import_batches import Portion

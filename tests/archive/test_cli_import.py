@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from tests.archive.test_conversation_search import NOON, NOTHING, answer, chat
 from tests.conftest import Engine
 from tests.doors.test_cli import Terminal
 from tests.helpers import PATIENCE, environment, eventually
@@ -29,7 +30,6 @@ from tests.importers import test_claude_ai as claude_ai
 from tests.importers import test_cursor as cursor
 from tests.importers import test_gemini as gemini
 from tests.importers.shapes import as_json
-from tests.specs.test_4_conversation_search import NOON, NOTHING, answer, chat
 
 from palaver.operations.archive.import_batches import MESSAGES_AT_ONCE
 from palaver.settings import Settings

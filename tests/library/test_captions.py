@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.helpers import Mcp, word
-from tests.library import SOURCES, Library, search
+from tests.library_items import SOURCES, Library, search
 
 SEGMENTS = [
     {"start": 0.0, "end": 1.5, "text": "Hello there."},

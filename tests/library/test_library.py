@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.helpers import Mcp, word
-from tests.library import GET_ID, LIBRARY, Library, search, titles
+from tests.library_items import GET_ID, LIBRARY, Library, search, titles
 
 TEXT_OF = {
     "notes": "content",

@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.archive.test_cli_import import Desk, chatgpt_folder, desk, written
+from tests.archive.test_import_uploads import send
 from tests.conftest import Engine
-from tests.doors.test_cli_archive import Desk, chatgpt_folder, desk, written
-from tests.doors.test_imports import send
 from tests.helpers import Server, start_server, word
 from tests.importers.documents import card_chunk, docx, epub, p, pdf, png
 from tests.importers.shapes import as_json

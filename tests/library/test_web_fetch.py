@@ -14,8 +14,8 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.archive.test_cli_import import Desk
 from tests.conftest import Engine
-from tests.doors.test_cli_archive import Desk
 from tests.helpers import Server, start_server, word
 from tests.importers.documents import pdf
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.helpers import Mcp, Thread, word
-from tests.library import GET_ID, LIBRARY, SAID, SOURCES, Library, search, titles
+from tests.library_items import GET_ID, LIBRARY, SAID, SOURCES, Library, search, titles
 
 COMMON = {
     "id", "source", "title", "snippet", "uri", "score", "score_type", "created_at", "last_modified", "version", "tags",

@@ -13,12 +13,12 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.archive.test_cli_import import bomb, canonical_file, chatgpt_zip, claude_export, cut_zip, noise
+from tests.archive.test_conversation_search import NOON, ask, chat, upload
 from tests.conftest import Engine
-from tests.doors.test_cli_archive import bomb, canonical_file, chatgpt_zip, claude_export, cut_zip, noise
 from tests.helpers import Mcp, Server, eventually, start_server, started_with, word
 from tests.importers import samples
 from tests.importers.shapes import as_json
-from tests.specs.test_4_conversation_search import NOON, ask, chat, upload
 
 from palaver.operations.archive.import_batches import MESSAGES_AT_ONCE
 
