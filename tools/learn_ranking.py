@@ -30,11 +30,13 @@ import numpy as np
 from palaver.app import House
 from palaver.importers.chats.labelled_questions import Asked, worlds
 from palaver.operations.admin import evaluation
-from palaver.search.features import Seen
-from palaver.search.question import taken_apart
-from palaver.search.score import judged
+from palaver.search import recall
+from palaver.search.expand import expand
+from palaver.search.question import parse
+from palaver.search.ranking import score
+from palaver.search.ranking.features import Features
+from palaver.search.ranking.weights import FILE
 from palaver.search.vectors import background
-from palaver.search.weights import FILE
 from palaver.settings import load
 from palaver.store.engines.database import Reader, Slice
 
@@ -75,17 +77,20 @@ async def examples(path: Path) -> tuple[str, list[Example]]:
 
 
 def _example(read: Reader, asked: Asked, world: str) -> Example:
-    scored = [one for one in judged(read, taken_apart(asked.question), [Slice(("chats",))]).scored if one.seen]
+    question, scopes = parse(asked.question), [Slice(("chats",))]
+    candidates = recall.place_hits(read, recall.find_hits(read, expand(question), scopes))
+    texts = recall.read_texts(read, question, candidates, scopes)
+    scored = [one for one in score.rank(read, question, candidates, texts).passages if one.features]
     wanted = {f"{talk}/{line}" for talk, line in asked.evidence}
-    seen = np.array([one.seen for one in scored]) if scored else np.zeros((0, len(Seen._fields)))
+    seen = np.array([one.features for one in scored]) if scored else np.zeros((0, len(Features._fields)))
     answers = np.array([one.at.native_id in wanted for one in scored], bool)
     return Example(world, seen, answers, [one.at.document for one in scored], asked)
 
 
 def learned(examples: list[Example], start: np.ndarray, held: float) -> np.ndarray:
     """What everything counts but a stronger model; then, where there is one, what that counts beside it."""
-    of_stronger = np.array([name in STRONGER for name in Seen._fields], float)
-    by_hand = np.array([name in BY_HAND for name in Seen._fields], float)
+    of_stronger = np.array([name in STRONGER for name in Features._fields], float)
+    by_hand = np.array([name in BY_HAND for name in Features._fields], float)
     without = [replace(one, seen=one.seen * (1 - of_stronger)) for one in examples]
     now = _learned(without, start, held, (1 - of_stronger) * (1 - by_hand))
     is_set = any((one.seen * of_stronger).any() for one in examples)
@@ -145,7 +150,7 @@ def main() -> None:
     for kind, found in by_kind.items():
         if not background.is_set(load()):
             result[kind] |= {name: today[kind].get(name, 0.0) for name in STRONGER}
-        start = np.array([result[kind].get(name, 0.0) for name in Seen._fields])
+        start = np.array([result[kind].get(name, 0.0) for name in Features._fields])
         print(f"{kind}: {len(found)} questions (recall@10, hit@1, hit@5, nDCG@10)")
         print("  where it begins: ", quality(found, start).round(1))
         tested = [(quality(test, learned(train, start, HELD[kind])), len(test)) for train, test in halves(found)]
@@ -154,7 +159,9 @@ def main() -> None:
         )
         final = learned(found, start, HELD[kind])
         print("  learned from all:", quality(found, final).round(1))
-        result[kind] = {name: round(float(value), 2) for name, value in zip(Seen._fields, final, strict=True) if value}
+        result[kind] = {
+            name: round(float(value), 2) for name, value in zip(Features._fields, final, strict=True) if value
+        }
     if asked.write:
         FILE.write_text("".join(_table(kind, values) for kind, values in result.items()), "utf-8")
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from palaver.importers.chats.labelled_questions import worlds
 from palaver.search.question import STOP_WORDS
-from palaver.search.sentences import stretches
+from palaver.search.ranking.sentences import sentences
 from palaver.search.vectors.minilm import MiniLM, Pieces, Transformer, tensors
 from palaver.text.tokenize import stem, words
 
@@ -76,7 +76,7 @@ def said(files: Sequence[Path]) -> Iterator[str]:
     for path in files:
         for world in worlds(path):
             for line in (line for talk in world.talks for line in talk.lines):
-                yield from stretches(line.text)[: ASSISTANTS if line.speaker == "assistant" else None]
+                yield from sentences(line.text)[: ASSISTANTS if line.speaker == "assistant" else None]
 
 
 def accompanied(names: Sequence[str], texts: Sequence[str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from tests.importers.shapes import as_json
 
 from palaver.model.search import Standing
 from palaver.model.times import now
-from palaver.search.context import UNFENCED, packed
+from palaver.search.context import UNFENCED, pack
 from palaver.text.query import Phrase
 
 
@@ -174,9 +174,9 @@ def standing(text: str, number: int, title: str | None) -> Standing:
     st.one_of(st.none(), st.text(max_size=80)),
     st.integers(64, 4000),
 )
-def test_whatever_is_packed_fits(texts: list[str], title: str | None, budget: int):
+def test_whatever_is_pack_fits(texts: list[str], title: str | None, budget: int):
     passages = [standing(text + " boat", n, title) for n, text in enumerate(texts)]
-    context = packed(passages, Phrase(("boat",)), budget, "all words")
+    context = pack(passages, Phrase(("boat",)), budget, "all words")
     assert context.length <= budget
     assert len(context.text) <= UNFENCED or inside(context.text).strip()
     assert 1 <= context.hits <= len(texts)

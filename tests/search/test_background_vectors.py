@@ -234,8 +234,8 @@ def test_a_model_nobody_knows_is_refused_with_what_can_be_said(name: str):
 
 
 def test_a_likeness_is_put_on_the_scale_of_another():
-    assert stronger.on_the_scale_of([0.0, 0.5, 1.0], [10.0, 20.0, 30.0]) == pytest.approx([0.0, 0.5, 1.0])
-    assert stronger.on_the_scale_of([0.2, 0.4], [7.0, 7.0]) == [0.2, 0.4]
+    assert stronger.rescale([10.0, 20.0, 30.0], [0.0, 0.5, 1.0]) == pytest.approx([0.0, 0.5, 1.0])
+    assert stronger.rescale([7.0, 7.0], [0.2, 0.4]) == [0.2, 0.4]
 
 
 def test_how_far_it_is_is_a_sentence_in_a_table():

@@ -7,12 +7,12 @@ import math
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from palaver.search.budget import (
+from palaver.search.open.budget import (
     LEAST_SHARED,
     characters,
     cut_around,
-    joined,
-    located,
+    join_chunks,
+    locate_chunks,
     spread,
 )
 
@@ -80,29 +80,29 @@ def test_chunks_that_overlap_come_together_as_the_text_they_were(text: str, over
     assume(
         len({text[n : n + LEAST_SHARED] for n in range(len(text) - LEAST_SHARED + 1)}) == len(text) - LEAST_SHARED + 1
     )
-    assert joined(chunks) == text
+    assert join_chunks(chunks) == text
 
 
 @given(st.lists(st.text(max_size=30), max_size=6))
 def test_joined_is_never_longer_than_the_chunks_with_separators(chunks: list[str]):
-    assert len(joined(chunks, "\n\n")) <= sum(map(len, chunks)) + 2 * max(0, len(chunks) - 1)
+    assert len(join_chunks(chunks, "\n\n")) <= sum(map(len, chunks)) + 2 * max(0, len(chunks) - 1)
 
 
 def test_chunks_that_share_nothing_are_kept_apart():
-    assert joined(["one", "two", "three"]) == "one\n\ntwo\n\nthree"
-    assert joined(["a word", "a word"]) == "a word\n\na word"  # too short to be an overlap
-    assert joined([]) == ""
+    assert join_chunks(["one", "two", "three"]) == "one\n\ntwo\n\nthree"
+    assert join_chunks(["a word", "a word"]) == "a word\n\na word"  # too short to be an overlap
+    assert join_chunks([]) == ""
 
 
 @given(st.text("ab c.", min_size=1, max_size=60), st.integers(1, 12), st.integers(0, 5))
 def test_chunks_of_a_text_are_found_in_it_one_after_the_other(text: str, size: int, overlap: int):
     chunks = [text[at : at + size] for at in range(0, len(text), max(1, size - overlap))]
-    pieces = located(chunks, text)
+    pieces = locate_chunks(chunks, text)
     assert pieces is not None
     assert [text[piece.start : piece.end] for piece in pieces] == chunks
     assert [piece.start for piece in pieces] == sorted({piece.start for piece in pieces})
 
 
 def test_chunks_of_another_text_are_nowhere():
-    assert located(["one", "two"], "one and three") is None
-    assert located(["one", ""], "one") is None
+    assert locate_chunks(["one", "two"], "one and three") is None
+    assert locate_chunks(["one", ""], "one") is None

@@ -4,36 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palaver.search.features import (
-    Around,
-    Likening,
-    Passage,
-    Reading,
-    Seen,
-    Worth,
-    around,
-    in_order,
-    kind_of,
-    score,
-)
-from palaver.search.question import taken_apart
-from palaver.search.weights import weights
+from palaver.search.question import parse
+from palaver.search.ranking.features import Features, Passage, Similarity, TermMatches, features_of, kind_of
+from palaver.search.ranking.score import in_order, weighed_sum
+from palaver.search.ranking.weights import weights
+from palaver.search.recall import DocumentCover, cover_of
+from palaver.search.terms import TermWeights
 
 
 def passage(text: str, *, position: int = 1, document: int = 1, speaker: str = "Ann", title: str = "", at: int = 0):
     return Passage(position + 100 * document, document, position, "people", speaker, title, text, at)
 
 
-def seen(question: str, *passages: Passage, stronger: Sequence[float] = ()) -> list[Seen]:
-    asked = taken_apart(question)
-    reading = Reading(asked, [1.0 + n for n in range(len(asked.terms))], passages)
+def seen(question: str, *passages: Passage, stronger: Sequence[float] = ()) -> list[Features]:
+    asked = parse(question)
+    matches = TermMatches(asked, [1.0 + n for n in range(len(asked.terms))], passages)
     found = [
         (one.document_id, one.position, sum(1 << number for number in {n for _, n in places}))
-        for one, places in zip(passages, reading.places, strict=True)
+        for one, places in zip(passages, matches.places, strict=True)
     ]
     nothing = [0.0] * len(passages)
-    like = Likening(nothing, nothing, [[0.0] * len(reading.terms)] * len(passages), stronger)
-    return reading.seen(around(found, Worth(tuple(reading.rarity), (0.0,) * len(reading.rarity))), like)
+    similarity = Similarity(nothing, nothing, [[0.0] * len(matches.terms)] * len(passages), stronger)
+    term_weights = TermWeights(tuple(matches.rarity), (0.0,) * len(matches.rarity))
+    return features_of(matches, cover_of(found, term_weights), similarity)
 
 
 def test_more_of_the_question_counts_more():
@@ -132,13 +125,13 @@ def test_who_talks():
 def test_every_weight_is_of_something_that_is_seen():
     assert set(weights()) == {"people", "assistant", "text", "word"}
     for kind in weights().values():
-        assert set(kind) <= set(Seen._fields)
+        assert set(kind) <= set(Features._fields)
 
 
 def test_the_score_is_the_weighed_sum():
-    one = Seen(*[0.5] * len(Seen._fields))
-    assert score(one, in_order({"cover": 2.0, "length": -1.0})) == 0.5
+    one = Features(*[0.5] * len(Features._fields))
+    assert weighed_sum(one, in_order({"cover": 2.0, "length": -1.0})) == 0.5
 
 
 def test_nothing_around_is_nothing():
-    assert around([], Worth((), ())) == Around({}, {}, {})
+    assert cover_of([], TermWeights((), ())) == DocumentCover({}, {}, {})

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.search.question import MOST_TERMS, taken_apart, terms
+from palaver.search.question import MOST_TERMS, parse, terms_of
 
 
 def said(text: str) -> list[str]:
-    return [" ".join(phrase.words) for phrase in terms(text)]
+    return [" ".join(phrase.words) for phrase in terms_of(text)]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_the_meaningful_words_are_looked_for(asked: str, looked_for: list[str]):
 
 
 def test_what_the_other_words_give_away():
-    question = taken_apart("When did you tell me about my latest trip?")
+    question = parse("When did you tell me about my latest trip?")
     assert question.is_asked
     assert question.is_mine
     assert question.is_yours
@@ -46,13 +46,13 @@ def test_what_the_other_words_give_away():
 
 @pytest.mark.parametrize("keywords", ["harbour", "harbour master", "POL-358", ""])
 def test_a_few_keywords_are_no_question(keywords: str):
-    assert not taken_apart(keywords).is_asked
+    assert not parse(keywords).is_asked
 
 
 @given(st.text(max_size=400))
 def test_any_question_gives_different_terms_that_are_not_too_many(asked: str):
-    found = terms(asked)
+    found = terms_of(asked)
     assert len(found) == len(set(found)) <= MOST_TERMS
     assert all(term.words and not term.prefix for term in found)
-    assert terms(asked + "\x00") == found
-    taken_apart(asked)
+    assert terms_of(asked + "\x00") == found
+    parse(asked)

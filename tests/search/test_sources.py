@@ -9,9 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.model.library import Character, Media, Note, Prompt, Segment
-from palaver.model.search import ALL_SOURCES, Standing
-from palaver.search.sources import SOURCES, scopes, shelving
-from palaver.search.sources.shapes import parse_uri
+from palaver.model.search import Standing
+from palaver.model.sources import ALL_SOURCES
+from palaver.search.sources import SOURCES, parse_uri, tokens
+from palaver.search.sources.characters import index_character
+from palaver.search.sources.media import index_media
+from palaver.search.sources.notes import index_note
+from palaver.search.sources.prompts import index_prompt
 from palaver.store.search.found_passages import Candidate
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -40,7 +44,7 @@ def test_a_uri_says_source_and_id_whatever_they_are_called(source: str, document
         parsed = parse_uri(uri)
         assert parsed is not None
         found, id = parsed
-        whole = f"{document}/{native_id}" if SOURCES[source].is_said and position else document
+        whole = f"{document}/{native_id}" if SOURCES[source].is_conversation and position else document
         assert (found, id) == (source, whole)
 
 
@@ -51,7 +55,7 @@ def hit(source: str, passage: int, position: int, document: str = "d", at: int |
 @pytest.mark.parametrize("source", ALL_SOURCES)
 def test_hits_of_one_document_are_one_result_unless_they_were_said(source: str):
     keys = {SOURCES[source].key_of(hit(source, *place)) for place in ((10, 1), (11, 2), (12, 0))}
-    assert len(keys) == (3 if SOURCES[source].is_said else 1)
+    assert len(keys) == (3 if SOURCES[source].is_conversation else 1)
 
 
 def test_what_a_program_copied_with_its_id_and_time_is_one_result():
@@ -65,7 +69,7 @@ def test_what_a_program_copied_with_its_id_and_time_is_one_result():
 @pytest.mark.parametrize("source", ALL_SOURCES)
 def test_a_loc_names_the_place(source: str):
     loc = SOURCES[source].loc(standing(source, "7", "m", 3), 4)
-    if SOURCES[source].is_said:
+    if SOURCES[source].is_conversation:
         index = {"seq": 3} if source == "bus" else {"message_index": 2}
         own = {"thread_id" if source == "bus" else "conversation_id": "7", "message_id": "m", **index}
         assert loc.items() >= {**own, "approx_offset": 4}.items()
@@ -75,14 +79,14 @@ def test_a_loc_names_the_place(source: str):
 
 @given(names, names)
 def test_equal_names_whatever_their_case_have_the_same_scope(one: str, other: str):
-    assert scopes.keyword(one) == scopes.keyword(f" {one} ")
-    assert scopes.keyword(one.upper()) == scopes.keyword(one.upper().casefold())
-    assert scopes.keyword(one).isalnum()
+    assert tokens.keyword(one) == tokens.keyword(f" {one} ")
+    assert tokens.keyword(one.upper()) == tokens.keyword(one.upper().casefold())
+    assert tokens.keyword(one).isalnum()
     if one.strip().casefold() != other.strip().casefold():
         from unicodedata import normalize
 
         if normalize("NFC", one.strip()).casefold() != normalize("NFC", other.strip()).casefold():
-            assert scopes.keyword(one) != scopes.keyword(other)
+            assert tokens.keyword(one) != tokens.keyword(other)
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=3000)
@@ -90,7 +94,7 @@ texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_siz
 
 @given(texts, st.lists(names, max_size=3))
 def test_a_note_is_kept_whole_and_its_passages_say_where_they_stand(content: str, keywords: list[str]):
-    shelved = shelving.note(Note(title="t", content=content, keywords=tuple(keywords)))
+    shelved = index_note(Note(title="t", content=content, keywords=tuple(keywords)))
     assert shelved.bodies == {"content": content}
     cut = [draft for draft in shelved.passages if draft.field == "content"]
     for draft in cut:
@@ -102,20 +106,20 @@ def test_a_note_is_kept_whole_and_its_passages_say_where_they_stand(content: str
 def test_a_medium_keeps_the_chunks_that_were_given(content: str, chunks: list[str], said: list[str]):
     segments = tuple(Segment(n, n + 1, text) for n, text in enumerate(said))
     piece = Media(title="t", media_type="video", content=content, chunks=tuple(chunks), segments=segments)
-    shelved = shelving.media(piece)
+    shelved = index_media(piece)
     cut = [draft for draft in shelved.passages if draft.field == "content"]
     if chunks:
         assert [draft.text for draft in cut] == chunks
     assert shelved.passages[: len(cut)] == tuple(cut)
     assert len({draft.native_id for draft in cut}) == len(cut)
-    assert shelving.media(piece) == shelved  # the same again: the same names
+    assert index_media(piece) == shelved  # the same again: the same names
 
 
 @given(texts, st.lists(texts, max_size=3))
 def test_fields_are_passages_that_say_where_they_stand(text: str, greetings: list[str]):
     for shelved in (
-        shelving.character(Character(name="n", scenario=text, alternate_greetings=tuple(greetings), tags=("a", "b"))),
-        shelving.prompt(Prompt(name="n", details=text, author="me", keywords=("a", "b"))),
+        index_character(Character(name="n", scenario=text, alternate_greetings=tuple(greetings), tags=("a", "b"))),
+        index_prompt(Prompt(name="n", details=text, author="me", keywords=("a", "b"))),
     ):
         for draft in shelved.passages:
             if draft.field in ("tags", "keywords"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.search.turns import asks, asks_in_return, takes_back
+from palaver.search.followups import asks, asks_back, corrects
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ def test_anything_else_is_none(text: str):
 
 
 def test_asking_in_return_is_no_answer():
-    assert asks_in_return("Which one do you mean?")
-    assert not asks_in_return("The green one. Do you like it?" + " It is nice." * 30)
+    assert asks_back("Which one do you mean?")
+    assert not asks_back("The green one. Do you like it?" + " It is nice." * 30)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_asking_in_return_is_no_answer():
     ],
 )
 def test_what_takes_something_back_is_known(text: str):
-    assert takes_back(text, {"launch"})
+    assert corrects(text, {"launch"})
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_what_takes_something_back_is_known(text: str):
     ],
 )
 def test_what_does_not_is_not(text: str):
-    assert not takes_back(text, {"launch"})
+    assert not corrects(text, {"launch"})

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.search.word_positions import Sought
+from palaver.search.word_positions import WordFinder
 from palaver.text.tokenize import stems
 
 ENDINGS = ("", "s", "es", "ed", "ing", "ly", "y", "ies", "ation", "ability", "ness", "e")
@@ -26,8 +26,8 @@ def test_every_place_with_the_same_stems_is_found_and_no_other(text, phrases):
         for number, phrase in enumerate(phrases)
         if stemmed[place : place + len(phrase)] == stems(phrase)
     ]
-    assert Sought(phrases).places(text) == expected
+    assert WordFinder(phrases).places(text) == expected
 
 
 def test_words_that_do_not_begin_like_their_stems_are_found_too():
-    assert Sought([["die"], ["happy"]]).places(["dying", "happiness", "happy"]) == [(0, 0), (1, 1), (2, 1)]
+    assert WordFinder([["die"], ["happy"]]).places(["dying", "happiness", "happy"]) == [(0, 0), (1, 1), (2, 1)]

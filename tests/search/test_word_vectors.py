@@ -1,4 +1,4 @@
-"""Likeness in meaning, from the small model inside the package."""
+"""QuestionVectors in meaning, from the small model inside the package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from palaver.search.vectors.encoders import likeness as nearest
 from palaver.search.vectors.encoders import packed
 from palaver.search.vectors.words import (
     HERE,
-    Likeness,
+    QuestionVectors,
     asked_for,
     known,
     related,
@@ -19,7 +19,7 @@ from palaver.text.tokenize import words
 
 
 def likeness(question: str, *texts: str) -> list[float]:
-    return Likeness(words(question), []).to([words(text) for text in texts]).whole
+    return QuestionVectors(words(question), []).similarity([words(text) for text in texts]).whole
 
 
 def test_a_paraphrase_is_more_like_than_another_matter():
@@ -33,12 +33,14 @@ def test_a_text_is_like_itself():
 
 def test_a_text_without_words_is_like_nothing():
     assert likeness("my dog", "", "…", "the of and") == [0.0, 0.0, 0.0]
-    assert Likeness([], [["dog"]]).to([]) == ([], [], [])
-    assert Likeness([], [["dog"]]).to([[]], [[[], []]]) == ([0.0], [0.0], [[0.0]])
+    assert QuestionVectors([], [["dog"]]).similarity([]) == ([], [], [])
+    assert QuestionVectors([], [["dog"]]).similarity([[]], [[[], []]]) == ([0.0], [0.0], [[0.0]])
 
 
 def test_each_word_finds_the_word_nearest_to_it():
-    ((dog, train),) = Likeness([], [["dog"], ["train"]]).to([words("a puppy in a railway carriage")]).terms
+    ((dog, train),) = (
+        QuestionVectors([], [["dog"], ["train"]]).similarity([words("a puppy in a railway carriage")]).terms
+    )
     assert dog > 0.5
     assert train > 0.5
 
@@ -50,10 +52,10 @@ def test_what_is_said_in_passing_is_seen_where_stretches_are_given():
     ]
     texts = [words(" ".join(passing)), words("the train leaves at noon")]
     inside = [[words(one) for one in passing], [words("the train"), words("leaves at noon")]]
-    found = Likeness(words("is my dog ill"), []).to(texts, inside)
+    found = QuestionVectors(words("is my dog ill"), []).similarity(texts, inside)
     assert found.best[0] > found.whole[0] + 0.1
     assert found.best[0] > found.best[1] + 0.2
-    alone = Likeness(words("is my dog ill"), []).to(texts)
+    alone = QuestionVectors(words("is my dog ill"), []).similarity(texts)
     assert alone.best == alone.whole == found.whole
 
 

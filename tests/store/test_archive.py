@@ -14,8 +14,8 @@ from tests.store.bus import Bus, rows
 
 from palaver.model.library import Conversation, Said
 from palaver.model.times import micros
-from palaver.search import results
-from palaver.search.question import taken_apart
+from palaver.search import search
+from palaver.search.question import parse
 from palaver.store.engines.database import Change, Narrow, Reader, Slice
 from palaver.store.library import archive, documents
 from palaver.store.library.archive import FoundMessage, Outcome, Wanted
@@ -54,9 +54,7 @@ async def test_what_a_program_copied_into_the_session_that_resumes_another_is_fo
     await put(bus, talk(first, id="chatgpt:1"), talk(first, id="chatgpt:2"))
     assert await found(bus, "ivy") == ["oak ivy", "ivy", "ivy", "ivy"]
     assert await found(bus, limit=2) == ["oak ivy", "ivy"]
-    hits = await bus.here.read(
-        lambda read: results.everything(read, taken_apart("ivy"), [Slice(("archive",))], "relevance", 9)
-    )
+    hits = await bus.here.read(lambda read: search(read, parse("ivy"), [Slice(("archive",))], "relevance", 9))
     assert len(hits.ranked) == 4
     await put(
         bus, talk(replace(second, ts=START), id="claude-code:3"), talk(said("elm", id=second.id), id="claude-code:4")

@@ -6,17 +6,17 @@ import pytest
 from tests.store.bus import Bus
 
 from palaver.search import recall
-from palaver.search.features import Worth
-from palaver.search.question import terms
+from palaver.search.expand import Expansion, expand
+from palaver.search.question import parse, terms_of
+from palaver.search.terms import TermWeights
 from palaver.store.engines.database import Reader, Slice
 from palaver.store.engines.id_ranges import lane_of
-from palaver.store.search import found_passages
 
 BUS = [Slice(("bus",))]
 
 
-async def gathered(bus: Bus, question: str, slices: list[Slice] = BUS) -> recall.Gathered:
-    return await bus.here.read(lambda read: recall.gather(read, terms(question), slices))
+async def gathered(bus: Bus, question: str, slices: list[Slice] = BUS) -> recall.Hits:
+    return await bus.here.read(lambda read: recall.look_up_terms(read, expand(parse(question)), slices))
 
 
 async def test_each_passage_is_marked_with_the_words_it_has(bus: Bus):
@@ -24,7 +24,7 @@ async def test_each_passage_is_marked_with_the_words_it_has(bus: Bus):
     for text in ("a blue boat", "two boats", "blue sky", "nothing of it"):
         await bus.post(thread, text)
     found = await gathered(bus, "blue boats")
-    assert {mask: len(ids) for mask, ids in found.alike.items()} == {0b01: 1, 0b10: 1, 0b11: 1}
+    assert {mask: len(ids) for mask, ids in found.by_terms.items()} == {0b01: 1, 0b10: 1, 0b11: 1}
     assert not found.too_common
     assert not found.is_capped
 
@@ -35,7 +35,7 @@ async def test_what_covers_more_comes_first_and_of_those_the_newest(bus: Bus):
         await bus.post(thread, text)
     found = await gathered(bus, "blue boat")
     first, second, third, fourth = found.best_first()
-    assert found.mask_of(first) == found.mask_of(second) == 0b11
+    assert found.terms_of(first) == found.terms_of(second) == 0b11
     assert first > second
     assert third > fourth
 
@@ -44,7 +44,7 @@ def test_no_source_stands_behind_another_because_of_its_lane():
     notes, titles = (lane_of("notes", titles=titles)[0] for titles in (False, True))
     bus = lane_of("bus")[0]
     ids = [*range(bus, bus + 4), *range(notes, notes + 4), *range(titles, titles + 4)]
-    found = recall.Gathered({1: set(ids)}, Worth((1.0,), (0.0,)))
+    found = recall.Hits({1: set(ids)}, TermWeights((1.0,), (0.0,)))
     assert list(found.best_first(5)) == [titles + 3, notes + 3, bus + 3, titles + 2, notes + 2]
     assert sorted(found.best_first()) == sorted(ids)
 
@@ -54,32 +54,34 @@ async def test_words_of_the_theme_are_looked_up_where_little_was_found(bus: Bus,
     for text in ("a blue boat", "the harbour", "nothing of it"):
         await bus.post(thread, text)
 
-    def look(read: Reader) -> recall.Gathered:
-        return recall.gather(read, terms("blue boat"), BUS, theme=lambda: terms("harbour quay"))
+    def look(read: Reader) -> recall.Hits:
+        expansion = expand(parse("blue boat"))
+        vars(expansion)["theme"] = terms_of("harbour quay")
+        return recall.look_up_terms(read, expansion, BUS)
 
     found = await bus.here.read(look)
     assert found.are_few
-    assert {mask: len(ids) for mask, ids in found.alike.items()} == {0b11: 1, 0b10000: 1}
-    assert 0 < found.worth.of(0b10000) < found.worth.of(0b01)
-    assert not found.worth.has_all(0b10000)
-    monkeypatch.setattr(found_passages, "FEW", 0)
+    assert {mask: len(ids) for mask, ids in found.by_terms.items()} == {0b11: 1, 0b10000: 1}
+    assert 0 < found.weights.cover(0b10000) < found.weights.cover(0b01)
+    assert not found.weights.has_all(0b10000)
+    monkeypatch.setattr(recall, "FEW_HITS", 0)
     found = await bus.here.read(look)
     assert not found.are_few
-    assert list(found.alike) == [0b11]
+    assert list(found.by_terms) == [0b11]
 
 
 async def test_a_rare_word_tells_more_than_a_common_one(bus: Bus):
     thread = await bus.thread()
     for n in range(20):
         await bus.post(thread, f"harbour {n}" + (" quicksilver" if n == 3 else ""))
-    common, rare = (await gathered(bus, "harbour quicksilver")).worth.rarity
+    common, rare = (await gathered(bus, "harbour quicksilver")).weights.rarity
     assert rare > common + 1
 
 
 async def test_a_word_nobody_wrote_brings_nothing(bus: Bus):
     await bus.post(await bus.thread(), "harbour")
     found = await gathered(bus, "zanzibar")
-    assert found.alike == {}
+    assert found.by_terms == {}
     assert found.best_first() == {}
 
 
@@ -87,22 +89,22 @@ async def test_only_the_slice_is_looked_at(bus: Bus):
     one, other = await bus.thread(), await bus.thread()
     await bus.post(one, "harbour here")
     await bus.post(other, "harbour there")
-    assert (await gathered(bus, "harbour")).size == 2
-    assert (await gathered(bus, "harbour", [Slice(("notes",))])).alike == {}
-    assert (await gathered(bus, "harbour", [Slice(("bus",), scopes=("d0",))])).alike == {}
+    assert (await gathered(bus, "harbour")).count == 2
+    assert (await gathered(bus, "harbour", [Slice(("notes",))])).by_terms == {}
+    assert (await gathered(bus, "harbour", [Slice(("bus",), scopes=("d0",))])).by_terms == {}
 
 
 async def test_a_common_word_brings_passages_only_while_there_is_room(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(found_passages, "MOST_GATHERED", 10)
+    monkeypatch.setattr(recall, "MOST_HITS", 10)
     thread = await bus.thread()
     for n in range(30):
         await bus.post(thread, "harbour" + (" quicksilver" if n < 3 else ""))
     found = await gathered(bus, "harbour quicksilver")
     assert found.too_common == (0,)
-    assert found.size == 3
+    assert found.count == 3
     only = await gathered(bus, "harbour")
     assert only.is_capped
-    assert only.size == 10
+    assert only.count == 10
 
 
 async def test_the_size_of_the_index_is_known(bus: Bus):
@@ -117,7 +119,7 @@ async def test_the_size_of_the_index_is_known(bus: Bus):
 
 
 async def test_two_common_words_bring_the_passages_that_have_both(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(found_passages, "MOST_GATHERED", 5)
+    monkeypatch.setattr(recall, "MOST_HITS", 5)
     thread = await bus.thread()
     both = await bus.post(thread, "harbour lantern")
     for _ in range(10):
@@ -125,7 +127,7 @@ async def test_two_common_words_bring_the_passages_that_have_both(bus: Bus, monk
         await bus.post(thread, "lantern")
     found = await gathered(bus, "harbour lantern")
     assert found.is_capped
-    assert len(found.alike[0b11]) == 1
+    assert len(found.by_terms[0b11]) == 1
     assert next(iter(found.best_first().values())) == 0b11
     assert both
 
@@ -134,11 +136,11 @@ async def test_a_related_word_is_worth_half(bus: Bus):
     thread = await bus.thread()
     await bus.post(thread, "a dog")
     await bus.post(thread, "a puppy")
-    asked, also = terms("dog"), [terms("puppy")]
-    found = await bus.here.read(lambda read: recall.gather(read, asked, BUS, also))
+    expansion = Expansion(parse("dog"), (terms_of("puppy"),), frozenset())
+    found = await bus.here.read(lambda read: recall.look_up_terms(read, expansion, BUS))
     assert sorted(found.best_first().values()) == [0b01, 0b10]
-    assert found.worth.of(0b01) == found.worth.of(0b11) == 1.0
-    assert 0 < found.worth.of(0b10) <= 0.5
+    assert found.weights.cover(0b01) == found.weights.cover(0b11) == 1.0
+    assert 0 < found.weights.cover(0b10) <= 0.5
 
 
 async def test_a_word_of_one_passage_is_found_after_the_server_has_counted(bus: Bus):
@@ -148,4 +150,4 @@ async def test_a_word_of_one_passage_is_found_after_the_server_has_counted(bus: 
         await bus.post(thread, text)
     await bus.here.change(lambda change: change.connection.run("ANALYZE", {}))
     for n in range(60):
-        assert len((await gathered(bus, f"only{n}x")).alike) == 1
+        assert len((await gathered(bus, f"only{n}x")).by_terms) == 1

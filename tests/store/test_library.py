@@ -12,12 +12,16 @@ from tests.store.bus import HUMAN, Bus, posting, rows
 
 from palaver.errors import Conflict, NotFound
 from palaver.model.library import Character, Media, Note, Prompt, Shelved
-from palaver.model.search import ALL_SOURCES
+from palaver.model.sources import ALL_SOURCES
 from palaver.operations import library as operations
 from palaver.operations.search import knowledge as searching
-from palaver.search import recall, scope
-from palaver.search.question import terms
-from palaver.search.sources import shelving
+from palaver.search import recall
+from palaver.search.expand import expand
+from palaver.search.question import parse
+from palaver.search.sources.characters import index_character
+from palaver.search.sources.media import index_media
+from palaver.search.sources.notes import NotesFilters, index_note
+from palaver.search.sources.prompts import index_prompt
 from palaver.store.engines.database import Change, Reader, Slice
 from palaver.store.library import documents
 from palaver.store.library import items as library
@@ -28,7 +32,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def note(content: str, title: str = "title", *keywords: str) -> Shelved:
-    return shelving.note(Note(title=title, content=content, keywords=keywords))
+    return index_note(Note(title=title, content=content, keywords=keywords))
 
 
 async def add(bus: Bus, shelved: Shelved, source: str = "notes") -> Kept:
@@ -42,7 +46,7 @@ async def found(bus: Bus, query: str, *sources: str) -> set[str]:
 
 
 def documents_with(read: Reader, query: str, where: Slice) -> set[str]:
-    gathered = recall.gather(read, terms(query), [where])
+    gathered = recall.look_up_terms(read, expand(parse(query)), [where])
     return {hit.document for hit in found_passages.candidates(read, list(gathered.best_first()))}
 
 
@@ -118,7 +122,7 @@ async def test_a_lost_index_is_written_again_without_what_was_deleted(bus: Bus):
     assert await found(bus, "heliotrope") == set()
     await bus.here.change(lambda change: documents.backfill(change, 1000))
     assert await found(bus, "heliotrope") == {kept.id}
-    where = scope.NotesFilters(keywords=["K"]).slice
+    where = NotesFilters(keywords=["K"]).scope
     scoped = await bus.here.read(lambda read: documents_with(read, "heliotrope", where(read, HUMAN) or Slice(())))
     assert scoped == {kept.id}
     await assert_whole(bus)
@@ -147,18 +151,18 @@ async def test_what_is_not_there_is_not_found(bus: Bus):
 
 
 async def test_numbers_are_given_in_order_and_never_again(bus: Bus):
-    card = shelving.character(Character(name="x"))
+    card = index_character(Character(name="x"))
     first = [await add(bus, card, "characters") for _ in range(3)]
     await bus.here.change(lambda change: library.delete(change, first[2]))
     assert [kept.shown_id for kept in (*first, await add(bus, card, "characters"))] == [1, 2, 3, 4]
-    film = shelving.media(Media(title="x", media_type="v", content=""))
+    film = index_media(Media(title="x", media_type="v", content=""))
     assert (await add(bus, film, "media")).shown_id == 1
 
 
 async def test_a_fields_text_that_became_empty_leaves_nothing(bus: Bus):
-    prompt = shelving.prompt(Prompt(name="n", details="heliotrope", keywords=("purple",)))
+    prompt = index_prompt(Prompt(name="n", details="heliotrope", keywords=("purple",)))
     kept = await add(bus, prompt, "prompts")
-    await bus.here.change(lambda change: library.update(change, kept, shelving.prompt(Prompt(name="n"))))
+    await bus.here.change(lambda change: library.update(change, kept, index_prompt(Prompt(name="n"))))
     assert await found(bus, "heliotrope purple", "prompts") == set()
     await assert_whole(bus)
 
@@ -215,9 +219,9 @@ def fill(change: Change) -> None:
     for n in range(EACH):
         at = START + timedelta(hours=chance.randrange(200))
         library.add(change, "notes", note(text(), "t"), at)
-        library.add(change, "media", shelving.media(Media(title="t", media_type="v", content=text())), at)
-        library.add(change, "characters", shelving.character(Character(name="n", scenario=text())), at)
-        library.add(change, "prompts", shelving.prompt(Prompt(name="n", details=text())), at)
+        library.add(change, "media", index_media(Media(title="t", media_type="v", content=text())), at)
+        library.add(change, "characters", index_character(Character(name="n", scenario=text())), at)
+        library.add(change, "prompts", index_prompt(Prompt(name="n", details=text())), at)
         for source in ("sessions", "archive"):
             document = documents.add_document(
                 change, source=source, native_id=f"a/{source}{n}", title=None, created_at=at, data={}, agent_id="a"

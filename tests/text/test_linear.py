@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from palaver.search import snippet, turns
+from palaver.search import followups, snippet
 from palaver.text import query, secrets, tokenize
 from palaver.text.passages import pieces
 
@@ -37,7 +37,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "snippet": lambda text: snippet.passage_snippet(text, WANTED, stemmed=True),
     "pieces": lambda text: list(pieces(text)),
     "secrets": secrets.secret_in,
-    "asks": turns.asks,
+    "asks": followups.asks,
     "expression": lambda text: near(text),
 }
 

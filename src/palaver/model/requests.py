@@ -95,6 +95,7 @@ Trimmed = AfterValidator(str.strip)
 Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(storable)]
 Line = Annotated[str, Field(max_length=1000), AfterValidator(storable)]
 Id = Annotated[str, Field(max_length=256), AfterValidator(storable)]
+Names = Annotated[list[Line], Field(max_length=200)]
 Project = Annotated[str, Field(max_length=1000), AfterValidator(storable), NotBlank]
 Query = Annotated[str, BeforeValidator(_without_surrogates), Field(max_length=100_000)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_storable_json)]

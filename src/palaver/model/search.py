@@ -11,20 +11,7 @@ from typing import Any, Literal
 
 from palaver.model.answers import Sparse
 
-SourceName = Literal["notes", "media", "chats", "characters", "prompts", "bus", "sessions", "archive"]
-LibrarySource = Literal["notes", "media", "chats", "characters", "prompts"]
-
-ALL_SOURCES: tuple[SourceName, ...] = (
-    "notes",
-    "media",
-    "chats",
-    "characters",
-    "prompts",
-    "bus",
-    "sessions",
-    "archive",
-)
-
+Order = Literal["relevance", "recent"]
 Loc = dict[str, Any]
 
 

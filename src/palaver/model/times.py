@@ -55,3 +55,9 @@ def parse(text: str, *, end_of_day: bool = False) -> datetime:
         text = f"{text[:-6]}+{text[-5:]}"
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def between_dates(first: str | None, last: str | None) -> tuple[int, int]:
+    """Two dates as microseconds; a missing one is before, or after, all times."""
+    since = micros(parse(first)) if first else -(2**62)
+    return since, micros(parse(last, end_of_day=True)) if last else 2**62

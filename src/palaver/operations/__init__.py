@@ -16,6 +16,7 @@ from palaver.operations.bus import (
 from palaver.operations.library import captions, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import answer_context, bus_search, deep_research, knowledge, retrieval
+from palaver.operations.search.by_source import BY_SOURCE
 from palaver.operations.sessions import sessions
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -74,22 +75,7 @@ OPERATIONS: tuple[Operation, ...] = (
     knowledge.search_knowledge,
     retrieval.get_knowledge,
     retrieval.open_uri,
-    knowledge.search_notes,
-    retrieval.get_note,
-    knowledge.search_media,
-    retrieval.get_media,
-    knowledge.search_chats,
-    retrieval.get_chat,
-    knowledge.search_characters,
-    retrieval.get_character,
-    knowledge.search_prompts,
-    retrieval.get_prompt,
-    knowledge.search_bus,
-    retrieval.get_bus_item,
-    knowledge.search_sessions,
-    retrieval.get_session,
-    knowledge.search_archived,
-    retrieval.get_archived,
+    *BY_SOURCE,
     deep_research.research,
     deep_research.fetch,
     answer_context.answer_context,

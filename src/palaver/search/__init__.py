@@ -1,1 +1,42 @@
-"""Search: one entrance for every source."""
+"""Search: one entrance for every source.
+
+    question → scope → expand → recall → read → features → score → group → present
+
+Each stage is a file of this package, is called once, and hands a value on. `present` makes a page of results,
+`context` packs evidence into a budget, `open` opens one result, `match` finds messages by an expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from palaver.model.search import Order
+from palaver.search import recall, results
+from palaver.search.expand import expand
+from palaver.search.question import Question
+from palaver.search.ranking import score
+from palaver.search.results import Results
+from palaver.store.engines.database import Reader, Slice
+
+
+def search(read: Reader, question: Question, scopes: Sequence[Slice], order: Order, wanted: int) -> Results:
+    """Find at least the first `wanted` results for a question, best (or newest) first.
+
+    Which passages are read does not depend on `wanted`, so a result has the same score on every page.
+    """
+    if not question.terms or not scopes:
+        return Results([])
+    terms = expand(question)
+    hits = recall.find_hits(read, terms, scopes)
+    candidates = recall.place_hits(read, hits)
+    texts = recall.read_texts(read, question, candidates, scopes)
+    ranking = score.rank(read, question, candidates, texts)
+    found, more = results.group(ranking.passages, order), 0
+    if candidates.left and (len(found) <= wanted or order == "recent"):
+        rest = score.rank_rest(read, candidates, ranking.lowest)
+        found = results.group(ranking.passages + rest, order)
+    else:
+        more = results.count_more(read, candidates, found)
+    if order == "relevance":
+        found = results.put_exact_first(read, question, scopes, found, hits)
+    return Results(found, more, hits)

@@ -1,55 +1,59 @@
-"""Evidence for an answer, packed: the best passages from everywhere as one text that fits a budget.
+"""Evidence for an answer: the best passages as one text within a budget.
 
-Passages are taken by their score as long as they fit, long ones cut around what matters; those of one conversation
-stand together under its name, in their order, and a fence goes around all of them. The budget holds for the whole
-answer as it is sent.
+Passages are added by score while they fit; long ones are cut around the match. Passages of one conversation are
+grouped under its title, in order, with a fence around all of them. The budget holds for the whole answer as it is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import orjson
 
 from palaver.model.answers import Sparse
+from palaver.model.people import Caller
 from palaver.model.search import Standing
 from palaver.model.times import iso
-from palaver.search import results as finding
-from palaver.search.budget import cut_around
-from palaver.search.followups import Following
+from palaver.search import search
+from palaver.search.followups import FollowUps, find_followups
+from palaver.search.open.budget import cut_around
+from palaver.search.present import standings_of
+from palaver.search.question import Question
+from palaver.search.results import Matched
+from palaver.search.scope import is_hidden
 from palaver.search.snippet import match_place
 from palaver.search.sources import SOURCES
+from palaver.store.engines.database import Reader, Slice
 from palaver.text.fence import fenced, mark_for
-from palaver.text.query import Query as Wanted
+from palaver.text.query import Query
 
-LOOKED_AT = 80
-WITH_LATER = 10
-"""So many of the best are shown with what took them back; only the very best with what answered it. More answers would
-take the room of other evidence."""
+MOST_RESULTS = 80
+"""Results that evidence is chosen from."""
+WITH_FOLLOWUPS = 10
+"""The best results that are shown with a later correction. Only the first is shown with its answer too."""
 LONGEST_PART = 700
-"""Characters of one passage; of a longer one the part around the match. With more, fewer passages have room."""
+"""Characters of one passage; a longer one is cut around the match."""
 SHORTEST_PART = 250
 SHOWN_FULLY = 2
-"""The best are shown so far in any case. Of the others less where the budget is small,"""
+"""The best passages that always get `LONGEST_PART` characters."""
 HAVE_ROOM = 16
-"""so that about so many have room."""
-PER_TOKEN = 4
+"""About how many passages a small budget is divided among."""
 UNFENCED = 16
 """Characters that may be shown where a fence has no room."""
 
 
 @dataclass(frozen=True)
 class Context(Sparse):
-    """Evidence: passages with where they stand, between two lines with a mark made for this answer. `hits` are in
-    `text`; `more` says that others did not fit. Where there is no evidence, `hint` says why."""
+    """Evidence: passages with their places, between two lines with a random mark. `hits` counts the passages in `text`;
+    `more` says that others did not fit. If there is no evidence, `hint` says why."""
 
     sparse = ("hint",)
 
     text: str
     hits: int
     more: bool
-    matched: finding.Matched
+    matched: Matched
     hint: str | None = None
 
     @property
@@ -58,25 +62,28 @@ class Context(Sparse):
         return len(orjson.dumps(self).decode())
 
 
-def with_company(shown: list[Standing], beside: Mapping[int, Following]) -> list[Standing]:
-    """Each passage once: the best right before what answers it, and those that were taken back before what did so."""
-    found: dict[int, Standing] = {}
+def evidence_for(read: Reader, caller: Caller, question: Question, scopes: Sequence[Slice], budget: int) -> Context:
+    """Search, and pack the best passages into `budget` characters."""
+    results = search(read, question, scopes, "relevance", MOST_RESULTS)
+    best = results.ranked[:MOST_RESULTS]
+    places = standings_of(read, best, question.terms, results.hits)
+    shown = [at for one in best if (at := places.get(one.best.passage_id)) and not is_hidden(caller, at)]
+    followups = find_followups(
+        read, shown[:WITH_FOLLOWUPS], question.terms, results.hits, lambda at: is_hidden(caller, at)
+    )
+    passages: dict[int, Standing] = {}
     for number, at in enumerate(shown):
-        found.setdefault(at.passage_id, at)
-        answer, later = beside.get(at.passage_id, Following())
+        passages.setdefault(at.passage_id, at)
+        answer, later = followups.get(at.passage_id, FollowUps())
         for other in (answer if number == 0 else None, later):
             if other:
-                found.setdefault(other.passage_id, other)
-    return list(found.values())
+                passages.setdefault(other.passage_id, other)
+    matched = replace(results, ranked=best).matched
+    return pack(list(passages.values()), question.any_term if question.terms else None, budget, matched)
 
 
-def packed(
-    passages: list[Standing],
-    query: Wanted | None,
-    budget: int,
-    matched: finding.Matched,
-) -> Context:
-    """As many of the passages, best first, as fit in so many characters of JSON: one at least, if there is any."""
+def pack(passages: Sequence[Standing], query: Query | None, budget: int, matched: Matched) -> Context:
+    """Pack as many passages, best first, as fit into `budget` characters of JSON; at least one, if there is any."""
     chosen: list[tuple[Standing, str]] = []
     mark = mark_for(*(_text([(at, at.text)]) for at in passages))
     best = Context("", 0, False, matched)
@@ -86,7 +93,7 @@ def packed(
         more = number + 1 < len(passages)
         fuller = Context(fenced(_text([*chosen, (at, part)]), mark), len(chosen) + 1, more, matched)
         if fuller.length > budget and not chosen:
-            best = _squeezed(at, query, budget, more, matched, mark)
+            best = _squeeze(at, query, budget, more, matched, mark)
             chosen.append((at, best.text))
             break
         if fuller.length <= budget:
@@ -97,11 +104,9 @@ def packed(
     return final if final.length <= budget or not chosen else best
 
 
-def _squeezed(
-    at: Standing, query: Wanted | None, budget: int, more: bool, matched: finding.Matched, mark: str
-) -> Context:
-    """One passage in very little room: with its name if that leaves most of the room for what it says. Where there is
-    no room even for a fence, a few characters of it are shown and no more."""
+def _squeeze(at: Standing, query: Query | None, budget: int, more: bool, matched: Matched, mark: str) -> Context:
+    """One passage in very little room. It gets a heading only if most of the room is left for the text, and a few
+    characters only if there is no room for a fence."""
     size = len(" ".join(at.text.split()))
     for has_name, has_fence in ((True, True), (False, True), (False, False)):
         room = budget if has_fence else min(budget, UNFENCED)
@@ -119,7 +124,7 @@ def _squeezed(
     return Context("", 1, more, matched)
 
 
-def _part(at: Standing, query: Wanted | None, most: int) -> str:
+def _part(at: Standing, query: Query | None, most: int) -> str:
     text = " ".join(at.text.split())
     if len(text) <= most:
         return text
@@ -129,7 +134,7 @@ def _part(at: Standing, query: Wanted | None, most: int) -> str:
 
 
 def _text(chosen: Iterable[tuple[Standing, str]]) -> str:
-    """Grouped by where they stand; the best group first, inside it in order."""
+    """Passages grouped by document: the best group first, and in order inside a group."""
     groups: dict[int, list[tuple[Standing, str]]] = {}
     for at, part in chosen:
         groups.setdefault(at.document_id, []).append((at, part))
@@ -149,6 +154,6 @@ def _heading(at: Standing) -> str:
 
 
 def _line(at: Standing, part: str) -> str:
-    if not SOURCES[at.source].is_said or not at.position:
+    if not SOURCES[at.source].is_conversation or not at.position:
         return part
     return f"[{at.position}] {SOURCES[at.source].sender_of(at) or 'somebody'}: {part}"

@@ -1,7 +1,7 @@
-"""What a question asks for: its meaningful words, and what its other words give away.
+"""The parsed query: its terms, and the intent its other words show.
 
-People and agents ask whole sentences. The words every sentence has say nothing about what is wanted, so they are left
-out, unless there are no others. But they tell who is meant ("I", "you"), and whether a time is wanted.
+People and agents ask whole sentences. Stop words say nothing about the topic, so they are left out unless there is
+nothing else. They do show who is meant ("I", "you") and whether a time is asked for.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from palaver.text.query import AllOf, Nothing, Phrase, plain
+from palaver.text.query import AllOf, AnyOf, Nothing, Phrase, Query, plain
 from palaver.text.tokenize import words
 
 MOST_TERMS = 64
 LONGEST_NAME = 4
-"""Characters that are words of their own, as in Chinese: more of them in a row are not one name any more."""
+"""The longest run of single-character words (as in Chinese) that counts as one name."""
+LONGEST_READ = 5_000
+"""Characters of a query that are read for its intent."""
 
-_LISTED = re.compile(r"(?<!\d)[,;]|[,;](?!\d)")
-"""What stands between the words of a list; in a number it belongs to it."""
+_LIST_SEPARATOR = re.compile(r"(?<!\d)[,;]|[,;](?!\d)")
+"""Commas and semicolons between words. Inside a number they belong to the number."""
 
-_COMMON = """
+_STOP_WORDS = """
     a about after again all also am an and any are aren as at be because been before being between both but by can
     cannot could couldn d did didn do does doesn doing don down during each ever few for from further get gets getting
     give got had hadn has hasn have haven having he her here hers him his how i if in into is isn it its just know let
@@ -30,12 +32,13 @@ _COMMON = """
     theirs them then there these they this those through to too under until up upon us ve very was wasn we were weren
     what when where which while who whom whose why will with won would wouldn you your yours
 """
+STOP_WORDS = frozenset(_STOP_WORDS.split())
 
-STOP_WORDS = frozenset(_COMMON.split())
-
-_ASKING = frozenset(words("what when where which who whom whose why how did do does is are was were can could will"))
-_MINE = frozenset({"i", "me", "my", "mine", "myself"})
-_YOURS = frozenset({"you", "your", "yours"})
+_QUESTION_WORDS = frozenset(
+    words("what when where which who whom whose why how did do does is are was were can could will")
+)
+_FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself"})
+_SECOND_PERSON = frozenset({"you", "your", "yours"})
 _WHEN = re.compile(
     r"\b(when|date|how long|how (many|much) (days?|weeks?|months?|years?|time)"
     r"|(what|which) (time|day|month|year|week))\b",
@@ -46,7 +49,7 @@ _LATEST = re.compile(r"\b(latest|newest|current|currently|most recent|now|these 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was typed, taken apart."""
+    """A parsed query."""
 
     text: str
     words: tuple[str, ...]
@@ -54,49 +57,55 @@ class Question:
     is_asked: bool
     """It is a question, not a few keywords."""
     is_mine: bool
-    """It is about the one who asks."""
+    """It is about the person who asks ("my", "I")."""
     is_yours: bool
-    """It is about what the other side said."""
+    """It is about what the assistant said ("you", "your")."""
     wants_time: bool
     wants_latest: bool
 
     @property
     def is_word(self) -> bool:
-        """It is one word, meant as it is; several say of what."""
+        """It is a single keyword."""
         return len(self.terms) == 1 and not self.is_asked
 
     @property
     def phrase(self) -> Phrase | None:
-        """Of a few keywords, all of them as they were typed: side by side and in order."""
+        """All keywords as one phrase, in order; None for a question or a single word."""
         return Phrase(self.words) if 1 < len(self.words) <= MOST_TERMS and not self.is_asked else None
 
+    @property
+    def any_term(self) -> Query:
+        """A query that matches any of the terms, for snippets."""
+        return any_of(self.terms)
 
-def taken_apart(text: str) -> Question:
-    folded = words(text[:5_000])
+
+def any_of(terms: Sequence[Phrase]) -> Query:
+    return terms[0] if len(terms) == 1 else AnyOf(tuple(terms))
+
+
+def parse(text: str) -> Question:
+    """Parse a query into terms and intent."""
+    folded = words(text[:LONGEST_READ])
     known = set(folded)
-    terms_ = terms(text)
+    terms = terms_of(text)
+    joined = (term for term in terms if not any(map(_is_ideograph, term.words)))
+    # A path or a version counts as one typed word.
+    typed = len(folded) - sum(len(term.words) - 1 for term in joined)
     return Question(
         text=text,
         words=tuple(folded),
-        terms=terms_,
-        is_asked=len(folded) > 2
-        and ("?" in text or folded[0] in _ASKING or (len(terms_) > 2 and _typed(folded, terms_) > 6)),
-        is_mine=bool(known & _MINE),
-        is_yours=bool(known & _YOURS),
-        wants_time=bool(_WHEN.search(text[:5_000])),
-        wants_latest=bool(_LATEST.search(text[:5_000])),
+        terms=terms,
+        is_asked=len(folded) > 2 and ("?" in text or folded[0] in _QUESTION_WORDS or (len(terms) > 2 and typed > 6)),
+        is_mine=bool(known & _FIRST_PERSON),
+        is_yours=bool(known & _SECOND_PERSON),
+        wants_time=bool(_WHEN.search(text[:LONGEST_READ])),
+        wants_latest=bool(_LATEST.search(text[:LONGEST_READ])),
     )
 
 
-def _typed(folded: Sequence[str], terms: Iterable[Phrase]) -> int:
-    """How many words were typed: a path or a version is one."""
-    joined = (term for term in terms if not any(map(_is_alone, term.words)))
-    return len(folded) - sum(len(term.words) - 1 for term in joined)
-
-
-def terms(text: str) -> tuple[Phrase, ...]:
-    """The words to look for, as they were typed. One with punctuation (`node.js`) is a phrase of its parts."""
-    match plain(_LISTED.sub(" ", text)):
+def terms_of(text: str) -> tuple[Phrase, ...]:
+    """The words to look for. A word with punctuation (`node.js`) is a phrase of its parts."""
+    match plain(_LIST_SEPARATOR.sub(" ", text)):
         case Nothing():
             return ()
         case AllOf(parts):
@@ -105,29 +114,27 @@ def terms(text: str) -> tuple[Phrase, ...]:
             typed = (one,)
         case _:
             raise AssertionError("plain words are phrases")
-    bare = dict.fromkeys(map(_without_ending, typed))
-    meaningful = tuple(phrase for phrase in bare if not STOP_WORDS.issuperset(phrase.words))
-    spread = dict.fromkeys(part for phrase in meaningful or typed for part in _spread(phrase))
-    return tuple(spread)[:MOST_TERMS]
+    # "Caroline's" means "Caroline".
+    stripped: Iterable[Phrase] = dict.fromkeys(
+        Phrase(one.words[:-1]) if len(one.words) == 2 and one.words[1] == "s" else one for one in typed
+    )
+    meaningful = tuple(phrase for phrase in stripped if not STOP_WORDS.issuperset(phrase.words))
+    split = dict.fromkeys(part for phrase in meaningful or typed for part in _split_ideographs(phrase))
+    return tuple(split)[:MOST_TERMS]
 
 
-def _spread(phrase: Phrase) -> Iterator[Phrase]:
-    """Of a sentence written without blanks, each two neighbours: no text that answers it has all of it in one piece."""
-    if len(phrase.words) <= LONGEST_NAME or not any(map(_is_alone, phrase.words)):
+def _split_ideographs(phrase: Phrase) -> Iterator[Phrase]:
+    """Split a sentence written without spaces into pairs of neighbours: few texts repeat the whole sentence."""
+    if len(phrase.words) <= LONGEST_NAME or not any(map(_is_ideograph, phrase.words)):
         yield phrase
         return
-    for is_alone, run in groupby(phrase.words, key=_is_alone):
+    for is_ideograph, run in groupby(phrase.words, key=_is_ideograph):
         together = tuple(run)
-        if is_alone and len(together) > LONGEST_NAME:
+        if is_ideograph and len(together) > LONGEST_NAME:
             yield from map(Phrase, pairwise(together))
         else:
             yield Phrase(together)
 
 
-def _is_alone(word: str) -> bool:
+def _is_ideograph(word: str) -> bool:
     return len(word) == 1 and not word.isascii()
-
-
-def _without_ending(phrase: Phrase) -> Phrase:
-    """Caroline's is Caroline."""
-    return Phrase(phrase.words[:-1]) if len(phrase.words) == 2 and phrase.words[1] == "s" else phrase

@@ -1,267 +1,383 @@
-"""Recall: which passages have which words of the question. No text is read here."""
+"""Recall: find the passages that have terms of the question, choose the most promising, and read their texts."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import combinations, pairwise, zip_longest
 from math import log
-from operator import neg
+from operator import neg, or_
+from typing import NamedTuple
 
-from palaver.search.features import Worth
+from palaver.search.expand import Expansion
+from palaver.search.question import Question
+from palaver.search.sources import SOURCES
+from palaver.search.terms import TermSet, TermWeights, only
 from palaver.store.engines.database import SCOPE, STEM, Found, Reader, Slice
 from palaver.store.engines.id_ranges import SHARED_SOURCES, WIDTH
-from palaver.store.library.documents import document_scope
-from palaver.store.search.found_passages import standings
+from palaver.store.library.documents import PROJECT, document_scope
+from palaver.store.search import found_passages
+from palaver.store.search.found_passages import Candidate, Look
 from palaver.text import tokenize
 from palaver.text.query import Phrase, with_parts
 
 MOST_CANDIDATES = 10_000
-MOST_GATHERED = 12_000
+MOST_HITS = 12_000
+"""Hits that are collected from the index."""
 MOST_TOGETHER = 2_000
+"""Hits that are collected for two common terms together."""
 MOST_RELATED = 3_000
-FEW_ENOUGH = 80
-"""So many passages with all of the words are all looked at closely."""
-MOST_BEST = 100
-"""So many are asked for where there are more."""
-ENOUGH = 20
-"""Where so many have the words side by side, nobody asks which of the others is best."""
-LABELS = frozenset({"keywords", "tags"})
-"""Fields that say what a text is about: they are searched, but where the text matches too, that is shown."""
+"""Hits that are collected for the words related to one term. More common words are skipped."""
 MOST_COUNTED = 50_000
 MOST_SIZED = 100_000
-FEW = 1_000
-"""Where the words of a question stand in no more passages, words of its theme are looked up too."""
+FEW_WITH_ALL = 80
+"""If at most this many passages have all keywords, all of them are read, and the index need not rank them."""
+MOST_BEST = 100
+"""Passages that the index ranks when more than that have all keywords."""
+ENOUGH_PHRASES = 20
+"""If this many passages have the keywords as a phrase, the index need not rank the others."""
+FEW_HITS = 1_000
+"""Below this number of hits, words of the theme are looked up too."""
+PLACED = 300
+"""The best hits whose documents and positions are looked up."""
+COUNTED = 300
+"""Hits after the placed ones that are counted one by one to estimate the total."""
+ALL_COUNTED = 2_000
+"""If no more hits than this follow the placed ones, all of them are counted."""
+WITH_NEIGHBOURS = 60
+"""The best passages that are read together with their neighbours in the conversation."""
+LABELS = frozenset({"keywords", "tags"})
+"""Fields with labels. They are searched, but where the text matches too, the text is shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
-    """Which of the words stand in which passages, as far as that was looked up."""
+class Hits:
+    """Which passages have which terms."""
 
-    alike: dict[int, set[int]]
-    """The passages by what they have, as a mask (see Worth)."""
-    worth: Worth
+    by_terms: dict[TermSet, set[int]]
+    weights: TermWeights
     too_common: tuple[int, ...] = ()
-    """Words that were looked for only where others are: alone they stand nearly everywhere."""
-    cut_short: tuple[int, ...] = ()
-    """Words of which only the newest passages were taken."""
+    """Terms that were looked up only together with other terms, because too many passages have them."""
+    truncated: tuple[int, ...] = ()
+    """Terms of which only the newest passages were collected."""
     are_few: bool = False
-    """The words themselves stand in few passages: there is time to look at them more closely."""
-    found: dict[int, list[int]] = field(default_factory=dict, repr=False)
-    """What each lookup found, by the mask it gave."""
-    first: tuple[int, ...] = ()
-    """Where very many passages have all of the words: those that the index holds for the best, best first."""
+    """Few passages have any of the terms."""
+    lookups: dict[TermSet, list[int]] = field(default_factory=dict, repr=False)
+    """The passages that each lookup found."""
+    best: tuple[int, ...] = ()
+    """If very many passages have all keywords: the ones that the index ranks first."""
 
-    def mask_of(self, passage_id: int) -> int:
-        """What a passage has."""
-        return next((mask for mask, ids in self.alike.items() if passage_id in ids), 0)
+    def terms_of(self, passage_id: int) -> TermSet:
+        return next((terms for terms, ids in self.by_terms.items() if passage_id in ids), 0)
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.by_terms.values()))
 
     @property
     def is_capped(self) -> bool:
-        """Are there passages with some of the words that nobody looked at?"""
-        return bool(self.too_common or self.cut_short) or _size(self.alike) > MOST_CANDIDATES
+        """Some passages with some of the terms were not considered."""
+        return bool(self.too_common or self.truncated) or self.count > MOST_CANDIDATES
 
-    def having_all(self) -> list[int] | None:
-        """The passages that have all of the words, or all but those that stand nearly everywhere. None where it is not
-        known: every word does."""
-        known = set(range(len(self.worth.rarity))) - {*self.too_common, *self.cut_short}
-        wanted = sum(1 << number for number in known)
+    def with_all_terms(self) -> list[int] | None:
+        """The passages that have all terms, except terms that nearly all passages have. None if all terms are such."""
+        known = set(range(len(self.weights.rarity))) - {*self.too_common, *self.truncated}
+        wanted = sum(map(only, known))
         if not wanted:
             return None
-        return [id for mask, ids in self.alike.items() if mask & wanted == wanted for id in ids]
+        return [id for terms, ids in self.by_terms.items() if terms & wanted == wanted for id in ids]
 
-    @property
-    def size(self) -> int:
-        """How many passages there are to choose from."""
-        return min(_size(self.alike), MOST_CANDIDATES)
-
-    def best_first(self, most: int = MOST_CANDIDATES) -> dict[int, int]:
-        """The passages with their masks, those that cover most of the question first, and of those the newest of each
-        lane in turn."""
-        best = dict.fromkeys(self.first, self.worth.everything)
-        for mask in sorted(self.alike, key=lambda mask: (-self.worth.of(mask), mask)):
+    def best_first(self, most: int = MOST_CANDIDATES) -> dict[int, TermSet]:
+        """The passages with their terms. Those that cover most of the question come first, then the newest of each
+        source in turn."""
+        best = dict.fromkeys(self.best, self.weights.everything)
+        for terms in sorted(self.by_terms, key=lambda terms: (-self.weights.cover(terms), terms)):
             if len(best) >= most:
                 break
-            others = [id for id in self._in_order(mask) if id not in best]
-            best |= dict.fromkeys(_newest(others, most - len(best)), mask)
+            some = self.by_terms[terms]
+            if terms in self.lookups:  # a lookup is nearly in order, a set is not
+                newest = [id for id in sorted(self.lookups[terms], reverse=True) if id in some]
+            else:
+                newest = sorted(some, reverse=True)
+            others = [id for id in newest if id not in best]
+            best |= dict.fromkeys(_newest_of_each_source(others, most - len(best)), terms)
         return best
 
-    def _in_order(self, mask: int) -> list[int]:
-        """The passages with this mask, those with the highest ids first."""
-        some = self.alike[mask]
-        if mask in self.found:  # which comes nearly in order, as a set does not
-            return [id for id in sorted(self.found[mask], reverse=True) if id in some]
-        return sorted(some, reverse=True)
 
-
-def _newest(ids: list[int], most: int) -> list[int]:
-    """The first of these ids, the newest of each lane in turn, titles before bodies: no source stands behind another
-    because its lane has lower numbers."""
+def _newest_of_each_source(ids: list[int], most: int) -> list[int]:
+    """The newest passages of each source in turn, titles before bodies. `ids` are sorted, highest first."""
     ends = [0]
     while ends[-1] < len(ids):
-        lane = ids[ends[-1]] // WIDTH
-        ends.append(bisect_left(ids, -lane * WIDTH + 1, ends[-1], key=neg))
-    lanes = [ids[first:last][:most] for first, last in pairwise(ends)]
-    if len(lanes) < 2:
+        id_range = ids[ends[-1]] // WIDTH
+        ends.append(bisect_left(ids, -id_range * WIDTH + 1, ends[-1], key=neg))
+    ranges = [ids[first:last][:most] for first, last in pairwise(ends)]
+    if len(ranges) < 2:
         return ids[:most]
-    lanes.sort(key=lambda lane: not lane[0] // WIDTH % 2)
-    return [id for some in zip_longest(*lanes) for id in some if id is not None][:most]
+    ranges.sort(key=lambda some: not some[0] // WIDTH % 2)
+    return [id for some in zip_longest(*ranges) for id in some if id is not None][:most]
 
 
-def _size(alike: Mapping[int, Sized]) -> int:
-    return sum(map(len, alike.values()))
+def find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Slice]) -> Hits:
+    """Find the passages to choose from. For keywords that very many passages have, the index names the best."""
+    hits = look_up_terms(read, expansion, scopes)
+    return hits if expansion.question.is_asked else _with_best(read, hits, expansion.question, scopes)
 
 
-def gather(
-    read: Reader,
-    terms: Sequence[Phrase],
-    slices: Iterable[Slice],
-    related: Sequence[Sequence[Phrase]] = (),
-    theme: Callable[[], Sequence[Phrase]] = tuple,
-) -> Gathered:
-    """Look the words up, the rarest first, until there are enough passages to choose from.
+def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Slice]) -> Hits:
+    """Look up the terms, the rarest first, until there are enough passages to choose from.
 
-    The index cannot rank without reading every passage that has any of the words, and a common word stands in a
-    million. So a common word brings passages only while there is room, or together with another one. Of each word those
-    related to it are looked up too, and where little was found those that belong to the theme of them all.
+    The index cannot rank without reading every passage that has any of the terms, and a common word can be in a
+    million passages. So a common term adds passages only while there is room, or together with another term.
     """
-    where = list(slices)
-    is_blind = any(one.is_blind for one in where)
-    if is_blind:  # other passages have no part in anything the caller can see
-        own = [one for one in where if "sessions" in one.sources]
+    terms = expansion.question.terms
+    is_blind = any(one.is_blind for one in scopes)
+    if is_blind:  # passages that the caller may not read must not change any count
+        own = [one for one in scopes if "sessions" in one.sources]
         size = sum(read.size_of(one, MOST_SIZED) for one in (Slice(SHARED_SOURCES), *own))
-        counts = [_visible(read, term, where, MOST_COUNTED) for term in terms]
+        counts = [_count_in(read, term, scopes, MOST_COUNTED) for term in terms]
         expected = counts[:]
     else:
-        size, most, counts = read.size(), [_most_of(read, one) for one in where], _counts(read, terms)
+        size, counts = read.size(), _frequencies(read, terms)
+        most = [_largest_size(read, one) for one in scopes]
         expected = [sum(min(count, limit) for limit in most) for count in counts]
-    alike: dict[int, set[int]] = {}
-    lookups: dict[int, list[int]] = {}
+    by_terms: dict[TermSet, set[int]] = {}
+    lookups: dict[TermSet, list[int]] = {}
 
     def look_up(groups: Sequence[Sequence[Phrase]], cap: int) -> list[int]:
-        return [id for one in where for id in read.having(groups, one, cap)]
+        return [id for one in scopes for id in read.having(groups, one, cap)]
 
-    room, common, newest = MOST_GATHERED, list[int](), list[int]()
+    room, common, newest = MOST_HITS, list[int](), list[int]()
     for number in sorted(range(len(terms)), key=lambda number: (expected[number], number)):
         if not expected[number]:
             continue
         found = None
-        if expected[number] <= room or not (alike or common):
+        if expected[number] <= room or not (by_terms or common):
             found = look_up([[terms[number]]], room + 1)
         if found is not None and len(found) <= room:
             room -= len(found)
             counts[number] = len(found)
-            lookups[1 << number] = found
-            _mark(alike, found, 1 << number)
+            lookups[only(number)] = found
+            _add(by_terms, found, only(number))
         else:
             newest = newest or found or []
             common.append(number)
             counts[number] = max(counts[number], len(found or ()))
-    cut_short = common[:1] if not alike else []
-    if cut_short:
-        lookups[1 << common[0]] = newest[:MOST_GATHERED]
-        _mark(alike, newest[:MOST_GATHERED], 1 << common[0])
+    truncated = common[:1] if not by_terms else []
+    if truncated:
+        lookups[only(common[0])] = newest[:MOST_HITS]
+        _add(by_terms, newest[:MOST_HITS], only(common[0]))
     for one, other in combinations(common[:3], 2):
-        found = look_up([[terms[one]], [terms[other]]], MOST_TOGETHER)
-        _mark(alike, found, 1 << one | 1 << other)
-    left = common[len(cut_short) :]
-    size = max(size, _size(alike), *counts, 1)
+        _add(by_terms, look_up([[terms[one]], [terms[other]]], MOST_TOGETHER), only(one) | only(other))
+
+    size = max(size, sum(map(len, by_terms.values())), *counts, 1)
     rarity = [_rarity(size, count) for count in counts]
     others = [0.0] * (len(terms) + 1)
-    are_few = _size(alike) <= FEW
-    groups = dict(enumerate(related)) | ({len(terms): theme()} if are_few else {})
+    are_few = sum(map(len, by_terms.values())) <= FEW_HITS
+    groups = dict(enumerate(expansion.related)) | ({len(terms): expansion.theme} if are_few else {})
     for number, group in groups.items():
-        if known := _uncommon(read, group, where if is_blind else ()):
-            found = look_up([known], MOST_RELATED)
+        if uncommon := _uncommon(read, group, scopes if is_blind else ()):
+            found = look_up([uncommon], MOST_RELATED)
+            related = TermWeights.related_to(number, len(terms))
             others[number] = _rarity(size, len(found))
-            lookups[1 << number + len(terms)] = found
-            _mark(alike, found, 1 << number + len(terms))
+            lookups[related] = found
+            _add(by_terms, found, related)
     for number, term in enumerate(terms):
-        if term.parts:  # joined by signs, as in TCP/IP: where all of them stand apart it counts as related
+        if term.parts:  # joined by punctuation, as in TCP/IP: a passage with all parts apart counts as related
             found = look_up([[part] for part in term.parts], MOST_RELATED)
             others[number] = _rarity(size, len(found))
-            _mark(alike, found, 1 << number + len(terms))
-    worth = Worth(tuple(rarity), tuple(map(min, rarity, others)), min(others[-1], max(rarity, default=0.0)))
-    return Gathered(alike, worth, tuple(left), tuple(cut_short), are_few, lookups)
+            _add(by_terms, found, TermWeights.related_to(number, len(terms)))
+    weights = TermWeights(tuple(rarity), tuple(map(min, rarity, others)), min(others[-1], max(rarity, default=0.0)))
+    return Hits(by_terms, weights, tuple(common[len(truncated) :]), tuple(truncated), are_few, lookups)
 
 
-def with_best(
-    read: Reader, gathered: Gathered, terms: Sequence[Phrase], phrase: Phrase | None, slices: Iterable[Slice]
-) -> Gathered:
-    """The same, where more passages have all of the words than can be looked at: the newest need not be the best, so
-    the index is asked for the best. Those that have the words side by side come first."""
-    having = gathered.having_all()
-    if not gathered.is_capped and having is not None and len(having) <= FEW_ENOUGH:
-        return gathered
-    where = list(slices)
-    together = [id for one in where for id in read.having([[phrase]], one, MOST_BEST)] if phrase else []
+def _with_best(read: Reader, hits: Hits, question: Question, scopes: Sequence[Slice]) -> Hits:
+    """If more passages have all keywords than can be read, ask the index for the best: the newest may not be the best.
+    Passages with the keywords as a phrase come first."""
+    with_all = hits.with_all_terms()
+    if not hits.is_capped and with_all is not None and len(with_all) <= FEW_WITH_ALL:
+        return hits
+    phrase = question.phrase
+    together = [id for one in scopes for id in read.having([[phrase]], one, MOST_BEST)] if phrase else []
     best: list[Found] = []
-    if len(together) < ENOUGH:
-        best = [hit for one in where for hit in read.promising([[term] for term in terms], one, MOST_BEST)]
+    if len(together) < ENOUGH_PHRASES:
+        best = [hit for one in scopes for hit in read.promising([[term] for term in question.terms], one, MOST_BEST)]
         best.sort(key=lambda hit: -hit.score)
     first = tuple(dict.fromkeys((*together[:MOST_BEST], *(hit.passage_id for hit in best[:MOST_BEST]))))
-    _mark(gathered.alike, first, gathered.worth.everything)
-    return replace(gathered, first=first)
+    _add(hits.by_terms, first, hits.weights.everything)
+    return replace(hits, best=first)
 
 
-def _rarity(size: int, count: int) -> float:
-    """What it tells that a passage has a word which so many of all have."""
-    return log(1 + (size - count + 0.5) / (count + 0.5))
-
-
-def _uncommon(read: Reader, terms: Sequence[Phrase], visible: Sequence[Slice]) -> list[Phrase]:
-    """Those that stand somewhere, and not nearly everywhere: of what is visible, where not everything is."""
-    counts = zip(terms, _counts(read, terms), strict=True)
-    if not visible:
-        return [term for term, count in counts if 0 < count <= MOST_RELATED]
-    most = MOST_RELATED + 1
-    # A word that few passages have at all is in few visible ones, and in none it finds nothing.
-    return [term for term, count in counts if count and (count < most or _visible(read, term, visible, most) < most)]
-
-
-def _visible(read: Reader, term: Phrase, where: Iterable[Slice], most: int) -> int:
-    """How many passages in these slices have the word."""
-    return sum(read.count([term], one, most) for one in where)
-
-
-def _counts(read: Reader, terms: Sequence[Phrase]) -> list[int]:
-    """In how many passages each stands, at the most."""
-    tokens = [tuple(STEM + stem for stem in tokenize.stems(term.words)) for term in terms]
-    known = read.frequencies([token for term in tokens for token in term]) if tokens else {}
-    return [min(known.get(token, 0) for token in term) for term in tokens]
-
-
-def _most_of(read: Reader, where: Slice) -> int:
-    """How many passages a slice can have at the most, by the rarest of its scopes."""
-    tokens = [SCOPE + scope for scope in where.scopes]
-    return min(read.frequencies(tokens).get(token, 0) for token in tokens) if tokens else 2**62
-
-
-def _mark(alike: dict[int, set[int]], found: Iterable[int], bits: int) -> None:
-    """Note that these passages have this too: what some of them were alike in, they are alike in with it."""
+def _add(by_terms: dict[TermSet, set[int]], found: Iterable[int], added: TermSet) -> None:
+    """Add terms to the passages that were found."""
     new = set(found)
-    for mask, ids in list(alike.items()):
+    for terms, ids in list(by_terms.items()):
         both = ids & new
         if not both:
             continue
         new -= both
         ids -= both
         if not ids:
-            del alike[mask]
-        alike.setdefault(mask | bits, set()).update(both)
+            del by_terms[terms]
+        by_terms.setdefault(terms | added, set()).update(both)
     if new:
-        alike.setdefault(bits, set()).update(new)
+        by_terms.setdefault(added, set()).update(new)
 
 
-def best_in(
+def _rarity(size: int, count: int) -> float:
+    """The inverse document frequency of a word that `count` of `size` passages have."""
+    return log(1 + (size - count + 0.5) / (count + 0.5))
+
+
+def _uncommon(read: Reader, words: Sequence[Phrase], visible: Sequence[Slice]) -> list[Phrase]:
+    """The words that some passages have, but not too many; counted in `visible`, if given."""
+    counts = zip(words, _frequencies(read, words), strict=True)
+    if not visible:
+        return [word for word, count in counts if 0 < count <= MOST_RELATED]
+    most = MOST_RELATED + 1
+    # If few passages have a word at all, few visible ones have it.
+    return [word for word, count in counts if count and (count < most or _count_in(read, word, visible, most) < most)]
+
+
+def _count_in(read: Reader, term: Phrase, scopes: Iterable[Slice], most: int) -> int:
+    return sum(read.count([term], one, most) for one in scopes)
+
+
+def _frequencies(read: Reader, terms: Sequence[Phrase]) -> list[int]:
+    """At most how many passages have each term."""
+    tokens = [tuple(STEM + stem for stem in tokenize.stems(term.words)) for term in terms]
+    known = read.frequencies([token for term in tokens for token in term]) if tokens else {}
+    return [min(known.get(token, 0) for token in term) for term in tokens]
+
+
+def _largest_size(read: Reader, scope: Slice) -> int:
+    """At most how many passages a scope has: as many as its rarest scope token."""
+    tokens = [SCOPE + token for token in scope.scopes]
+    return min(read.frequencies(tokens).get(token, 0) for token in tokens) if tokens else 2**62
+
+
+# Choosing what to read
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentCover:
+    """How much of the question each passage and each document covers."""
+
+    passages: Mapping[tuple[int, int], float]
+    """By document and position."""
+    frequency: Mapping[int, float]
+    """By document: how often the terms occur, as a share of the highest."""
+    together: Mapping[int, float]
+    """By document: how much its passages cover together."""
+
+
+class Candidates(NamedTuple):
+    """The best hits with their places. No text has been read."""
+
+    hits: Hits
+    placed: list[Candidate]
+    terms_of: Mapping[int, TermSet]
+    cover: DocumentCover
+    left: int
+    """How many hits come after the placed ones."""
+    next_ids: list[int]
+    """The first of those."""
+
+
+def place_hits(read: Reader, hits: Hits) -> Candidates:
+    """Look up the documents and positions of the best hits."""
+    left = max(0, min(hits.count, MOST_CANDIDATES) - PLACED)
+    terms_of = hits.best_first(PLACED + (left if left <= ALL_COUNTED else COUNTED))
+    ids = list(terms_of)
+    placed = found_passages.candidates(read, ids[:PLACED])
+    cover = cover_of([(one.document_id, one.position, terms_of[one.passage_id]) for one in placed], hits.weights)
+    return Candidates(hits, placed, terms_of, cover, left, ids[PLACED:])
+
+
+def cover_of(found: Iterable[tuple[int, int, TermSet]], weights: TermWeights) -> DocumentCover:
+    """The cover of documents, from (document, position, terms) of each hit."""
+    passages: dict[tuple[int, int], float] = {}
+    terms_in: dict[int, list[TermSet]] = defaultdict(list)
+    for document_id, position, terms in found:
+        passages[document_id, position] = weights.cover(terms)
+        terms_in[document_id].append(terms)
+    known: dict[tuple[TermSet, ...], tuple[float, float]] = {}
+    frequency, together = {}, {}
+    for document_id, some in terms_in.items():
+        key = tuple(sorted(some))
+        if key not in known:
+            known[key] = weights.frequency(Counter(some)), weights.cover(reduce(or_, some))
+        frequency[document_id], together[document_id] = known[key]
+    highest = max(frequency.values(), default=0.0) or 1.0
+    return DocumentCover(passages, {id: value / highest for id, value in frequency.items()}, together)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How many passages are read, and on which sides of a conversation each sentence is compared by itself."""
+
+    best: int
+    all: int
+    sides: tuple[str, ...]
+
+
+USUAL, THOROUGH = Effort(90, 170, ("asking",)), Effort(150, 220, ("asking", "answering"))
+
+
+def effort_for(question: Question, hits: Hits) -> Effort:
+    """A question with few hits is read more thoroughly: looking it up was quick."""
+    return THOROUGH if question.is_asked and hits.are_few else USUAL
+
+
+def read_texts(read: Reader, question: Question, candidates: Candidates, scopes: Sequence[Slice]) -> list[Look]:
+    """Read the most promising passages. For a question, also read the neighbours of the best ones."""
+    hits, cover, effort = candidates.hits, candidates.cover, effort_for(question, candidates.hits)
+    weights, terms_of = hits.weights, candidates.terms_of
+    rank_in_index = {id: -1 - 1 / (2 + n) for n, id in enumerate(hits.best)}
+
+    def promise(one: Candidate) -> tuple[float, float, int]:
+        at, position = one.document_id, one.position
+        beside = 0.0
+        if position:
+            beside = cover.passages.get((at, position - 1), 0.0) + cover.passages.get((at, position + 1), 0.0)
+        promised = weights.cover(terms_of[one.passage_id]) + 0.3 * beside + 0.5 * cover.frequency[at]
+        return rank_in_index.get(one.passage_id, 0.0), -promised, -one.passage_id
+
+    best = sorted(candidates.placed, key=promise)[: effort.best]
+    wanted = {(one.document_id, one.position): None for one in best}
+    if question.is_asked and not any(weights.has_all(terms_of[one.passage_id]) for one in candidates.placed):
+        whole = _sources_with_neighbours(scopes)
+        near_to = [one for one in best[:WITH_NEIGHBOURS] if one.position and one.source in whole]
+        for step in (1, -1, 2, -2, 3):
+            for one in near_to[: WITH_NEIGHBOURS // abs(step) ** 2]:
+                if one.position + step > 0 and len(wanted) < effort.all:
+                    wanted[one.document_id, one.position + step] = None
+    spans = [(document_id, position, position) for document_id, position in wanted]
+    return found_passages.looks(read, spans, {token for one in scopes for token in one.without})
+
+
+def _sources_with_neighbours(scopes: Iterable[Slice]) -> frozenset[str]:
+    """The conversation sources in which a neighbour of a hit is in scope too."""
+    return frozenset(
+        source
+        for one in scopes
+        if one.bodies and not one.any_of and not one.is_timed
+        for source in one.sources
+        if SOURCES[source].is_conversation
+        and all(token.startswith(("d", PROJECT)) or source == "sessions" for token in one.scopes)
+    )
+
+
+def best_passage(
     read: Reader, source: str, document_id: int, terms: Sequence[Phrase], without: tuple[str, ...] | None = None
 ) -> int | None:
-    """The passage of a document that has most of the words; its labels only where no text has any. `without`: the
-    scopes that the caller may not read."""
-    scopes = (document_scope(document_id),)
-    where = Slice((source,), titles=False, scopes=scopes, without=without or (), is_blind=without is not None)
-    found = [hit.passage_id for hit in read.recall([with_parts(terms)], where, 2)]  # one may be its labels
-    places = standings(read, found) if len(found) > 1 else {}
+    """The passage of a document that matches best. Labels count only where no text matches. `without` are the scope
+    tokens of passages that the caller may not read."""
+    tokens = (document_scope(document_id),)
+    scope = Slice((source,), titles=False, scopes=tokens, without=without or (), is_blind=without is not None)
+    found = [hit.passage_id for hit in read.recall([with_parts(terms)], scope, 2)]  # one may be the labels
+    places = found_passages.standings(read, found) if len(found) > 1 else {}
     texts = [id for id in found if id in places and places[id].field not in LABELS]
     return next(iter(texts or found), None)

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple
 from unicodedata import category
 
-from palaver.search.word_positions import Sought
+from palaver.search.word_positions import WordFinder
 from palaver.text.query import Phrase, Query, wanted_phrases
 from palaver.text.tokenize import (
     LONGEST,
@@ -280,7 +280,7 @@ class _Wanted:
         self.phrases, self.length, self._stemmed = phrases, length, stemmed
         self._shown = [phrase.words[:length] for phrase in phrases]
         self._has_prefix = any(phrase.prefix for phrase in phrases)
-        self._sought = Sought(self._shown)
+        self._finder = WordFinder(self._shown)
         self._begun_by: defaultdict[str, list[int]] = defaultdict(list)
         for number, phrase in enumerate(phrases):
             self._begun_by[phrase.words[0]].append(number)
@@ -290,7 +290,7 @@ class _Wanted:
         if self._has_prefix:
             return self._matches_of_forms(found)
         if self._stemmed:
-            places = self._sought.places(found, MOST_MATCHES)
+            places = self._finder.places(found, MOST_MATCHES)
             return [_Match(place, place + len(self._shown[number]), number) for place, number in places]
         matches = []
         for word, numbers in self._begun_by.items():
@@ -499,3 +499,11 @@ def _place_of(view: _View) -> _Place | None:
     if not view.best:
         return None
     return view.reading.place(view.best[0].first, max(match.last for match in view.best))
+
+
+def snippet_at(text: str, place: int, length: int) -> str:
+    """At most `length` characters around a place, on one line."""
+    begin = max(0, place - length // 3)
+    if begin and (blank := text.find(" ", begin, place)) >= 0:
+        begin = blank + 1
+    return " ".join(text[begin : begin + 4 * length].split())[:length].strip()

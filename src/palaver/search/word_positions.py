@@ -1,4 +1,4 @@
-"""Where words stand in a text, whatever their endings."""
+"""Find words in a text by their stems."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from palaver.text.tokenize import stem, stems
 
 
-class Sought:
-    """Some words or phrases, known by their numbers, to be looked for in many texts."""
+class WordFinder:
+    """Finds words and phrases, given by their numbers, in many texts."""
 
     def __init__(self, phrases: Iterable[Sequence[str]]) -> None:
         self._begun_by: defaultdict[str, list[tuple[int, list[str]]]] = defaultdict(list)
@@ -19,10 +19,10 @@ class Sought:
         self._beginnings = _beginnings(self._begun_by)
 
     def places(self, text: Sequence[str], most: int | None = None) -> list[tuple[int, int]]:
-        """(place, number) of each that stands in the text, which comes as folded words; in their order there.
+        """(place, number) of each match in a text of folded words, in order.
 
-        Words that begin like one of the stems are found within one line; the others are never looked at. Where `most`
-        is given, only so many words that begin alike are.
+        Only words that begin like one of the stems are looked at. `most` limits how many of those are, for each
+        beginning.
         """
         line, begun_by = f" {' '.join(text)} ", self._begun_by
         likely = []
@@ -47,7 +47,7 @@ class Sought:
 
 
 def _beginnings(wanted: Iterable[str]) -> list[str]:
-    """How words with these stems begin: like the stem, but for its last letters (happy has happi, dying has die)."""
+    """How words with these stems begin. The last letters of a stem may differ (happy/happi, dying/die)."""
     found = {" " + one[: max(2, len(one) - 2)] for one in wanted}
     found |= {f" {one[0]}y" for one in wanted if one[1:2] == "i" and len(one) < 5}
     return [one for one in found if not any(one != other and one.startswith(other) for other in found)]

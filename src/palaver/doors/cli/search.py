@@ -14,10 +14,10 @@ from palaver.doors.cli import output, target
 from palaver.doors.cli.connection import reach, thread_id_of
 from palaver.errors import Invalid, NotFound
 from palaver.model.projects import project_name, typed_project
-from palaver.model.search import ALL_SOURCES
+from palaver.model.sources import ALL_SOURCES
 from palaver.operations.search.bus_search import search_messages
 from palaver.operations.search.knowledge import search_knowledge
-from palaver.search.question import terms
+from palaver.search.question import terms_of
 from palaver.text.tokenize import stem, tokens
 
 COLUMNS = ("source", "last_modified", "title", "uri", "snippet")
@@ -77,7 +77,7 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
 
 def _marked(snippet: str, query: str) -> str:
     """The snippet with the words that were asked for marked, as printing knows marks."""
-    wanted = {stem(word) for term in terms(query) for word in term.words}
+    wanted = {stem(word) for term in terms_of(query) for word in term.words}
     parts: list[str] = []
     done = 0
     for token in tokens(snippet):

@@ -14,7 +14,7 @@ from palaver.model.people import Caller
 from palaver.operations import visibility
 from palaver.operations.bus.connect import config
 from palaver.operations.library.captions import media_types
-from palaver.search.open import RetrievalOptions, how_of, open_item
+from palaver.search.open import RetrievalOptions, open_document, plan_of
 from palaver.search.sources import SOURCES
 from palaver.search.sources.shapes import parse_uri
 from palaver.store.bus import agents, messages, threads
@@ -84,8 +84,8 @@ def _item(read: Reader, caller: Caller, uri: str) -> str:
     plain, pages, cursor = replace(caller, config={}), list[str](), None
     try:
         while cursor or not pages:
-            how = how_of(RetrievalOptions(mode="full", cursor=cursor), plain)
-            answer = open_item(read, caller, *named, how)
+            how = plan_of(RetrievalOptions(mode="full", cursor=cursor), plain)
+            answer = open_document(read, caller, *named, how)
             pages.append(str(answer.content))
             cursor = answer.next_cursor
     except NotFound:

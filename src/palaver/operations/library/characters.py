@@ -24,8 +24,7 @@ from palaver.operations.library.items import (
     uri_of,
 )
 from palaver.operations.operation import Command, Route, Tool, operation
-from palaver.search.sources import shelving
-from palaver.search.sources.shelving import CHARACTER_FACTS, CHARACTER_TEXTS
+from palaver.search.sources.characters import CHARACTER_FACTS, CHARACTER_TEXTS, index_character
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Kept
@@ -118,7 +117,7 @@ def shown_character(read: Reader, kept: Kept) -> KeptCharacter:
 def create_character(change: Change, caller: Caller, ask: CreateCharacter) -> KeptCharacter:
     """Keep a character: who they are, how they talk, tags to find them by."""
     piece = _with_texts(Character(name=ask.name), ask)
-    return shown_character(change, items.add(change, "characters", shelving.character(piece), ask.at))
+    return shown_character(change, items.add(change, "characters", index_character(piece), ask.at))
 
 
 def _with_texts(piece: Character, ask: CharacterTexts) -> Character:
@@ -140,7 +139,7 @@ def update_character(change: Change, caller: Caller, ask: UpdateCharacter) -> Ke
     own |= {name: tuple(kept.facts.get(name) or ()) for name in ("tags", "alternate_greetings")}
     old = Character(name=kept.title or "", **texts_of(bodies, CHARACTER_TEXTS), **own)
     piece = _with_texts(replace(old, name=ask.name) if ask.name else old, ask)
-    return shown_character(change, items.update(change, kept, shelving.character(piece)))
+    return shown_character(change, items.update(change, kept, index_character(piece)))
 
 
 @operation(Route("GET", "/api/characters"), Command("character list", columns=("id", "name", "tags", "last_modified")))

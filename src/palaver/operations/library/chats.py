@@ -22,7 +22,7 @@ from palaver.operations.library.items import (
     uri_of,
 )
 from palaver.operations.operation import Command, Route, Tool, operation
-from palaver.search.sources import scopes
+from palaver.search.sources import tokens
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Kept
@@ -103,7 +103,7 @@ def shown_chat(read: Reader, kept: Kept) -> KeptChat:
 
 
 def _chat_scopes(character_id: int | str | None) -> tuple[str, ...]:
-    return (scopes.character(character_id),) if character_id is not None else ()
+    return (tokens.character(character_id),) if character_id is not None else ()
 
 
 @operation(Tool("chats.create", toolset=WRITING), Route("POST", "/api/chats", status=201))
@@ -156,7 +156,7 @@ def list_chats(read: Reader, caller: Caller, ask: Listing) -> list[KeptChat]:
 def add_chat_message(change: Change, caller: Caller, ask: AddChatMessage) -> ChatMessage:
     """Say something in a chat."""
     kept = current(change, "chats", ask.conversation_id)
-    own = (scopes.sender(ask.sender), *_chat_scopes(kept.facts.get("character_id")))
+    own = (tokens.sender(ask.sender), *_chat_scopes(kept.facts.get("character_id")))
     said = items.say(change, kept, author=ask.sender, text=ask.content, scopes=own, at=ask.at)
     return ChatMessage(
         id=said["id"],

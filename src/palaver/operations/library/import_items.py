@@ -10,16 +10,19 @@ from typing import Any
 import orjson
 
 from palaver.model.library import Brought, Character, Media, Note, Prompt, Shelved
-from palaver.search.sources import shelving
+from palaver.search.sources.characters import index_character
+from palaver.search.sources.media import index_media
+from palaver.search.sources.notes import index_note
+from palaver.search.sources.prompts import index_prompt
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Outcome
 
 SHELVES: dict[type[Any], tuple[str, Callable[[Any], Shelved]]] = {
-    Note: ("notes", shelving.note),
-    Media: ("media", shelving.media),
-    Character: ("characters", shelving.character),
-    Prompt: ("prompts", shelving.prompt),
+    Note: ("notes", index_note),
+    Media: ("media", index_media),
+    Character: ("characters", index_character),
+    Prompt: ("prompts", index_prompt),
 }
 
 

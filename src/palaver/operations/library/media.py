@@ -24,7 +24,7 @@ from palaver.operations.library.items import (
     uri_of,
 )
 from palaver.operations.operation import Command, Route, Tool, operation
-from palaver.search.sources import shelving
+from palaver.search.sources.media import index_media
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Kept
@@ -185,7 +185,7 @@ def create_media(change: Change, caller: Caller, ask: CreateMedia) -> KeptMedia:
         segments=ask.transcript.as_segments() if ask.transcript else (),
         keywords=tuple(ask.keywords),
     )
-    return shown_media(change, items.add(change, "media", shelving.media(piece), ask.at))
+    return shown_media(change, items.add(change, "media", index_media(piece), ask.at))
 
 
 @operation(Route("GET", "/api/media/{media_id}"), Command("media show", takes=("media_id",), text="content"))
@@ -211,7 +211,7 @@ def update_media(change: Change, caller: Caller, ask: UpdateMedia) -> KeptMedia:
         keywords=tuple(kept.facts.get("keywords", ())),
     )
     piece = replace(old, **given(ask, ("title", "media_type", "content", "url", "keywords")))
-    return shown_media(change, items.update(change, kept, shelving.media(piece)))
+    return shown_media(change, items.update(change, kept, index_media(piece)))
 
 
 @operation(

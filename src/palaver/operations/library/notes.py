@@ -22,7 +22,7 @@ from palaver.operations.library.items import (
     uri_of,
 )
 from palaver.operations.operation import Command, Route, Tool, operation
-from palaver.search.sources import shelving
+from palaver.search.sources.notes import index_note
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Kept
@@ -90,7 +90,7 @@ def shown_note(read: Reader, kept: Kept) -> KeptNote:
 def create_note(change: Change, caller: Caller, ask: CreateNote) -> KeptNote:
     """Keep a note: a title, a text, keywords to find it by."""
     piece = Note(title=ask.title, content=ask.content, keywords=tuple(ask.keywords))
-    return shown_note(change, items.add(change, "notes", shelving.note(piece), ask.at))
+    return shown_note(change, items.add(change, "notes", index_note(piece), ask.at))
 
 
 @operation(Route("GET", "/api/notes/{note_id}"), Command("note show", takes=("note_id",), text="content"))
@@ -110,7 +110,7 @@ def update_note(change: Change, caller: Caller, ask: UpdateNote) -> KeptNote:
     bodies = items.bodies(change, kept)
     old = Note(title=kept.title or "", content=bodies["content"], keywords=tuple(kept.facts["keywords"]))
     piece = replace(old, **given(ask, ("title", "content", "keywords")))
-    return shown_note(change, items.update(change, kept, shelving.note(piece)))
+    return shown_note(change, items.update(change, kept, index_note(piece)))
 
 
 @operation(

@@ -24,8 +24,7 @@ from palaver.operations.library.items import (
     uri_of,
 )
 from palaver.operations.operation import Command, Route, Tool, operation
-from palaver.search.sources import shelving
-from palaver.search.sources.shelving import PROMPT_TEXTS
+from palaver.search.sources.prompts import PROMPT_TEXTS, index_prompt
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Kept
@@ -111,7 +110,7 @@ def _prompt_with(piece: Prompt, ask: PromptTexts) -> Prompt:
 def create_prompt(change: Change, caller: Caller, ask: CreatePrompt) -> KeptPrompt:
     """Keep a prompt. MCP clients see it among their prompts, with an argument for each {{name}} in it."""
     piece = _prompt_with(Prompt(name=ask.name), ask)
-    return shown_prompt(change, items.add(change, "prompts", shelving.prompt(piece), ask.at))
+    return shown_prompt(change, items.add(change, "prompts", index_prompt(piece), ask.at))
 
 
 @operation(Route("GET", "/api/prompts/{prompt_id:name}"), Command("prompt show", takes=("prompt_id",)))
@@ -134,7 +133,7 @@ def update_prompt(change: Change, caller: Caller, ask: UpdatePrompt) -> KeptProm
         **texts_of(bodies, PROMPT_TEXTS),
         keywords=tuple(kept.facts.get("keywords") or ()),
     )
-    return shown_prompt(change, items.update(change, kept, shelving.prompt(_prompt_with(old, ask))))
+    return shown_prompt(change, items.update(change, kept, index_prompt(_prompt_with(old, ask))))
 
 
 @operation(Route("GET", "/api/prompts"), Command("prompt list", columns=("id", "name", "author", "keywords")))

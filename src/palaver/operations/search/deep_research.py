@@ -15,10 +15,8 @@ from palaver.operations.archive.external_database import keep_in_the_archive
 from palaver.operations.operation import Tool, operation
 from palaver.operations.search.knowledge import SearchKnowledge, compact_item, metadata_of, search_knowledge
 from palaver.operations.search.retrieval import open_named
-from palaver.search import open as opening
-from palaver.search.open import RetrievalOptions
-from palaver.search.sources import SOURCES
-from palaver.search.sources.shapes import parse_uri
+from palaver.search.open import MAX_TOKENS, RetrievalOptions
+from palaver.search.sources import SOURCES, parse_uri
 from palaver.store.engines.database import Reader
 from palaver.store.workspaces import Workspace
 
@@ -63,8 +61,8 @@ def fetch(read: Reader, caller: Caller, ask: Fetch) -> CompactItem:
         raise NotFound("item", ask.id, "Use the id of a search result.")
     source, id = found
     options = RetrievalOptions(mode="full")
-    if SOURCES[source].is_said:
-        options = RetrievalOptions(mode="chunk_with_siblings", max_tokens=opening.MAX_TOKENS)
+    if SOURCES[source].is_conversation:
+        options = RetrievalOptions(mode="chunk_with_siblings", max_tokens=MAX_TOKENS)
     answer = open_named(read, caller, source, id, options)
     item = answer.meta
     about = metadata_of(item) | ({"truncated": True} if answer.truncated else {})

@@ -1,7 +1,7 @@
-"""Three shapes in which everything comes: things that were said, running text, and fields.
+"""The three shapes of sources: conversations, texts, and sets of fields.
 
-A source knows how its things are named (`uri`, `id`), how a place in one is named (`loc`), and what a result shows of
-it. The rest, finding and ranking and cutting, is the same for all.
+A source defines how its documents are named (`uri`, `id`), how a place in one is given (`loc`), which filters it has,
+and what a result shows. Finding, ranking and cutting are the same for all.
 """
 
 from __future__ import annotations
@@ -11,14 +11,25 @@ from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 from urllib.parse import quote, unquote
 
+from palaver.model.people import Caller
+from palaver.model.requests import Ask
 from palaver.model.search import Loc, ResultItem, Standing
+from palaver.store.engines.database import Reader, Slice
 
 CUT_FIELDS = ("content", "transcript")
-"""Fields that are cut into passages; the others are passages as they are."""
+"""Fields that are cut into passages. Other fields are one passage each."""
+
+
+class SourceFilters(Ask):
+    """The filters of one source."""
+
+    def scope(self, read: Reader, caller: Caller) -> Slice | None:
+        """Where to look; None if nothing can match."""
+        raise NotImplementedError
 
 
 class Hit(Protocol):
-    """A passage that was found."""
+    """The place of a passage that was found."""
 
     @property
     def passage_id(self) -> int: ...
@@ -35,29 +46,39 @@ class Hit(Protocol):
 
 
 class Source:
-    """What is particular about one kind of document."""
+    """One kind of document."""
 
     name: ClassVar[str]
-    is_said: ClassVar[bool] = False
-    """Each passage is a result of its own; elsewhere the document is, at its best passage."""
+    filters: ClassVar[type[SourceFilters]]
+    search_help: ClassVar[str]
+    """The description of the tool `<source>.search`."""
+    get_help: ClassVar[str]
+    """The description of the tool `<source>.get`."""
+    id_field: ClassVar[str]
+    """The argument of `<source>.get` that takes the id."""
+    id_help: ClassVar[str]
+    fields: ClassVar[tuple[str, ...]] = CUT_FIELDS
+    """The fields that have texts, in the order in which they are shown."""
+    is_conversation: ClassVar[bool] = False
+    """Each message is a result; elsewhere the document is."""
 
     def id_of(self, document: str, native_id: str, position: int) -> str | int:
-        """What opens it, together with the name of the source."""
+        """The id that opens it, together with the name of the source."""
         return document
 
     def uri_of(self, document: str, native_id: str, position: int) -> str:
         return f"{self.name}://{quote(str(self.id_of(document, native_id, position)), safe='/:@')}"
 
     def key_of(self, hit: Hit) -> Hashable:
-        """Hits with the same key are one result, whatever their sources."""
+        """Hits with the same key are one result, also across sources."""
         return -hit.document_id
 
     def loc(self, at: Standing, offset: int) -> Loc:
-        """Where the match is; `offset` is its place in the passage."""
+        """The place of a match; `offset` is its place in the passage."""
         raise NotImplementedError
 
     def sender_of(self, at: Standing) -> str | None:
-        """Who said it, by a name that people know."""
+        """The name of the sender."""
         return at.author or at.role
 
     def tags(self, facts: Mapping[str, Any]) -> list[str] | None:
@@ -83,14 +104,14 @@ class Source:
         )
 
     def particulars(self, at: Standing) -> dict[str, Any]:
-        """What only results of this source have, or have otherwise."""
+        """Fields that only results of this source have."""
         return {}
 
 
-class Said(Source):
-    """Messages of a conversation. A hit on the title is the conversation itself."""
+class Conversation(Source):
+    """A source of conversations. A hit on the title is the conversation itself."""
 
-    is_said = True
+    is_conversation = True
     has_own_message_ids: ClassVar[bool] = True
     conversation_key: ClassVar[str] = "conversation_id"
     index_key: ClassVar[str] = "message_index"
@@ -131,8 +152,8 @@ class Said(Source):
         return replace(item, created_at=at.created_at, last_modified=at.created_at)
 
 
-class Running(Source):
-    """A text that was cut into passages."""
+class Text(Source):
+    """A source of texts that are cut into passages."""
 
     def loc(self, at: Standing, offset: int) -> Loc:
         if at.field not in CUT_FIELDS:
@@ -140,11 +161,11 @@ class Running(Source):
         found: Loc = {"chunk_index": at.position - 1} if at.field == "content" else {"field": at.field}
         if "at" in at.marks:
             return {**found, "approx_offset": at.marks["at"] + offset}
-        return {**found, "chunk_offset": offset}  # a chunk as somebody cut it: nobody knows where it stands
+        return {**found, "chunk_offset": offset}  # a chunk that came with the item; its place in the text is unknown
 
 
 class Fields(Source):
-    """A handful of named texts."""
+    """A source of documents with a few named texts."""
 
     title_field: ClassVar[str] = "name"
 
@@ -154,7 +175,7 @@ class Fields(Source):
 
 
 def parse_uri(uri: str) -> tuple[str, str] | None:
-    """The source and the id a URI names."""
+    """The source and the id in a URI; None if it is not one."""
     name, separator, rest = uri.partition("://")
     id = unquote(rest)
     return (name, id) if separator and id and "\x00" not in id else None

@@ -1,6 +1,7 @@
-"""A stronger model, where one is set: its vectors are made in the background, and tell how alike texts are when asked.
+"""Vectors of an optional embedding model (PALAVER_MODEL), computed in the background.
 
-Until most of what is looked at has a vector, and whenever the model does not answer, the one inside the package serves.
+The built-in word vectors are used until most of the passages that are read have a vector, and whenever the model does
+not answer.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from statistics import fmean, median, pstdev
 from typing import TYPE_CHECKING
 
 from palaver.errors import Unavailable
-from palaver.search.sentences import stretches
+from palaver.search.ranking.sentences import sentences
 from palaver.search.vectors import encoders
 from palaver.search.vectors.encoders import BUILTIN, CannotEncode, Encoder
 from palaver.settings import Settings
@@ -27,26 +28,26 @@ if TYPE_CHECKING:
     from palaver.search.vectors.encoders import Array
 
 AT_ONCE = 32
-"""Stretches that are given to a model together. A server that is told to stop waits for no more than these."""
+"""Sentences that are sent to a model together. A server that stops waits for at most one such batch."""
 TOGETHER = 16
-"""Passages whose vectors are written together."""
+"""Passages whose vectors are written in one transaction."""
 ANSWER_SECONDS, BATCH_SECONDS = 3.0, 60.0
 PAUSE_SECONDS = 30.0
-"""So long a model that failed is not asked again."""
+"""How long a model that failed is not asked again."""
 WORTH_TELLING = 100
-"""So many passages without vectors are worth a line in the log."""
+"""The number of passages without vectors that is worth a line in the log."""
 ENOUGH = 0.9
-"""The share of what is looked at that must have a vector."""
+"""The share of the passages that must have a vector before they are compared."""
 
 LEAST_SPREAD = 0.1
-"""How far likenesses lie apart, where the model inside the package sees no difference."""
+"""The standard deviation to use when the built-in vectors see no difference."""
 
 log = logging.getLogger("palaver")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress:
-    """How many of the passages have a vector of the model that is set."""
+    """How many passages have a vector of the configured model."""
 
     name: str
     passages: int
@@ -54,7 +55,7 @@ class ModelProgress:
 
 
 def is_set(settings: Settings) -> bool:
-    """Is there another model than the one inside the package?"""
+    """Whether an embedding model is configured."""
     return settings.model != BUILTIN
 
 
@@ -63,7 +64,7 @@ def encoder_of(settings: Settings) -> Encoder | None:
 
 
 def progress_of(read: Reader) -> ModelProgress | None:
-    """None where the model inside the package is used."""
+    """None if no model is configured."""
     name = read.settings.model
     if name == BUILTIN:
         return None
@@ -72,7 +73,7 @@ def progress_of(read: Reader) -> ModelProgress | None:
 
 
 async def catch_up(here: Workspace, told: Callable[[int], None] = lambda more: None) -> int:
-    """Make the vectors that are missing, a few at a time; returns how many. Nobody waits for it."""
+    """Compute the missing vectors in small batches, and return how many were made."""
     encoder, model, after, made = encoder_of(here.settings), here.settings.model, -1, 0
     if encoder is None:
         return 0
@@ -86,8 +87,8 @@ async def catch_up(here: Workspace, told: Callable[[int], None] = lambda more: N
 
 
 async def _encoded(encoder: Encoder, texts: Sequence[str]) -> list[bytes]:
-    """Of each text the vectors of its stretches."""
-    cut = [stretches(text) for text in texts]
+    """The vectors of the sentences of each text."""
+    cut = [sentences(text) for text in texts]
     parts = [part for some in cut for part in some]
     rows: list[Array] = []
     for at in range(0, len(parts), AT_ONCE):
@@ -96,7 +97,7 @@ async def _encoded(encoder: Encoder, texts: Sequence[str]) -> list[bytes]:
 
 
 async def make_all(here: Workspace, told: Callable[[int], None]) -> int:
-    """The same for somebody who waits for it, and is told why it cannot be done."""
+    """Compute all missing vectors for a caller that waits, and raise an error that says why it failed."""
     try:
         return await catch_up(here, told)
     except CannotEncode as problem:
@@ -104,7 +105,7 @@ async def make_all(here: Workspace, told: Callable[[int], None]) -> int:
 
 
 class Embedding:
-    """The catching up of one server: again and again, and only where something was written since."""
+    """The background task of one server. It skips workspaces where nothing was written since the last round."""
 
     def __init__(self) -> None:
         self._done: dict[str, vectors.Counts] = {}
@@ -135,7 +136,7 @@ class Embedding:
         self._problem = ""
 
 
-# When somebody asks
+# Answering questions
 
 _failed_at: dict[str, float] = {}
 
@@ -148,8 +149,8 @@ def _question(settings: tuple[str, str, str], text: str) -> Array:
     return found
 
 
-def likeness(read: Reader, question: str, passage_ids: Sequence[int]) -> list[float] | None:
-    """How alike each passage is to the question; None where the stronger model cannot tell."""
+def similarity(read: Reader, question: str, passage_ids: Sequence[int]) -> list[float] | None:
+    """The similarity of each passage to the question; None if the model has too few vectors or does not answer."""
     settings = read.settings
     if settings.model == BUILTIN or time.monotonic() - _failed_at.get(settings.model, -PAUSE_SECONDS) < PAUSE_SECONDS:
         return None
@@ -167,10 +168,10 @@ def likeness(read: Reader, question: str, passage_ids: Sequence[int]) -> list[fl
     return [told.get(id, usual) for id in passage_ids]
 
 
-def on_the_scale_of(known: Sequence[float], other: Sequence[float]) -> list[float]:
-    """The likeness one model tells, in the range of another's: weights were learned for that one."""
-    spread = pstdev(other)
+def rescale(values: Sequence[float], target: Sequence[float]) -> list[float]:
+    """Give values the mean and spread of `target`, because the weights were learned for that range."""
+    spread = pstdev(values)
     if not spread:
-        return list(known)
-    middle, factor = fmean(other), max(pstdev(known), LEAST_SPREAD) / spread
-    return [fmean(known) + (value - middle) * factor for value in other]
+        return list(target)
+    middle, factor = fmean(values), max(pstdev(target), LEAST_SPREAD) / spread
+    return [fmean(target) + (value - middle) * factor for value in values]

@@ -1,7 +1,6 @@
-"""How alike two texts are in meaning, without a network: the vectors of their words, looked up and added.
+"""Similarity in meaning from static word vectors: the vectors of the words of a text are looked up and added.
 
-The table (8.7 MB) is mapped into memory when the first question is asked, and numpy is imported then: a program that
-never asks pays for neither.
+The table (8.7 MB) is mapped into memory, and numpy is imported, when the first question is asked.
 """
 
 from __future__ import annotations
@@ -23,30 +22,29 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 LONGEST_TEXT = 250
-"""Words of a text that are looked at; what comes after them rarely changes what it is about."""
+"""Words of a text that are used. Later words rarely change the topic."""
 RELATED = 0.6
-"""So alike two words must be to stand for each other. Below it the names of people stand for each other."""
+"""The lowest similarity of related words. Below it, names of people would be related to each other."""
 MOST_RELATED = 3
 MOST_OF_A_THEME = 12
 _LOOKED_THROUGH = 60
-"""Words that are nearest to a question; many of them are its own, with other endings."""
+"""The nearest words that are considered for a theme. Many are other forms of the words of the question."""
 COARSE = 32
-"""Directions that are added up to know how long a sum is."""
+"""Dimensions that are added up exactly to estimate the length of a sum of vectors."""
 
 _loading = threading.Lock()
 
 
-class Likenesses(NamedTuple):
-    """For each text how alike it is as a whole, how alike its best stretch is, and for each term of the question its
-    best likeness to a word."""
+class Similarities(NamedTuple):
+    """For each text: the similarity of the whole, of its most similar part, and of the nearest word to each term."""
 
     whole: list[float]
     best: list[float]
     terms: list[list[float]]
 
 
-class Likeness:
-    """One question, held against texts. Texts come as folded words."""
+class QuestionVectors:
+    """The vectors of a question, to compare with texts. Texts are given as folded words."""
 
     def __init__(self, question: Sequence[str], terms: Sequence[Sequence[str]]) -> None:
         self._np = np = _numpy()
@@ -55,15 +53,17 @@ class Likeness:
         rows = [_sum(asked_for(term)) for term in terms]
         self._terms = np.stack(rows) if rows else np.zeros((0, len(self._whole)), np.float32)
 
-    def to(self, texts: Sequence[Sequence[str]], stretches: Sequence[Sequence[Sequence[str]]] = ()) -> Likenesses:
-        """Of each text, and of the stretch of it that is most alike; where it has none, that is the whole."""
+    def similarity(
+        self, texts: Sequence[Sequence[str]], sentences: Sequence[Sequence[Sequence[str]]] = ()
+    ) -> Similarities:
+        """Compare texts, and the sentences of each, with the question. A text without sentences is compared whole."""
         np = self._np
         segments, numbers = [known(words[:LONGEST_TEXT]) for words in texts], _numbers().get
-        segments += [list(filter(None, map(numbers, words))) for text in stretches for words in text]
+        segments += [list(filter(None, map(numbers, words))) for text in sentences for words in text]
         ends = np.cumsum([len(one) for one in segments])
         if not len(ends) or not ends[-1]:
             nothing = [0.0] * len(texts)
-            return Likenesses(nothing, nothing, [[0.0] * len(self._terms) for _ in texts])
+            return Similarities(nothing, nothing, [[0.0] * len(self._terms) for _ in texts])
         found = np.fromiter(chain.from_iterable(segments), np.int64, ends[-1]) - 1
         is_used = np.zeros(len(self._table), bool)
         is_used[found] = True
@@ -89,28 +89,28 @@ class Likeness:
         length = np.sqrt(np.einsum("ij,ij->i", sums[:, 2:], sums[:, 2:]) + np.maximum(sums[:, 1], 0))
         like = sums[:, 0] / np.maximum(length, 1e-9)
         best = like[: len(texts)].copy()
-        counts = np.array([len(text) for text in stretches], np.int64)
+        counts = np.array([len(text) for text in sentences], np.int64)
         if counts.any():
             cut = np.flatnonzero(counts)
             best[cut] = np.maximum.reduceat(like[len(texts) :], (np.cumsum(counts) - counts)[cut])
-        return Likenesses(like[: len(texts)].tolist(), best.tolist(), terms.tolist())
+        return Similarities(like[: len(texts)].tolist(), best.tolist(), terms.tolist())
 
 
 def known(words: Sequence[str]) -> list[int]:
-    """The numbers of the words that have a vector, each once, always in the same order: sums depend on it."""
+    """The numbers of the words that have a vector, each once, in a fixed order: sums of floats depend on it."""
     return sorted(set(filter(None, map(_numbers().get, words))))
 
 
 def asked_for(words: Sequence[str]) -> list[int]:
-    """The same of a question, also of words that have a vector only with another ending."""
-    return sorted(set(filter(None, map(_meant, words))))
+    """The numbers of the words of a question. A word without a vector is replaced by one with the same stem."""
+    return sorted(set(filter(None, map(_number_of, words))))
 
 
 @lru_cache(maxsize=4_096)
 def related(word: str) -> tuple[str, ...]:
-    """Other words that mean nearly the same, the nearest first."""
+    """Words with nearly the same meaning, the nearest first."""
     np, vectors = _numpy(), _bare()
-    if not (number := _meant(word)):
+    if not (number := _number_of(word)):
         return ()
     like = vectors @ vectors[number - 1]
     close = np.flatnonzero(like >= RELATED)
@@ -118,7 +118,7 @@ def related(word: str) -> tuple[str, ...]:
 
 
 def theme(question: Sequence[str], besides: Collection[str]) -> list[str]:
-    """The words that are nearest to a question as a whole, besides those with these stems."""
+    """The words nearest to a question as a whole, except those with the stems in `besides`."""
     np, numbers = _numpy(), asked_for(question)
     if not numbers:
         return []
@@ -138,7 +138,7 @@ def _distinct(numbers: Iterable[int], besides: Collection[str]) -> list[str]:
 
 
 def _sum(numbers: Sequence[int]) -> Array:
-    """The direction in which words point together."""
+    """The direction of the sum of the word vectors."""
     np = _numpy()
     rows = _table()[np.array(numbers, np.int64) - 1]
     vector = (rows["vector"].astype(np.float32) * rows["scale"][:, None]).sum(0)
@@ -149,7 +149,7 @@ def _sum(numbers: Sequence[int]) -> Array:
 
 @cache
 def _bare() -> Array:
-    """All vectors at length one: 24 MB, made at the first question."""
+    """All vectors, normalised: 24 MB, computed for the first question."""
     np = _numpy()
     table = _table()["vector"].astype(np.float32)
     table /= np.maximum(np.sqrt(np.einsum("ij,ij->i", table, table)), 1e-9)[:, None]
@@ -164,7 +164,7 @@ def _names() -> list[str]:
 
 @cache
 def _numbers() -> dict[str, int]:
-    """Of every word that says something, counted from one: so none of them is nothing."""
+    """The number of each word except stop words, counted from 1, so that no number is falsy."""
     return {name: number for number, name in enumerate(_names(), 1) if name not in STOP_WORDS}
 
 
@@ -176,9 +176,8 @@ def _by_stem() -> dict[str, int]:
     return found
 
 
-def _meant(word: str) -> int | None:
-    """A word of a question that is not in the table is meant as one there that has the same stem. Of the many words of
-    texts those few are left out."""
+def _number_of(word: str) -> int | None:
+    """The number of a word, or of one with the same stem. Used for questions only: texts have words enough."""
     return _numbers().get(word) or (None if word in STOP_WORDS else _by_stem().get(stem(word)))
 
 

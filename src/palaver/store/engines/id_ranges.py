@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-SOURCES = ("bus", "sessions", "archive", "chats", "notes", "media", "prompts", "characters")
+from palaver.model import sources
+
+SOURCES = tuple(row.name for row in sorted(sources.SOURCES, key=lambda row: row.id_range))
 
 WIDTH = 1 << 44
 
 
-SUBSTRING_SOURCES = ("archive",)
+SUBSTRING_SOURCES = tuple(row.name for row in sources.SOURCES if row.has_substrings)
 
 
 def is_substring_lane(passage_id: int) -> bool:
@@ -22,13 +24,15 @@ def is_substring_lane(passage_id: int) -> bool:
     return 0 <= number < 2 * len(SOURCES) and SOURCES[number // 2] in SUBSTRING_SOURCES
 
 
-RECORDED_SOURCES = ("sessions", "archive")
+RECORDED_SOURCES = tuple(row.name for row in sources.SOURCES if row.has_copies)
 """Where a message may be kept more than once. Their lanes are next to each other."""
 
-SHARED_SOURCES = tuple(source for source in SOURCES if source != "sessions")
+SHARED_SOURCES = tuple(name for name in SOURCES if name in {row.name for row in sources.SOURCES if row.is_shared})
 """What every caller may search, but for human-only messages."""
 
-TEXT_SOURCES = ("notes", "media", "prompts", "characters")
+TEXT_SOURCES = tuple(
+    row.name for row in sorted(sources.SOURCES, key=lambda row: row.id_range) if row.shape != "conversation"
+)
 """Where a document is one result, however many of its passages are found."""
 
 

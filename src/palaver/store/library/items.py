@@ -84,6 +84,11 @@ def bodies(read: Reader, kept: Kept) -> dict[str, str]:
     return {row["field"]: row["text"] for row in read.all("bodies", document_id=kept.document_id)}
 
 
+def bodies_of(read: Reader, document_id: int) -> dict[str, str]:
+    """The whole texts of a document, by field."""
+    return {row["field"]: row["text"] for row in read.all("bodies", document_id=document_id)}
+
+
 def body(read: Reader, document_id: int, field: str) -> str | None:
     row = read.one("body", document_id=document_id, field=field)
     return row["text"] if row else None

@@ -106,6 +106,11 @@ def standing(read: Reader, passage_id: int) -> Standing | None:
     return standings(read, [passage_id]).get(passage_id)
 
 
+def must_stand(read: Reader, passage_id: int) -> Standing:
+    """The passage of this id, which must exist."""
+    return standings(read, [passage_id])[passage_id]
+
+
 def _standing(row: Row) -> Standing:
     return Standing(
         source=row["source"],

@@ -1,4 +1,4 @@
-"""Taking as much of a thing as fits a budget: the passage that was asked for, then its neighbours on both sides."""
+"""Fit text into a budget: choose neighbours of an anchor, and cut around a place."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from palaver.text.passages import Piece
 
 
 def characters(tokens: int, per_token: float) -> int:
-    """How many characters so many tokens are, at most."""
+    """The number of characters of a number of tokens, at most."""
     return max(0, math.floor(tokens * per_token))
 
 
 def spread(anchor: int, count: int, reach: int, budget: int, cost: Callable[[int, int], int]) -> tuple[int, int]:
-    """From the anchor to both sides, one passage at a time, as long as the whole costs no more than the budget.
+    """Add neighbours of the anchor on both sides, one at a time, while all of them fit the budget.
 
-    Returns the first and the last; the anchor is always among them. `reach` is how far it goes on each side.
+    Returns the first and the last; the anchor is always included. `reach` is the limit on each side.
     """
     first = last = anchor
     can_grow = [True, True]
     while any(can_grow):
-        for side in (0, 1):  # what follows usually says more than what came before
+        for side in (0, 1):  # the passage after usually says more than the one before
             if not can_grow[side]:
                 continue
             wider = (first, last + 1) if side == 0 else (first - 1, last)
@@ -35,7 +35,7 @@ def spread(anchor: int, count: int, reach: int, budget: int, cost: Callable[[int
 
 
 def cut_around(text: str, budget: int, place: tuple[int, int] | None) -> str:
-    """At most `budget` characters of a text, with the place in it that matters: at a word's edge where one is near."""
+    """At most `budget` characters of a text around a place, cut between words if possible."""
     if len(text) <= budget:
         return text
     if budget <= 0:
@@ -53,15 +53,15 @@ def cut_around(text: str, budget: int, place: tuple[int, int] | None) -> str:
 _BLANK = re.compile(r"\s*")
 
 
-def located(chunks: Sequence[str], text: str) -> list[Piece] | None:
-    """Where chunks stand that somebody cut from a text, one after the other; None if they are not all in it.
+def locate_chunks(chunks: Sequence[str], text: str) -> list[Piece] | None:
+    """The places of chunks that were cut from a text, in order; None if the text does not have all of them.
 
-    Each where the one before ends, if it stands there; where that leads nowhere, each as early as it can.
+    Each chunk is expected where the one before ends. If that fails, each is taken as early as possible.
     """
-    return _located(chunks, text, adjoining=True) or _located(chunks, text, adjoining=False)
+    return _locate(chunks, text, adjoining=True) or _locate(chunks, text, adjoining=False)
 
 
-def _located(chunks: Sequence[str], text: str, *, adjoining: bool) -> list[Piece] | None:
+def _locate(chunks: Sequence[str], text: str, *, adjoining: bool) -> list[Piece] | None:
     found: list[Piece] = []
     least = end = 0
     for chunk in chunks:
@@ -75,8 +75,8 @@ def _located(chunks: Sequence[str], text: str, *, adjoining: bool) -> list[Piece
     return found
 
 
-def joined(chunks: list[str], separator: str = "\n\n") -> str:
-    """Chunks as somebody cut them, put together: what two neighbours share at their edges stands once."""
+def join_chunks(chunks: list[str], separator: str = "\n\n") -> str:
+    """Join chunks that overlap: text that two neighbours share appears once."""
     whole = chunks[0] if chunks else ""
     for chunk in chunks[1:]:
         shared = _shared(whole, chunk)
@@ -85,11 +85,12 @@ def joined(chunks: list[str], separator: str = "\n\n") -> str:
 
 
 LEAST_SHARED = 12
+"""A shorter overlap may be chance."""
 MOST_SHARED = 4_000
 
 
 def _shared(before: str, after: str) -> int:
-    """How many characters at the end of one text are the beginning of the other; a few are chance."""
+    """The number of characters at the end of one text that begin the other."""
     tail = before[-MOST_SHARED:]
     if len(after) < LEAST_SHARED:
         return 0

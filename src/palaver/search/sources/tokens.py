@@ -1,6 +1,6 @@
-"""What narrows a search inside a source, as tokens that stand in the index beside the words.
+"""Scope tokens: filters of library sources, stored in the index beside the words.
 
-Names people choose become short digests: any text makes one, and equal names, whatever their case, make the same.
+A name becomes a short digest, so any text is valid. Names that differ only in case have the same token.
 """
 
 from __future__ import annotations

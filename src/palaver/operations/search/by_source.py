@@ -1,0 +1,150 @@
+"""`<source>.search` and `<source>.get` of every source, made from the table of sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, create_model
+
+from palaver.model.people import Caller
+from palaver.model.requests import AnyId, Ask, Names, Query, clamp
+from palaver.model.search import GetResponse, Order, SearchResponse
+from palaver.operations import library
+from palaver.operations.archive.external_database import keep_in_the_archive
+from palaver.operations.operation import Operation, Tool, operation
+from palaver.operations.search.page import Paged, SearchText, find_page, hint_for, response_of
+from palaver.search.open import RetrievalOptions, open_document, open_page, plan_of
+from palaver.search.question import parse
+from palaver.search.scope import must_be_on
+from palaver.search.sources import SOURCES, Source, SourceFilters, parse_uri
+from palaver.search.sources.characters import CHARACTER_FACTS, CHARACTER_TEXTS
+from palaver.store.engines.database import Reader
+from palaver.store.search import search_sessions
+
+TOOLSET = "knowledge"
+PART_HELP = (
+    "{mode: snippet|chunk|chunk_with_siblings|full (pages of 1,000,000 characters)|auto, max_tokens, loc, query, "
+    "cursor, sibling_window, …}."
+)
+PROMPT_FIELDS = ("name", "author", "details", "system_prompt", "user_prompt", "keywords")
+
+
+def _text_or_texts(query: Any) -> Any:
+    if isinstance(query, str) or (isinstance(query, list) and all(isinstance(one, str) for one in query)):
+        return query
+    raise ValueError("must be text, or a list of texts")
+
+
+class SearchTags(Paged):
+    query: Annotated[Query | Names, BeforeValidator(_text_or_texts)]
+    """Words, a tag, tags with commas between them, or a list of tags."""
+
+
+def _model(name: str, bases: tuple[type[Ask], ...], **fields: Any) -> type[Ask]:
+    # There is no source text to take descriptions of fields from.
+    return create_model(name, __base__=bases, __cls_kwargs__={"use_attribute_docstrings": False}, **fields)
+
+
+def search_operation(source: Source) -> Operation:
+    """The operation `<source>.search`."""
+    bases: tuple[type[Ask], ...] = (SearchTags,) if source.name == "characters" else (SearchText, source.filters)
+    request = _model(f"Search{source.name.title()}", bases)
+
+    def search(read: Reader, caller: Caller, ask: Any) -> SearchResponse:
+        if source.name == "sessions":
+            must_be_on(read)
+        question = parse(ask.query if isinstance(ask.query, str) else ", ".join(ask.query))
+        filters = ask if isinstance(ask, SourceFilters) else source.filters()
+        scope = filters.scope(read, caller)
+        order: Order = getattr(ask, "order_by", None) or caller.config.get("order_by") or "relevance"
+        page = find_page(read, caller, question, [scope] if scope else [], order, ask)
+        if caller.recall is not None and ask.offset == 0:
+            search_sessions.remember(caller.recall, question.text)
+        return response_of(page, ask, hint=hint_for(caller, question, page, ask, scope.sources if scope else ()))
+
+    is_own = source.name == "sessions"
+    tool = Tool(f"{source.name}.search", brings_words=True, acts=is_own, toolset=TOOLSET)
+    return _described(search, f"search_{source.name}", source.search_help, request, tool, source)
+
+
+class PagedGet(Ask):
+    page: Annotated[int, clamp(1, 2**31)] | None = None
+    """Which page of the messages. Default: 1."""
+    page_size: Annotated[int, clamp(1, 200)] | None = None
+    """Messages on a page, 1 to 200. Default: 50."""
+    retrieval: RetrievalOptions | None = None
+    """Instead of a page: {mode, max_tokens, loc, query, sibling_window}, the part around a message."""
+
+
+def get_operation(source: Source) -> Operation:
+    """The operation `<source>.get`."""
+    id_field: Any = (AnyId, Field(description=source.id_help))
+    name = f"Get{source.name.title()}"
+    request: type[Ask]
+    if source.is_conversation:
+        request = _model(name, (PagedGet,), **{source.id_field: id_field})
+        work = _get_conversation
+    else:
+        whole = {"characters": "card", "prompts": "prompt"}.get(source.name)
+        help_text = f"Instead of the whole {whole}: a part of it." if whole else PART_HELP
+        retrieval: Any = (RetrievalOptions | None, Field(None, description=help_text))
+        request = _model(name, (Ask,), **{source.id_field: id_field, "retrieval": retrieval})
+        work = _get_fields if whole else _get_text
+
+    def get(read: Reader, caller: Caller, ask: Any) -> GetResponse:
+        return work(read, caller, source, own_id(source.name, getattr(ask, source.id_field)), ask)
+
+    tool = Tool(f"{source.name}.get", brings_words=True, acts=source.name == "sessions", toolset=TOOLSET)
+    return _described(get, f"get_{source.name}", source.get_help, request, tool, None)
+
+
+def _described(
+    work: Callable[..., Any], name: str, text: str, request: type[Ask], tool: Tool, source: Source | None
+) -> Operation:
+    work.__name__, work.__doc__ = name, text
+    work.__annotations__["ask"] = request
+    return operation(tool, before=keep_in_the_archive if source and source.name == "archive" else None)(work)
+
+
+def own_id(source: str, id: int | str) -> str:
+    """The id itself, or the id in the URI of a result of this source."""
+    found = parse_uri(id) if isinstance(id, str) else None
+    return found[1] if found and found[0] == source else str(id)
+
+
+def _get_conversation(read: Reader, caller: Caller, source: Source, id: str, ask: Any) -> GetResponse:
+    if source.name == "sessions":
+        must_be_on(read)
+        agent = caller.acting_agent
+        id = f"{agent}/{id}" if agent and not id.startswith(f"{agent}/") else id
+    plan = plan_of(ask.retrieval, caller, "full" if ask.retrieval is None else "snippet")
+    if ask.retrieval is None or (plan.mode == "full" and plan.cursor is None and (ask.page or ask.page_size)):
+        return open_page(read, caller, source.name, id, plan, ask.page or 1, ask.page_size or 50)
+    return open_document(read, caller, source.name, id, plan)
+
+
+def _get_text(read: Reader, caller: Caller, source: Source, id: str, ask: Any) -> GetResponse:
+    return open_document(read, caller, source.name, id, plan_of(ask.retrieval, caller))
+
+
+def _get_fields(read: Reader, caller: Caller, source: Source, id: str, ask: Any) -> GetResponse:
+    """A part of a character or a prompt, or all its fields."""
+    if source.name == "prompts":
+        id = library.named_prompt(read, id).id
+    response = open_document(read, caller, source.name, id, plan_of(ask.retrieval, caller, "full"))
+    if ask.retrieval is not None:
+        return response
+    kept = library.current(read, source.name, id)
+    item: Any
+    fields: tuple[str, ...]
+    if source.name == "prompts":
+        item, fields = library.shown_prompt(read, kept), PROMPT_FIELDS
+    else:
+        item, fields = library.shown_character(read, kept), ("name", *CHARACTER_TEXTS, *CHARACTER_FACTS)
+    return GetResponse(response.meta, {name: getattr(item, name) for name in fields})
+
+
+BY_SOURCE: tuple[Operation, ...] = tuple(
+    made for source in SOURCES.values() for made in (search_operation(source), get_operation(source))
+)

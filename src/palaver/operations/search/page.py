@@ -1,0 +1,128 @@
+"""A page of search results: limits and offsets, results shown before, hints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
+
+from palaver.model.people import Caller
+from palaver.model.requests import Ask, Query, clamp
+from palaver.model.search import Capped, Order, ResultItem, SearchResponse
+from palaver.operations.identity import nobody
+from palaver.search import hints, search
+from palaver.search.present import SNIPPET, present
+from palaver.search.question import Question
+from palaver.search.results import Matched
+from palaver.search.scope import readable_scopes
+from palaver.store.engines.database import Reader, Slice
+
+
+class Paged(Ask):
+    no_filters: ClassVar[frozenset[str]] = frozenset({"query", "limit", "offset", "snippet_length", "order_by"})
+    """Arguments that leave no results out."""
+
+    limit: Annotated[int, clamp(1, 100)] = 10
+    """At most this many results, 1 to 100."""
+    offset: Annotated[int, clamp(0, 2**31)] = 0
+    """next_offset of the previous page."""
+    snippet_length: Annotated[int, clamp(50, 1000)] | None = None
+    """Characters per snippet, 50 to 1000."""
+
+
+class SearchText(Paged):
+    query: Query
+    """Keywords or a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of results, before it becomes a response."""
+
+    items: list[ResultItem]
+    names: list[str]
+    """The names under which a search session remembers the items."""
+    is_again: bool
+    """All results were shown before, so they are shown again."""
+    total: int
+    suppressed: int
+    matched: Matched
+    left_out: list[str] | None
+    capped: Capped | None
+    explanations: dict[str, dict[str, float]] | None
+
+
+def find_page(
+    read: Reader,
+    caller: Caller,
+    question: Question,
+    scopes: Sequence[Slice],
+    order: Order,
+    ask: Paged,
+    seen: frozenset[str] = frozenset(),
+    *,
+    explain: bool = False,
+) -> Page:
+    """Search, leave out results that were shown before, and present one page."""
+    wanted = ask.offset + ask.limit + len(seen)
+    found = search(read, question, readable_scopes(caller, scopes), order, wanted)
+    fresh = [one for one in found.ranked if one.name not in seen] if seen else found.ranked
+    is_again = bool(found.ranked) and not fresh and not found.more
+    if is_again:
+        fresh = found.ranked
+    page = fresh[ask.offset : ask.offset + ask.limit]
+    length = ask.snippet_length or caller.config.get("snippet_length") or SNIPPET
+    items = present(read, caller, page, question.terms, found.hits, length) if page else []
+    explanations = None
+    if explain:
+        explanations = {
+            one.uri: {name: round(value, 3) for name, value in one.why.features._asdict().items() if value}
+            for one in page
+            if one.why.features
+        }
+    return Page(
+        [replace(item, seen=True) for item in items] if is_again else items,
+        [one.name for one in page],
+        is_again,
+        total=len(fresh) + found.more,
+        suppressed=len(found.ranked) - len(fresh),
+        matched=found.matched,
+        left_out=found.left_out(question.terms),
+        capped=found.capped(question.terms),
+        explanations=explanations,
+    )
+
+
+def response_of(page: Page, ask: Paged, **more: Any) -> SearchResponse:
+    after = ask.offset + len(page.items)
+    has_more = bool(page.items) and after < page.total
+    return SearchResponse(
+        results=list(page.items),
+        has_more=has_more,
+        next_offset=after if has_more else None,
+        total_estimated=page.total,
+        suppressed=page.suppressed,
+        matched=page.matched,
+        left_out=page.left_out,
+        capped=page.capped,
+        explanations=page.explanations,
+        **more,
+    )
+
+
+def hint_for(caller: Caller, question: Question, page: Page, ask: Paged, sources: tuple[str, ...]) -> str | None:
+    """Why there are no results, or why some are missing."""
+    if not question.terms:
+        return hints.NO_WORD
+    if sources == ("sessions",) and caller.is_agent and caller.acting_agent is None:
+        return hints.NOT_RECORDED if caller.session.slug else nobody().message
+    if not page.items and ask.offset and page.total:
+        return hints.no_more(page.total)
+    if not page.items and not page.suppressed:
+        return hints.nothing_found("Nothing has any of these words", hints.filters_of(ask, ask.no_filters))
+    if page.is_again:
+        return "Every result was shown earlier in this session; they are shown again, marked seen."
+    if page.suppressed:
+        count = f"{page.suppressed} result{'' if page.suppressed == 1 else 's'}"
+        return f"{count} shown earlier in this session left out. To see all results, search with dedupe: false."
+    return None

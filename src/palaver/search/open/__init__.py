@@ -1,0 +1,141 @@
+"""Open a document: a snippet, the passage that matches, that passage with its neighbours, or all of it.
+
+Every source works the same: locate the anchor passage, select its neighbours, cut to the budget.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from palaver.errors import NotFound, Refused
+from palaver.model.people import Caller
+from palaver.model.requests import Ask, Query, clamp, storable
+from palaver.model.search import GetResponse, Standing
+from palaver.search import recall
+from palaver.search.open import conversation, text
+from palaver.search.open.budget import characters
+from palaver.search.open.conversation import FARTHEST
+from palaver.search.open.excerpt import Opening, Plan
+from palaver.search.present import SNIPPET
+from palaver.search.question import terms_of
+from palaver.search.scope import may_open
+from palaver.search.sources import SOURCES
+from palaver.store.engines.database import Reader
+from palaver.store.library.documents import HUMAN_ONLY
+from palaver.store.search import found_passages
+from palaver.text.passages import OVERLAP, SIZE
+
+Mode = Literal["snippet", "chunk", "chunk_with_siblings", "full", "auto"]
+
+MAX_TOKENS = 5_000
+PER_TOKEN = 4.0
+WINDOW = 2
+"""Neighbours on each side, if neither a budget nor a window is given."""
+DOCUMENT_KEYS = frozenset({"media_id", "note_id", "conversation_id", "thread_id", "character_id", "prompt_id"})
+
+
+def number(low: float, high: float) -> BeforeValidator:
+    def clamped(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+            raise ValueError("must be a number")
+        return float(min(max(value, low), high))
+
+    return BeforeValidator(clamped)
+
+
+def _storable_loc(loc: dict[str, Any]) -> dict[str, Any]:
+    for value in loc.values():
+        if isinstance(value, str):
+            storable(value)
+    return loc
+
+
+class RetrievalOptions(Ask):
+    mode: Mode | None = None
+    """snippet, chunk, chunk_with_siblings, full, or auto: chunk_with_siblings where there is a budget, else snippet.
+    full gives at most 1,000,000 characters; next_cursor gets the rest."""
+    snippet_length: Annotated[int, clamp(50, 1000)] | None = None
+    """Characters of a snippet, 50 to 1000."""
+    max_tokens: Annotated[int, clamp(0, 200_000)] | None = None
+    """The budget: the content is never longer."""
+    chars_per_token: Annotated[float, number(1, 20)] | None = None
+    """How many characters count as a token, 1 to 20."""
+    chunk_size_tokens: Annotated[int, clamp(1, 200_000)] | None = None
+    """Cut the text into chunks of this size. With prefer_prechunked: true, only where no chunks are stored."""
+    chunk_overlap_tokens: Annotated[int, clamp(0, 100_000)] | None = None
+    """How much such chunks overlap."""
+    sibling_window: Annotated[int, clamp(0, 10)] | None = None
+    """How many chunks on each side to consider, 0 to 10; 0 is the anchor alone."""
+    prefer_prechunked: bool | None = None
+    """Use the chunks a media item came with, if it has some. Default: true."""
+    loc: Annotated[dict[str, Any], Field(max_length=20), AfterValidator(_storable_loc)] | None = None
+    """Where to open it: the loc of a search result."""
+    query: Query | None = None
+    """Open it where this is said."""
+    cursor: Annotated[str, Field(max_length=200)] | None = None
+    """next_cursor of the page before."""
+
+
+def plan_of(options: RetrievalOptions | None, caller: Caller, default: Mode = "snippet") -> Plan:
+    """Fill in what the request leaves out: from the client's preferences, else from the defaults."""
+    options = options or RetrievalOptions()
+    config = caller.config
+    per_token = options.chars_per_token or config.get("chars_per_token") or PER_TOKEN
+    tokens = options.max_tokens if options.max_tokens is not None else config.get("max_tokens")
+    window = options.sibling_window if options.sibling_window is not None else config.get("sibling_window")
+    mode = options.mode or default
+    if mode == "auto":
+        mode = "chunk_with_siblings" if tokens is not None else "snippet"
+    size, overlap = options.chunk_size_tokens, options.chunk_overlap_tokens
+    chunk = None
+    if size is not None or options.prefer_prechunked is False:
+        length = characters(size, per_token) if size is not None else SIZE
+        chunk = max(1, length), characters(overlap, per_token) if overlap is not None else min(OVERLAP, length // 8)
+    session = caller.recall
+    return Plan(
+        mode=mode,
+        snippet_length=options.snippet_length or config.get("snippet_length") or SNIPPET,
+        budget=characters(MAX_TOKENS if tokens is None else tokens, per_token),
+        has_budget=tokens is not None,
+        reach=window if window is not None else FARTHEST if tokens is not None else WINDOW,
+        chunk=chunk,
+        prefers_given=chunk is None or options.prefer_prechunked is True,
+        loc=options.loc,
+        terms=terms_of(options.query) if options.query else (),
+        recent=terms_of(session.queries[-1]) if session and session.queries else (),
+        cursor=options.cursor,
+    )
+
+
+def open_document(read: Reader, caller: Caller, source: str, id: str, plan: Plan) -> GetResponse:
+    """Open a document or a passage by its id."""
+    opening, passage_id = _resolve(read, caller, source, id, plan)
+    at = opening.at
+    for key in DOCUMENT_KEYS & set(plan.loc or ()):
+        if str((plan.loc or {})[key]) != at.document:
+            raise Refused(f"retrieval.loc.{key}: this place is in another item. Use the loc that came with this one.")
+    if passage_id is None and plan.loc is None and plan.mode != "full":
+        without = (HUMAN_ONLY,) if caller.is_agent else None
+        for terms in (plan.terms, plan.recent):
+            if terms and not passage_id:
+                passage_id = recall.best_passage(read, source, at.document_id, terms, without)
+    named = found_passages.standing(read, passage_id) if passage_id else None
+    if SOURCES[source].is_conversation:
+        return conversation.open_full(opening) if plan.mode == "full" else conversation.open_around(opening, named)
+    return text.open_full(opening) if plan.mode == "full" else text.open_around(opening, named)
+
+
+def open_page(read: Reader, caller: Caller, source: str, id: str, plan: Plan, number: int, size: int) -> GetResponse:
+    """Open a page of the messages of a conversation."""
+    opening, _ = _resolve(read, caller, source, id, plan)
+    return conversation.open_page(opening, number, size)
+
+
+def _resolve(read: Reader, caller: Caller, source: str, id: str, plan: Plan) -> tuple[Opening, int | None]:
+    found = found_passages.resolve(read, source, id)
+    at: Standing | None = found_passages.document(read, found.document_id) if found else None
+    if found is None or at is None or not may_open(caller, at):
+        raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
+    return Opening(read, caller, at, plan), found.passage_id

@@ -1,0 +1,107 @@
+"""Presentation: a page of results with snippets, locations, links and follow-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from urllib.parse import quote
+
+from palaver.model.messages import HIDDEN
+from palaver.model.people import Caller
+from palaver.model.search import Beside, ResultItem, SaidItem, Standing
+from palaver.search.followups import FollowUps, find_followups
+from palaver.search.question import any_of
+from palaver.search.recall import LABELS, Hits, best_passage
+from palaver.search.results import Result
+from palaver.search.scope import hides, is_hidden
+from palaver.search.snippet import beginning, match_place, passage_snippet, snippet_and_place
+from palaver.search.sources import SOURCES
+from palaver.store.engines.database import Reader
+from palaver.store.search import found_passages
+from palaver.text.query import Phrase, Query
+
+SNIPPET = 300
+"""Characters of a snippet, unless the request says otherwise."""
+
+
+def present(
+    read: Reader, caller: Caller, page: Sequence[Result], terms: Sequence[Phrase], hits: Hits | None, length: int
+) -> list[ResultItem]:
+    """The results of a page as they are sent to the caller."""
+    places = standings_of(read, page, terms, hits)
+    followups = find_followups(read, places.values(), terms, hits, lambda at: is_hidden(caller, at))
+    titles = [one.best.document_id for one in page if one.best.position == 0]
+    beginnings = found_passages.beginnings(read, titles) if titles else {}
+    query = any_of(terms)
+    items = []
+    for one in page:
+        at = places.get(one.best.passage_id)
+        if at is None:
+            continue
+        source = SOURCES[at.source]
+        if is_hidden(caller, at):
+            snippet, place = HIDDEN, None
+        elif at.position:
+            snippet, place = snippet_and_place(at.text, query, length=length)
+        else:
+            first = beginnings.get(at.document_id)
+            is_shown = first is not None and not (at.source == "bus" and hides(caller, first["data"]))
+            text = first["text"] if first and is_shown else None
+            snippet, place = _title_snippet(at, text, query, length), match_place(at.text, query)
+        loc = source.loc(at, place[0] if place else 0)
+        link = link_to(read.settings.base_url, at.source, source.id_of(at.document, at.native_id, at.position))
+        item = source.result(at, score=one.score, snippet=snippet, loc=loc, link=link)
+        if found := followups.get(at.passage_id):
+            item = _with_followups(item, found, query, length)
+        items.append(item)
+    return items
+
+
+def standings_of(
+    read: Reader, page: Sequence[Result], terms: Sequence[Phrase], hits: Hits | None
+) -> dict[int, Standing]:
+    """The passage to show for each result, by the id of its best passage. If labels match best, the passage of the text
+    that matches too is shown."""
+    found = found_passages.standings(read, [one.best.passage_id for one in page])
+    for id, at in found.items():
+        if at.field in LABELS:
+            text = best_passage(read, at.source, at.document_id, terms)
+            if text is not None and (hits is None or hits.terms_of(text)):
+                found[id] = found_passages.standing(read, text) or at
+    return found
+
+
+def _title_snippet(at: Standing, first: str | None, query: Query, length: int) -> str:
+    """A snippet for a match in the title: how the document begins, after the title if it is a conversation."""
+    if SOURCES[at.source].is_conversation:
+        text = f"{at.title or ''}: {first}" if first else at.title or ""
+    else:
+        text = first or at.title or ""
+    return passage_snippet(text, query, length=length, stemmed=True)
+
+
+def _with_followups(item: ResultItem, found: FollowUps, query: Query, length: int) -> SaidItem:
+    """Add an answer, shown from its beginning, and a correction, shown around the match."""
+    answer, later = found
+    return SaidItem(
+        **{field.name: getattr(item, field.name) for field in fields(item)},
+        answer=_followup(answer, beginning(answer.text, length=length)) if answer else None,
+        later=_followup(later, passage_snippet(later.text, query, length=length, stemmed=True)) if later else None,
+    )
+
+
+def _followup(at: Standing, snippet: str) -> Beside:
+    source = SOURCES[at.source]
+    return Beside(
+        id=source.id_of(at.document, at.native_id, at.position),
+        uri=source.uri_of(at.document, at.native_id, at.position),
+        loc=source.loc(at, 0),
+        sender=source.sender_of(at),
+        created_at=at.created_at,
+        snippet=snippet,
+    )
+
+
+def link_to(base_url: str, source: str, id: str | int) -> str:
+    """An absolute link that opens a document in the console."""
+    return f"{base_url}/#/open/{source}/{quote(str(id), safe='')}"

@@ -1,0 +1,1 @@
+"""Ranking: features of passages, their weights, and scores."""

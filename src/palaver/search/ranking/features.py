@@ -1,0 +1,423 @@
+"""Features: what is known about each passage that was read, as numbers from 0 to 1, by name.
+
+The weight of each feature was learned from labelled questions (docs/guides/ranking.md). Weights differ between people
+who talk to each other, a person who talks to an assistant, and written text. For a single keyword only the word counts:
+the same text matches equally well wherever it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import log, log1p
+from operator import mul
+from statistics import median
+from typing import Literal, NamedTuple
+
+from palaver.search.question import Question
+from palaver.search.recall import DocumentCover
+from palaver.search.terms import K1
+from palaver.search.word_positions import WordFinder
+from palaver.store.search.found_passages import Look
+from palaver.text.query import Phrase
+from palaver.text.tokenize import stems, words
+
+Kind = Literal["people", "assistant", "text", "word"]
+"""The table of weights to use: by who talks in the document, or "word" for a single keyword."""
+
+NEAR = 20
+"""Terms within this many words of each other are close."""
+_B = 0.75
+"""How much the length of a passage counts, as in bm25."""
+_LONG = log(1000)
+_HALF_BEHIND = 5
+"""A document at this place behind the best gets half of the highest `stronger_behind`."""
+
+_ROLES = frozenset(["user", "assistant", "human", "ai", "model", "system", "tool", "bot"])
+_TIME_WORDS = frozenset(
+    words(
+        "yesterday today tomorrow tonight ago last next week weekend month year monday tuesday wednesday thursday "
+        "friday saturday sunday january february march april may june july august september october november december "
+        "recently spring summer autumn fall winter morning night day since already just"
+    )
+)
+_TIME_NUMBER = re.compile(r"\b(?:\d{4}|\d{1,2}(?:st|nd|rd|th)|\d{1,2}:\d\d)\b")
+
+
+class Features(NamedTuple):
+    """The features of one passage. The weights in weights.toml have the same names."""
+
+    words: float
+    """bm25 of the stemmed terms, as a share of the highest."""
+    exact: float
+    """bm25 of the terms as they were typed, as a share of the highest."""
+    cover: float
+    """How much of the question the passage covers; rare terms count more."""
+    pairs: float
+    """Terms that are next to each other both in the question and here."""
+    near: float
+    """The most that the passage covers within twenty words."""
+    before: float
+    """How much the passage before covers."""
+    after: float
+    """How much the passage after covers."""
+    before_that: float
+    """How much the passage two before covers."""
+    document: float
+    """How often the terms occur in the whole document, as a share of the highest."""
+    document_best: float
+    """bm25 of the best passage of the document, as a share of the highest."""
+    document_cover: float
+    """How much the passages of the document cover together."""
+    title: float
+    """How much the title of the document covers."""
+    is_title: float
+    """1 if the passage is a title."""
+    speaker: float
+    """1 if the question names the speaker."""
+    asks: float
+    """1 if the passage has a question mark."""
+    answers: float
+    """1 if the passage before has a question mark."""
+    length: float
+    """The logarithm of the number of words."""
+    time: float
+    """1 if the question asks for a time and the passage has one."""
+    like: float
+    """Similarity in meaning of the whole passage."""
+    like_best: float
+    """Similarity in meaning of the most similar sentence or two."""
+    document_like: float
+    """The highest `like_best` in the document."""
+    words_like: float
+    """For each term, the similarity of the most similar word here; rare terms count more."""
+    words_like_before: float
+    """The same, in this passage or the one before."""
+    mine: float
+    """1 if the question is about the person who asks, and that person said this."""
+    yours: float
+    """1 if the question is about what the assistant said, and the assistant said this."""
+    newest: float
+    """If the latest is asked for: how new the passage is among those that were read."""
+    stronger: float = 0.0
+    """Similarity of the most similar sentence by an optional embedding model; 0 if none is configured."""
+    stronger_before: float = 0.0
+    """The same for the passage before."""
+    stronger_behind: float = 0.0
+    """For a question: how far the document is behind the most similar document of its kind. 0 for the first one."""
+
+
+class Passage(NamedTuple):
+    """A passage with its text, ready to be scored."""
+
+    id: int
+    document_id: int
+    position: int
+    kind: Kind
+    speaker: str
+    title: str
+    text: str
+    at: int
+
+    @property
+    def side(self) -> Literal["asking", "answering"] | None:
+        """The side of a conversation with an assistant; None elsewhere."""
+        if self.kind != "assistant":
+            return None
+        return "asking" if self.speaker.lower() in ("user", "human") else "answering"
+
+
+class Similarity(NamedTuple):
+    """How similar in meaning each passage is to the question."""
+
+    whole: Sequence[float]
+    """Similarity of the whole passage."""
+    best: Sequence[float]
+    """Similarity of its most similar sentence or two."""
+    terms: Sequence[Sequence[float]]
+    """For each term of the question, the similarity of the most similar word."""
+    stronger: Sequence[float] = ()
+    """Similarity by an optional embedding model; empty if none is configured."""
+
+    @classmethod
+    def none(cls, passages: int, terms: int) -> Similarity:
+        nothing = [0.0] * passages
+        return cls(nothing, nothing, [[0.0] * terms] * passages)
+
+
+def passages_of(question: Question, texts: Sequence[Look]) -> list[Passage]:
+    """The texts that were read, each with the kind of its document."""
+    speakers: dict[int, set[str]] = defaultdict(set)
+    for one in texts:
+        if one.at.position:
+            speakers[one.at.document_id].add(one.author or one.role or "")
+    kinds: dict[int, Kind] = {}
+    for one in texts:
+        id = one.at.document_id
+        kinds[id] = "word" if question.is_word else kind_of(one.at.source, speakers[id])
+    return [
+        Passage(
+            at.passage_id,
+            at.document_id,
+            at.position,
+            kinds[at.document_id],
+            author or role or "",
+            title or "",
+            text,
+            at.created_at or at.modified_at,
+        )
+        for at, title, role, author, text in texts
+    ]
+
+
+def kind_of(source: str, speakers: Iterable[str]) -> Kind:
+    if source in ("bus", "chats", "sessions", "archive"):
+        return "assistant" if all(speaker.lower() in _ROLES for speaker in speakers) else "people"
+    return "text"
+
+
+class TermMatches:
+    """Where the terms of a question are in each passage."""
+
+    def __init__(self, question: Question, rarity: Sequence[float], passages: Sequence[Passage]) -> None:
+        self.question, self.passages = question, passages
+        names = {speaker: frozenset(words(speaker)) - _ROLES for speaker in {one.speaker for one in passages}}
+        self.speakers = [names[one.speaker] for one in passages]
+        self.names = frozenset[str]().union(*names.values()) & set(question.words)
+        """Words of the question that name a speaker. They are matched against speakers, not texts."""
+        chosen = [n for n, term in enumerate(question.terms) if not self.names.issuperset(term.words)]
+        chosen = chosen or list(range(len(question.terms)))
+        self.terms: list[Phrase] = [question.terms[n] for n in chosen]
+        self.rarity = [rarity[n] for n in chosen]
+        self.total_rarity = sum(self.rarity) or 1.0
+        self.words = [words(one.text) for one in passages]
+        self._finder = WordFinder(term.words for term in self.terms)
+        self._parts = [
+            (n, WordFinder(part.words for part in one.parts)) for n, one in enumerate(self.terms) if one.parts
+        ]
+        together = [self._finder.places(text) for text in self.words]
+        self.places = [self._with_parts(text, places) for text, places in zip(self.words, together, strict=True)]
+        """For each passage, (place, term) of each match, in order."""
+        self.is_apart = [len(one) < len(other) for one, other in zip(together, self.places, strict=True)]
+        """For each passage, whether the parts of a joined term (TCP/IP) are only apart in it."""
+
+    def _with_parts(self, text: Sequence[str], places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Add joined terms (TCP/IP) whose parts are all there, but apart. The rarest part gives the places."""
+        if not self._parts:
+            return places
+        known, found = {number for _, number in places}, list(places)
+        for number, parts in self._parts:
+            if number not in known:
+                of_each: list[list[int]] = [[] for _ in self.terms[number].parts]
+                for place, part in parts.places(text):
+                    of_each[part].append(place)
+                found += [(place, number) for place in min(of_each, key=len)]
+        return sorted(found)
+
+    def has_all(self, number: int) -> bool:
+        """Whether a passage has all terms."""
+        return len({term for _, term in self.places[number]}) == len(self.terms)
+
+    def title_cover(self, title: str) -> float:
+        """How much of the question a title covers."""
+        folded = words(title)
+        there = {number for _, number in self._with_parts(folded, self._finder.places(folded))} if title else set()
+        return sum(self.rarity[number] for number in there) / self.total_rarity
+
+    def keyword_tiers(self) -> list[int]:
+        """How completely each passage has the keywords. From the best: as a phrase; as a phrase of other word forms;
+        all; all, with joined words apart; not all, but the ids, versions and paths; not even those."""
+        typed = f" {' '.join(self.question.words)} "
+        stemmed = f" {' '.join(stems(self.question.words))} "
+        identifiers = {n for n, term in enumerate(self.terms) if len(term.words) > 1 or not term.words[0].isalpha()}
+        found = []
+        for text, places, is_apart in zip(self.words, self.places, self.is_apart, strict=True):
+            there = {number for _, number in places}
+            if len(there) < len(self.terms):
+                found.append(1 if identifiers <= there else 0)
+            elif is_apart:
+                found.append(2)
+            elif typed in f" {' '.join(text)} ":
+                found.append(5)
+            else:
+                found.append(4 if stemmed in f" {' '.join(stems(text))} " else 3)
+        return found
+
+
+def features_of(matches: TermMatches, cover: DocumentCover, similarity: Similarity) -> list[Features]:
+    """The features of each passage."""
+    question, passages, rarity, total = matches.question, matches.passages, matches.rarity, matches.total_rarity
+    lengths = [len(text) for text in matches.words]
+    usual = _usual_lengths(passages, lengths)
+    relative = [length / usual[one.kind] for one, length in zip(passages, lengths, strict=True)]
+    counts = [_count(places) for places in matches.places]
+    bm25 = [_bm25(some, length, rarity) for some, length in zip(counts, relative, strict=True)]
+    typed = [term.words for term in matches.terms]
+    exact = [
+        _bm25(_count_exact(text, places, typed), length, rarity)
+        for text, places, length in zip(matches.words, matches.places, relative, strict=True)
+    ]
+    highest, highest_exact = max(bm25, default=0.0) or 1.0, max(exact, default=0.0) or 1.0
+    best_of, most_like = _best_by_document(passages, bm25), _best_by_document(passages, similarity.best)
+    titles = {title: matches.title_cover(title) for title in {one.title for one in passages}}
+    asks = [1.0 if "?" in one.text else 0.0 for one in passages]
+    number_at = {(one.document_id, one.position): n for n, one in enumerate(passages)}
+    previous = [number_at.get((one.document_id, one.position - 1)) if one.position > 1 else None for one in passages]
+    sides = [one.side if question.is_mine or question.is_yours else None for one in passages]
+
+    def cover_at(one: Passage, step: int) -> float:
+        is_message = one.position > -step if step < 0 else one.position
+        return cover.passages.get((one.document_id, one.position + step), 0.0) if is_message else 0.0
+
+    def weighed(likes: Sequence[float]) -> float:
+        points: float = sum(map(mul, likes, rarity))
+        return points / total
+
+    likes = similarity.terms
+    words_like = [weighed(some) for some in likes]
+    columns: dict[str, Sequence[float]] = {
+        "words": [value / highest for value in bm25],
+        "exact": [value / highest_exact for value in exact],
+        "cover": [sum([rarity[number] for number in some]) / total for some in counts],
+        "pairs": [
+            _adjacent_pairs(places, len(typed)) if len(some) > 1 else 0.0
+            for places, some in zip(matches.places, counts, strict=True)
+        ],
+        "near": [_densest(places, rarity) / total for places in matches.places],
+        "before": [cover_at(one, -1) for one in passages],
+        "after": [cover_at(one, 1) for one in passages],
+        "before_that": [cover_at(one, -2) for one in passages],
+        "document": [cover.frequency.get(one.document_id, 0.0) for one in passages],
+        "document_best": [best_of[one.document_id] / highest for one in passages],
+        "document_cover": [cover.together.get(one.document_id, 0.0) for one in passages],
+        "title": [titles[one.title] for one in passages],
+        "is_title": [0.0 if one.position else 1.0 for one in passages],
+        "speaker": [1.0 if matches.names and names & matches.names else 0.0 for names in matches.speakers],
+        "asks": asks,
+        "answers": [asks[n] if n is not None else 0.0 for n in previous],
+        "length": [min(1.0, log1p(length) / _LONG) for length in lengths],
+        "time": [
+            1.0 if question.wants_time and _has_time(one.text, text) else 0.0
+            for one, text in zip(passages, matches.words, strict=True)
+        ],
+        "like": similarity.whole,
+        "like_best": similarity.best,
+        "document_like": [most_like[one.document_id] for one in passages],
+        "words_like": words_like,
+        "words_like_before": [
+            own if n is None else weighed(list(map(max, some, likes[n])))
+            for own, some, n in zip(words_like, likes, previous, strict=True)
+        ],
+        "mine": [1.0 if question.is_mine and side == "asking" else 0.0 for side in sides],
+        "yours": [1.0 if question.is_yours and side == "answering" else 0.0 for side in sides],
+        "newest": _age_ranks([one.at for one in passages]) if question.wants_latest else [0.0] * len(passages),
+    }
+    if similarity.stronger:
+        columns |= _stronger_columns(question, passages, similarity.stronger, previous)
+    else:
+        columns |= dict.fromkeys(("stronger", "stronger_before", "stronger_behind"), [0.0] * len(passages))
+    return list(map(Features._make, zip(*(columns[name] for name in Features._fields), strict=True)))
+
+
+def _bm25(counts: Mapping[int, int], length: float, rarity: Sequence[float]) -> float:
+    slow = K1 * (1 - _B + _B * length)
+    return sum([rarity[number] * count * (K1 + 1) / (count + slow) for number, count in counts.items()])
+
+
+def _count(places: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """How often each term occurs."""
+    counts: dict[int, int] = {}
+    for _, number in places:
+        counts[number] = counts.get(number, 0) + 1
+    return counts
+
+
+def _count_exact(
+    text: Sequence[str], places: Sequence[tuple[int, int]], typed: Sequence[tuple[str, ...]]
+) -> dict[int, int]:
+    """How often each term occurs as it was typed."""
+    return _count(
+        [
+            (place, number)
+            for place, number in places
+            if text[place] == typed[number][0]
+            and (len(typed[number]) == 1 or tuple(text[place : place + len(typed[number])]) == typed[number])
+        ]
+    )
+
+
+def _adjacent_pairs(places: Sequence[tuple[int, int]], terms: int) -> float:
+    """The share of neighbouring terms of the question that are within three words of each other here."""
+    close = {
+        (one, other) if one < other else (other, one)
+        for (place, one), (next_place, other) in pairwise(places)
+        if next_place - place <= 3 and one != other
+    }
+    return sum((n, n + 1) in close for n in range(terms - 1)) / (terms - 1) if close else 0.0
+
+
+def _densest(places: Sequence[tuple[int, int]], rarity: Sequence[float]) -> float:
+    """The highest total rarity of the terms within `NEAR` words."""
+    if len(places) == 1:
+        return rarity[places[0][1]]
+    inside = [0] * len(rarity)
+    begin, value, best = 0, 0.0, 0.0
+    for place, number in places:
+        if not inside[number]:
+            value += rarity[number]
+        inside[number] += 1
+        while places[begin][0] < place - NEAR:
+            gone = places[begin][1]
+            inside[gone] -= 1
+            if not inside[gone]:
+                value -= rarity[gone]
+            begin += 1
+        best = max(best, value)
+    return best
+
+
+def _has_time(text: str, folded: Sequence[str]) -> bool:
+    return not _TIME_WORDS.isdisjoint(folded) or bool(_TIME_NUMBER.search(text))
+
+
+def _best_by_document(passages: Sequence[Passage], values: Sequence[float]) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for one, value in zip(passages, values, strict=True):
+        found[one.document_id] = max(found.get(one.document_id, value), value)
+    return found
+
+
+def _stronger_columns(
+    question: Question, passages: Sequence[Passage], stronger: Sequence[float], previous: Sequence[int | None]
+) -> dict[str, Sequence[float]]:
+    """The features of an optional embedding model: for the passage, the one before it, and its document."""
+    unknown, best, places = median(stronger), _best_by_document(passages, stronger), dict[int, int]()
+    kinds = {one.document_id: one.kind for one in passages} if question.is_asked else {}
+    counts = Counter[Kind]()
+    for document in sorted(kinds, key=lambda id: (-best[id], id)):
+        places[document] = counts[kinds[document]]
+        counts[kinds[document]] += 1
+    behind = [places.get(one.document_id, 0) for one in passages]
+    return {
+        "stronger": stronger,
+        "stronger_before": [stronger[n] if n is not None else unknown for n in previous],
+        "stronger_behind": [place / (place + _HALF_BEHIND) for place in behind],
+    }
+
+
+def _usual_lengths(passages: Sequence[Passage], lengths: Sequence[int]) -> dict[str, float]:
+    """The average number of words of each kind of passage."""
+    sums: dict[str, list[int]] = defaultdict(list)
+    for one, length in zip(passages, lengths, strict=True):
+        sums[one.kind].append(length)
+    return {kind: max(1.0, sum(some) / len(some)) for kind, some in sums.items()}
+
+
+def _age_ranks(times: Sequence[int]) -> list[float]:
+    """The rank of each time, from 0 for the oldest to 1 for the newest."""
+    order = sorted(set(times))
+    last = max(1, len(order) - 1)
+    rank = {time: n / last for n, time in enumerate(order)}
+    return [rank[time] for time in times]

@@ -1,0 +1,142 @@
+"""Scoring: rank passages by their features and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from math import exp
+from operator import mul
+from typing import Literal, NamedTuple
+
+from palaver.search.question import Question
+from palaver.search.ranking.features import Features, Kind, Passage, Similarity, TermMatches, features_of, passages_of
+from palaver.search.ranking.sentences import words_of_sentences
+from palaver.search.ranking.weights import weights
+from palaver.search.recall import PLACED, Candidates, Effort, effort_for
+from palaver.search.vectors import background
+from palaver.search.vectors.words import QuestionVectors
+from palaver.store.engines.database import Reader
+from palaver.store.search import found_passages
+from palaver.store.search.found_passages import Candidate, Look
+
+AHEAD = 0.1
+"""Points by which the worst passage with joined words together is ahead of the best one with them apart."""
+SOFTNESS = 3.0
+"""How fast scores fall: a passage this many points behind the best gets 1/e of its score."""
+UNREAD = 0.99
+"""The highest score of a passage that was not read, as a share of the lowest score of one that was."""
+
+
+class ScoredPassage(NamedTuple):
+    """A passage and its score, from 0 to 1."""
+
+    at: Candidate
+    score: float
+    has_all: bool
+    has_any: bool
+    features: Features | None = None
+    """None if the text was not read."""
+    named_by: Literal["id", "title"] | None = None
+    """The query is the id or the title of the document."""
+
+
+class Ranking(NamedTuple):
+    """Scored passages, and the lowest score of a passage that was read."""
+
+    passages: list[ScoredPassage]
+    lowest: float
+
+
+def rank(read: Reader, question: Question, candidates: Candidates, texts: Sequence[Look]) -> Ranking:
+    """Score the candidates: those that were read by their features, the others by their cover, below them."""
+    scored = _score_texts(read, question, candidates, texts) if texts else []
+    lowest = min((one.score for one in scored), default=1.0)
+    was_read = {one.at.passage_id for one in scored}
+    unread = [one for one in candidates.placed if one.passage_id not in was_read]
+    return Ranking(scored + [_score_unread(one, candidates, lowest) for one in unread], lowest)
+
+
+def rank_rest(read: Reader, candidates: Candidates, lowest: float) -> list[ScoredPassage]:
+    """Score the hits that were not placed. They come after all others, so pages cut before stay as they are."""
+    terms_of = candidates.hits.best_first()
+    rest = found_passages.candidates(read, list(terms_of)[PLACED:])
+    return [_score_unread(one, candidates._replace(terms_of=terms_of), lowest * UNREAD) for one in rest]
+
+
+def _score_unread(one: Candidate, candidates: Candidates, lowest: float) -> ScoredPassage:
+    weights, terms = candidates.hits.weights, candidates.terms_of[one.passage_id]
+    score = lowest * UNREAD * max(weights.cover(terms), 1e-6)
+    return ScoredPassage(one, score, has_all=weights.has_all(terms), has_any=True)
+
+
+def _score_texts(
+    read: Reader, question: Question, candidates: Candidates, texts: Sequence[Look]
+) -> list[ScoredPassage]:
+    passages = passages_of(question, texts)
+    matches = TermMatches(question, candidates.hits.weights.rarity, passages)
+    similarity = _similarity(read, question, matches, effort_for(question, candidates.hits))
+    features = features_of(matches, candidates.cover, similarity)
+    points = [weighed_sum(one, _weights_of(passage.kind)) for passage, one in zip(passages, features, strict=True)]
+    if not question.is_asked and len(question.words) > 1:
+        step = max(points) - min(points) + 1.0
+        points = [value + step * tier for value, tier in zip(points, matches.keyword_tiers(), strict=True)]
+    else:
+        points = _joined_words_first(points, matches)
+    best = max(points)
+    return [
+        ScoredPassage(
+            text.at,
+            exp((value - best) / SOFTNESS),
+            has_all=matches.has_all(number),
+            has_any=bool(matches.places[number]),
+            features=one,
+        )
+        for number, (text, value, one) in enumerate(zip(texts, points, features, strict=True))
+    ]
+
+
+def _similarity(read: Reader, question: Question, matches: TermMatches, effort: Effort) -> Similarity:
+    """Compare the meaning of the passages with the question."""
+    passages: Sequence[Passage] = matches.passages
+    if question.is_word:
+        similarity = Similarity.none(len(passages), len(matches.terms))
+    else:
+        sentences = [
+            words_of_sentences(one.text) if question.is_asked and one.side in effort.sides else [] for one in passages
+        ]
+        vectors = QuestionVectors(question.words, [term.words for term in matches.terms])
+        similarity = Similarity(*vectors.similarity(matches.words, sentences))
+    stronger = background.similarity(read, question.text, [one.id for one in passages])
+    if stronger:
+        return similarity._replace(stronger=background.rescale(stronger, similarity.whole))
+    return similarity
+
+
+def _joined_words_first(points: list[float], matches: TermMatches) -> list[float]:
+    """Put passages that have all terms and joined words (TCP/IP) together before those that have them apart."""
+    if not any(matches.is_apart):
+        return points
+    have_all = [number for number in range(len(points)) if matches.has_all(number)]
+    together = [number for number in have_all if not matches.is_apart[number]]
+    apart = [points[number] for number in have_all if matches.is_apart[number]]
+    behind = max(apart) - min(points[number] for number in together) if together and apart else -1.0
+    if behind < 0:
+        return points
+    ahead = dict.fromkeys(together, behind + AHEAD)
+    return [value + ahead.get(number, 0.0) for number, value in enumerate(points)]
+
+
+def weighed_sum(features: Features, weights: Sequence[float]) -> float:
+    """The sum of features, each times its weight. Weights are in the order of the features."""
+    points: float = sum(map(mul, weights, features))
+    return points
+
+
+@cache
+def _weights_of(kind: Kind) -> tuple[float, ...]:
+    return in_order(weights()[kind])
+
+
+def in_order(weights: Mapping[str, float]) -> tuple[float, ...]:
+    """Named weights in the order of the features."""
+    return tuple(weights.get(name, 0.0) for name in Features._fields)

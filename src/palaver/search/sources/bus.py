@@ -1,0 +1,45 @@
+"""The bus: threads and their messages."""
+
+from __future__ import annotations
+
+from palaver.model.people import Caller
+from palaver.model.requests import Id
+from palaver.model.search import Standing
+from palaver.search.sources.shapes import Conversation, SourceFilters
+from palaver.store.bus import agents
+from palaver.store.engines.database import Reader, Slice
+from palaver.store.library.documents import agent_scope, document_scope
+
+
+class BusFilters(SourceFilters):
+    thread_id: Id | None = None
+    """Only messages of this thread."""
+    agent: Id | None = None
+    """Only messages of this agent: id, slug or name."""
+
+    def scope(self, read: Reader, caller: Caller) -> Slice | None:
+        own = []
+        if self.thread_id:
+            found = read.one("document_by_native", source="bus", native_id=self.thread_id)
+            if found is None:
+                return None
+            own.append(document_scope(found["id"]))
+        if self.agent:
+            agent = agents.named(read, self.agent)
+            if agent is None:
+                return None
+            own.append(agent_scope(agent.id))
+        return Slice(("bus",), titles=not self.agent, scopes=tuple(own))
+
+
+class Bus(Conversation):
+    name = "bus"
+    filters = BusFilters
+    conversation_key, index_key, first_index = "thread_id", "seq", 1
+    search_help = "Find messages and threads of the bus by a question or some words, best first."
+    get_help = "Open a thread of the bus: a page of its messages, or the part around one of them."
+    id_field, id_help = "thread_id", "Id of the thread, or of a message in it."
+
+    def sender_of(self, at: Standing) -> str | None:
+        # The author of an agent's message is the agent's id.
+        return at.marks.get("author_name") or super().sender_of(at)

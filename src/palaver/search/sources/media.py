@@ -1,0 +1,79 @@
+"""Media: videos, podcasts, books, articles, with a text and perhaps chunks and a transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from palaver.model.library import Draft, Media, Segment, Shelved
+from palaver.model.people import Caller
+from palaver.model.requests import Date, Names
+from palaver.model.search import Loc, Order, Standing
+from palaver.model.times import between_dates
+from palaver.search.sources import tokens
+from palaver.search.sources.indexing import chunk_id, cut, labels, letters_only, to_json
+from palaver.search.sources.shapes import SourceFilters, Text
+from palaver.store.engines.database import Reader, Slice
+
+
+class MediaFilters(SourceFilters):
+    media_types: Names | None = None
+    """Only media of one of these types: video, audio, podcast, pdf, epub, html, article …"""
+    date_from: Date | None = None
+    """Only what was made at this time or later (ISO 8601)."""
+    date_to: Date | None = None
+    """Only what was made at this time or earlier; a date alone means the end of that day."""
+    order_by: Order | None = None
+    """relevance, or recent: the newest first."""
+
+    def scope(self, read: Reader, caller: Caller) -> Slice | None:
+        types = tuple(tokens.media_type(name) for name in self.media_types or ())
+        since, until = between_dates(self.date_from, self.date_to)
+        return Slice(("media",), any_of=(types,) if types else (), since=since, until=until)
+
+
+class MediaSource(Text):
+    name = "media"
+    filters = MediaFilters
+    search_help = "Find videos, podcasts, books and articles by what is said in them, best first."
+    get_help = (
+        "Open a media item (video, podcast, book, article): a snippet, a chunk with its neighbours, or all of it."
+    )
+    id_field, id_help = "media_id", "Id of the media item."
+
+    def id_of(self, document: str, native_id: str, position: int) -> str | int:
+        return int(document)
+
+    def loc(self, at: Standing, offset: int) -> Loc:
+        found = {"media_id": int(at.document), **super().loc(at, offset)}
+        return found | ({"chunk_uuid": at.native_id} if at.position and at.field == "content" else {})
+
+    def particulars(self, at: Standing) -> dict[str, Any]:
+        return {"media_type": at.facts.get("media_type"), "url": at.facts.get("url")}
+
+
+def index_media(media: Media) -> Shelved:
+    own = (tokens.media_type(media.media_type), *(tokens.keyword(keyword) for keyword in media.keywords))
+    transcript = transcript_of(media.segments)
+    bodies = {"content": media.content}
+    if media.segments:
+        bodies |= {"transcript": transcript, "segments": to_json([[s.start, s.end, s.text] for s in media.segments])}
+    if media.chunks:
+        bodies["chunks"] = to_json(list(media.chunks))
+        content = [Draft(text=chunk, native_id=chunk_id(media, n), scopes=own) for n, chunk in enumerate(media.chunks)]
+    else:
+        content = [*cut(media.content, "content", own, media)]
+    if transcript and letters_only(transcript) not in letters_only(media.content):
+        content += cut(transcript, "transcript", own)
+    return Shelved(
+        title=media.title,
+        facts={"media_type": media.media_type, "url": media.url, "keywords": list(media.keywords)},
+        bodies=bodies,
+        passages=(*content, *labels("keywords", media.keywords, own)),
+        title_scopes=own,
+    )
+
+
+def transcript_of(segments: Iterable[Segment]) -> str:
+    """The text of a recording."""
+    return "\n".join(segment.text for segment in segments)

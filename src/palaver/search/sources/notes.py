@@ -1,0 +1,38 @@
+"""Notes: a title, a text and keywords."""
+
+from __future__ import annotations
+
+from palaver.model.library import Note, Shelved
+from palaver.model.people import Caller
+from palaver.model.requests import Names
+from palaver.search.sources import tokens
+from palaver.search.sources.indexing import cut, labels
+from palaver.search.sources.shapes import SourceFilters, Text
+from palaver.store.engines.database import Reader, Slice
+
+
+class NotesFilters(SourceFilters):
+    keywords: Names | None = None
+    """Only notes that have all of these keywords."""
+
+    def scope(self, read: Reader, caller: Caller) -> Slice | None:
+        return Slice(("notes",), scopes=tuple(tokens.keyword(keyword) for keyword in self.keywords or ()))
+
+
+class Notes(Text):
+    name = "notes"
+    filters = NotesFilters
+    search_help = "Find notes by what they say, best first."
+    get_help = "Open a note: a snippet, the matching chunk, the chunk with its neighbours, or the whole note."
+    id_field, id_help = "note_id", "Id of the note."
+
+
+def index_note(note: Note) -> Shelved:
+    own = tuple(tokens.keyword(keyword) for keyword in note.keywords)
+    return Shelved(
+        title=note.title,
+        facts={"keywords": list(note.keywords)},
+        bodies={"content": note.content},
+        passages=(*cut(note.content, "content", own), *labels("keywords", note.keywords, own)),
+        title_scopes=own,
+    )

@@ -1,0 +1,73 @@
+"""Sessions of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from palaver.errors import Refused
+from palaver.model.library import is_unique
+from palaver.model.people import Caller
+from palaver.model.requests import Id, Line, Project
+from palaver.model.search import Loc, Standing
+from palaver.search.sources.shapes import Conversation, Hit, SourceFilters
+from palaver.store.bus import agents
+from palaver.store.engines.database import Reader, Slice
+from palaver.store.library.documents import agent_scope, document_scope, project_scope, role_scope
+from palaver.store.sessions import sessions
+
+
+class SessionsFilters(SourceFilters):
+    agent: Id | None = None
+    """Only sessions of this agent: id or slug."""
+    session_id: Id | None = None
+    """Only this session; needs agent, unless you are the agent."""
+    role: Line | None = None
+    """Only turns of this role."""
+    project: Project | None = None
+    """Only sessions of this project: its path, or its last component."""
+
+    def scope(self, read: Reader, caller: Caller) -> Slice | None:
+        own, agent_id = [], caller.acting_agent if caller.is_agent else None
+        if self.agent:
+            agent = agents.named(read, self.agent)
+            if agent is None:
+                return None
+            agent_id = agent.id
+        if agent_id:
+            own.append(agent_scope(agent_id))
+        if self.session_id:
+            if agent_id is None:
+                raise Refused("session_id: say whose session it is with agent.")
+            native_id = sessions.native_id(agent_id, self.session_id)
+            found = read.one("document_by_native", source="sessions", native_id=native_id)
+            if found is None:
+                return None
+            own.append(document_scope(found["id"]))
+        if self.role:
+            own.append(role_scope(self.role))
+        if self.project:
+            own.append(project_scope(self.project))
+        return Slice(("sessions",), scopes=tuple(own))
+
+
+class Sessions(Conversation):
+    name = "sessions"
+    filters = SessionsFilters
+    has_own_message_ids = False
+    search_help = "Find turns of agents' sessions by a question or some words, best first; an agent finds its own."
+    get_help = "Open an agent's session: a page of its turns, or the part around one of them."
+    id_field = "session_id"
+    id_help = "Id of the session as a search gives it (agent/session), or the session's own id where you are the agent."
+
+    def key_of(self, hit: Hit) -> Hashable:
+        return hit.native_id if hit.position and is_unique(hit.native_id) else super().key_of(hit)
+
+    def loc(self, at: Standing, offset: int) -> Loc:
+        return {**super().loc(at, offset), "agent_id": at.agent_id, "session_id": at.facts.get("session_id")}
+
+    def sender_of(self, at: Standing) -> str | None:
+        return at.role
+
+    def particulars(self, at: Standing) -> dict[str, Any]:
+        return {**super().particulars(at), "project": at.facts.get("project")}
