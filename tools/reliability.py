@@ -1,8 +1,8 @@
-"""Write docs/reliability.md from what the tests measured.
+"""Write docs/reliability.md from the results of the fault tests.
 
 PALAVER_REPORT=.cache/report.tsv make faults && python tools/reliability.py .cache/report.tsv "On what, and how busy."
 
-Several reports may be given in one file: what stands later counts.
+One file may contain several reports. A later result replaces an earlier one.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 HEAD = """<!-- Made by tools/reliability.py from a run of the tests: do not edit by hand. -->
-# What it withstands
+# Reliability
 
-Each line is what one test measured the last time it was run for this page, and the command that runs it again. `make
-faults` is the long run (200 kills, everybody at every door on both engines), `make test` the short one. The tests fail
-when a promise is broken; the figures say by how much it is kept.
+Each row is the result of one test in the last run for this page, with the command to repeat it. `make faults` is the
+long run: 200 kills, and every user at every door on both engines. `make test` is the short run. A test fails when
+palaver breaks a guarantee.
 
 {about}
 
-| test | engine | measured | again |
+| test | engine | result | repeat |
 |---|---|---|---|
 """
 
 TAIL = """
-The MCP suite judges palaver's own door; the tools it asks for (`tests/conformance/fixtures.py`) are in no real server.
-Every earlier schema is upgraded with data in it by `tests/store/test_upgrade.py`, clocks jump in
-`tests/faults/test_clock.py`, deletions are searched for in every file by `tests/trust/test_purge.py`.
-`tests/trust/outside.py` asks for all of schemathesis' checks and says what a schema cannot tell them.
-`tests/store/test_bus_machine.py` compares the bus with a model; the other files of `tests/trust/` hold revocation, the
-audit log, backup, purge, deadlines and logs to their promises.
+- The MCP suite tests palaver's own MCP server. The tools it calls (`tests/conformance/fixtures.py`) are only in tests.
+- `tests/store/test_upgrade.py` upgrades every earlier schema with data in it.
+- `tests/faults/test_clock.py` moves the clock.
+- `tests/trust/test_purge.py` searches every file for deleted data.
+- `tests/trust/outside.py` runs all checks of schemathesis and adds rules that a schema cannot express.
+- `tests/store/test_bus_machine.py` compares the bus with a model.
+- The other files of `tests/trust/` test revocation, the audit log, backup, purge, deadlines and logs.
 """
 
 
@@ -57,7 +58,7 @@ def main(report: str, about: str = "") -> None:
 
 
 def again(file: str, name: str, is_long: bool) -> str:
-    """The command that measures it again."""
+    """The command that repeats a test."""
     if file in COMMANDS:
         return COMMANDS[file]
     what = f"{file}::{name}" if name else file

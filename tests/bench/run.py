@@ -154,7 +154,7 @@ def beside(ours: Ours, peer: Peer) -> list[Line]:
     our_cpu, their_cpu = (spent[one.pid] / TURNS / (ROUNDS + WARMING) * 1000 for one in (ours, peer))
     our_ms, their_ms = (percentile(times[one.pid], 50) for one in (ours, peer))
     return [
-        Line("search, a word in 30 %: processor ms", f"{our_cpu:.1f}", f"peer {their_cpu:.1f}",
+        Line("search, a word in 30 %: CPU ms", f"{our_cpu:.1f}", f"peer {their_cpu:.1f}",
              f"{their_cpu / our_cpu:.1f} ×", "", True),
         Line("search, a word in 30 %: p50 ms", f"{our_ms:.1f}", f"peer {their_ms:.1f}", f"{their_ms / our_ms:.1f} ×",
              "≥ 10 ×", their_ms / our_ms >= 10),
@@ -219,7 +219,7 @@ def main() -> int:
         lines += posting(given.seconds)
     if given.only != "posting":
         lines += searching(given.messages)
-    print("| what | palaver | beside it | ratio | reach | |\n|---|---|---|---|---|---|")
+    print("| what | palaver | compared with | ratio | target | met |\n|---|---|---|---|---|---|")
     for line in lines:
         print(
             f"| {line.what} | {line.ours} | {line.beside} | {line.ratio} | {line.reach} | {'✓' if line.good else '✗'} |"

@@ -221,10 +221,10 @@ def main() -> int:
             ("`bus_connect`, 50 short messages, `?answers=full`", _answer(lambda: ours_connected(ours, "?answers=full"))),
         ]  # fmt: skip
     print(f"{len(MESSAGES)} messages: {sum(map(len, MESSAGES))} characters, {count_tokens(MESSAGES)} tokens\n")
-    print("| palaver | tools | tokens | bytes | tokens around a message |\n|---|---|---|---|---|")
+    print("| palaver | tools | tokens | bytes | overhead a message |\n|---|---|---|---|---|")
     for name, cells in rows:
         print(f"| {name} | {cells} |")
-    print("\n| peer | tools | tokens | bytes | tokens around a message |\n|---|---|---|---|---|")
+    print("\n| peer | tools | tokens | bytes | overhead a message |\n|---|---|---|---|---|")
     listed, connected = peer_figures()
     print(f"| AgentChatBus 0.2.2, tools | {_tools(lambda: listed)} |")
     print(f"| AgentChatBus 0.2.2, `bus_connect`, 50 short messages | {_answer(lambda: connected)} |")
