@@ -36,7 +36,7 @@ from palaver.search.score import judged
 from palaver.search.vectors import background
 from palaver.search.weights import FILE
 from palaver.settings import load
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 
 HELD = {"people": 0.002, "assistant": 0.01, "stronger": 0.01}
 """How strongly the weights are held where they are: the fewer questions, the more."""
@@ -75,7 +75,7 @@ async def examples(path: Path) -> tuple[str, list[Example]]:
 
 
 def _example(read: Reader, asked: Asked, world: str) -> Example:
-    scored = [one for one in judged(read, taken_apart(asked.question), [Slice(("chats",))]).scored if one.seen]
+    scored = [one for one in judged(read, taken_apart(asked.question), [Scope(("chats",))]).scored if one.seen]
     wanted = {f"{talk}/{line}" for talk, line in asked.evidence}
     seen = np.array([one.seen for one in scored]) if scored else np.zeros((0, len(Seen._fields)))
     answers = np.array([one.at.native_id in wanted for one in scored], bool)

@@ -8,14 +8,13 @@ from tests.store.bus import Bus
 from palaver.search import recall
 from palaver.search.features import Worth
 from palaver.search.question import terms
-from palaver.store.engines.database import Reader, Slice
-from palaver.store.engines.id_ranges import lane_of
-from palaver.store.search import found_passages
+from palaver.store.engines.database import Reader, Scope
+from palaver.store.engines.id_ranges import id_range_of
 
-BUS = [Slice(("bus",))]
+BUS = [Scope(("bus",))]
 
 
-async def gathered(bus: Bus, question: str, slices: list[Slice] = BUS) -> recall.Gathered:
+async def gathered(bus: Bus, question: str, slices: list[Scope] = BUS) -> recall.Gathered:
     return await bus.here.read(lambda read: recall.gather(read, terms(question), slices))
 
 
@@ -41,8 +40,8 @@ async def test_what_covers_more_comes_first_and_of_those_the_newest(bus: Bus):
 
 
 def test_no_source_stands_behind_another_because_of_its_lane():
-    notes, titles = (lane_of("notes", titles=titles)[0] for titles in (False, True))
-    bus = lane_of("bus")[0]
+    notes, titles = (id_range_of("notes", titles=titles)[0] for titles in (False, True))
+    bus = id_range_of("bus")[0]
     ids = [*range(bus, bus + 4), *range(notes, notes + 4), *range(titles, titles + 4)]
     found = recall.Gathered({1: set(ids)}, Worth((1.0,), (0.0,)))
     assert list(found.best_first(5)) == [titles + 3, notes + 3, bus + 3, titles + 2, notes + 2]
@@ -62,7 +61,7 @@ async def test_words_of_the_theme_are_looked_up_where_little_was_found(bus: Bus,
     assert {mask: len(ids) for mask, ids in found.alike.items()} == {0b11: 1, 0b10000: 1}
     assert 0 < found.worth.of(0b10000) < found.worth.of(0b01)
     assert not found.worth.has_all(0b10000)
-    monkeypatch.setattr(found_passages, "FEW", 0)
+    monkeypatch.setattr(recall, "FEW", 0)
     found = await bus.here.read(look)
     assert not found.are_few
     assert list(found.alike) == [0b11]
@@ -88,12 +87,12 @@ async def test_only_the_slice_is_looked_at(bus: Bus):
     await bus.post(one, "harbour here")
     await bus.post(other, "harbour there")
     assert (await gathered(bus, "harbour")).size == 2
-    assert (await gathered(bus, "harbour", [Slice(("notes",))])).alike == {}
-    assert (await gathered(bus, "harbour", [Slice(("bus",), scopes=("d0",))])).alike == {}
+    assert (await gathered(bus, "harbour", [Scope(("notes",))])).alike == {}
+    assert (await gathered(bus, "harbour", [Scope(("bus",), scopes=("d0",))])).alike == {}
 
 
 async def test_a_common_word_brings_passages_only_while_there_is_room(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(found_passages, "MOST_GATHERED", 10)
+    monkeypatch.setattr(recall, "MOST_GATHERED", 10)
     thread = await bus.thread()
     for n in range(30):
         await bus.post(thread, "harbour" + (" quicksilver" if n < 3 else ""))
@@ -117,7 +116,7 @@ async def test_the_size_of_the_index_is_known(bus: Bus):
 
 
 async def test_two_common_words_bring_the_passages_that_have_both(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(found_passages, "MOST_GATHERED", 5)
+    monkeypatch.setattr(recall, "MOST_GATHERED", 5)
     thread = await bus.thread()
     both = await bus.post(thread, "harbour lantern")
     for _ in range(10):

@@ -18,7 +18,7 @@ from palaver.operations.search import knowledge as searching
 from palaver.search import recall, scope
 from palaver.search.question import terms
 from palaver.search.sources import shelving
-from palaver.store.engines.database import Change, Reader, Slice
+from palaver.store.engines.database import Change, Reader, Scope
 from palaver.store.library import documents
 from palaver.store.library import items as library
 from palaver.store.library.items import Kept
@@ -38,10 +38,10 @@ async def add(bus: Bus, shelved: Shelved, source: str = "notes") -> Kept:
 async def found(bus: Bus, query: str, *sources: str) -> set[str]:
     """The ids of the documents that have any of these words."""
 
-    return await bus.here.read(lambda read: documents_with(read, query, Slice(sources or ("notes",))))
+    return await bus.here.read(lambda read: documents_with(read, query, Scope(sources or ("notes",))))
 
 
-def documents_with(read: Reader, query: str, where: Slice) -> set[str]:
+def documents_with(read: Reader, query: str, where: Scope) -> set[str]:
     gathered = recall.gather(read, terms(query), [where])
     return {hit.document for hit in found_passages.candidates(read, list(gathered.best_first()))}
 
@@ -119,7 +119,7 @@ async def test_a_lost_index_is_written_again_without_what_was_deleted(bus: Bus):
     await bus.here.change(lambda change: documents.backfill(change, 1000))
     assert await found(bus, "heliotrope") == {kept.id}
     where = scope.NotesFilters(keywords=["K"]).slice
-    scoped = await bus.here.read(lambda read: documents_with(read, "heliotrope", where(read, HUMAN) or Slice(())))
+    scoped = await bus.here.read(lambda read: documents_with(read, "heliotrope", where(read, HUMAN) or Scope(())))
     assert scoped == {kept.id}
     await assert_whole(bus)
 

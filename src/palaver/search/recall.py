@@ -10,7 +10,7 @@ from math import log
 from operator import neg
 
 from palaver.search.features import Worth
-from palaver.store.engines.database import SCOPE, STEM, Found, Reader, Slice
+from palaver.store.engines.database import SCOPE, STEM, Found, Reader, Scope
 from palaver.store.engines.id_ranges import SHARED_SOURCES, WIDTH
 from palaver.store.library.documents import document_scope
 from palaver.store.search.found_passages import standings
@@ -116,7 +116,7 @@ def _size(alike: Mapping[int, Sized]) -> int:
 def gather(
     read: Reader,
     terms: Sequence[Phrase],
-    slices: Iterable[Slice],
+    slices: Iterable[Scope],
     related: Sequence[Sequence[Phrase]] = (),
     theme: Callable[[], Sequence[Phrase]] = tuple,
 ) -> Gathered:
@@ -130,7 +130,7 @@ def gather(
     is_blind = any(one.is_blind for one in where)
     if is_blind:  # other passages have no part in anything the caller can see
         own = [one for one in where if "sessions" in one.sources]
-        size = sum(read.size_of(one, MOST_SIZED) for one in (Slice(SHARED_SOURCES), *own))
+        size = sum(read.size_of(one, MOST_SIZED) for one in (Scope(SHARED_SOURCES), *own))
         counts = [_visible(read, term, where, MOST_COUNTED) for term in terms]
         expected = counts[:]
     else:
@@ -187,7 +187,7 @@ def gather(
 
 
 def with_best(
-    read: Reader, gathered: Gathered, terms: Sequence[Phrase], phrase: Phrase | None, slices: Iterable[Slice]
+    read: Reader, gathered: Gathered, terms: Sequence[Phrase], phrase: Phrase | None, slices: Iterable[Scope]
 ) -> Gathered:
     """The same, where more passages have all of the words than can be looked at: the newest need not be the best, so
     the index is asked for the best. Those that have the words side by side come first."""
@@ -210,7 +210,7 @@ def _rarity(size: int, count: int) -> float:
     return log(1 + (size - count + 0.5) / (count + 0.5))
 
 
-def _uncommon(read: Reader, terms: Sequence[Phrase], visible: Sequence[Slice]) -> list[Phrase]:
+def _uncommon(read: Reader, terms: Sequence[Phrase], visible: Sequence[Scope]) -> list[Phrase]:
     """Those that stand somewhere, and not nearly everywhere: of what is visible, where not everything is."""
     counts = zip(terms, _counts(read, terms), strict=True)
     if not visible:
@@ -220,7 +220,7 @@ def _uncommon(read: Reader, terms: Sequence[Phrase], visible: Sequence[Slice]) -
     return [term for term, count in counts if count and (count < most or _visible(read, term, visible, most) < most)]
 
 
-def _visible(read: Reader, term: Phrase, where: Iterable[Slice], most: int) -> int:
+def _visible(read: Reader, term: Phrase, where: Iterable[Scope], most: int) -> int:
     """How many passages in these slices have the word."""
     return sum(read.count([term], one, most) for one in where)
 
@@ -232,7 +232,7 @@ def _counts(read: Reader, terms: Sequence[Phrase]) -> list[int]:
     return [min(known.get(token, 0) for token in term) for term in tokens]
 
 
-def _most_of(read: Reader, where: Slice) -> int:
+def _most_of(read: Reader, where: Scope) -> int:
     """How many passages a slice can have at the most, by the rarest of its scopes."""
     tokens = [SCOPE + scope for scope in where.scopes]
     return min(read.frequencies(tokens).get(token, 0) for token in tokens) if tokens else 2**62
@@ -260,7 +260,7 @@ def best_in(
     """The passage of a document that has most of the words; its labels only where no text has any. `without`: the
     scopes that the caller may not read."""
     scopes = (document_scope(document_id),)
-    where = Slice((source,), titles=False, scopes=scopes, without=without or (), is_blind=without is not None)
+    where = Scope((source,), titles=False, scopes=scopes, without=without or (), is_blind=without is not None)
     found = [hit.passage_id for hit in read.recall([with_parts(terms)], where, 2)]  # one may be its labels
     places = standings(read, found) if len(found) > 1 else {}
     texts = [id for id in found if id in places and places[id].field not in LABELS]

@@ -26,7 +26,7 @@ from palaver.search.score import Judgement, Scored, judged
 from palaver.search.snippet import beginning, match_place, passage_snippet, snippet_and_place
 from palaver.search.sources import SOURCES
 from palaver.search.sources.shapes import parse_uri
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import HUMAN_ONLY, agent_scope, further_scopes
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import Candidate
@@ -104,7 +104,7 @@ class Results:
         return Capped(self.gathered.size, [" ".join(terms[number].words) for number in numbers])
 
 
-def everything(read: Reader, question: Question, slices: Sequence[Slice], order: Order, wanted: int) -> Results:
+def everything(read: Reader, question: Question, slices: Sequence[Scope], order: Order, wanted: int) -> Results:
     """The first `wanted` results at least, best (or newest) first; pages are cut from them. Who names a thing by its
     id, its uri or its title gets it before all others."""
     if not question.terms or not slices:
@@ -128,7 +128,7 @@ def everything(read: Reader, question: Question, slices: Sequence[Slice], order:
     return replace(found, ranked=[*known.values(), *others])
 
 
-def _titled(read: Reader, question: Question, slices: Sequence[Slice], gathered: Gathered | None) -> list[Ranked]:
+def _titled(read: Reader, question: Question, slices: Sequence[Scope], gathered: Gathered | None) -> list[Ranked]:
     """What has just this title, whatever its case and accents: the newest first."""
     if len(question.words) > LONGEST_TITLE:
         return []
@@ -156,12 +156,12 @@ def _called(at: Candidate, how: Literal["id", "title"]) -> Ranked:
     return Ranked(at, 1.0, _modified_at(at), Scored(at, 1.0, has_all=True, has_any=True, named_by=how))
 
 
-def _wholly(slices: Sequence[Slice]) -> frozenset[str]:
+def _wholly(slices: Sequence[Scope]) -> frozenset[str]:
     """The sources in which nothing is left out."""
     return frozenset(
         source
         for where in slices
-        if where == Slice(where.sources, without=where.without, is_blind=where.is_blind)
+        if where == Scope(where.sources, without=where.without, is_blind=where.is_blind)
         for source in where.sources
     )
 
@@ -171,7 +171,7 @@ def _beginning_of(read: Reader, document_id: int) -> int | None:
     return first[0]["id"] if first else None
 
 
-def _named(read: Reader, text: str, slices: Sequence[Slice]) -> Ranked | None:
+def _named(read: Reader, text: str, slices: Sequence[Scope]) -> Ranked | None:
     """What has this id or this uri, if it may be found here at all."""
     name = text.strip()
     if not SHORTEST_ID <= len(name) <= LONGEST_ID or " " in name or not name.isprintable():
@@ -188,13 +188,13 @@ def _named(read: Reader, text: str, slices: Sequence[Slice]) -> Ranked | None:
     return None
 
 
-def _is_left_out(read: Reader, passage_id: int, slices: Sequence[Slice]) -> bool:
+def _is_left_out(read: Reader, passage_id: int, slices: Sequence[Scope]) -> bool:
     """Is this a message that the slices leave out?"""
     at, without = found_passages.standing(read, passage_id), {scope for where in slices for scope in where.without}
     return at is not None and not without.isdisjoint(further_scopes(at.source, at.marks))
 
 
-def _everything(read: Reader, question: Question, slices: Sequence[Slice], order: Order, wanted: int) -> Results:
+def _everything(read: Reader, question: Question, slices: Sequence[Scope], order: Order, wanted: int) -> Results:
     judgement = judged(read, question, slices)
     ranked = _ranked(judgement.scored, order)
     if judgement.left and (len(ranked) <= wanted or order == "recent"):
@@ -263,7 +263,7 @@ def _modified_at(one: Candidate) -> int:
 # Who may look where
 
 
-def own_slices(caller: Caller, slices: Iterable[Slice]) -> list[Slice]:
+def own_slices(caller: Caller, slices: Iterable[Scope]) -> list[Scope]:
     """The slices as this caller may see them: an agent sees no human-only messages, and of agents' sessions its own.
     An agent without a name sees no sessions."""
     if not caller.is_agent:

@@ -15,8 +15,8 @@ from palaver.search import results
 from palaver.search.results import Order
 from palaver.search.sources import scopes
 from palaver.store.bus import agents
-from palaver.store.engines.database import Reader, Slice
-from palaver.store.library.documents import agent_scope, document_scope, project_scope, role_scope
+from palaver.store.engines.database import Reader, Scope
+from palaver.store.library.documents import agent_scope, document_scope, project_scope
 from palaver.store.sessions import sessions
 
 PromptField = Literal["name", "details", "system_prompt", "user_prompt", "author", "keywords"]
@@ -28,8 +28,8 @@ class NotesFilters(Ask):
     keywords: Names | None = None
     """Only notes that have all of these keywords."""
 
-    def slice(self, read: Reader, caller: Caller) -> Slice | None:
-        return Slice(("notes",), scopes=tuple(scopes.keyword(keyword) for keyword in self.keywords or ()))
+    def slice(self, read: Reader, caller: Caller) -> Scope | None:
+        return Scope(("notes",), scopes=tuple(scopes.keyword(keyword) for keyword in self.keywords or ()))
 
 
 class MediaFilters(Ask):
@@ -42,10 +42,10 @@ class MediaFilters(Ask):
     order_by: Order | None = None
     """relevance, or recent: the newest first."""
 
-    def slice(self, read: Reader, caller: Caller) -> Slice | None:
+    def slice(self, read: Reader, caller: Caller) -> Scope | None:
         types = tuple(scopes.media_type(name) for name in self.media_types or ())
         since, until = between_dates(self.date_from, self.date_to)
-        return Slice(("media",), any_of=(types,) if types else (), since=since, until=until)
+        return Scope(("media",), any_of=(types,) if types else (), since=since, until=until)
 
 
 class ChatsFilters(Ask):
@@ -56,7 +56,7 @@ class ChatsFilters(Ask):
     sender: Line | None = None
     """Only messages of this sender."""
 
-    def slice(self, read: Reader, caller: Caller) -> Slice | None:
+    def slice(self, read: Reader, caller: Caller) -> Scope | None:
         by, own = self.by or "both", []
         if self.character_id is not None:
             own.append(scopes.character(self.character_id))
@@ -65,24 +65,24 @@ class ChatsFilters(Ask):
         titles = by != "message" and not self.sender
         if not titles and by == "title":
             return None
-        return Slice(("chats",), bodies=by != "title", titles=titles, scopes=tuple(own))
+        return Scope(("chats",), bodies=by != "title", titles=titles, scopes=tuple(own))
 
 
 class CharactersFilters(Ask):
     tags: Names | None = None
     """Only characters that have all of these tags."""
 
-    def slice(self, read: Reader, caller: Caller) -> Slice | None:
-        return Slice(("characters",), scopes=tuple(scopes.keyword(tag) for tag in self.tags or ()))
+    def slice(self, read: Reader, caller: Caller) -> Scope | None:
+        return Scope(("characters",), scopes=tuple(scopes.keyword(tag) for tag in self.tags or ()))
 
 
 class PromptsFilters(Ask):
     fields: Annotated[list[PromptField], Field(max_length=20)] | None = None
     """Look only in these fields."""
 
-    def slice(self, read: Reader, caller: Caller) -> Slice | None:
+    def slice(self, read: Reader, caller: Caller) -> Scope | None:
         fields = tuple(scopes.field(name) for name in self.fields or ())
-        return Slice(("prompts",), any_of=(fields,) if fields else ())
+        return Scope(("prompts",), any_of=(fields,) if fields else ())
 
 
 class BusFilters(Ask):
@@ -91,7 +91,7 @@ class BusFilters(Ask):
     agent: Id | None = None
     """Only messages of this agent: id, slug or name."""
 
-    def slice(self, read: Reader, caller: Caller) -> Slice | None:
+    def slice(self, read: Reader, caller: Caller) -> Scope | None:
         own = []
         if self.thread_id:
             found = read.one("document_by_native", source="bus", native_id=self.thread_id)
@@ -103,7 +103,7 @@ class BusFilters(Ask):
             if agent is None:
                 return None
             own.append(agent_scope(agent.id))
-        return Slice(("bus",), titles=not self.agent, scopes=tuple(own))
+        return Scope(("bus",), titles=not self.agent, scopes=tuple(own))
 
 
 class SessionsFilters(Ask):
@@ -116,7 +116,7 @@ class SessionsFilters(Ask):
     project: Project | None = None
     """Only sessions of this project: its path, or its last component."""
 
-    def slice(self, read: Reader, caller: Caller) -> Slice | None:
+    def slice(self, read: Reader, caller: Caller) -> Scope | None:
         own, agent_id = [], caller.acting_agent if caller.is_agent else None
         if self.agent:
             agent = agents.named(read, self.agent)
@@ -133,11 +133,9 @@ class SessionsFilters(Ask):
             if found is None:
                 return None
             own.append(document_scope(found["id"]))
-        if self.role:
-            own.append(role_scope(self.role))
         if self.project:
             own.append(project_scope(self.project))
-        return Slice(("sessions",), scopes=tuple(own))
+        return Scope(("sessions",), scopes=tuple(own), roles=(self.role,) if self.role else ())
 
 
 class ArchiveFilters(Ask):
@@ -150,12 +148,11 @@ class ArchiveFilters(Ask):
     project: Project | None = None
     """Only conversations of this project: its path, or its last component."""
 
-    def slice(self, read: Reader, caller: Caller) -> Slice | None:
-        roles = tuple(role_scope(role) for role in self.roles or ())
+    def slice(self, read: Reader, caller: Caller) -> Scope | None:
+        roles = tuple(self.roles or ())
         since, until = between_dates(self.date_from, self.date_to)
         own = (project_scope(self.project),) if self.project else ()
-        any_of = (roles,) if roles else ()
-        return Slice(("archive",), titles=not roles, scopes=own, any_of=any_of, since=since, until=until)
+        return Scope(("archive",), titles=not roles, scopes=own, roles=roles, since=since, until=until)
 
 
 def between_dates(date_from: str | None, date_to: str | None) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from palaver.search.sources import SOURCES
 from palaver.search.vectors import background
 from palaver.search.vectors.words import Likeness, related, theme
 from palaver.search.weights import weights
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import PROJECT
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import Candidate, Look
@@ -87,7 +87,7 @@ class Judgement:
         return [_behind(one, masks[one.passage_id], worth, self.lowest * 0.99) for one in others]
 
 
-def judged(read: Reader, question: Question, slices: Sequence[Slice]) -> Judgement:
+def judged(read: Reader, question: Question, slices: Sequence[Scope]) -> Judgement:
     """Everything that has some of the words, the best of it looked at closely."""
     gathered = recall.gather(read, question.terms, slices, _related(question), partial(_theme, question))
     if not question.is_asked:
@@ -138,7 +138,7 @@ def _spans(
     worth: Worth,
     near: features.Around,
     question: Question,
-    slices: Iterable[Slice],
+    slices: Iterable[Scope],
     patience: Patience,
     first: Sequence[int],
 ) -> list[tuple[int, int, int]]:
@@ -164,7 +164,7 @@ def _spans(
     return [(document_id, position, position) for document_id, position in wanted]
 
 
-def _wholly_searched(slices: Iterable[Slice]) -> frozenset[str]:
+def _wholly_searched(slices: Iterable[Scope]) -> frozenset[str]:
     """The conversations in which a neighbour may be found too: nothing says that some of them are not wanted."""
     return frozenset(
         source

@@ -17,7 +17,7 @@ from palaver.search import results as finding
 from palaver.search.context import LOOKED_AT, PER_TOKEN, WITH_LATER, Context, packed, with_company
 from palaver.search.followups import following
 from palaver.search.question import taken_apart
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 
 
 class AnswerContext(Ask):
@@ -42,7 +42,7 @@ def answer_context(read: Reader, caller: Caller, ask: AnswerContext) -> Context:
     wanted = tuple(dict.fromkeys(ask.sources)) if ask.sources is not None else ALL_SOURCES
     if not read.settings.sessions_index:
         wanted = tuple(name for name in wanted if name != "sessions")
-    slices = finding.own_slices(caller, [Slice(wanted)]) if wanted else []
+    slices = finding.own_slices(caller, [Scope(wanted)]) if wanted else []
     results = finding.everything(read, question, slices, "relevance", LOOKED_AT)
     found = results.ranked[:LOOKED_AT]
     places = finding.standings_of(read, found, question.terms, results.gathered)

@@ -53,7 +53,7 @@ from palaver.search.scope import (
     between_dates,
     must_be_on,
 )
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import project_scope
 from palaver.store.search import search_sessions as recalls
 from palaver.store.workspaces import Workspace
@@ -123,7 +123,7 @@ def _search(
     read: Reader,
     caller: Caller,
     question: Question,
-    slices: Iterable[Slice],
+    slices: Iterable[Scope],
     order: Order,
     ask: Paged,
     seen: frozenset[str] = frozenset(),
@@ -312,14 +312,14 @@ class SearchKnowledge(SearchText):
     def wanted(self) -> tuple[SourceName, ...]:
         return tuple(dict.fromkeys(self.sources)) if self.sources is not None else ALL_SOURCES
 
-    def slices(self, read: Reader, caller: Caller) -> list[Slice]:
+    def slices(self, read: Reader, caller: Caller) -> list[Scope]:
         """One for all sources that are not narrowed, and one for each that is."""
         wanted = tuple(name for name in self.wanted if not self.project or name in HAVE_PROJECTS)
         narrowed = {name: getattr(self.filters, name) for name in wanted} if self.filters else {}
         found = [own for name in wanted if (given := narrowed.get(name)) and (own := given.slice(read, caller))]
         others = tuple(name for name in wanted if not narrowed.get(name))
         if others:
-            found.append(Slice(others))
+            found.append(Scope(others))
         if self.project:
             found = [replace(s, scopes=(*s.scopes, project_scope(self.project))) for s in found]
         if self.date_from or self.date_to:

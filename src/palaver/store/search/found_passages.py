@@ -17,8 +17,8 @@ from palaver.store.engines.database import (
 from palaver.store.engines.id_ranges import (
     RECORDED_SOURCES,
     TEXT_SOURCES,
-    lane_of,
-    lane_ranges,
+    id_range_of,
+    id_ranges_of,
 )
 from palaver.store.library.documents import further_scopes
 
@@ -47,13 +47,13 @@ def candidates(read: Reader, passage_ids: Sequence[int]) -> list[Candidate]:
 
 def texts_among(read: Reader, passage_ids: Sequence[int]) -> dict[int, int]:
     """The documents among these that are one result each, and how many of the passages are in them."""
-    first = lane_ranges(TEXT_SOURCES, bodies=True, titles=True)[0][0]
-    return dict(read.rows("texts_among", ids=orjson.dumps(passage_ids).decode(), sources=_TEXTS, lane=first))
+    first = id_ranges_of(TEXT_SOURCES, bodies=True, titles=True)[0][0]
+    return dict(read.rows("texts_among", ids=orjson.dumps(passage_ids).decode(), sources=_TEXTS, first=first))
 
 
 def ids_of_messages(read: Reader, passage_ids: Sequence[int]) -> list[str]:
     """The messages among these passages that may be kept twice, by their own ids: turns of sessions, and imported."""
-    first, last = lane_of(RECORDED_SOURCES[0])[0], lane_of(RECORDED_SOURCES[-1])[1]
+    first, last = id_range_of(RECORDED_SOURCES[0])[0], id_range_of(RECORDED_SOURCES[-1])[1]
     ids = orjson.dumps(passage_ids).decode()
     return [id for (id,) in read.rows("ids_of_messages", ids=ids, first=first, last=last)]
 

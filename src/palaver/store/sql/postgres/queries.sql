@@ -11,7 +11,7 @@ FROM json_array_elements(CAST(:rows AS json));
 
 -- name: take_passage_ids  for that many to come; sources have no ranges of their own here
 SELECT CAST(json_agg(nextval(pg_get_serial_sequence('passages', 'id'))) AS text) AS ids
-FROM generate_series(1, CAST(:count AS bigint)) WHERE :lane < :lane_end;
+FROM generate_series(1, CAST(:count AS bigint));
 
 -- name: take_document_ids
 SELECT CAST(json_agg(nextval(pg_get_serial_sequence('documents', 'id'))) AS text) AS ids
@@ -88,7 +88,7 @@ SELECT passage_id AS id FROM passage_trigrams WHERE trigrams @> CAST(:match AS i
 -- name: passages_without_parts
 SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN passage_trigrams i ON i.passage_id = p.id
-WHERE p.id > :after AND d.source = 'archive' AND i.passage_id IS NULL AND :lane < :lane_end
+WHERE p.id > :after AND d.source = 'archive' AND i.passage_id IS NULL
 ORDER BY p.id LIMIT :limit;
 
 -- name: archive_among  the messages these passages are, or are the title of, newest first
@@ -178,7 +178,7 @@ SELECT count(*) AS passages FROM (
 -- name: maybe_human_only  messages of the bus that may be for people only
 SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data
 FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE d.source = 'bus' AND p.data ILIKE '%human%' AND :lane < :lane_end;
+WHERE d.source = 'bus' AND p.data ILIKE '%human%';
 
 -- name: candidates  where the hits stand, as far as their order depends on it
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at
@@ -189,7 +189,7 @@ WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(
 SELECT p.document_id, count(*) AS passages
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
-    AND d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb))) AND CAST(:lane AS bigint) >= 0
+    AND d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb)))
 GROUP BY p.document_id;
 
 -- name: ids_of_messages  of passages those whose ids may name the same message elsewhere
