@@ -130,7 +130,7 @@ async def test_versions_decide_who_was_first(bus: Bus):
     assert (newer.version, newer.created_at) == (2, kept.created_at)
     with pytest.raises(Conflict):
         await bus.here.change(lambda change: library.update(change, kept, note("c")))
-    stored = await bus.here.read(lambda read: library.bodies(read, library.must_exist(read, "notes", kept.id)))
+    stored = await bus.here.read(lambda read: library.bodies(read, kept.document_id))
     assert stored == {"content": "b"}
     await assert_whole(bus)
 

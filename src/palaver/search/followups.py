@@ -49,7 +49,7 @@ def following(
     said = [at for at in results if SOURCES[at.source].is_said and at.position and not is_hidden(at)]
     if not said:
         return {}
-    after = found_passages.ids_within(read, [(at.document_id, at.position + 1, at.position + FAR) for at in said])
+    after = found_passages.passage_ids_in(read, [(at.document_id, at.position + 1, at.position + FAR) for at in said])
     answering = {at.passage_id: _next_ones(at, after) for at in said if _is_asking(at)}
     topics = {at.passage_id: _topic(at, gathered) for at in said}
     about = {at.passage_id: _about_the_same(at, after, topics[at.passage_id], gathered) for at in said}

@@ -29,10 +29,11 @@ from palaver.search.snippet import match_place, passage_snippet
 from palaver.search.sources import SOURCES
 from palaver.search.sources.shapes import CUT_FIELDS
 from palaver.search.sources.shelving import CHARACTER_TEXTS, GREETINGS, PROMPT_TEXTS
-from palaver.store.engines.database import Reader, Row
+from palaver.store.engines.database import Reader
 from palaver.store.library import items
 from palaver.store.library.documents import HUMAN_ONLY
 from palaver.store.search import found_passages
+from palaver.store.search.found_passages import PassageRow
 from palaver.text import passages
 from palaver.text.passages import OVERLAP, SIZE, Piece
 from palaver.text.query import Phrase
@@ -196,7 +197,7 @@ def open_item(read: Reader, caller: Caller, source: str, id: str, how: How) -> G
         raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
     _check_owner(at, how.loc)
     if opened.passage_id is None and how.loc is None and how.mode != "full":
-        opened = found_passages.Opened(opened.document_id, _anchor_by_words(read, caller, at, how))
+        opened = found_passages.ResolvedId(opened.document_id, _anchor_by_words(read, caller, at, how))
     named = found_passages.standing(read, opened.passage_id) if opened.passage_id else None
     opener = _Said(read, caller, at, how) if SOURCES[source].is_said else _Text(read, caller, at, how)
     return opener.full() if how.mode == "full" else opener.around(named)
@@ -300,7 +301,7 @@ class _Said(_Opener):
         position = anchor.position if anchor and anchor.position else self._first()
         reach = min(self.how.reach, FARTHEST) if self.how.mode == "chunk_with_siblings" else 0
         rows = found_passages.passages(self.read, self.at.document_id, max(1, position - reach), position + reach)
-        number = next((n for n, row in enumerate(rows) if row["position"] == position), 0)
+        number = next((n for n, row in enumerate(rows) if row.position == position), 0)
         reading = Reading(
             anchor=number,
             texts=[self._text(row) for row in rows],
@@ -317,17 +318,17 @@ class _Said(_Opener):
     def _by_loc(self, loc: Loc) -> Standing:
         for key in ("message_id", "native_id"):
             if loc.get(key) is not None:
-                row = self.read.one("passage_by_native", document_id=self.at.document_id, native_id=str(loc[key]))
-                if row is None or not row["position"]:
+                row = found_passages.passage_by_id(self.read, self.at.document_id, str(loc[key]))
+                if row is None or not row.position:
                     raise NotFound("message", str(loc[key]), "It is not in this conversation.")
-                return self._standing(row["id"])
+                return self._standing(row.id)
         for key, first in (("seq", 0), ("message_index", 1), ("index", 1)):
             if loc.get(key) is not None:
                 wanted = _whole_number(loc, key) + first
                 rows = found_passages.passages(self.read, self.at.document_id, wanted, wanted) if wanted > 0 else []
                 if not rows:
                     raise Refused(f"retrieval.loc.{key}: there is no such message in this conversation.")
-                return self._standing(rows[0]["id"])
+                return self._standing(rows[0].id)
         raise Refused("retrieval.loc: name a message_id or a message_index.")
 
     def _standing(self, passage_id: int) -> Standing:
@@ -336,32 +337,32 @@ class _Said(_Opener):
         return found
 
     def _first(self) -> int:
-        return int(self.read.must("passage_bounds", document_id=self.at.document_id)["first"])
+        return found_passages.passage_bounds(self.read, self.at.document_id).first
 
-    def _text(self, row: Row) -> str:
-        return HIDDEN if self._is_hidden(row) else str(row["text"])
+    def _text(self, row: PassageRow) -> str:
+        return HIDDEN if self._is_hidden(row) else row.text
 
-    def _is_hidden(self, row: Row) -> bool:
-        return self.at.source == "bus" and results.hides(self.caller, orjson.loads(row["data"]))
+    def _is_hidden(self, row: PassageRow) -> bool:
+        return self.at.source == "bus" and results.hides(self.caller, row.data)
 
-    def _label(self, row: Row) -> str:
-        name = orjson.loads(row["data"]).get("author_name") if self.at.source == "bus" else None
-        author = None if self.at.source == "sessions" else row["author"]
-        return str(name or author or row["role"] or "unknown")
+    def _label(self, row: PassageRow) -> str:
+        name = row.data.get("author_name") if self.at.source == "bus" else None
+        author = None if self.at.source == "sessions" else row.author
+        return str(name or author or row.role or "unknown")
 
-    def _message(self, row: Row, *, with_text: bool) -> dict[str, Any]:
+    def _message(self, row: PassageRow, *, with_text: bool) -> dict[str, Any]:
         shown = {
-            "message_id": row["native_id"],
-            "message_index": row["position"] - 1,
+            "message_id": row.native_id,
+            "message_index": row.position - 1,
             "sender": self._label(row),
-            "created_at": iso(instant(row["created_at"])) if row["created_at"] is not None else None,
+            "created_at": iso(instant(row.created_at)) if row.created_at is not None else None,
         }
         return shown | ({"content": self._text(row)} if with_text else {})
 
     def page(self, number: int, size: int) -> GetResponse:
         """A page of messages, in order, with their texts."""
-        bounds = self.read.must("count_messages_of", document_id=self.at.document_id)["passages"]
-        rows = self.read.all("passage_page", document_id=self.at.document_id, limit=size, offset=(number - 1) * size)
+        bounds = found_passages.passage_bounds(self.read, self.at.document_id).count
+        rows = found_passages.passage_page(self.read, self.at.document_id, size, (number - 1) * size)
         content = BETWEEN.join(f"{self._label(row)}: {self._text(row)}" for row in rows)
         has_more = number * size < bounds
         paging = {"page": number, "page_size": size, "total_messages": bounds, "has_more": has_more}
@@ -370,7 +371,7 @@ class _Said(_Opener):
         messages = [self._message(row, with_text=True) for row in rows]
         return self.answer(self.at, content, truncated=False, attachments=messages, paging=paging)
 
-    def _cut_page(self, rows: Sequence[Row], content: str, paging: dict[str, Any]) -> GetResponse:
+    def _cut_page(self, rows: Sequence[PassageRow], content: str, paging: dict[str, Any]) -> GetResponse:
         """As much of a page as there is room for; what follows is read with the cursor."""
         shown: list[dict[str, Any]] = []
         begun, cursor = 0, None
@@ -378,7 +379,7 @@ class _Said(_Opener):
             if begun >= len(content):
                 break
             shown.append(self._message(row, with_text=False))
-            cursor = f"m:{row['position']}:{len(content) - begun}"
+            cursor = f"m:{row.position}:{len(content) - begun}"
             begun += len(f"{self._label(row)}: {self._text(row)}{BETWEEN}")
         more: dict[str, Any] = {"next_cursor": cursor, "attachments": shown or None, "paging": paging}
         return self.answer(self.at, content, truncated=True, **more)
@@ -390,26 +391,26 @@ class _Said(_Opener):
     def full(self) -> GetResponse:
         room = self._room
         position, offset = _cursor(self.how.cursor, "m", 2) or (0, 0)
-        last = self.read.must("passage_bounds", document_id=self.at.document_id)["last"]
+        last = found_passages.passage_bounds(self.read, self.at.document_id).last
         parts: list[str] = []
         shown: list[dict[str, Any]] = []
         used, after = 0, max(position - 1, 0)
-        while rows := self.read.all("passages_after", document_id=self.at.document_id, after=after, limit=200):
+        while rows := found_passages.passages_after(self.read, self.at.document_id, after, 200):
             for row in rows:
                 # What stands between two messages goes with the first one: pages put together are the whole.
-                text = f"{self._label(row)}: {self._text(row)}{BETWEEN if row['position'] < last else ''}"
-                begun = offset if row["position"] == position else 0
+                text = f"{self._label(row)}: {self._text(row)}{BETWEEN if row.position < last else ''}"
+                begun = offset if row.position == position else 0
                 text = text[begun:]
                 if used + len(text) > room:
                     taken = "" if parts else text[:room]
-                    cursor = f"m:{row['position']}:{begun + len(taken)}" if parts or taken else None
+                    cursor = f"m:{row.position}:{begun + len(taken)}" if parts or taken else None
                     shown += [self._message(row, with_text=False)] if taken else []
                     content = "".join([*parts, taken])
                     return self.answer(self.at, content, truncated=True, next_cursor=cursor, attachments=shown or None)
                 parts.append(text)
                 shown.append(self._message(row, with_text=False))
                 used += len(text)
-            after = rows[-1]["position"]
+            after = rows[-1].position
         return self.answer(self.at, "".join(parts), truncated=False, attachments=shown or None)
 
 
@@ -492,13 +493,13 @@ class _Text(_Opener):
     def _pieces(self, field: str, text: str) -> list[Piece]:
         if self.how.chunk:
             return passages.pieces(text, *self.how.chunk)
-        stored = [row for row in found_passages.passages(self.read, self.at.document_id, 1) if row["field"] == field]
+        stored = [row for row in found_passages.passages(self.read, self.at.document_id, 1) if row.field == field]
         found = []
         for row in stored:
-            start = orjson.loads(row["data"]).get("at")
+            start = row.data.get("at")
             if start is None:
                 return passages.pieces(text)
-            found.append(Piece(start, start + len(row["text"])))
+            found.append(Piece(start, start + len(row.text)))
         return found or passages.pieces(text)
 
     def _number(self, pieces: list[Piece], loc: Loc, offset: int) -> int:
@@ -524,10 +525,10 @@ class _Text(_Opener):
         return wanted
 
     def _by_uuid(self, uuid: str, count: int) -> int:
-        row = self.read.one("passage_by_native", document_id=self.at.document_id, native_id=uuid)
-        if row is None or not 0 < row["position"] <= count:
+        row = found_passages.passage_by_id(self.read, self.at.document_id, uuid)
+        if row is None or not 0 < row.position <= count:
             raise Refused("retrieval.loc.chunk_uuid: there is no such chunk in this item.")
-        return int(row["position"]) - 1
+        return row.position - 1
 
     def _number_of_given(self, chunks: list[str], text: str, loc: Loc) -> int:
         if loc.get("chunk_index") is not None:
@@ -571,7 +572,7 @@ class _Text(_Opener):
         return self.answer(self.at, content, truncated=is_more, next_cursor=cursor, attachments=attachments)
 
     def _whole(self) -> str:
-        bodies = {row["field"]: row["text"] for row in self.read.all("bodies", document_id=self.at.document_id)}
+        bodies = items.bodies(self.read, self.at.document_id)
         if self.at.source not in FIELDS_OF:
             return bodies.get("content") or self._joined() or bodies.get("transcript") or ""
         parts = [f"{self.source_title()}"]

@@ -136,17 +136,17 @@ def _titled(read: Reader, question: Question, slices: Sequence[Scope], gathered:
     # The engine knows the case of plain letters only; of other ones it is shown the usual spellings.
     spellings = {name} if name.isascii() else {name, name.lower(), name.title()}
     spellings = spellings if name.isprintable() else set()
-    found = {row["id"]: row for title in spellings for row in found_passages.titled(read, title)}
+    found = {row.id: row for title in spellings for row in found_passages.documents_with_title(read, title)}
     ids = [
         passage_id
         for row in found.values()
-        if row["source"] in searched and tuple(words(row["title"])) == question.words
-        if (passage_id := _beginning_of(read, row["id"])) is not None
+        if row.source in searched and tuple(words(row.title)) == question.words
+        if (passage_id := _beginning_of(read, row.id)) is not None
     ]
     # Accents and punctuation do not matter either, where the index says that there may be such a title.
     likely = gathered.having_all() if gathered else None
     if likely and len(likely) <= MOST_TITLES:
-        titles = found_passages.titles_of(read, likely)
+        titles = found_passages.title_texts(read, likely)
         ids += [id for id, title in titles.items() if tuple(words(title)) == question.words]
     places = found_passages.candidates(read, list(dict.fromkeys(ids))) if ids else []
     return _sorted([_called(at, "title") for at in places], lambda one: (0.0, -one.modified_at))
@@ -168,7 +168,7 @@ def _wholly(slices: Sequence[Scope]) -> frozenset[str]:
 
 def _beginning_of(read: Reader, document_id: int) -> int | None:
     first = found_passages.passages(read, document_id, 0, 1)
-    return first[0]["id"] if first else None
+    return first[0].id if first else None
 
 
 def _named(read: Reader, text: str, slices: Sequence[Scope]) -> Ranked | None:
@@ -209,9 +209,9 @@ def _others(read: Reader, judgement: Judgement, ranked: Iterable[Ranked]) -> int
     some = judgement.next_ones
     if not some:
         return 0
-    texts = found_passages.texts_among(read, some)
+    texts = found_passages.count_by_text_document(read, some)
     shown = {one.best.document_id for one in ranked}
-    unique = [id for id in found_passages.ids_of_messages(read, some) if is_unique(id)]
+    unique = [id for id in found_passages.recorded_message_ids(read, some) if is_unique(id)]
     copies = len(unique) - len(set(unique) - {one.best.native_id for one in ranked})
     found = len(some) - sum(texts.values()) + len(texts.keys() - shown) - copies
     return round(found * judgement.left / len(some))
@@ -326,7 +326,7 @@ def dressed(
     standings = standings_of(read, page, terms, gathered)
     beside = following(read, standings.values(), terms, gathered, lambda at: is_hidden(caller, at))
     titles = [one.best.document_id for one in page if one.best.position == 0]
-    beginnings = found_passages.beginnings(read, titles) if titles else {}
+    beginnings = found_passages.first_passages(read, titles) if titles else {}
     query = query_of(terms)
     items = []
     for one in page:
@@ -338,8 +338,8 @@ def dressed(
             snippet, place = HIDDEN, None
         else:
             first = beginnings.get(at.document_id) if at.position == 0 else None
-            hidden = first is not None and at.source == "bus" and hides(caller, first["data"])
-            snippet, place = snippet_of(at, query, length, None if first is None or hidden else first["text"])
+            hidden = first is not None and at.source == "bus" and hides(caller, first.data)
+            snippet, place = snippet_of(at, query, length, None if first is None or hidden else first.text)
         loc = source.loc(at, place[0] if place else 0)
         link = link_to(read.settings.base_url, at.source, source.id_of(at.document, at.native_id, at.position))
         item = source.result(at, score=one.score, snippet=snippet, loc=loc, link=link)

@@ -17,6 +17,7 @@ from palaver.search.sources import scopes
 from palaver.store.bus import agents
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import agent_scope, document_scope, project_scope
+from palaver.store.search import found_passages
 from palaver.store.sessions import sessions
 
 PromptField = Literal["name", "details", "system_prompt", "user_prompt", "author", "keywords"]
@@ -94,10 +95,10 @@ class BusFilters(Ask):
     def slice(self, read: Reader, caller: Caller) -> Scope | None:
         own = []
         if self.thread_id:
-            found = read.one("document_by_native", source="bus", native_id=self.thread_id)
+            found = found_passages.document_id_of(read, "bus", self.thread_id)
             if found is None:
                 return None
-            own.append(document_scope(found["id"]))
+            own.append(document_scope(found))
         if self.agent:
             agent = agents.named(read, self.agent)
             if agent is None:
@@ -129,10 +130,10 @@ class SessionsFilters(Ask):
             if agent_id is None:
                 raise Refused("session_id: say whose session it is with agent.")
             native_id = sessions.native_id(agent_id, self.session_id)
-            found = read.one("document_by_native", source="sessions", native_id=native_id)
+            found = found_passages.document_id_of(read, "sessions", native_id)
             if found is None:
                 return None
-            own.append(document_scope(found["id"]))
+            own.append(document_scope(found))
         if self.project:
             own.append(project_scope(self.project))
         return Scope(("sessions",), scopes=tuple(own), roles=(self.role,) if self.role else ())

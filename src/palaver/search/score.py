@@ -25,7 +25,7 @@ from palaver.search.weights import weights
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import PROJECT
 from palaver.store.search import found_passages
-from palaver.store.search.found_passages import Candidate, Look
+from palaver.store.search.found_passages import Candidate, CandidateText
 from palaver.text.query import Phrase
 from palaver.text.tokenize import stem
 
@@ -99,7 +99,7 @@ def judged(read: Reader, question: Question, slices: Sequence[Scope]) -> Judgeme
     near = features.around([(one.document_id, one.position, masks[one.passage_id]) for one in placed], worth)
     patience = PATIENT if question.is_asked and gathered.are_few else HURRIED
     spans = _spans(placed, masks, worth, near, question, slices, patience, gathered.first)
-    looks = found_passages.looks(read, spans, {scope for where in slices for scope in where.without})
+    looks = found_passages.candidate_texts(read, spans, {scope for where in slices for scope in where.without})
     scored = _scored(read, question, worth, near, looks, patience) if looks else []
     lowest = min((one.score for one in scored), default=1.0)
     read_closely = {one.at.passage_id for one in scored}
@@ -177,7 +177,12 @@ def _wholly_searched(slices: Iterable[Scope]) -> frozenset[str]:
 
 
 def _scored(
-    read: Reader, question: Question, worth: Worth, near: features.Around, looks: Sequence[Look], patience: Patience
+    read: Reader,
+    question: Question,
+    worth: Worth,
+    near: features.Around,
+    looks: Sequence[CandidateText],
+    patience: Patience,
 ) -> list[Scored]:
     speakers: dict[int, set[str]] = {}
     for one in looks:
@@ -237,7 +242,7 @@ def _likening(question: Question, reading: Reading, patience: Patience) -> Liken
     return Likening(*likeness.to(reading.words, inside))
 
 
-def _passage(one: Look, kind: features.Kind) -> Passage:
+def _passage(one: CandidateText, kind: features.Kind) -> Passage:
     at, title, role, author, text = one
     said_at = at.created_at or at.modified_at
     return Passage(at.passage_id, at.document_id, at.position, kind, author or role or "", title or "", text, said_at)
