@@ -38,7 +38,7 @@ from palaver.search.ranking.features import Features
 from palaver.search.ranking.weights import FILE
 from palaver.search.vectors import background
 from palaver.settings import load
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 
 HELD = {"people": 0.002, "assistant": 0.01, "stronger": 0.01}
 """How strongly the weights are held where they are: the fewer questions, the more."""
@@ -77,7 +77,7 @@ async def examples(path: Path) -> tuple[str, list[Example]]:
 
 
 def _example(read: Reader, asked: Asked, world: str) -> Example:
-    question, scopes = parse(asked.question), [Slice(("chats",))]
+    question, scopes = parse(asked.question), [Scope(("chats",))]
     candidates = recall.place_hits(read, recall.find_hits(read, expand(question), scopes))
     texts = recall.read_texts(read, question, candidates, scopes)
     scored = [one for one in score.rank(read, question, candidates, texts).passages if one.features]

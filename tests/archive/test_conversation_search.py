@@ -37,8 +37,8 @@ from palaver.doors.visit import Visit
 from palaver.model.people import Caller
 from palaver.operations.archive import conversations as archive
 from palaver.settings import Settings
+from palaver.store.engines.database import Scope
 from palaver.store.library import external_database as kept_reading
-from palaver.store.library.archive import Wanted
 
 NOTHING = "No matching messages."
 SEPARATOR = "\n\n---\n\n"
@@ -969,7 +969,7 @@ def test_what_was_read_of_a_large_one_is_kept_and_answers_the_same(
     monkeypatch.setattr(kept_reading, "AT_ONCE", 7)
     for _ in range(3):
         assert [served(tmp_path, path, **asked) for asked in ASKED] == plainly
-    assert kept_reading.search(kept, path, Wanted()) is not None
+    assert kept_reading.search(kept, path, None, Scope(("archive",)), 50) is not None
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
@@ -983,7 +983,7 @@ def test_a_kept_reading_that_is_damaged_or_cannot_be_made_is_done_without(
     kept.write_bytes(b"this is no database " * 1000)
     for _ in range(3):
         assert served(tmp_path, path, query="ivy") == plainly
-    assert kept_reading.search(kept, path, Wanted()) is not None
+    assert kept_reading.search(kept, path, None, Scope(("archive",)), 50) is not None
     kept.unlink()
     kept.parent.rmdir()
     kept.parent.write_text("in the way")

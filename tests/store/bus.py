@@ -18,7 +18,7 @@ from palaver.operations.search import bus_search
 from palaver.settings import Settings
 from palaver.store.bus import events
 from palaver.store.bus.feed import Listener
-from palaver.store.engines.database import Change, Narrow, Reader
+from palaver.store.engines.database import Change, Reader, Scope
 from palaver.store.workspaces import Workspace, open_engine
 from palaver.text.query import Query
 
@@ -78,7 +78,8 @@ class Bus:
             await asyncio.gather(*(self.post(thread, content) for content in contents[first : first + 100]))
 
     async def passages_found(self, query: Query, *, titles: bool = False) -> set[int]:
-        finding = await self.here.read(lambda read: read.find(query, Narrow("bus", titles=titles), 2000))
+        scope = Scope(("bus",), bodies=not titles, titles=titles)
+        finding = await self.here.read(lambda read: read.find(query, scope, 2000))
         assert not finding.has_more
         return {hit.passage_id for hit in finding.hits}
 

@@ -16,9 +16,9 @@ from palaver.model.library import Conversation, Said
 from palaver.model.times import micros
 from palaver.search import search
 from palaver.search.question import parse
-from palaver.store.engines.database import Change, Narrow, Reader, Slice
+from palaver.store.engines.database import Change, Reader, Scope
 from palaver.store.library import archive, documents
-from palaver.store.library.archive import FoundMessage, Outcome, Wanted
+from palaver.store.library.archive import FoundMessage, Outcome
 from palaver.text.query import Phrase
 
 START = datetime(2024, 6, 1, 12, tzinfo=UTC)
@@ -37,8 +37,17 @@ async def put(bus: Bus, *conversations: Conversation) -> list[Outcome]:
     return await bus.here.change(lambda change: [archive.put(change, one) for one in conversations])
 
 
-async def found(bus: Bus, part: str | None = None, **more: Any) -> list[str]:
-    hits: list[FoundMessage] = await bus.here.read(lambda read: archive.search(read, Wanted(part, **more)))
+async def found(
+    bus: Bus,
+    part: str | None = None,
+    *,
+    roles: tuple[str, ...] = (),
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int = 50,
+) -> list[str]:
+    scope = Scope(("archive",), roles=roles).between(since, until)
+    hits: list[FoundMessage] = await bus.here.read(lambda read: archive.search(read, part, scope, limit))
     return [hit.said.text for hit in hits]
 
 
@@ -54,7 +63,7 @@ async def test_what_a_program_copied_into_the_session_that_resumes_another_is_fo
     await put(bus, talk(first, id="chatgpt:1"), talk(first, id="chatgpt:2"))
     assert await found(bus, "ivy") == ["oak ivy", "ivy", "ivy", "ivy"]
     assert await found(bus, limit=2) == ["oak ivy", "ivy"]
-    hits = await bus.here.read(lambda read: search(read, parse("ivy"), [Slice(("archive",))], "relevance", 9))
+    hits = await bus.here.read(lambda read: search(read, parse("ivy"), [Scope(("archive",))], "relevance", 9))
     assert len(hits.ranked) == 4
     await put(
         bus, talk(replace(second, ts=START), id="claude-code:3"), talk(said("elm", id=second.id), id="claude-code:4")
@@ -141,7 +150,7 @@ async def test_what_has_been_replaced_is_found_no_more_in_any_index(bus: Bus):
     await put(bus, talk(said("the answer seen last", 5), updated=2))
     assert await found(bus, "regenerated") == []
     assert await found(bus, "the an") == ["the answer seen last"]
-    narrow = Narrow("archive")
+    narrow = Scope(("archive",), titles=False)
 
     def words(read: Reader) -> list[int]:
         return [len(read.find(Phrase((word,)), narrow, 10).hits) for word in ("regenerated", "last")]
@@ -165,7 +174,7 @@ async def test_many_changes_leave_exactly_what_was_put_last(bus: Bus):
         expected = {
             (one.id, m.text) for one in last.values() for m in one.messages if part.lower() in m.text or part.lower() in one.title.lower()
         }  # fmt: skip
-        hits = await bus.here.read(partial(archive.search, wanted=Wanted(part, limit=200)))
+        hits = await bus.here.read(partial(archive.search, part=part, scope=Scope(("archive",)), limit=200))
         assert {(hit.conversation, hit.said.text) for hit in hits} == expected
         assert len(hits) == len(expected)
 
@@ -289,8 +298,8 @@ async def test_no_time_is_last_and_in_no_range(bus: Bus):
 async def test_both_ends_of_a_range_belong_to_it(bus: Bus):
     await put(bus, talk(*(said(f"at {n}", n) for n in range(5))))
     for part in (None, "at", "at "):
-        inside = {"since": START + timedelta(seconds=1), "until": START + timedelta(seconds=3)}
-        assert await found(bus, part, **inside) == ["at 3", "at 2", "at 1"]
+        first, last = START + timedelta(seconds=1), START + timedelta(seconds=3)
+        assert await found(bus, part, since=first, until=last) == ["at 3", "at 2", "at 1"]
 
 
 async def test_a_common_part_is_found_the_same_way_as_a_rare_one(bus: Bus, monkeypatch: pytest.MonkeyPatch):

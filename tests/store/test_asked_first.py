@@ -14,7 +14,6 @@ from palaver.operations.search import bus_search, knowledge
 from palaver.operations.sessions import sessions
 from palaver.search.snippet import BEGIN, CUT, END
 from palaver.settings import Settings
-from palaver.store.sessions.sessions import Where
 
 some = random.Random()
 
@@ -115,7 +114,7 @@ async def test_by_keywords_the_right_text_comes_first(asked: tuple[Bus, Mapping[
             found = await bus.do(bus_search.search_messages, query=query, limit=1)
             return bare(found.results[0].snippet) if found.results else ""
         if source == "conversations":
-            turns = await bus.here.read(lambda read: sessions.find(read, query, Where(), 1))
+            turns = await bus.here.read(lambda read: sessions.find(read, query, 1))
             return turns.hits[0].content if turns.hits else ""
         sources = None if source == "all" else [source]
         answer = await bus.do(knowledge.search_knowledge, query=query, sources=sources, limit=1, snippet_length=1000)

@@ -117,9 +117,9 @@ class Both:
 
 
 def _keys(bus: Bus, read, query) -> set[str]:
-    from palaver.store.engines.database import Narrow
+    from palaver.store.engines.database import Scope
 
-    finding = read.find(query, Narrow("bus"), 5_000)
+    finding = read.find(query, Scope(("bus",), titles=False), 5_000)
     assert not finding.has_more
     all_rows = rows(read, "SELECT id, author FROM passages WHERE position > 0")
     authors = {row["id"]: row["author"] for row in all_rows}

@@ -9,13 +9,13 @@ from palaver.search import recall
 from palaver.search.expand import Expansion, expand
 from palaver.search.question import parse, terms_of
 from palaver.search.terms import TermWeights
-from palaver.store.engines.database import Reader, Slice
-from palaver.store.engines.id_ranges import lane_of
+from palaver.store.engines.database import Reader, Scope
+from palaver.store.engines.id_ranges import id_range_of
 
-BUS = [Slice(("bus",))]
+BUS = [Scope(("bus",))]
 
 
-async def gathered(bus: Bus, question: str, slices: list[Slice] = BUS) -> recall.Hits:
+async def gathered(bus: Bus, question: str, slices: list[Scope] = BUS) -> recall.Hits:
     return await bus.here.read(lambda read: recall.look_up_terms(read, expand(parse(question)), slices))
 
 
@@ -41,8 +41,8 @@ async def test_what_covers_more_comes_first_and_of_those_the_newest(bus: Bus):
 
 
 def test_no_source_stands_behind_another_because_of_its_lane():
-    notes, titles = (lane_of("notes", titles=titles)[0] for titles in (False, True))
-    bus = lane_of("bus")[0]
+    notes, titles = (id_range_of("notes", titles=titles)[0] for titles in (False, True))
+    bus = id_range_of("bus")[0]
     ids = [*range(bus, bus + 4), *range(notes, notes + 4), *range(titles, titles + 4)]
     found = recall.Hits({1: set(ids)}, TermWeights((1.0,), (0.0,)))
     assert list(found.best_first(5)) == [titles + 3, notes + 3, bus + 3, titles + 2, notes + 2]
@@ -90,8 +90,8 @@ async def test_only_the_slice_is_looked_at(bus: Bus):
     await bus.post(one, "harbour here")
     await bus.post(other, "harbour there")
     assert (await gathered(bus, "harbour")).count == 2
-    assert (await gathered(bus, "harbour", [Slice(("notes",))])).by_terms == {}
-    assert (await gathered(bus, "harbour", [Slice(("bus",), scopes=("d0",))])).by_terms == {}
+    assert (await gathered(bus, "harbour", [Scope(("notes",))])).by_terms == {}
+    assert (await gathered(bus, "harbour", [Scope(("bus",), scopes=("d0",))])).by_terms == {}
 
 
 async def test_a_common_word_brings_passages_only_while_there_is_room(bus: Bus, monkeypatch: pytest.MonkeyPatch):

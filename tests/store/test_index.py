@@ -7,7 +7,7 @@ from tests.store.bus import Bus, rows
 
 from palaver.operations.bus import threads
 from palaver.store.bus import messages
-from palaver.store.engines.database import IndexRow, Narrow, Reader
+from palaver.store.engines.database import IndexRow, Reader, Scope
 from palaver.store.library import documents
 from palaver.text.query import expression
 
@@ -160,7 +160,7 @@ async def test_human_only_messages_of_an_older_index_are_marked(bus: Bus):
     await bus.here.change(lambda change: change.index(stored.passage_id, plain, is_new=False))
 
     async def found() -> int:
-        narrow = Narrow("bus", without=(documents.HUMAN_ONLY,), is_blind=True)
+        narrow = Scope(("bus",), titles=False, without=(documents.HUMAN_ONLY,), is_blind=True)
         return len((await bus.here.read(lambda read: read.find(expression("heliotrope"), narrow, 9))).hits)
 
     assert await found() == 2

@@ -22,7 +22,7 @@ from palaver.search.sources.characters import index_character
 from palaver.search.sources.media import index_media
 from palaver.search.sources.notes import NotesFilters, index_note
 from palaver.search.sources.prompts import index_prompt
-from palaver.store.engines.database import Change, Reader, Slice
+from palaver.store.engines.database import Change, Reader, Scope
 from palaver.store.library import documents
 from palaver.store.library import items as library
 from palaver.store.library.items import Kept
@@ -42,10 +42,10 @@ async def add(bus: Bus, shelved: Shelved, source: str = "notes") -> Kept:
 async def found(bus: Bus, query: str, *sources: str) -> set[str]:
     """The ids of the documents that have any of these words."""
 
-    return await bus.here.read(lambda read: documents_with(read, query, Slice(sources or ("notes",))))
+    return await bus.here.read(lambda read: documents_with(read, query, Scope(sources or ("notes",))))
 
 
-def documents_with(read: Reader, query: str, where: Slice) -> set[str]:
+def documents_with(read: Reader, query: str, where: Scope) -> set[str]:
     gathered = recall.look_up_terms(read, expand(parse(query)), [where])
     return {hit.document for hit in found_passages.candidates(read, list(gathered.best_first()))}
 
@@ -123,7 +123,7 @@ async def test_a_lost_index_is_written_again_without_what_was_deleted(bus: Bus):
     await bus.here.change(lambda change: documents.backfill(change, 1000))
     assert await found(bus, "heliotrope") == {kept.id}
     where = NotesFilters(keywords=["K"]).scope
-    scoped = await bus.here.read(lambda read: documents_with(read, "heliotrope", where(read, HUMAN) or Slice(())))
+    scoped = await bus.here.read(lambda read: documents_with(read, "heliotrope", where(read, HUMAN) or Scope(())))
     assert scoped == {kept.id}
     await assert_whole(bus)
 
@@ -134,7 +134,7 @@ async def test_versions_decide_who_was_first(bus: Bus):
     assert (newer.version, newer.created_at) == (2, kept.created_at)
     with pytest.raises(Conflict):
         await bus.here.change(lambda change: library.update(change, kept, note("c")))
-    stored = await bus.here.read(lambda read: library.bodies(read, library.must_exist(read, "notes", kept.id)))
+    stored = await bus.here.read(lambda read: library.bodies(read, kept.document_id))
     assert stored == {"content": "b"}
     await assert_whole(bus)
 

@@ -15,7 +15,7 @@ from tests.store.bus import HUMAN, Bus, opened
 from palaver.model.people import Caller
 from palaver.operations.search import knowledge
 from palaver.settings import Settings
-from palaver.store.engines.database import IndexRow, Narrow, Reader
+from palaver.store.engines.database import IndexRow, Reader, Scope
 from palaver.store.engines.postgres.dialect import MOST_PLACES, MOST_WORDS, OVERLAP, tsvectors
 from palaver.text.query import Phrase, closer, expression, plain
 
@@ -129,7 +129,9 @@ async def test_scores_are_the_same_on_both_engines(both: tuple[Bus, Bus]):
     for query in [*map(expression, QUERIES), *(closer(plain(typed)) for typed in PLAIN)]:
         answers = []
         for bus in both:
-            found = await bus.here.read(partial(Reader.find, query=query, narrow=Narrow("bus"), limit=500))
+            found = await bus.here.read(
+                partial(Reader.find, query=query, scope=Scope(("bus",), titles=False), limit=500)
+            )
             answers.append([hit.score for hit in found.hits])
         assert answers[0], query
         assert answers[0] == pytest.approx(answers[1], rel=1e-9), query
@@ -165,4 +167,4 @@ async def test_one_phrase_is_looked_up_in_windows(bus: Bus):
     message = await bus.post(thread, " ".join(["filler"] * 300 + words))
     assert await bus.found(f'"{" ".join(words[100:300])}"') == {message.id}
     assert await bus.found(f'"{" ".join(words[100:200] + words[201:300])}"') == set()
-    assert await bus.here.read(lambda read: read.find(Phrase(tuple(words)), Narrow("bus"), 5).hits)
+    assert await bus.here.read(lambda read: read.find(Phrase(tuple(words)), Scope(("bus",), titles=False), 5).hits)

@@ -10,8 +10,8 @@ from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
 from palaver.operations.sessions.session_index import reindex, verify
 from palaver.operations.sessions.sessions import append, owner_or_new, take_back
+from palaver.store.engines.database import Scope
 from palaver.store.sessions import sessions
-from palaver.store.sessions.sessions import Where
 from palaver.text.query import Phrase
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
@@ -22,7 +22,7 @@ def turn(owner: Owner, id: str, content: str) -> Turn:
 
 
 async def found(bus: Bus, word: str) -> list[str]:
-    hits = await bus.here.read(lambda read: sessions.search(read, Phrase((word,)), Where(), 10))
+    hits = await bus.here.read(lambda read: sessions.search(read, Phrase((word,)), Scope(("sessions",)), 10))
     return sorted(hit.turn.id for hit in hits)
 
 

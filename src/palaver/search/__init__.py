@@ -16,10 +16,10 @@ from palaver.search.expand import expand
 from palaver.search.question import Question
 from palaver.search.ranking import score
 from palaver.search.results import Results
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 
 
-def search(read: Reader, question: Question, scopes: Sequence[Slice], order: Order, wanted: int) -> Results:
+def search(read: Reader, question: Question, scopes: Sequence[Scope], order: Order, wanted: int) -> Results:
     """Find at least the first `wanted` results for a question, best (or newest) first.
 
     Which passages are read does not depend on `wanted`, so a result has the same score on every page.

@@ -24,7 +24,7 @@ from palaver.search.results import Matched
 from palaver.search.scope import is_hidden
 from palaver.search.snippet import match_place
 from palaver.search.sources import SOURCES
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 from palaver.text.fence import fenced, mark_for
 from palaver.text.query import Query
 
@@ -62,7 +62,7 @@ class Context(Sparse):
         return len(orjson.dumps(self).decode())
 
 
-def evidence_for(read: Reader, caller: Caller, question: Question, scopes: Sequence[Slice], budget: int) -> Context:
+def evidence_for(read: Reader, caller: Caller, question: Question, scopes: Sequence[Scope], budget: int) -> Context:
     """Search, and pack the best passages into `budget` characters."""
     results = search(read, question, scopes, "relevance", MOST_RESULTS)
     best = results.ranked[:MOST_RESULTS]

@@ -70,7 +70,7 @@ def find_followups(
     if not messages:
         return {}
     spans = [(at.document_id, at.position + 1, at.position + CORRECTION_WITHIN) for at in messages]
-    after = found_passages.ids_within(read, spans)
+    after = found_passages.passage_ids_in(read, spans)
     topics = {at.passage_id: hits.weights.own_terms(hits.terms_of(at.passage_id)) if hits else 0 for at in messages}
     next_ids: dict[int, list[int]] = {}
     same_topic: dict[int, list[int]] = {}

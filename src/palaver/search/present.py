@@ -31,7 +31,7 @@ def present(
     places = standings_of(read, page, terms, hits)
     followups = find_followups(read, places.values(), terms, hits, lambda at: is_hidden(caller, at))
     titles = [one.best.document_id for one in page if one.best.position == 0]
-    beginnings = found_passages.beginnings(read, titles) if titles else {}
+    beginnings = found_passages.first_passages(read, titles) if titles else {}
     query = any_of(terms)
     items = []
     for one in page:
@@ -45,8 +45,8 @@ def present(
             snippet, place = snippet_and_place(at.text, query, length=length)
         else:
             first = beginnings.get(at.document_id)
-            is_shown = first is not None and not (at.source == "bus" and hides(caller, first["data"]))
-            text = first["text"] if first and is_shown else None
+            is_shown = first is not None and not (at.source == "bus" and hides(caller, first.data))
+            text = first.text if first and is_shown else None
             snippet, place = _title_snippet(at, text, query, length), match_place(at.text, query)
         loc = source.loc(at, place[0] if place else 0)
         link = link_to(read.settings.base_url, at.source, source.id_of(at.document, at.native_id, at.position))

@@ -16,11 +16,11 @@ from palaver.search.expand import Expansion
 from palaver.search.question import Question
 from palaver.search.sources import SOURCES
 from palaver.search.terms import TermSet, TermWeights, only
-from palaver.store.engines.database import SCOPE, STEM, Found, Reader, Slice
+from palaver.store.engines.database import SCOPE, STEM, Found, Reader, Scope
 from palaver.store.engines.id_ranges import SHARED_SOURCES, WIDTH
 from palaver.store.library.documents import PROJECT, document_scope
 from palaver.store.search import found_passages
-from palaver.store.search.found_passages import Candidate, Look
+from palaver.store.search.found_passages import Candidate, CandidateText
 from palaver.text import tokenize
 from palaver.text.query import Phrase, with_parts
 
@@ -120,14 +120,14 @@ def _newest_of_each_source(ids: list[int], most: int) -> list[int]:
     return [id for some in zip_longest(*ranges) for id in some if id is not None][:most]
 
 
-def find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Slice]) -> Hits:
+def find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
     """Find the passages to choose from. For keywords that very many passages have, the index names the best."""
     hits = look_up_terms(read, expansion, scopes)
     return hits if expansion.question.is_asked else _with_best(read, hits, expansion.question, scopes)
 
 
-def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Slice]) -> Hits:
-    """Look up the terms, the rarest first, until there are enough passages to choose from.
+def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
+    """CandidateText up the terms, the rarest first, until there are enough passages to choose from.
 
     The index cannot rank without reading every passage that has any of the terms, and a common word can be in a
     million passages. So a common term adds passages only while there is room, or together with another term.
@@ -136,7 +136,7 @@ def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Slice]) -
     is_blind = any(one.is_blind for one in scopes)
     if is_blind:  # passages that the caller may not read must not change any count
         own = [one for one in scopes if "sessions" in one.sources]
-        size = sum(read.size_of(one, MOST_SIZED) for one in (Slice(SHARED_SOURCES), *own))
+        size = sum(read.size_of(one, MOST_SIZED) for one in (Scope(SHARED_SOURCES), *own))
         counts = [_count_in(read, term, scopes, MOST_COUNTED) for term in terms]
         expected = counts[:]
     else:
@@ -193,7 +193,7 @@ def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Slice]) -
     return Hits(by_terms, weights, tuple(common[len(truncated) :]), tuple(truncated), are_few, lookups)
 
 
-def _with_best(read: Reader, hits: Hits, question: Question, scopes: Sequence[Slice]) -> Hits:
+def _with_best(read: Reader, hits: Hits, question: Question, scopes: Sequence[Scope]) -> Hits:
     """If more passages have all keywords than can be read, ask the index for the best: the newest may not be the best.
     Passages with the keywords as a phrase come first."""
     with_all = hits.with_all_terms()
@@ -231,7 +231,7 @@ def _rarity(size: int, count: int) -> float:
     return log(1 + (size - count + 0.5) / (count + 0.5))
 
 
-def _uncommon(read: Reader, words: Sequence[Phrase], visible: Sequence[Slice]) -> list[Phrase]:
+def _uncommon(read: Reader, words: Sequence[Phrase], visible: Sequence[Scope]) -> list[Phrase]:
     """The words that some passages have, but not too many; counted in `visible`, if given."""
     counts = zip(words, _frequencies(read, words), strict=True)
     if not visible:
@@ -241,7 +241,7 @@ def _uncommon(read: Reader, words: Sequence[Phrase], visible: Sequence[Slice]) -
     return [word for word, count in counts if count and (count < most or _count_in(read, word, visible, most) < most)]
 
 
-def _count_in(read: Reader, term: Phrase, scopes: Iterable[Slice], most: int) -> int:
+def _count_in(read: Reader, term: Phrase, scopes: Iterable[Scope], most: int) -> int:
     return sum(read.count([term], one, most) for one in scopes)
 
 
@@ -252,7 +252,7 @@ def _frequencies(read: Reader, terms: Sequence[Phrase]) -> list[int]:
     return [min(known.get(token, 0) for token in term) for term in tokens]
 
 
-def _largest_size(read: Reader, scope: Slice) -> int:
+def _largest_size(read: Reader, scope: Scope) -> int:
     """At most how many passages a scope has: as many as its rarest scope token."""
     tokens = [SCOPE + token for token in scope.scopes]
     return min(read.frequencies(tokens).get(token, 0) for token in tokens) if tokens else 2**62
@@ -287,7 +287,7 @@ class Candidates(NamedTuple):
 
 
 def place_hits(read: Reader, hits: Hits) -> Candidates:
-    """Look up the documents and positions of the best hits."""
+    """CandidateText up the documents and positions of the best hits."""
     left = max(0, min(hits.count, MOST_CANDIDATES) - PLACED)
     terms_of = hits.best_first(PLACED + (left if left <= ALL_COUNTED else COUNTED))
     ids = list(terms_of)
@@ -331,7 +331,9 @@ def effort_for(question: Question, hits: Hits) -> Effort:
     return THOROUGH if question.is_asked and hits.are_few else USUAL
 
 
-def read_texts(read: Reader, question: Question, candidates: Candidates, scopes: Sequence[Slice]) -> list[Look]:
+def read_texts(
+    read: Reader, question: Question, candidates: Candidates, scopes: Sequence[Scope]
+) -> list[CandidateText]:
     """Read the most promising passages. For a question, also read the neighbours of the best ones."""
     hits, cover, effort = candidates.hits, candidates.cover, effort_for(question, candidates.hits)
     weights, terms_of = hits.weights, candidates.terms_of
@@ -355,15 +357,15 @@ def read_texts(read: Reader, question: Question, candidates: Candidates, scopes:
                 if one.position + step > 0 and len(wanted) < effort.all:
                     wanted[one.document_id, one.position + step] = None
     spans = [(document_id, position, position) for document_id, position in wanted]
-    return found_passages.looks(read, spans, {token for one in scopes for token in one.without})
+    return found_passages.candidate_texts(read, spans, {token for one in scopes for token in one.without})
 
 
-def _sources_with_neighbours(scopes: Iterable[Slice]) -> frozenset[str]:
+def _sources_with_neighbours(scopes: Iterable[Scope]) -> frozenset[str]:
     """The conversation sources in which a neighbour of a hit is in scope too."""
     return frozenset(
         source
         for one in scopes
-        if one.bodies and not one.any_of and not one.is_timed
+        if one.bodies and not one.any_of and not one.roles and not one.is_timed
         for source in one.sources
         if SOURCES[source].is_conversation
         and all(token.startswith(("d", PROJECT)) or source == "sessions" for token in one.scopes)
@@ -376,7 +378,7 @@ def best_passage(
     """The passage of a document that matches best. Labels count only where no text matches. `without` are the scope
     tokens of passages that the caller may not read."""
     tokens = (document_scope(document_id),)
-    scope = Slice((source,), titles=False, scopes=tokens, without=without or (), is_blind=without is not None)
+    scope = Scope((source,), titles=False, scopes=tokens, without=without or (), is_blind=without is not None)
     found = [hit.passage_id for hit in read.recall([with_parts(terms)], scope, 2)]  # one may be the labels
     places = found_passages.standings(read, found) if len(found) > 1 else {}
     texts = [id for id in found if id in places and places[id].field not in LABELS]

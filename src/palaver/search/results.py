@@ -13,7 +13,7 @@ from palaver.search.question import Question
 from palaver.search.ranking.score import ScoredPassage
 from palaver.search.recall import MOST_CANDIDATES, Candidates, Hits
 from palaver.search.sources import SOURCES, parse_uri
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import further_scopes
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import Candidate
@@ -135,16 +135,16 @@ def count_more(read: Reader, candidates: Candidates, results: Iterable[Result]) 
     some = candidates.next_ids
     if not some:
         return 0
-    texts = found_passages.texts_among(read, some)
+    texts = found_passages.count_by_text_document(read, some)
     shown = {one.best.document_id for one in results}
-    unique = [id for id in found_passages.ids_of_messages(read, some) if is_unique(id)]
+    unique = [id for id in found_passages.recorded_message_ids(read, some) if is_unique(id)]
     copies = len(unique) - len(set(unique) - {one.best.native_id for one in results})
     found = len(some) - sum(texts.values()) + len(texts.keys() - shown) - copies
     return round(found * candidates.left / len(some))
 
 
 def put_exact_first(
-    read: Reader, question: Question, scopes: Sequence[Slice], results: list[Result], hits: Hits
+    read: Reader, question: Question, scopes: Sequence[Scope], results: list[Result], hits: Hits
 ) -> list[Result]:
     """An exact id, URI or title match always ranks first."""
     by_id = _with_id(read, question.text, scopes)
@@ -162,7 +162,7 @@ def put_exact_first(
     return [*exact.values(), *others]
 
 
-def _with_title(read: Reader, question: Question, scopes: Sequence[Slice], hits: Hits) -> list[Result]:
+def _with_title(read: Reader, question: Question, scopes: Sequence[Scope], hits: Hits) -> list[Result]:
     """Documents whose title is the query, ignoring case, accents and punctuation; the newest first."""
     if len(question.words) > LONGEST_TITLE:
         return []
@@ -170,22 +170,22 @@ def _with_title(read: Reader, question: Question, scopes: Sequence[Slice], hits:
     # The engine ignores the case of ASCII letters only, so other titles are looked up in their usual spellings.
     spellings = {title} if title.isascii() else {title, title.lower(), title.title()}
     spellings = spellings if title.isprintable() else set()
-    found = {row["id"]: row for spelling in spellings for row in found_passages.titled(read, spelling)}
+    found = {one.id: one for spelling in spellings for one in found_passages.documents_with_title(read, spelling)}
     ids = [
         passage_id
-        for row in found.values()
-        if row["source"] in sources and tuple(words(row["title"])) == question.words
-        if (passage_id := _first_passage(read, row["id"])) is not None
+        for one in found.values()
+        if one.source in sources and tuple(words(one.title)) == question.words
+        if (passage_id := _first_passage(read, one.id)) is not None
     ]
     likely = hits.with_all_terms()
     if likely and len(likely) <= MOST_TITLES:
-        titles = found_passages.titles_of(read, likely)
+        titles = found_passages.title_texts(read, likely)
         ids += [id for id, text in titles.items() if tuple(words(text)) == question.words]
     places = found_passages.candidates(read, list(dict.fromkeys(ids))) if ids else []
     return _sort([_exact(at, "title") for at in places], lambda one: (0.0, -one.modified_at))
 
 
-def _with_id(read: Reader, text: str, scopes: Sequence[Slice]) -> Result | None:
+def _with_id(read: Reader, text: str, scopes: Sequence[Scope]) -> Result | None:
     """The document or message whose id or URI is the query, if it is in scope."""
     name = text.strip()
     if not SHORTEST_ID <= len(name) <= LONGEST_ID or " " in name or not name.isprintable():
@@ -210,16 +210,16 @@ def _exact(at: Candidate, how: Literal["id", "title"]) -> Result:
     return Result(at, 1.0, _modified_at(at), ScoredPassage(at, 1.0, has_all=True, has_any=True, named_by=how))
 
 
-def _unfiltered_sources(scopes: Sequence[Slice]) -> frozenset[str]:
+def _unfiltered_sources(scopes: Sequence[Scope]) -> frozenset[str]:
     """The sources that no filter narrows."""
     return frozenset(
         source
         for one in scopes
-        if one == Slice(one.sources, without=one.without, is_blind=one.is_blind)
+        if one == Scope(one.sources, without=one.without, is_blind=one.is_blind)
         for source in one.sources
     )
 
 
 def _first_passage(read: Reader, document_id: int) -> int | None:
     first = found_passages.passages(read, document_id, 0, 1)
-    return first[0]["id"] if first else None
+    return first[0].id if first else None

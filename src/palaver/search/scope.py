@@ -14,7 +14,7 @@ from palaver.model.people import Caller
 from palaver.model.requests import Ask
 from palaver.model.search import Standing
 from palaver.search.sources import SOURCES
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import HUMAN_ONLY, agent_scope
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def must_be_on(read: Reader) -> None:
         raise Unavailable(SESSIONS_OFF)
 
 
-def readable_scopes(caller: Caller, scopes: Iterable[Slice]) -> list[Slice]:
+def readable_scopes(caller: Caller, scopes: Iterable[Scope]) -> list[Scope]:
     """The parts of the scopes that the caller may read. An agent finds no human-only messages and only its own
     sessions; an agent without a name finds no sessions."""
     if not caller.is_agent:

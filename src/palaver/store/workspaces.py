@@ -16,6 +16,7 @@ from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
 from palaver.settings import Settings
 from palaver.store.admin.keyring import Keyring
+from palaver.store.bus import events
 from palaver.store.bus.feed import Feed, Listener
 from palaver.store.engines.database import Change, Engine, Numbers, Reader
 from palaver.store.search.search_sessions import Recalls
@@ -68,6 +69,14 @@ class Workspace:
     def feed(self, after: int | None = None, thread_id: str | None = None) -> Listener:
         """Listen to events as they are committed, from `after` or from now: `async with here.feed() as listener`."""
         return self._feed.listener(after, thread_id)
+
+    async def last_event_id(self) -> int:
+        return await self.read(events.last_id)
+
+    async def ping(self) -> None:
+        """Raise an error unless the database answers readers and writers."""
+        await self.read(events.last_id)
+        await self.change(events.last_id)
 
     @property
     def listeners(self) -> int:

@@ -89,7 +89,7 @@ async def said(request: Request) -> dict[str, Any]:
 
 async def _shown(visit: Visit, cookie: str | None) -> dict[str, Any]:
     settings, caller = visit.here.settings, visit.caller
-    last = await visit.here.read(lambda read: read.must("last_event_id"))
+    last = await visit.here.last_event_id()
     return {
         "is_in": True,
         "needs_login": settings.needs_token,
@@ -99,7 +99,7 @@ async def _shown(visit: Visit, cookie: str | None) -> dict[str, Any]:
         "is_owner": is_owner(visit),
         "version": __version__,
         "base_url": settings.base_url,
-        "last_event_id": last["value"],
+        "last_event_id": last,
         "csrf": csrf_of(cookie) if cookie and caller.is_authenticated else None,
     }
 

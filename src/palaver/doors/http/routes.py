@@ -101,8 +101,7 @@ async def _ready(request: Request) -> Response:
     """
     try:
         here = await request.app.state.house.open()
-        await here.read(lambda read: read.must("last_event_id"))
-        await here.change(lambda change: change.must("last_event_id"))  # the writer answers as well
+        await here.ping()
         signs = await request.app.state.house.signs()
     except PalaverError as problem:
         return _json({"status": "unavailable", "detail": problem.message}, 503)

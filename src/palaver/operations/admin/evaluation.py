@@ -20,6 +20,7 @@ from palaver.operations.search.answer_context import AnswerContext, answer_conte
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
 from palaver.store.engines.database import Change
 from palaver.store.library import documents
+from palaver.store.search.found_passages import document_id_of
 from palaver.store.workspaces import Workspace
 
 DEEP = 50
@@ -87,7 +88,7 @@ async def settle(here: Workspace, world: World, prefix: str = "") -> None:
 
 def _write(change: Change, talks: Sequence[Talk], prefix: str) -> None:
     for talk in talks:
-        if change.one("document_by_native", source="chats", native_id=prefix + talk.id):
+        if document_id_of(change, "chats", prefix + talk.id) is not None:
             continue
         at = next((line.at for line in talk.lines if line.at), None) or now()
         document_id = documents.add_document(

@@ -17,6 +17,7 @@ from palaver.operations.sessions import session_index
 from palaver.settings import Settings
 from palaver.store.admin import data_losses, tokens, trash
 from palaver.store.bus import agents
+from palaver.store.bus import threads as bus_threads
 from palaver.store.engines.database import Change
 from palaver.store.engines.missing_tables import is_copy, missing
 from palaver.store.library import documents
@@ -118,7 +119,7 @@ async def problems_of_data(here: Workspace) -> list[str]:
     found = await here.check()
     if found:
         return found
-    threads = await here.read(lambda read: read.must("miscounted_threads")["threads"], timeout=LONG)
+    threads = await here.read(lambda read: bus_threads.count_miscounted(read), timeout=LONG)
     if threads:
         found.append(f"{threads:,} threads have fewer or more messages than were posted to them")
     if not await here.read(documents.is_complete, timeout=LONG):
@@ -352,7 +353,7 @@ async def _repair_inside(here: Workspace, discard_missing: bool) -> AsyncIterato
             aside = f"{path.parent.name}/{path.stem}.damaged"
             said = f"{_lines(count)} of {_name(path)} could not be read; kept in {aside}"
             yield Mended(what, said, is_whole=False)
-    if threads := await here.change(lambda change: change.run("recount_threads")):
+    if threads := await here.change(lambda change: bus_threads.recount(change)):
         said = f"messages are missing in {threads:,} threads; they were counted again. A backup may have them"
         yield Mended(what, said, is_whole=False)
     passages = await fill_index(here)

@@ -35,9 +35,9 @@ from palaver.model.times import iso, parse
 from palaver.operations.archive.external_database import canonical_database, keep_in_the_archive
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.settings import Settings
-from palaver.store.engines.database import Reader
+from palaver.store.engines.database import Reader, Scope
 from palaver.store.library import archive, external_database
-from palaver.store.library.archive import FoundMessage, Held, Wanted
+from palaver.store.library.archive import FoundMessage, Held
 from palaver.store.library.documents import substring_form
 from palaver.store.workspaces import Workspace
 
@@ -67,15 +67,16 @@ class SearchArchive(Ask):
     limit: Annotated[int, clamp(1, 200)] = 50
     """How many messages at the most, 1 to 200."""
 
-    def wanted(self) -> Wanted:
+    @property
+    def part(self) -> str | None:
         part = _NEVER_STORED.sub("", self.query or "")
-        return Wanted(
-            part=part if part.strip() else None,
-            roles=tuple(self.roles or ()),
-            since=parse(self.start_date) if self.start_date else None,
-            until=parse(self.end_date, end_of_day=True) if self.end_date else None,
-            limit=self.limit,
-        )
+        return part if part.strip() else None
+
+    @property
+    def scope(self) -> Scope:
+        since = parse(self.start_date) if self.start_date else None
+        until = parse(self.end_date, end_of_day=True) if self.end_date else None
+        return Scope(("archive",), roles=tuple(self.roles or ())).between(since, until)
 
 
 @operation(Tool("conversation_search", brings_words=True, toolset="archive", is_text=True))
@@ -83,15 +84,14 @@ async def search_archive(here: Workspace, caller: Caller, ask: SearchArchive) ->
     """Search prior conversation history (canonical ChatGPT export). Hybrid-style: text match on content and titles. \
 Optional filters: roles (user/assistant/tool), start_date and end_date (ISO 8601 inclusive). Returns matching messages \
 with timestamps and content."""
-    wanted = ask.wanted()
     database = canonical_database(here.settings) if here.is_default else None
     if database:
-        served_ones = await asyncio.to_thread(_search_canonical, database, wanted, here.settings)
-        imported = await here.read(lambda read: archive.search(read, wanted))
+        served_ones = await asyncio.to_thread(_search_canonical, database, ask, here.settings)
+        imported = await here.read(lambda read: archive.search(read, ask.part, ask.scope, ask.limit))
         imported = await asyncio.to_thread(_not_served, database, imported)
-        found = _merged(served_ones, imported, wanted.limit)
+        found = _merged(served_ones, imported, ask.limit)
     else:
-        found = await here.read(lambda read: _search(read, wanted))
+        found = await here.read(lambda read: _search(read, ask))
     return "No matching messages." if not found else SEPARATOR.join(map(block, found))
 
 
@@ -121,13 +121,13 @@ def _sameness(found: FoundMessage) -> tuple[str, str, str, datetime | None]:
     return conversation, found.said.role or "unknown", found.said.text.strip(), found.said.ts
 
 
-def _search_canonical(path: Path, wanted: Wanted, settings: Settings) -> list[FoundMessage]:
+def _search_canonical(path: Path, ask: SearchArchive, settings: Settings) -> list[FoundMessage]:
     """A database is served as it is, and what changes in it is seen at once. What was read of a large one is kept."""
     began = time.monotonic()
     too_late = _until(began + settings.search_timeout)
     while True:
         try:
-            return _search_served(path, wanted, settings, too_late)
+            return _search_served(path, ask, settings, too_late)
         except Changed:  # somebody wrote it just now: then it is read as it is now
             too_late()
         except Locked:
@@ -138,16 +138,18 @@ def _search_canonical(path: Path, wanted: Wanted, settings: Settings) -> list[Fo
             raise PalaverError(f"{path.name} cannot be read as a canonical ChatGPT database.") from None
 
 
-def _search_served(path: Path, wanted: Wanted, settings: Settings, too_late: Callable[[], bool]) -> list[FoundMessage]:
+def _search_served(
+    path: Path, ask: SearchArchive, settings: Settings, too_late: Callable[[], bool]
+) -> list[FoundMessage]:
     place = settings.data / "cache" / "served.db"
     if path.stat().st_size >= LARGE:
-        found = external_database.search(place, path, wanted)
+        found = external_database.search(place, path, ask.part, ask.scope, ask.limit)
         with suppress(Unreadable):
             if found is None and external_database.read_on(place, path, partial(messages_after, path), READING_SECONDS):
-                found = external_database.search(place, path, wanted)
+                found = external_database.search(place, path, ask.part, ask.scope, ask.limit)
         if found is not None:
             return found
-    newest = heapq.nlargest(wanted.limit, enumerate(_matching(path, wanted, too_late)), key=_newness)
+    newest = heapq.nlargest(ask.limit, enumerate(_matching(path, ask, too_late)), key=_newness)
     return [found for _, found in newest]
 
 
@@ -160,14 +162,10 @@ def _until(end: float) -> Callable[[], bool]:
     return too_late
 
 
-def _matching(path: Path, wanted: Wanted, too_late: Callable[[], bool]) -> Iterator[FoundMessage]:
-    part = substring_form(wanted.part) if wanted.part else ""
-    for conversation, title, said in messages(path, wanted.part, too_late):
-        if wanted.roles and said.role not in wanted.roles:
-            continue
-        if wanted.since and (said.ts is None or said.ts < wanted.since):
-            continue
-        if wanted.until and (said.ts is None or said.ts > wanted.until):
+def _matching(path: Path, ask: SearchArchive, too_late: Callable[[], bool]) -> Iterator[FoundMessage]:
+    scope, part = ask.scope, substring_form(ask.part) if ask.part else ""
+    for conversation, title, said in messages(path, ask.part, too_late):
+        if (scope.roles and said.role not in scope.roles) or not scope.includes_time(said.ts):
             continue
         if part in substring_form(said.text) or part in substring_form(title):
             yield FoundMessage(conversation, title, said)
@@ -179,10 +177,10 @@ def _newness(found: tuple[int, FoundMessage]) -> tuple[float, int]:
     return message.said.ts.timestamp() if message.said.ts else -math.inf, place
 
 
-def _search(read: Reader, wanted: Wanted) -> list[FoundMessage]:
+def _search(read: Reader, ask: SearchArchive) -> list[FoundMessage]:
     if archive.is_empty(read):
         raise DatabaseNotFound("nothing has been imported yet", "Run 'palaver import PATH', or set CONVERSATION_DB.")
-    return archive.search(read, wanted)
+    return archive.search(read, ask.part, ask.scope, ask.limit)
 
 
 def block(found: FoundMessage) -> str:

@@ -18,7 +18,7 @@ from palaver.operations.bus.messages import Budget, fit
 from palaver.operations.bus.threads import CreateThread, Topic, open_thread
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.vectors.background import ModelProgress, progress_of
-from palaver.store.bus import agents, messages
+from palaver.store.bus import agents, events, messages, threads
 from palaver.store.engines.database import Change, Reader
 
 
@@ -228,10 +228,10 @@ def get_status(read: Reader, caller: Caller, ask: Nobody) -> BusStatus:
     return BusStatus(
         version=__version__,
         engine=read.connection.dialect.name,
-        threads=read.must("count_threads", status=None, include_archived=1)["total"],
-        messages=read.must("count_passages")["messages"],
+        threads=threads.count(read),
+        messages=messages.count(read),
         agents=len(everyone),
         agents_online=sum(agent.is_online for agent in everyone),
-        last_event_id=read.must("last_event_id")["value"],
+        last_event_id=events.last_id(read),
         model=None if caller.is_agent else progress_of(read),  # it counts passages that agents may not read
     )

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from math import ceil
-
 from palaver.errors import Refused, TooMany
-from palaver.model.times import micros, now
+from palaver.store.bus import post_times
 from palaver.store.engines.database import Change
 from palaver.text.secrets import secret_in
-
-MINUTE = 60_000_000
 
 
 def refuse_secrets(change: Change, text: str | None, what: str = "content") -> None:
@@ -25,10 +21,6 @@ def refuse_haste(change: Change, author: str) -> None:
     limit = change.settings.rate_limit
     if limit <= 0:
         return
-    at = micros(now())
-    change.run("forget_post_times", before=at - MINUTE, after=at + MINUTE)  # the clock may have been set back
-    row = change.must("post_times", author=author)
-    if row["posts"] >= limit:
-        wait = max(1, ceil((row["first"] + MINUTE - at) / 1_000_000))
+    wait = post_times.add(change, author, limit)
+    if wait:
         raise TooMany(f"Rate limit exceeded: {limit} posts a minute for each author. Try again in {wait} s.", wait)
-    change.run("insert_post_time", author=author, at=at)

@@ -24,7 +24,7 @@ from palaver.model.times import iso
 from palaver.operations import identity, visibility
 from palaver.operations.bus.content_filter import refuse_secrets
 from palaver.operations.operation import Command, Route, Tool, operation
-from palaver.store.bus import agents, messages, templates, threads
+from palaver.store.bus import messages, templates, threads
 from palaver.store.engines.database import Change, Reader
 
 Topic = Annotated[Line, Field(max_length=500)]
@@ -250,9 +250,7 @@ def _agents_only(answer: Participants) -> list[Agent]:
 def list_participants(read: Reader, caller: Caller, ask: OneThread) -> Participants:
     """The agents that have written in a thread."""
     stored = threads.must_exist(read, ask.thread_id)
-    ids = [row["author_id"] for row in read.all("authors_of_thread", document_id=stored.document_id)]
-    found = [agents.find(read, agent_id) for agent_id in ids]
-    return Participants([agent for agent in found if agent])
+    return Participants(threads.participants(read, stored))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class Transcript:
 def get_transcript(read: Reader, caller: Caller, ask: GetTranscript) -> Transcript:
     """Get the transcript of a recording as text, SRT, WebVTT or JSON."""
     found = library.current(read, "media", ask.media_id)
-    said = [Cue(s.start, s.end, s.text) for s in library.segments_of(kept.bodies(read, found))]
+    said = [Cue(s.start, s.end, s.text) for s in library.segments_of(kept.bodies(read, found.document_id))]
     if not said:
         raise NotFound("transcript", str(ask.media_id), "This item has no times; open its text with media.get.")
     match ask.format:

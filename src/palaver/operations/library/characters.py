@@ -97,7 +97,7 @@ class UpdateCharacter(CharacterTexts, Edited):
 
 
 def shown_character(read: Reader, kept: Kept) -> KeptCharacter:
-    bodies = items.bodies(read, kept)
+    bodies = items.bodies(read, kept.document_id)
     return KeptCharacter(
         id=int(kept.id),
         name=kept.title or "",
@@ -134,7 +134,7 @@ def read_character(read: Reader, caller: Caller, ask: OneCharacter) -> KeptChara
 def update_character(change: Change, caller: Caller, ask: UpdateCharacter) -> KeptCharacter:
     """Change a character: what you leave out stays as it is."""
     kept = current(change, "characters", ask.character_id, ask.version)
-    bodies = items.bodies(change, kept)
+    bodies = items.bodies(change, kept.document_id)
     own: dict[str, Any] = {name: kept.facts.get(name) or "" for name in ("creator", "character_version")}
     own |= {name: tuple(kept.facts.get(name) or ()) for name in ("tags", "alternate_greetings")}
     old = Character(name=kept.title or "", **texts_of(bodies, CHARACTER_TEXTS), **own)

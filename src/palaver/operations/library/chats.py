@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Kept
 from palaver.store.search import found_passages
+from palaver.store.search.found_passages import PassageRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def shown_chat(read: Reader, kept: Kept) -> KeptChat:
         conversation_id=kept.id,
         title=kept.title or "",
         character_id=kept.facts.get("character_id"),
-        message_count=read.must("passage_bounds", document_id=kept.document_id)["last"],
+        message_count=found_passages.passage_bounds(read, kept.document_id).last,
         created_at=kept.created_at,
         last_modified=kept.last_modified,
         version=kept.version,
@@ -157,15 +158,15 @@ def add_chat_message(change: Change, caller: Caller, ask: AddChatMessage) -> Cha
     """Say something in a chat."""
     kept = current(change, "chats", ask.conversation_id)
     own = (tokens.sender(ask.sender), *_chat_scopes(kept.facts.get("character_id")))
-    said = items.say(change, kept, author=ask.sender, text=ask.content, scopes=own, at=ask.at)
+    added = items.add_message(change, kept, author=ask.sender, text=ask.content, scopes=own, at=ask.at)
     return ChatMessage(
-        id=said["id"],
-        message_id=said["id"],
+        id=added.id,
+        message_id=added.id,
         conversation_id=kept.id,
-        message_index=said["index"],
+        message_index=added.index,
         sender=ask.sender,
         content=ask.content,
-        created_at=said["created_at"],
+        created_at=added.created_at,
     )
 
 
@@ -181,13 +182,13 @@ def list_chat_messages(read: Reader, caller: Caller, ask: ListChatMessages) -> l
     return [chat_message(kept.id, row) for row in rows]
 
 
-def chat_message(conversation_id: str, row: dict[str, Any]) -> ChatMessage:
+def chat_message(conversation_id: str, row: PassageRow) -> ChatMessage:
     return ChatMessage(
-        id=row["native_id"],
-        message_id=row["native_id"],
+        id=row.native_id,
+        message_id=row.native_id,
         conversation_id=conversation_id,
-        message_index=row["position"] - 1,
-        sender=row["author"] or "",
-        content=row["text"],
-        created_at=instant(row["created_at"]),
+        message_index=row.position - 1,
+        sender=row.author or "",
+        content=row.text,
+        created_at=instant(row.created_at or 0),
     )

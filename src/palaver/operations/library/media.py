@@ -162,13 +162,13 @@ def segments_of(bodies: dict[str, str]) -> tuple[Segment, ...]:
 
 
 def shown_media(read: Reader, kept: Kept) -> KeptMedia:
-    bodies = items.bodies(read, kept)
-    rows = [row for row in found_passages.passages(read, kept.document_id, 1) if row["field"] == "content"]
+    bodies = items.bodies(read, kept.document_id)
+    rows = [row for row in found_passages.passages(read, kept.document_id, 1) if row.field == "content"]
     spoken = [TimedText(s.start, s.end, s.text) for s in segments_of(bodies)]
     return KeptMedia(
         **_media_facts(kept),
         content=bodies.get("content", ""),
-        chunks=[Chunk(row["position"] - 1, row["native_id"], row["text"]) for row in rows],
+        chunks=[Chunk(row.position - 1, row.native_id, row.text) for row in rows],
         transcript=Spoken(spoken) if spoken else None,
     )
 
@@ -198,7 +198,7 @@ def read_media(read: Reader, caller: Caller, ask: OneMedia) -> KeptMedia:
 def update_media(change: Change, caller: Caller, ask: UpdateMedia) -> KeptMedia:
     """Change a medium: what you leave out stays as it is."""
     kept = current(change, "media", ask.media_id, ask.version)
-    bodies = items.bodies(change, kept)
+    bodies = items.bodies(change, kept.document_id)
     is_new_text = ask.content is not None and ask.content != bodies["content"]
     chunks = () if is_new_text else tuple(orjson.loads(bodies.get("chunks", "[]")))
     old = Media(

@@ -79,7 +79,7 @@ def _note(kept: Kept, bodies: dict[str, str]) -> KeptNote:
 
 
 def shown_note(read: Reader, kept: Kept) -> KeptNote:
-    return _note(kept, items.bodies(read, kept))
+    return _note(kept, items.bodies(read, kept.document_id))
 
 
 @operation(
@@ -107,7 +107,7 @@ def read_note(read: Reader, caller: Caller, ask: OneNote) -> KeptNote:
 def update_note(change: Change, caller: Caller, ask: UpdateNote) -> KeptNote:
     """Change a note: what you leave out stays as it is."""
     kept = current(change, "notes", ask.note_id, ask.version)
-    bodies = items.bodies(change, kept)
+    bodies = items.bodies(change, kept.document_id)
     old = Note(title=kept.title or "", content=bodies["content"], keywords=tuple(kept.facts["keywords"]))
     piece = replace(old, **given(ask, ("title", "content", "keywords")))
     return shown_note(change, items.update(change, kept, index_note(piece)))

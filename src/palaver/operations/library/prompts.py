@@ -85,7 +85,7 @@ def named_prompt(read: Reader, name: int | str, version: int | None = None) -> K
 
 
 def shown_prompt(read: Reader, kept: Kept) -> KeptPrompt:
-    bodies = items.bodies(read, kept)
+    bodies = items.bodies(read, kept.document_id)
     return KeptPrompt(
         id=kept.id,
         name=kept.title or "",
@@ -127,7 +127,7 @@ def read_prompt(read: Reader, caller: Caller, ask: OnePrompt) -> KeptPrompt:
 def update_prompt(change: Change, caller: Caller, ask: UpdatePrompt) -> KeptPrompt:
     """Change a prompt: what you leave out stays as it is."""
     kept = named_prompt(change, ask.prompt_id, ask.version)
-    bodies = items.bodies(change, kept)
+    bodies = items.bodies(change, kept.document_id)
     old = Prompt(
         name=ask.name or kept.title or "",
         **texts_of(bodies, PROMPT_TEXTS),

@@ -17,7 +17,7 @@ from palaver.search.context import Context, evidence_for
 from palaver.search.open import PER_TOKEN
 from palaver.search.question import parse
 from palaver.search.scope import readable_scopes
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 
 
 class AnswerContext(Ask):
@@ -42,7 +42,7 @@ def answer_context(read: Reader, caller: Caller, ask: AnswerContext) -> Context:
     sources = tuple(dict.fromkeys(ask.sources)) if ask.sources is not None else ALL_SOURCES
     if not read.settings.sessions_index:
         sources = tuple(name for name in sources if name != "sessions")
-    scopes = readable_scopes(caller, [Slice(sources)]) if sources else []
+    scopes = readable_scopes(caller, [Scope(sources)]) if sources else []
     budget = int(ask.max_tokens * (caller.config.get("chars_per_token") or PER_TOKEN))
     context = evidence_for(read, caller, question, scopes, budget)
     if context.hits:

@@ -19,7 +19,7 @@ from palaver.operations.operation import Route, Tool, operation
 from palaver.operations.search.page import SearchText, find_page, hint_for, response_of
 from palaver.search.question import parse
 from palaver.search.scope import SESSIONS_OFF, Filters
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import project_scope
 from palaver.store.search import search_sessions
 from palaver.store.workspaces import Workspace
@@ -71,14 +71,14 @@ class SearchKnowledge(SearchText):
     def wanted(self) -> tuple[SourceName, ...]:
         return tuple(dict.fromkeys(self.sources)) if self.sources is not None else ALL_SOURCES
 
-    def scopes(self, read: Reader, caller: Caller) -> list[Slice]:
+    def scopes(self, read: Reader, caller: Caller) -> list[Scope]:
         """One scope for all sources without filters, and one for each source with filters."""
         wanted = tuple(name for name in self.wanted if not self.project or name in WITH_PROJECTS)
         narrowed = {name: getattr(self.filters, name) for name in wanted} if self.filters else {}
         found = [own for name in wanted if (given := narrowed.get(name)) and (own := given.scope(read, caller))]
         others = tuple(name for name in wanted if not narrowed.get(name))
         if others:
-            found.append(Slice(others))
+            found.append(Scope(others))
         if self.project:
             found = [replace(s, scopes=(*s.scopes, project_scope(self.project))) for s in found]
         if self.date_from or self.date_to:

@@ -15,7 +15,7 @@ from palaver.search.present import SNIPPET, present
 from palaver.search.question import Question
 from palaver.search.results import Matched
 from palaver.search.scope import readable_scopes
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 
 
 class Paged(Ask):
@@ -56,7 +56,7 @@ def find_page(
     read: Reader,
     caller: Caller,
     question: Question,
-    scopes: Sequence[Slice],
+    scopes: Sequence[Scope],
     order: Order,
     ask: Paged,
     seen: frozenset[str] = frozenset(),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -41,7 +41,7 @@ from palaver.settings import Settings
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
 from palaver.store.sessions import sessions
-from palaver.store.sessions.sessions import SessionInfo, Where
+from palaver.store.sessions.sessions import SessionInfo
 from palaver.store.sessions.transcripts import Line as TranscriptLine
 from palaver.store.sessions.transcripts import Transcripts
 from palaver.store.workspaces import Workspace
@@ -316,13 +316,14 @@ def must_be_indexed(here: Reader) -> None:
         raise Unavailable(f"{NOT_AVAILABLE}: the index is off (PALAVER_SESSIONS_INDEX).")
 
 
-def find(read: Reader, text: str, where: Where, limit: int) -> ConversationHits:
+def find(read: Reader, text: str, limit: int, **filters: Any) -> ConversationHits:
     if not text.strip():
         raise Refused("query must not be empty")
     wanted = queries.plain(text)
     if isinstance(wanted, queries.Nothing):
         return ConversationHits(0, text, [], hints.NO_WORD)
-    found = sessions.search(read, queries.closer(wanted), where, limit)
+    scope = sessions.search_scope(read, **filters)
+    found = sessions.search(read, queries.closer(wanted), scope, limit) if scope else []
     hits = [
         ConversationHit(
             t.id, t.session_id, t.agent_id, t.role, t.content, t.ts, excerpt(t.content, wanted, length=20), t.project
@@ -330,14 +331,17 @@ def find(read: Reader, text: str, where: Where, limit: int) -> ConversationHits:
         for t in (one.turn for one in found)
     ]
     if not hits:
-        names = [name for name in ("session_id", "role", "since", "until", "project") if getattr(where, name)]
+        names = [name for name in ("session_id", "role", "since", "until", "project") if filters.get(name)]
         why = hints.nothing_found("No turn has all of these words", names, "Try fewer words or another spelling.")
         return ConversationHits(0, text, [], why)
     return ConversationHits(len(hits), text, hits)
 
 
-def _where(ask: SearchConversations | SearchAllConversations, agent_id: str | None) -> Where:
-    return Where(
+def _find(read: Reader, ask: SearchConversations | SearchAllConversations, agent_id: str | None) -> ConversationHits:
+    return find(
+        read,
+        ask.query,
+        ask.limit,
         agent_id=agent_id,
         session_id=ask.session_id,
         role=ask.role,
@@ -354,7 +358,7 @@ def search_conversations(read: Reader, caller: Caller, ask: SearchConversations)
     """Find earlier turns of an agent's sessions by their words, best first."""
     must_be_indexed(read)
     owner = owner_of(read, caller, ask.agent_id)
-    return find(read, ask.query, _where(ask, owner.id), ask.limit)
+    return _find(read, ask, owner.id)
 
 
 class SearchAllConversations(Ask):
@@ -382,7 +386,7 @@ class SearchAllConversations(Ask):
 def search_all_conversations(read: Reader, caller: Caller, ask: SearchAllConversations) -> ConversationHits:
     """Find earlier turns of all agents of the workspace; an agent finds its own alone."""
     must_be_indexed(read)
-    return find(read, ask.query, _where(ask, caller.agent_id if caller.is_agent else None), ask.limit)
+    return _find(read, ask, caller.agent_id if caller.is_agent else None)
 
 
 class SearchOwnConversations(Ask):
@@ -451,7 +455,7 @@ def _own(read: Reader, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
     if caller.acting_agent is None and caller.session.slug:  # it has a name, and has yet to come to be
         return OwnHits(0, ask.query, [], hint=hints.NOT_RECORDED)
     owner = _self(read, caller)
-    found = find(read, ask.query, Where(agent_id=owner.id, project=ask.project), ask.limit)
+    found = find(read, ask.query, ask.limit, agent_id=owner.id, project=ask.project)
     return OwnHits(found.count, found.query, found.hits, hint=found.hint)
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
 from palaver.errors import NotFound, Refused
 from palaver.model.messages import HIDDEN
 from palaver.model.search import GetResponse, Loc, Standing
 from palaver.model.times import instant, iso
 from palaver.search.open.excerpt import BETWEEN, Excerpt, Opening, cut, number_in, parse_cursor, place_in
 from palaver.search.scope import hides
-from palaver.store.engines.database import Row
 from palaver.store.search import found_passages
+from palaver.store.search.found_passages import PassageRow
 
 FARTHEST = 1_000
 """Messages on each side that are read when only the budget limits them."""
@@ -29,11 +27,11 @@ def open_around(opening: Opening, named: Standing | None) -> GetResponse:
     if anchor and anchor.position:
         position = anchor.position
     else:
-        position = int(read.must("passage_bounds", document_id=at.document_id)["first"])
+        position = found_passages.passage_bounds(read, at.document_id).first
     reach = min(plan.reach, FARTHEST) if plan.mode == "chunk_with_siblings" else 0
     rows = found_passages.passages(read, at.document_id, max(1, position - reach), position + reach)
     excerpt = Excerpt(
-        anchor=next((n for n, row in enumerate(rows) if row["position"] == position), 0),
+        anchor=next((n for n, row in enumerate(rows) if row.position == position), 0),
         texts=[_text(opening, row) for row in rows],
         labels=[_sender(opening, row) for row in rows],
         heading=f"{at.title}{BETWEEN}" if is_title and at.title else "",
@@ -50,25 +48,25 @@ def _message_at(opening: Opening, loc: Loc) -> Standing:
     read, document_id = opening.read, opening.at.document_id
     for key in ("message_id", "native_id"):
         if loc.get(key) is not None:
-            row = read.one("passage_by_native", document_id=document_id, native_id=str(loc[key]))
-            if row is None or not row["position"]:
+            place = found_passages.passage_by_id(read, document_id, str(loc[key]))
+            if place is None or not place.position:
                 raise NotFound("message", str(loc[key]), "It is not in this conversation.")
-            return found_passages.must_stand(read, row["id"])
+            return found_passages.standings(read, [place.id])[place.id]
     for key, first in (("seq", 0), ("message_index", 1), ("index", 1)):
         if loc.get(key) is not None:
             wanted = number_in(loc, key) + first
             rows = found_passages.passages(read, document_id, wanted, wanted) if wanted > 0 else []
             if not rows:
                 raise Refused(f"retrieval.loc.{key}: there is no such message in this conversation.")
-            return found_passages.must_stand(read, rows[0]["id"])
+            return found_passages.standings(read, [rows[0].id])[rows[0].id]
     raise Refused("retrieval.loc: name a message_id or a message_index.")
 
 
 def open_page(opening: Opening, number: int, size: int) -> GetResponse:
     """A page of messages in order, with their texts, as far as the budget goes."""
     read, at, room = opening.read, opening.at, opening.plan.page_size
-    total = read.must("count_messages_of", document_id=at.document_id)["passages"]
-    rows = read.all("passage_page", document_id=at.document_id, limit=size, offset=(number - 1) * size)
+    total = found_passages.passage_bounds(read, at.document_id).count
+    rows = found_passages.passage_page(read, at.document_id, size, (number - 1) * size)
     lines = [f"{_sender(opening, row)}: {_text(opening, row)}" for row in rows]
     content = BETWEEN.join(lines)
     paging = {"page": number, "page_size": size, "total_messages": total, "has_more": number * size < total}
@@ -82,7 +80,7 @@ def open_page(opening: Opening, number: int, size: int) -> GetResponse:
         if begun >= len(content):
             break
         shown.append(_attachment(opening, row))
-        cursor = f"m:{row['position']}:{len(content) - begun}"
+        cursor = f"m:{row.position}:{len(content) - begun}"
         begun += len(line) + len(BETWEEN)
     return opening.response(at, content, truncated=True, next_cursor=cursor, attachments=shown or None, paging=paging)
 
@@ -91,43 +89,43 @@ def open_full(opening: Opening) -> GetResponse:
     """All messages as one text, in pages. The pages put together are the whole text."""
     read, at, room = opening.read, opening.at, opening.plan.page_size
     position, offset = parse_cursor(opening.plan.cursor, "m", 2) or (0, 0)
-    last = read.must("passage_bounds", document_id=at.document_id)["last"]
+    last = found_passages.passage_bounds(read, at.document_id).last
     parts: list[str] = []
     shown: list[dict[str, Any]] = []
     used, after = 0, max(position - 1, 0)
-    while rows := read.all("passages_after", document_id=at.document_id, after=after, limit=200):
+    while rows := found_passages.passages_after(read, at.document_id, after, 200):
         for row in rows:
-            separator = BETWEEN if row["position"] < last else ""
-            begun = offset if row["position"] == position else 0
+            separator = BETWEEN if row.position < last else ""
+            begun = offset if row.position == position else 0
             text = f"{_sender(opening, row)}: {_text(opening, row)}{separator}"[begun:]
             if used + len(text) > room:
                 taken = "" if parts else text[:room]
-                cursor = f"m:{row['position']}:{begun + len(taken)}" if parts or taken else None
+                cursor = f"m:{row.position}:{begun + len(taken)}" if parts or taken else None
                 shown += [_attachment(opening, row)] if taken else []
                 content = "".join([*parts, taken])
                 return opening.response(at, content, truncated=True, next_cursor=cursor, attachments=shown or None)
             parts.append(text)
             shown.append(_attachment(opening, row))
             used += len(text)
-        after = rows[-1]["position"]
+        after = rows[-1].position
     return opening.response(at, "".join(parts), truncated=False, attachments=shown or None)
 
 
-def _text(opening: Opening, row: Row) -> str:
-    is_hidden = opening.at.source == "bus" and hides(opening.caller, orjson.loads(row["data"]))
-    return HIDDEN if is_hidden else str(row["text"])
+def _text(opening: Opening, row: PassageRow) -> str:
+    is_hidden = opening.at.source == "bus" and hides(opening.caller, row.data)
+    return HIDDEN if is_hidden else row.text
 
 
-def _sender(opening: Opening, row: Row) -> str:
-    name = orjson.loads(row["data"]).get("author_name") if opening.at.source == "bus" else None
-    author = None if opening.at.source == "sessions" else row["author"]
-    return str(name or author or row["role"] or "unknown")
+def _sender(opening: Opening, row: PassageRow) -> str:
+    name = row.data.get("author_name") if opening.at.source == "bus" else None
+    author = None if opening.at.source == "sessions" else row.author
+    return str(name or author or row.role or "unknown")
 
 
-def _attachment(opening: Opening, row: Row) -> dict[str, Any]:
+def _attachment(opening: Opening, row: PassageRow) -> dict[str, Any]:
     return {
-        "message_id": row["native_id"],
-        "message_index": row["position"] - 1,
+        "message_id": row.native_id,
+        "message_index": row.position - 1,
         "sender": _sender(opening, row),
-        "created_at": iso(instant(row["created_at"])) if row["created_at"] is not None else None,
+        "created_at": iso(instant(row.created_at)) if row.created_at is not None else None,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 
@@ -47,7 +46,7 @@ def open_full(opening: Opening) -> GetResponse:
     """The whole text, in pages."""
     at, plan = opening.at, opening.plan
     (offset,) = parse_cursor(plan.cursor, "t", 1) or (0,)
-    bodies = items.bodies_of(opening.read, at.document_id)
+    bodies = items.bodies(opening.read, at.document_id)
     if _fields(opening) != CUT_FIELDS:
         parts = [at.title or ""]
         parts += [f"{field}:\n{bodies[field]}" for field in _fields(opening) if bodies.get(field)]
@@ -135,12 +134,12 @@ def _pieces(opening: Opening, field: str, text: str) -> list[Piece]:
         return passages.pieces(text, *opening.plan.chunk)
     found = []
     for row in found_passages.passages(opening.read, opening.at.document_id, 1):
-        if row["field"] != field:
+        if row.field != field:
             continue
-        start = orjson.loads(row["data"]).get("at")
+        start = row.data.get("at")
         if start is None:
             return passages.pieces(text)
-        found.append(Piece(start, start + len(row["text"])))
+        found.append(Piece(start, start + len(row.text)))
     return found or passages.pieces(text)
 
 
@@ -192,8 +191,7 @@ def _chunk_with_index(loc: Loc, count: int) -> int:
 
 
 def _chunk_with_uuid(opening: Opening, loc: Loc, count: int) -> int:
-    native_id: Any = str(loc["chunk_uuid"])
-    row = opening.read.one("passage_by_native", document_id=opening.at.document_id, native_id=native_id)
-    if row is None or not 0 < row["position"] <= count:
+    place = found_passages.passage_by_id(opening.read, opening.at.document_id, str(loc["chunk_uuid"]))
+    if place is None or not 0 < place.position <= count:
         raise Refused("retrieval.loc.chunk_uuid: there is no such chunk in this item.")
-    return int(row["position"]) - 1
+    return place.position - 1

@@ -20,7 +20,7 @@ from palaver.search.question import Question
 from palaver.search.recall import DocumentCover
 from palaver.search.terms import K1
 from palaver.search.word_positions import WordFinder
-from palaver.store.search.found_passages import Look
+from palaver.store.search.found_passages import CandidateText
 from palaver.text.query import Phrase
 from palaver.text.tokenize import stems, words
 
@@ -147,7 +147,7 @@ class Similarity(NamedTuple):
         return cls(nothing, nothing, [[0.0] * terms] * passages)
 
 
-def passages_of(question: Question, texts: Sequence[Look]) -> list[Passage]:
+def passages_of(question: Question, texts: Sequence[CandidateText]) -> list[Passage]:
     """The texts that were read, each with the kind of its document."""
     speakers: dict[int, set[str]] = defaultdict(set)
     for one in texts:

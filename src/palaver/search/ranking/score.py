@@ -17,7 +17,7 @@ from palaver.search.vectors import background
 from palaver.search.vectors.words import QuestionVectors
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
-from palaver.store.search.found_passages import Candidate, Look
+from palaver.store.search.found_passages import Candidate, CandidateText
 
 AHEAD = 0.1
 """Points by which the worst passage with joined words together is ahead of the best one with them apart."""
@@ -47,7 +47,7 @@ class Ranking(NamedTuple):
     lowest: float
 
 
-def rank(read: Reader, question: Question, candidates: Candidates, texts: Sequence[Look]) -> Ranking:
+def rank(read: Reader, question: Question, candidates: Candidates, texts: Sequence[CandidateText]) -> Ranking:
     """Score the candidates: those that were read by their features, the others by their cover, below them."""
     scored = _score_texts(read, question, candidates, texts) if texts else []
     lowest = min((one.score for one in scored), default=1.0)
@@ -70,7 +70,7 @@ def _score_unread(one: Candidate, candidates: Candidates, lowest: float) -> Scor
 
 
 def _score_texts(
-    read: Reader, question: Question, candidates: Candidates, texts: Sequence[Look]
+    read: Reader, question: Question, candidates: Candidates, texts: Sequence[CandidateText]
 ) -> list[ScoredPassage]:
     passages = passages_of(question, texts)
     matches = TermMatches(question, candidates.hits.weights.rarity, passages)

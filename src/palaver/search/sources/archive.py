@@ -13,8 +13,8 @@ from palaver.model.requests import Date, Project
 from palaver.model.search import Standing
 from palaver.model.times import between_dates
 from palaver.search.sources.shapes import Conversation, Hit, SourceFilters
-from palaver.store.engines.database import Reader, Slice
-from palaver.store.library.documents import project_scope, role_scope
+from palaver.store.engines.database import Reader, Scope
+from palaver.store.library.documents import project_scope
 
 RECORDED = (COPYING, "codex:")
 """Prefixes of the ids of imported conversations that `palaver watch` can also record as sessions."""
@@ -32,12 +32,11 @@ class ArchiveFilters(SourceFilters):
     project: Project | None = None
     """Only conversations of this project: its path, or its last component."""
 
-    def scope(self, read: Reader, caller: Caller) -> Slice | None:
-        roles = tuple(role_scope(role) for role in self.roles or ())
+    def scope(self, read: Reader, caller: Caller) -> Scope | None:
+        roles = tuple(self.roles or ())
         since, until = between_dates(self.date_from, self.date_to)
         own = (project_scope(self.project),) if self.project else ()
-        any_of = (roles,) if roles else ()
-        return Slice(("archive",), titles=not roles, scopes=own, any_of=any_of, since=since, until=until)
+        return Scope(("archive",), titles=not roles, scopes=own, roles=roles, since=since, until=until)
 
 
 class Archive(Conversation):

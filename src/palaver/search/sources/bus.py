@@ -7,8 +7,9 @@ from palaver.model.requests import Id
 from palaver.model.search import Standing
 from palaver.search.sources.shapes import Conversation, SourceFilters
 from palaver.store.bus import agents
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import agent_scope, document_scope
+from palaver.store.search import found_passages
 
 
 class BusFilters(SourceFilters):
@@ -17,19 +18,19 @@ class BusFilters(SourceFilters):
     agent: Id | None = None
     """Only messages of this agent: id, slug or name."""
 
-    def scope(self, read: Reader, caller: Caller) -> Slice | None:
+    def scope(self, read: Reader, caller: Caller) -> Scope | None:
         own = []
         if self.thread_id:
-            found = read.one("document_by_native", source="bus", native_id=self.thread_id)
-            if found is None:
+            document_id = found_passages.document_id_of(read, "bus", self.thread_id)
+            if document_id is None:
                 return None
-            own.append(document_scope(found["id"]))
+            own.append(document_scope(document_id))
         if self.agent:
             agent = agents.named(read, self.agent)
             if agent is None:
                 return None
             own.append(agent_scope(agent.id))
-        return Slice(("bus",), titles=not self.agent, scopes=tuple(own))
+        return Scope(("bus",), titles=not self.agent, scopes=tuple(own))
 
 
 class Bus(Conversation):

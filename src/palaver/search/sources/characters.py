@@ -10,7 +10,7 @@ from palaver.model.requests import Names
 from palaver.search.sources import tokens
 from palaver.search.sources.indexing import cut, labels
 from palaver.search.sources.shapes import Fields, SourceFilters
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 
 CHARACTER_TEXTS = (
     "description",
@@ -30,8 +30,8 @@ class CharactersFilters(SourceFilters):
     tags: Names | None = None
     """Only characters that have all of these tags."""
 
-    def scope(self, read: Reader, caller: Caller) -> Slice | None:
-        return Slice(("characters",), scopes=tuple(tokens.keyword(tag) for tag in self.tags or ()))
+    def scope(self, read: Reader, caller: Caller) -> Scope | None:
+        return Scope(("characters",), scopes=tuple(tokens.keyword(tag) for tag in self.tags or ()))
 
 
 class Characters(Fields):

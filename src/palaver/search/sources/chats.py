@@ -8,18 +8,18 @@ from palaver.model.people import Caller
 from palaver.model.requests import AnyId, Line
 from palaver.search.sources import tokens
 from palaver.search.sources.shapes import Conversation, SourceFilters
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 
 
 class ChatsFilters(SourceFilters):
     by: Literal["both", "title", "message"] | None = None
-    """Look in titles, in messages, or in both."""
+    """CandidateText in titles, in messages, or in both."""
     character_id: AnyId | None = None
     """Only chats with this character."""
     sender: Line | None = None
     """Only messages of this sender."""
 
-    def scope(self, read: Reader, caller: Caller) -> Slice | None:
+    def scope(self, read: Reader, caller: Caller) -> Scope | None:
         by, own = self.by or "both", []
         if self.character_id is not None:
             own.append(tokens.character(self.character_id))
@@ -28,7 +28,7 @@ class ChatsFilters(SourceFilters):
         titles = by != "message" and not self.sender
         if not titles and by == "title":
             return None
-        return Slice(("chats",), bodies=by != "title", titles=titles, scopes=tuple(own))
+        return Scope(("chats",), bodies=by != "title", titles=titles, scopes=tuple(own))
 
 
 class Chats(Conversation):

@@ -13,7 +13,7 @@ from palaver.model.times import between_dates
 from palaver.search.sources import tokens
 from palaver.search.sources.indexing import chunk_id, cut, labels, letters_only, to_json
 from palaver.search.sources.shapes import SourceFilters, Text
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 
 
 class MediaFilters(SourceFilters):
@@ -26,10 +26,10 @@ class MediaFilters(SourceFilters):
     order_by: Order | None = None
     """relevance, or recent: the newest first."""
 
-    def scope(self, read: Reader, caller: Caller) -> Slice | None:
+    def scope(self, read: Reader, caller: Caller) -> Scope | None:
         types = tuple(tokens.media_type(name) for name in self.media_types or ())
         since, until = between_dates(self.date_from, self.date_to)
-        return Slice(("media",), any_of=(types,) if types else (), since=since, until=until)
+        return Scope(("media",), any_of=(types,) if types else (), since=since, until=until)
 
 
 class MediaSource(Text):

@@ -8,15 +8,15 @@ from palaver.model.requests import Names
 from palaver.search.sources import tokens
 from palaver.search.sources.indexing import cut, labels
 from palaver.search.sources.shapes import SourceFilters, Text
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 
 
 class NotesFilters(SourceFilters):
     keywords: Names | None = None
     """Only notes that have all of these keywords."""
 
-    def scope(self, read: Reader, caller: Caller) -> Slice | None:
-        return Slice(("notes",), scopes=tuple(tokens.keyword(keyword) for keyword in self.keywords or ()))
+    def scope(self, read: Reader, caller: Caller) -> Scope | None:
+        return Scope(("notes",), scopes=tuple(tokens.keyword(keyword) for keyword in self.keywords or ()))
 
 
 class Notes(Text):

@@ -11,7 +11,7 @@ from palaver.model.people import Caller
 from palaver.search.sources import tokens
 from palaver.search.sources.indexing import cut, labels
 from palaver.search.sources.shapes import Fields, SourceFilters
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 
 PROMPT_TEXTS = ("details", "system_prompt", "user_prompt", "author")
 PromptField = Literal["name", "details", "system_prompt", "user_prompt", "author", "keywords"]
@@ -19,11 +19,11 @@ PromptField = Literal["name", "details", "system_prompt", "user_prompt", "author
 
 class PromptsFilters(SourceFilters):
     fields: Annotated[list[PromptField], Field(max_length=20)] | None = None
-    """Look only in these fields."""
+    """CandidateText only in these fields."""
 
-    def scope(self, read: Reader, caller: Caller) -> Slice | None:
+    def scope(self, read: Reader, caller: Caller) -> Scope | None:
         fields = tuple(tokens.field(name) for name in self.fields or ())
-        return Slice(("prompts",), any_of=(fields,) if fields else ())
+        return Scope(("prompts",), any_of=(fields,) if fields else ())
 
 
 class Prompts(Fields):

@@ -12,8 +12,9 @@ from palaver.model.requests import Id, Line, Project
 from palaver.model.search import Loc, Standing
 from palaver.search.sources.shapes import Conversation, Hit, SourceFilters
 from palaver.store.bus import agents
-from palaver.store.engines.database import Reader, Slice
-from palaver.store.library.documents import agent_scope, document_scope, project_scope, role_scope
+from palaver.store.engines.database import Reader, Scope
+from palaver.store.library.documents import agent_scope, document_scope, project_scope
+from palaver.store.search import found_passages
 from palaver.store.sessions import sessions
 
 
@@ -27,7 +28,7 @@ class SessionsFilters(SourceFilters):
     project: Project | None = None
     """Only sessions of this project: its path, or its last component."""
 
-    def scope(self, read: Reader, caller: Caller) -> Slice | None:
+    def scope(self, read: Reader, caller: Caller) -> Scope | None:
         own, agent_id = [], caller.acting_agent if caller.is_agent else None
         if self.agent:
             agent = agents.named(read, self.agent)
@@ -40,15 +41,13 @@ class SessionsFilters(SourceFilters):
             if agent_id is None:
                 raise Refused("session_id: say whose session it is with agent.")
             native_id = sessions.native_id(agent_id, self.session_id)
-            found = read.one("document_by_native", source="sessions", native_id=native_id)
-            if found is None:
+            document_id = found_passages.document_id_of(read, "sessions", native_id)
+            if document_id is None:
                 return None
-            own.append(document_scope(found["id"]))
-        if self.role:
-            own.append(role_scope(self.role))
+            own.append(document_scope(document_id))
         if self.project:
             own.append(project_scope(self.project))
-        return Slice(("sessions",), scopes=tuple(own))
+        return Scope(("sessions",), scopes=tuple(own), roles=(self.role,) if self.role else ())
 
 
 class Sessions(Conversation):

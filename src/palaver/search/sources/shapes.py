@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from palaver.model.people import Caller
 from palaver.model.requests import Ask
 from palaver.model.search import Loc, ResultItem, Standing
-from palaver.store.engines.database import Reader, Slice
+from palaver.store.engines.database import Reader, Scope
 
 CUT_FIELDS = ("content", "transcript")
 """Fields that are cut into passages. Other fields are one passage each."""
@@ -23,7 +23,7 @@ CUT_FIELDS = ("content", "transcript")
 class SourceFilters(Ask):
     """The filters of one source."""
 
-    def scope(self, read: Reader, caller: Caller) -> Slice | None:
+    def scope(self, read: Reader, caller: Caller) -> Scope | None:
         """Where to look; None if nothing can match."""
         raise NotImplementedError
 

@@ -8,9 +8,14 @@ from palaver.model.events import Event, encode
 from palaver.store.engines.database import Change, Reader, Row
 
 
+def last_id(read: Reader) -> int:
+    """The id of the newest event."""
+    return int(read.must("last_event_id")["value"])
+
+
 def bounds(read: Reader) -> tuple[int, int]:
     """The first id that can still be replayed, and the last one given out."""
-    last = read.must("last_event_id")["value"]
+    last = last_id(read)
     first = read.must("first_event_id")["id"]
     return (last + 1 if first is None else first), last
 
@@ -43,8 +48,7 @@ def _event(row: Row) -> Event:
 
 def forget_old(change: Change, keep: int) -> int:
     """Old events need not be replayable for ever."""
-    last = change.must("last_event_id")["value"]
-    return change.run("forget_events_before", id=last - keep + 1)
+    return change.run("forget_events_before", id=last_id(change) - keep + 1)
 
 
 def forget_content(change: Change, thread_id: str, message_id: str | None = None) -> None:

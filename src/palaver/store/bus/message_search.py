@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from palaver.store.engines.database import Finding, Narrow, Reader
+from palaver.store.engines.database import Finding, Reader, Scope
 from palaver.store.library.documents import HUMAN_ONLY, document_scope
 from palaver.text.query import Query
 
@@ -33,8 +33,9 @@ def messages(
 ) -> tuple[list[FoundMessage], Finding]:
     """The best messages. Where `is_blind`, human-only messages are neither found nor counted."""
     scopes = () if document_id is None else (document_scope(document_id),)
-    narrow = Narrow("bus", scopes=scopes, without=(HUMAN_ONLY,) if is_blind else (), is_blind=is_blind)
-    finding = read.find_also_apart(query, narrow, limit)
+    without = (HUMAN_ONLY,) if is_blind else ()
+    scope = Scope(("bus",), titles=False, scopes=scopes, without=without, is_blind=is_blind)
+    finding = read.find_also_apart(query, scope, limit)
     ids = [hit.passage_id for hit in finding.hits]
     rows = {row[0]: FoundMessage._make(row) for row in read.rows("found_messages", ids=orjson.dumps(ids).decode())}
     return [rows[id] for id in ids], finding

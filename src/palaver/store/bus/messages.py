@@ -139,6 +139,11 @@ def _between(
     return with_reactions(read, sorted(map(_stored, rows), key=lambda stored: stored.message.seq))
 
 
+def count(read: Reader) -> int:
+    """The number of messages in all threads."""
+    return int(read.must("count_messages")["messages"])
+
+
 def by_key(read: Reader, thread: StoredThread, author: str, key: str) -> Stored | None:
     row = read.one("message_by_key", document_id=thread.document_id, author=author, key=key)
     return _stored(row) if row else None

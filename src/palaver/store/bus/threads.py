@@ -11,8 +11,9 @@ import orjson
 from palaver.errors import Conflict, NotFound
 from palaver.model.ids import new_id
 from palaver.model.messages import Status, Thread
+from palaver.model.people import Agent
 from palaver.model.times import instant, micros, now
-from palaver.store.bus import events
+from palaver.store.bus import agents, events
 from palaver.store.engines.database import Change, Reader, Row
 from palaver.store.library import documents
 
@@ -111,7 +112,7 @@ def page(read: Reader, *, status: Status | None, include_archived: bool, limit: 
     at, id = _cursor(read, before)
     wanted = {"status": status, "include_archived": int(include_archived)}
     rows = read.all("threads", **wanted, before=at, before_id=id, limit=limit + 1)
-    total = read.must("count_threads", **wanted)["total"]
+    total = count(read, status, include_archived=include_archived)
     shown = [_stored(row) for row in rows[:limit]]
     cursor = f"{micros(shown[-1].thread.created_at)}-{shown[-1].document_id}" if len(rows) > limit else None
     return Page([stored.thread for stored in shown], total, cursor)
@@ -188,3 +189,24 @@ def touch(change: Change, document_id: int, topic: str, data: dict[str, Any], at
 def remove(change: Change, stored: Stored) -> None:
     events.forget_content(change, stored.thread.id)
     documents.remove_document(change, stored.document_id)
+
+
+def count(read: Reader, status: Status | None = None, *, include_archived: bool = True) -> int:
+    return int(read.must("count_threads", status=status, include_archived=int(include_archived))["total"])
+
+
+def participants(read: Reader, stored: Stored) -> list[Agent]:
+    """The agents that have posted in a thread."""
+    rows = read.all("authors_of_thread", document_id=stored.document_id)
+    found = [agents.find(read, row["author_id"]) for row in rows]
+    return [agent for agent in found if agent]
+
+
+def count_miscounted(read: Reader) -> int:
+    """The number of threads with fewer or more messages than were counted when they were posted."""
+    return int(read.must("miscounted_threads")["threads"])
+
+
+def recount(change: Change) -> int:
+    """Correct the message counts of threads that lost messages. Returns the number of corrected threads."""
+    return change.run("recount_threads")

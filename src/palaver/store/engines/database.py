@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import orjson
 
 from palaver.model.events import Event
+from palaver.model.times import micros
 from palaver.settings import Settings
+from palaver.text import tokenize
 from palaver.text.query import AllOf, Phrase, Query, apart, together
 
 Row = dict[str, Any]
@@ -24,6 +28,9 @@ STEM = "ˢ"  # before a stem in the index, so that stems and exact words are dif
 TOGETHER = 1_000.0  # more than any score: added where all words stand side by side
 SCOPE = "§"  # before a scope token: a source, a document, an agent
 
+
+FOREVER = 2**62
+"""A time in microseconds that is later than any other."""
 
 PIECE = 4_000_000
 
@@ -64,29 +71,12 @@ class Connection(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Narrow:
-    """Takes hits away: the source and kind of passage, scope tokens every hit must carry or must not carry, and when it
-    was said. `is_blind` as in Slice."""
+class Scope:
+    """Which passages a search may find: sources, bodies or titles, index tokens, roles and times.
 
-    source: str
-    titles: bool = False
-    scopes: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    is_blind: bool = False
-    since: int = -(2**62)
-    until: int = 2**62
-
-    @property
-    def is_timed(self) -> bool:
-        return self.since > -(2**62) or self.until < 2**62
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """A part of the whole in which to look: sources, bodies or titles or both, scopes, and when it was said.
-
-    Every hit carries all of `scopes`, of each group in `any_of` at least one, and none of `without`. Where `is_blind`,
-    the caller may not read everything: only passages in the slices it searches may change scores, order and counts.
+    A passage must have every token of `scopes`, one token of each group in `any_of`, one role of `roles` (if given),
+    and no token of `without`. `is_blind` is for callers who may not read everything: then only passages inside the
+    scope may influence scores, order and counts.
     """
 
     sources: tuple[str, ...]
@@ -95,13 +85,33 @@ class Slice:
     scopes: tuple[str, ...] = ()
     any_of: tuple[tuple[str, ...], ...] = ()
     without: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
     is_blind: bool = False
-    since: int = -(2**62)
-    until: int = 2**62
+    since: int = -FOREVER
+    until: int = FOREVER
 
     @property
     def is_timed(self) -> bool:
-        return self.since > -(2**62) or self.until < 2**62
+        return self.since > -FOREVER or self.until < FOREVER
+
+    @property
+    def token_groups(self) -> list[tuple[str, ...]]:
+        """Groups of index tokens. A passage must have at least one token of each group."""
+        roles = [tuple(map(role_scope, self.roles))] if self.roles else []
+        return [*((scope,) for scope in self.scopes), *self.any_of, *roles]
+
+    def between(self, since: datetime | None, until: datetime | None) -> Scope:
+        """The same scope, limited to passages from this period."""
+        return replace(self, since=micros(since) if since else -FOREVER, until=micros(until) if until else FOREVER)
+
+    def includes_time(self, at: datetime | None) -> bool:
+        return not self.is_timed or (at is not None and self.since <= micros(at) <= self.until)
+
+
+@lru_cache(maxsize=1024)
+def role_scope(role: str) -> str:
+    """The index token of passages with this role."""
+    return "r" + "".join(tokenize.words(role))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +136,13 @@ class Dialect(Protocol):
 
     def sql(self, name: str) -> str: ...
 
-    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding: ...
+    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding: ...
 
-    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
+    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
         """What has a word of each group, whatever its ending, best first; at most `cap`. Of very many the newest."""
 
     def promising(
-        self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[Found]:
         """The same of many, quicker. What the caller may not read may have a part in the order, so this may tell only
         what to look at, never in what order to show it."""
@@ -143,13 +153,13 @@ class Dialect(Protocol):
     def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
         """How many passages have each token in their index row (a stem, a scope), roughly; 0 where it is left out."""
 
-    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
+    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
         """The newest passages that have a word of each group, whatever its ending; at most `cap` of each lane."""
 
-    def count(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> int:
+    def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
         """How many passages of a slice have any of the words, whatever its ending; at most `cap` of each lane."""
 
-    def size_of(self, connection: Connection, where: Slice, cap: int) -> int:
+    def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
         """How many passages a slice has, whenever they were said; at most `cap` of each lane."""
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None: ...
@@ -203,28 +213,28 @@ class Reader:
         assert row is not None, f"{name} returned no row"
         return row
 
-    def find(self, query: Query, narrow: Narrow, limit: int) -> Finding:
+    def find(self, query: Query, scope: Scope, limit: int) -> Finding:
         """The best by bm25; what has all words side by side and in order comes before all others."""
         find, phrase = self.connection.dialect.find, together(query)
         if phrase is None:
-            return find(self.connection, query, narrow, limit)
-        best = find(self.connection, AllOf((query, phrase)), narrow, limit)
+            return find(self.connection, query, scope, limit)
+        best = find(self.connection, AllOf((query, phrase)), scope, limit)
         first = [Found(hit.passage_id, hit.score + TOGETHER) for hit in best.hits]
         if best.has_more:
             return replace(best, hits=first)
-        others = find(self.connection, query, narrow, limit + len(first))
+        others = find(self.connection, query, scope, limit + len(first))
         known = {hit.passage_id for hit in first}
         hits = first + [hit for hit in others.hits if hit.passage_id not in known]
         return Finding(hits[:limit], has_more=len(hits) > limit or others.has_more, capped=others.capped)
 
-    def find_also_apart(self, query: Query, narrow: Narrow, limit: int) -> Finding:
+    def find_also_apart(self, query: Query, scope: Scope, limit: int) -> Finding:
         """The same; after all of those, what has the words apart that signs join in the query (TCP/IP)."""
-        found = self.find(query, narrow, limit)
+        found = self.find(query, scope, limit)
         loose = None if found.has_more else apart(query)
         if loose is None:
             return found
         known = {hit.passage_id for hit in found.hits}
-        also = self.find(loose, narrow, limit + len(known))
+        also = self.find(loose, scope, limit + len(known))
         others = [hit for hit in also.hits if hit.passage_id not in known]
         # Scores tell which is better: the best of these is a little worse than the worst of those.
         scale = 0.99 * found.hits[-1].score / max(others[0].score, 1e-9) if known and others else 1.0
@@ -237,20 +247,20 @@ class Reader:
     def frequencies(self, tokens: Sequence[str]) -> dict[str, int]:
         return self.connection.dialect.frequencies(self.connection, tokens)
 
-    def having(self, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
-        return self.connection.dialect.having(self.connection, groups, where, cap)
+    def having(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
+        return self.connection.dialect.having(self.connection, groups, scope, cap)
 
-    def count(self, terms: Sequence[Phrase], where: Slice, cap: int) -> int:
-        return self.connection.dialect.count(self.connection, terms, where, cap)
+    def count(self, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
+        return self.connection.dialect.count(self.connection, terms, scope, cap)
 
-    def size_of(self, where: Slice, cap: int) -> int:
-        return self.connection.dialect.size_of(self.connection, where, cap)
+    def size_of(self, scope: Scope, cap: int) -> int:
+        return self.connection.dialect.size_of(self.connection, scope, cap)
 
-    def promising(self, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
-        return self.connection.dialect.promising(self.connection, groups, where, cap)
+    def promising(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
+        return self.connection.dialect.promising(self.connection, groups, scope, cap)
 
-    def recall(self, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
-        return self.connection.dialect.recall(self.connection, groups, where, cap)
+    def recall(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
+        return self.connection.dialect.recall(self.connection, groups, scope, cap)
 
 
 @dataclass

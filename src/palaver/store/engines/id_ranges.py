@@ -18,7 +18,7 @@ WIDTH = 1 << 44
 SUBSTRING_SOURCES = tuple(row.name for row in sources.SOURCES if row.has_substrings)
 
 
-def is_substring_lane(passage_id: int) -> bool:
+def has_substring_index(passage_id: int) -> bool:
     """May any part of this passage's text be searched for?"""
     number = passage_id // WIDTH
     return 0 <= number < 2 * len(SOURCES) and SOURCES[number // 2] in SUBSTRING_SOURCES
@@ -36,22 +36,22 @@ TEXT_SOURCES = tuple(
 """Where a document is one result, however many of its passages are found."""
 
 
-def lane_of(source: str, *, titles: bool = False) -> tuple[int, int]:
+def id_range_of(source: str, *, titles: bool = False) -> tuple[int, int]:
     """The first and last id of the lane."""
     number = 2 * SOURCES.index(source) + titles
     return number * WIDTH, (number + 1) * WIDTH - 1
 
 
-def lane_numbers(sources: Iterable[str], *, bodies: bool, titles: bool) -> list[int]:
+def range_numbers(sources: Iterable[str], *, bodies: bool, titles: bool) -> list[int]:
     """The numbers of the lanes of these sources: an id divided by the width of a lane."""
     kinds = [kind for kind, wanted in ((0, bodies), (1, titles)) if wanted]
     return [2 * SOURCES.index(source) + kind for source in sources for kind in kinds]
 
 
-def lane_ranges(sources: Iterable[str], *, bodies: bool, titles: bool) -> list[tuple[int, int]]:
+def id_ranges_of(sources: Iterable[str], *, bodies: bool, titles: bool) -> list[tuple[int, int]]:
     """The same as first and last ids; lanes beside each other are one range."""
     ranges: list[tuple[int, int]] = []
-    for number in sorted(lane_numbers(sources, bodies=bodies, titles=titles)):
+    for number in sorted(range_numbers(sources, bodies=bodies, titles=titles)):
         first, last = number * WIDTH, (number + 1) * WIDTH - 1
         if ranges and ranges[-1][1] + 1 == first:
             first = ranges.pop()[0]

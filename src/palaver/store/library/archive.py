@@ -14,8 +14,8 @@ import orjson
 from palaver.model.answers import Sparse
 from palaver.model.library import COPYING, Conversation, Said
 from palaver.model.times import instant, maybe_instant, micros
-from palaver.store.engines.database import Change, Reader, Row
-from palaver.store.engines.id_ranges import lane_of
+from palaver.store.engines.database import FOREVER, Change, Reader, Row, Scope
+from palaver.store.engines.id_ranges import id_range_of
 from palaver.store.library import documents
 from palaver.store.library.documents import Folded, NewPassage, substring_form
 
@@ -27,7 +27,6 @@ LOOKED_THROUGH = 20_000
 MOST_SORTED = 2_000_000
 """So many, and reading on is quicker after all."""
 PAGE = 500
-FAR = 2**62
 UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -275,28 +274,17 @@ def conversation(read: Reader, id: str) -> Conversation | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is looked for: a part of the text or of the title, who said it, and when."""
-
-    part: str | None = None
-    roles: tuple[str, ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-    limit: int = 50
-
-
-@dataclass(frozen=True, slots=True)
 class FoundMessage:
     conversation: str
     title: str | None
     said: Said
 
 
-def search(read: Reader, wanted: Wanted) -> list[FoundMessage]:
-    """The newest messages that hold the part, or whose conversation's title does."""
+def search(read: Reader, part: str | None, scope: Scope, limit: int) -> list[FoundMessage]:
+    """The newest messages whose text, or whose conversation's title, contains `part`."""
     found: list[FoundMessage] = []
     copied: set[tuple[str, str]] = set()
-    for row in _matching(read, wanted):
+    for row in _matching(read, part, scope):
         message = _message(row)
         if message.conversation.startswith(COPYING):
             line = message.said.id, message.said.text
@@ -304,19 +292,19 @@ def search(read: Reader, wanted: Wanted) -> list[FoundMessage]:
                 continue
             copied.add(line)
         found.append(message)
-        if len(found) == wanted.limit:
+        if len(found) == limit:
             break
     return found
 
 
-def _matching(read: Reader, wanted: Wanted) -> Iterator[Row]:
-    part = substring_form(wanted.part) if wanted.part else ""
+def _matching(read: Reader, part: str | None, scope: Scope) -> Iterator[Row]:
+    part = substring_form(part) if part else ""
     if not part or not documents.has_all_parts(read):
-        yield from (row for row in _newest(read, wanted) if not part or _holds(row, part))
+        yield from (row for row in _newest(read, scope) if not part or _holds(row, part))
         return
     hits, seen = _hits(read, part, COMMON), 0
     if len(hits) == COMMON:
-        newest, looked = _newest(read, wanted), 0
+        newest, looked = _newest(read, scope), 0
         for row in islice(newest, LOOKED_THROUGH):
             looked += 1
             if _holds(row, part):
@@ -329,44 +317,44 @@ def _matching(read: Reader, wanted: Wanted) -> Iterator[Row]:
             yield from (row for row in newest if _holds(row, part))
             return
     # What was found so far comes again, for it is found in the same order.
-    yield from islice((row for row in _among(read, hits, wanted) if _holds(row, part)), seen, None)
+    yield from islice((row for row in _among(read, hits, scope) if _holds(row, part)), seen, None)
 
 
 def _hits(read: Reader, part: str, cap: int) -> list[int]:
     return read.connection.dialect.may_hold(read.connection, part, cap)
 
 
-def _newest(read: Reader, wanted: Wanted) -> Iterator[Row]:
+def _newest(read: Reader, scope: Scope) -> Iterator[Row]:
     """All messages, newest first, each page from where the last one ended; those without a time come last."""
-    narrow = {**_narrow(wanted), "limit": PAGE}
-    before = FAR
-    while rows := read.all("archive_newest", **narrow, before=before):
+    params = {**_params(scope), "limit": PAGE}
+    before = FOREVER
+    while rows := read.all("archive_newest", **params, before=before):
         yield from rows
-        narrow["until"], before = rows[-1]["created_at"], rows[-1]["passage_id"]
-    before = FAR
-    while narrow["any_time"] and (rows := read.all("archive_timeless", **narrow, before=before)):
+        params["until"], before = rows[-1]["created_at"], rows[-1]["passage_id"]
+    before = FOREVER
+    while params["any_time"] and (rows := read.all("archive_timeless", **params, before=before)):
         yield from rows
         before = rows[-1]["passage_id"]
 
 
-def _among(read: Reader, hits: list[int], wanted: Wanted) -> Iterator[Row]:
+def _among(read: Reader, hits: list[int], scope: Scope) -> Iterator[Row]:
     """The messages these passages are, or are the title of: sorted first, then read a page at a time."""
-    sorted_ids = [row["id"] for row in read.all("archive_among", **_narrow(wanted), ids=orjson.dumps(hits).decode())]
+    sorted_ids = [row["id"] for row in read.all("archive_among", **_params(scope), ids=orjson.dumps(hits).decode())]
     for start in range(0, len(sorted_ids), PAGE):
         page = sorted_ids[start : start + PAGE]
         rows = {row["passage_id"]: row for row in read.all("archive_messages", ids=orjson.dumps(page).decode())}
         yield from (rows[id] for id in page)
 
 
-def _narrow(wanted: Wanted) -> dict[str, Any]:
-    lane, lane_end = lane_of("archive")
+def _params(scope: Scope) -> dict[str, Any]:
+    first, last = id_range_of("archive")
     return {
-        "roles": orjson.dumps(wanted.roles).decode() if wanted.roles else None,
-        "since": micros(wanted.since) if wanted.since else -FAR,
-        "until": micros(wanted.until) if wanted.until else FAR,
-        "any_time": int(wanted.since is None and wanted.until is None),
-        "lane": lane,
-        "lane_end": lane_end,
+        "roles": orjson.dumps(scope.roles).decode() if scope.roles else None,
+        "since": scope.since,
+        "until": scope.until,
+        "any_time": int(not scope.is_timed),
+        "first": first,
+        "last": last,
     }
 
 

@@ -15,8 +15,8 @@ import orjson
 from palaver.model.messages import is_human_only
 from palaver.model.projects import is_called, names_of
 from palaver.model.times import micros
-from palaver.store.engines.database import STEM, Change, IndexRow, Reader, Row
-from palaver.store.engines.id_ranges import SUBSTRING_SOURCES, lane_of
+from palaver.store.engines.database import STEM, Change, IndexRow, Reader, Row, role_scope
+from palaver.store.engines.id_ranges import SUBSTRING_SOURCES, id_range_of
 from palaver.text import tokenize
 
 SCOPES = "scopes"
@@ -88,11 +88,11 @@ def add_passage(
     data: dict[str, Any] | None = None,
 ) -> int:
     """Store a passage and hand it to the index, both in this change."""
-    lane, lane_end = lane_of(source, titles=field == "title")
+    first, last = id_range_of(source, titles=field == "title")
     row = change.must(
         "insert_passage",
-        lane=lane,
-        lane_end=lane_end,
+        first=first,
+        last=last,
         document_id=document_id,
         position=position,
         native_id=native_id,
@@ -150,11 +150,11 @@ def add_passages(change: Change, source: str, passages: Iterable[NewPassage]) ->
         (titles if one.field == "title" else others).append(one)
     for some in (titles, others):
         if some:
-            _add_alike(change, source, some, *lane_of(source, titles=some is titles))
+            _add_alike(change, source, some, *id_range_of(source, titles=some is titles))
 
 
-def _add_alike(change: Change, source: str, passages: list[NewPassage], lane: int, lane_end: int) -> None:
-    ids = orjson.loads(change.must("take_passage_ids", lane=lane, lane_end=lane_end, count=len(passages))["ids"])
+def _add_alike(change: Change, source: str, passages: list[NewPassage], first: int, last: int) -> None:
+    ids = orjson.loads(change.must("take_passage_ids", first=first, last=last, count=len(passages))["ids"])
     rows = (
         (id, new.document_id, new.position, new.native_id, new.field, new.role, new.author, new.author_id, new.text,
          micros(new.created_at) if new.created_at else None, encode_data(new.data) if new.data else "{}")
@@ -208,11 +208,6 @@ def substring_form(text: str) -> str:
 
 def document_scope(document_id: int) -> str:
     return f"d{document_id}"
-
-
-@lru_cache(maxsize=1024)
-def role_scope(role: str) -> str:
-    return "r" + "".join(tokenize.words(role))
 
 
 @lru_cache(maxsize=1024)
@@ -290,8 +285,8 @@ def has_marked_human_only(read: Reader) -> bool:
 
 def mark_human_only(change: Change) -> None:
     """Index the human-only messages of an older database again, with their scope."""
-    lane, lane_end = lane_of("bus")
-    for row in change.all("maybe_human_only", lane=lane, lane_end=lane_end):
+    first, last = id_range_of("bus")
+    for row in change.all("maybe_human_only", first=first, last=last):
         if further_scopes("bus", orjson.loads(row["data"])):
             change.index(row["id"], index_row_of("bus", row), is_new=False)
     change.run("set_human_only_mark")
@@ -325,8 +320,8 @@ def has_all_parts(read: Reader) -> bool:
 
 
 def _backfill_parts(change: Change, after: int, limit: int) -> int:
-    lane, lane_end = lane_of("archive")[0], lane_of("archive", titles=True)[1]
-    rows = change.all("passages_without_parts", after=after, lane=lane, lane_end=lane_end, limit=limit)
+    first, last = id_range_of("archive")[0], id_range_of("archive", titles=True)[1]
+    rows = change.all("passages_without_parts", after=after, first=first, last=last, limit=limit)
     texts = {row["id"]: substring_form(row["text"]) for row in rows}
     change.connection.dialect.write_parts(change.connection, texts)
     if rows:

@@ -21,7 +21,8 @@ import orjson
 from palaver.model.library import Said
 from palaver.model.times import maybe_instant, micros
 from palaver.store.engines import named_sql
-from palaver.store.library.archive import FAR, FoundMessage, Wanted
+from palaver.store.engines.database import Scope
+from palaver.store.library.archive import FoundMessage
 from palaver.store.library.documents import substring_form
 
 AT_ONCE = 2_000
@@ -41,7 +42,7 @@ def state_of(path: Path) -> str:
     return orjson.dumps((repr(path.absolute()), found)).decode()
 
 
-def search(place: Path, path: Path, wanted: Wanted) -> list[FoundMessage] | None:
+def search(place: Path, path: Path, part: str | None, scope: Scope, limit: int) -> list[FoundMessage] | None:
     """The newest messages that were asked for; None as long as not all is read of the file as it is now."""
     if not place.exists():
         return None
@@ -50,10 +51,16 @@ def search(place: Path, path: Path, wanted: Wanted) -> list[FoundMessage] | None
             state = kept.execute(_sql("served_state")).fetchone()
             if state is None or state[0] != state_of(path) or not state[2]:
                 return None
-            asked = _asked(wanted)
+            asked = {
+                "part": substring_form(part) if part else "",
+                "roles": orjson.dumps(scope.roles).decode() if scope.roles else None,
+                "since": scope.since,
+                "until": scope.until,
+                "limit": limit,
+            }
             rows = kept.execute(_sql("search_served"), asked).fetchall()
-            if wanted.since is None and wanted.until is None and len(rows) < wanted.limit:
-                asked["limit"] = wanted.limit - len(rows)
+            if not scope.is_timed and len(rows) < limit:
+                asked["limit"] = limit - len(rows)
                 rows += kept.execute(_sql("search_served_timeless"), asked).fetchall()
     except (apsw.Error, OSError):
         return None
@@ -61,16 +68,6 @@ def search(place: Path, path: Path, wanted: Wanted) -> list[FoundMessage] | None
         FoundMessage(conversation, title, Said(id, role, text, maybe_instant(at)))
         for id, conversation, title, role, text, at in cast(list[_Columns], rows)
     ]
-
-
-def _asked(wanted: Wanted) -> dict[str, str | int | None]:
-    return {
-        "part": substring_form(wanted.part) if wanted.part else "",
-        "roles": orjson.dumps(wanted.roles).decode() if wanted.roles else None,
-        "since": micros(wanted.since) if wanted.since else -FAR,
-        "until": micros(wanted.until) if wanted.until else FAR,
-        "limit": wanted.limit,
-    }
 
 
 def read_on(place: Path, path: Path, messages: Messages, seconds: float) -> bool:

@@ -79,12 +79,7 @@ def count(read: Reader, source: str) -> int:
     return kept
 
 
-def bodies(read: Reader, kept: Kept) -> dict[str, str]:
-    """The whole texts of a document, by field."""
-    return {row["field"]: row["text"] for row in read.all("bodies", document_id=kept.document_id)}
-
-
-def bodies_of(read: Reader, document_id: int) -> dict[str, str]:
+def bodies(read: Reader, document_id: int) -> dict[str, str]:
     """The whole texts of a document, by field."""
     return {row["field"]: row["text"] for row in read.all("bodies", document_id=document_id)}
 
@@ -124,7 +119,7 @@ def update(change: Change, kept: Kept, shelved: Shelved) -> Kept:
     _move_on(change, kept, shelved.title, shelved.facts, at)
     for row in change.all("passage_ids", document_id=kept.document_id):
         documents.remove_passage(change, row["id"])
-    for name in {row["field"] for row in change.all("bodies", document_id=kept.document_id)} - set(shelved.bodies):
+    for name in bodies(change, kept.document_id).keys() - set(shelved.bodies):
         change.run("drop_body", document_id=kept.document_id, field=name)
     _write(change, kept, shelved)
     return _moved(kept, shelved.title, shelved.facts, at)
@@ -192,8 +187,17 @@ def restore(change: Change, source: str, id: str) -> Kept:
     return must_exist(change, source, id)
 
 
-def say(change: Change, kept: Kept, *, author: str, text: str, scopes: tuple[str, ...], at: datetime | None) -> Row:
-    """One more message in a chat. Whoever also wants to say something waits for the row."""
+@dataclass(frozen=True, slots=True)
+class AddedMessage:
+    id: str
+    index: int
+    created_at: datetime
+
+
+def add_message(
+    change: Change, kept: Kept, *, author: str, text: str, scopes: tuple[str, ...], at: datetime | None
+) -> AddedMessage:
+    """Add a message to a chat. The lock makes other callers wait, so that positions have no gaps."""
     change.run("lock_kept", id=kept.document_id)
     last = change.must("passage_bounds", document_id=kept.document_id)["last"]
     native_id, moment = new_id(), at or now()
@@ -209,7 +213,7 @@ def say(change: Change, kept: Kept, *, author: str, text: str, scopes: tuple[str
         data={documents.SCOPES: list(scopes)},
     )
     change.run("document_spoke", id=kept.document_id, modified_at=micros(moment))
-    return {"id": native_id, "index": last, "author": author, "text": text, "created_at": moment}
+    return AddedMessage(native_id, last, moment)
 
 
 def _write(change: Change, kept: Kept, shelved: Shelved) -> None:

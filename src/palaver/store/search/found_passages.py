@@ -1,4 +1,4 @@
-"""Looking through everything at once: what may be an answer, and where it stands."""
+"""Reads the passages that a search found, and the passages of a document that is opened."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ import orjson
 
 from palaver.model.search import Standing
 from palaver.model.times import instant, maybe_instant
-from palaver.store.engines.database import (
-    Reader,
-    Row,
-)
-from palaver.store.engines.id_ranges import (
-    RECORDED_SOURCES,
-    TEXT_SOURCES,
-    lane_of,
-    lane_ranges,
-)
+from palaver.store.engines.database import Reader, Row
+from palaver.store.engines.id_ranges import RECORDED_SOURCES, TEXT_SOURCES, id_range_of, id_ranges_of
 from palaver.store.library.documents import further_scopes
 
+MOST_TITLED = 50
+"""How many documents of one title are read."""
+LAST = 2**31
+"""A position after all others."""
 _TEXTS = orjson.dumps(TEXT_SOURCES).decode()
 
 
+def _json(ids: Iterable[Any]) -> str:
+    return orjson.dumps(list(ids)).decode()
+
+
+# Passages that a search found
+
+
 class Candidate(NamedTuple):
-    """A passage that may be what was asked for, with as much as its order depends on."""
+    """A passage that may be a result, with the fields that ranking needs. Its text is not read yet."""
 
     passage_id: int
     document_id: int
@@ -39,27 +42,13 @@ class Candidate(NamedTuple):
 
 
 def candidates(read: Reader, passage_ids: Sequence[int]) -> list[Candidate]:
-    """Where these passages stand, in the same order."""
-    rows = read.rows("candidates", ids=orjson.dumps(passage_ids).decode())
-    found = {row[0]: Candidate._make(row) for row in rows}
+    """The candidates with these passage ids, in the given order."""
+    found = {row[0]: Candidate._make(row) for row in read.rows("candidates", ids=_json(passage_ids))}
     return [found[id] for id in passage_ids if id in found]
 
 
-def texts_among(read: Reader, passage_ids: Sequence[int]) -> dict[int, int]:
-    """The documents among these that are one result each, and how many of the passages are in them."""
-    first = lane_ranges(TEXT_SOURCES, bodies=True, titles=True)[0][0]
-    return dict(read.rows("texts_among", ids=orjson.dumps(passage_ids).decode(), sources=_TEXTS, lane=first))
-
-
-def ids_of_messages(read: Reader, passage_ids: Sequence[int]) -> list[str]:
-    """The messages among these passages that may be kept twice, by their own ids: turns of sessions, and imported."""
-    first, last = lane_of(RECORDED_SOURCES[0])[0], lane_of(RECORDED_SOURCES[-1])[1]
-    ids = orjson.dumps(passage_ids).decode()
-    return [id for (id,) in read.rows("ids_of_messages", ids=ids, first=first, last=last)]
-
-
-class Look(NamedTuple):
-    """A passage with its text, to be looked at closely."""
+class CandidateText(NamedTuple):
+    """A candidate with its text."""
 
     at: Candidate
     title: str | None
@@ -68,37 +57,59 @@ class Look(NamedTuple):
     text: str
 
 
-def looks(read: Reader, spans: Iterable[tuple[int, int, int]], without: Collection[str] = ()) -> list[Look]:
-    """The passages of documents between two positions: (document, first, last); none in the scopes of `without`."""
-    rows = read.rows("looks", spans=orjson.dumps(list(spans)).decode())
+def candidate_texts(
+    read: Reader, spans: Iterable[tuple[int, int, int]], without: Collection[str] = ()
+) -> list[CandidateText]:
+    """The passages in these spans (document, first and last position), except those with a token of `without`."""
     size = len(Candidate._fields)
     return [
-        Look(Candidate._make(row[:size]), *row[size:-1])
-        for row in rows
+        CandidateText(Candidate._make(row[:size]), *row[size:-1])
+        for row in read.rows("candidate_texts", spans=_json(spans))
         if not (row[-1] and without) or set(without).isdisjoint(further_scopes("bus", orjson.loads(row[-1])))
     ]
 
 
-def ids_within(read: Reader, spans: Iterable[tuple[int, int, int]]) -> dict[int, dict[int, int]]:
-    """By document and position: the passages between two positions; no text is read. (document, first, last)"""
+def passage_ids_in(read: Reader, spans: Iterable[tuple[int, int, int]]) -> dict[int, dict[int, int]]:
+    """The ids of the passages in these spans (document, first and last position), by document and position."""
     found: dict[int, dict[int, int]] = {}
-    for document_id, position, id in read.rows("ids_within", spans=orjson.dumps(list(spans)).decode()):
+    for document_id, position, id in read.rows("passage_ids_in", spans=_json(spans)):
         found.setdefault(document_id, {})[position] = id
     return found
 
 
-def titled(read: Reader, title: str) -> list[Row]:
-    """The newest documents whose titles begin like this one, whatever the case of plain letters."""
-    return read.all("titled", title=title, limit=50)
+def count_by_text_document(read: Reader, passage_ids: Sequence[int]) -> dict[int, int]:
+    """How many of these passages are in each document that is one result as a whole (see TEXT_SOURCES)."""
+    first = id_ranges_of(TEXT_SOURCES, bodies=True, titles=True)[0][0]
+    return dict(read.rows("count_by_text_document", ids=_json(passage_ids), sources=_TEXTS, first=first))
 
 
-def titles_of(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:
-    """The texts of passages, for those that are titles."""
-    return dict(read.rows("titles_of", ids=orjson.dumps(list(passage_ids)).decode()))
+def recorded_message_ids(read: Reader, passage_ids: Sequence[int]) -> list[str]:
+    """The message ids of those passages that may be stored twice: turns of sessions, and imported messages."""
+    first, last = id_range_of(RECORDED_SOURCES[0])[0], id_range_of(RECORDED_SOURCES[-1])[1]
+    rows = read.rows("recorded_message_ids", ids=_json(passage_ids), first=first, last=last)
+    return [id for (id,) in rows]
+
+
+class TitledDocument(NamedTuple):
+    id: int
+    source: str
+    title: str
+
+
+def documents_with_title(read: Reader, title: str) -> list[TitledDocument]:
+    """The newest documents whose title begins like this one. The case of ASCII letters does not matter."""
+    rows = read.all("documents_with_title", title=title, limit=MOST_TITLED)
+    return [TitledDocument(row["id"], row["source"], row["title"]) for row in rows]
+
+
+def title_texts(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:
+    """The texts of those passages that are titles, by passage id."""
+    return dict(read.rows("title_texts", ids=_json(passage_ids)))
 
 
 def standings(read: Reader, passage_ids: Iterable[int]) -> dict[int, Standing]:
-    rows = read.all("standings", ids=orjson.dumps(list(passage_ids)).decode())
+    """The passages with these ids, each with its document."""
+    rows = read.all("passages_with_documents", ids=_json(passage_ids))
     return {row["id"]: _standing(row) for row in rows}
 
 
@@ -106,9 +117,9 @@ def standing(read: Reader, passage_id: int) -> Standing | None:
     return standings(read, [passage_id]).get(passage_id)
 
 
-def must_stand(read: Reader, passage_id: int) -> Standing:
-    """The passage of this id, which must exist."""
-    return standings(read, [passage_id])[passage_id]
+def document(read: Reader, document_id: int) -> Standing:
+    """A document without a passage; its title takes the place of the passage."""
+    return _standing(read.must("document_without_passage", document_id=document_id))
 
 
 def _standing(row: Row) -> Standing:
@@ -135,53 +146,108 @@ def _standing(row: Row) -> Standing:
     )
 
 
-def beginnings(read: Reader, document_ids: Iterable[int]) -> dict[int, dict[str, Any]]:
-    """How documents begin: the first passage of each."""
-    rows = read.all("first_passages", ids=orjson.dumps(list(document_ids)).decode())
-    return {row["document_id"]: {**row, "data": orjson.loads(row["data"])} for row in rows}
+class FirstPassage(NamedTuple):
+    document_id: int
+    text: str
+    data: dict[str, Any]
+    author: str | None
+    field: str
 
 
-# Opening a thing
+def first_passages(read: Reader, document_ids: Iterable[int]) -> dict[int, FirstPassage]:
+    """The first passage of each document, by document id."""
+    rows = read.all("first_passages", ids=_json(document_ids))
+    return {row["document_id"]: FirstPassage(**{**row, "data": orjson.loads(row["data"])}) for row in rows}
+
+
+# Passages of a document that is opened
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A document, and the passage that was named with it, if one was."""
+class ResolvedId:
+    """The document that an id names, and the passage, if the id names one."""
 
     document_id: int
     passage_id: int | None
 
 
-def resolve(read: Reader, source: str, id: str) -> Opened | None:
-    """The document of this id; or the passage: by its own id, or by `document/passage`."""
-    row = read.one("document_by_native", source=source, native_id=id)
-    if row:
-        return Opened(row["id"], None)
-    if source in ("bus", "chats"):
-        found = read.one("passage_of_source", source=source, native_id=id)
-        return Opened(found["document_id"], found["id"]) if found else _inside(read, source, id)
-    return _inside(read, source, id)
+def document_id_of(read: Reader, source: str, native_id: str) -> int | None:
+    row = read.one("document_by_native", source=source, native_id=native_id)
+    return row["id"] if row else None
 
 
-def _inside(read: Reader, source: str, id: str) -> Opened | None:
-    for at, char in enumerate(id):
-        if char != "/":
-            continue
-        document = read.one("document_by_native", source=source, native_id=id[:at])
-        if document is None:
-            continue
-        passage = read.one("passage_by_native", document_id=document["id"], native_id=id[at + 1 :])
-        if passage:
-            return Opened(document["id"], passage["id"])
+def resolve(read: Reader, source: str, id: str) -> ResolvedId | None:
+    """Find an id: of a document, of a message, or of a passage in a document, written `document/passage`."""
+    document_id = document_id_of(read, source, id)
+    if document_id is not None:
+        return ResolvedId(document_id, None)
+    if source in ("bus", "chats") and (found := read.one("passage_of_source", source=source, native_id=id)):
+        return ResolvedId(found["document_id"], found["id"])
+    for at, char in enumerate(id):  # both ids may contain slashes
+        document_id = document_id_of(read, source, id[:at]) if char == "/" else None
+        passage = passage_by_id(read, document_id, id[at + 1 :]) if document_id is not None else None
+        if document_id is not None and passage:
+            return ResolvedId(document_id, passage.id)
     return None
 
 
-def passages(read: Reader, document_id: int, first: int = 0, last: int = 2**31) -> list[Row]:
-    """The passages of a document between two positions; the title is at 0."""
-    return read.all("whole_passages", document_id=document_id, first=first, last=last)
+class PassagePlace(NamedTuple):
+    id: int
+    position: int
 
 
-def document(read: Reader, document_id: int) -> Standing:
-    """A document as it stands when no passage of it was named: the place of its title."""
-    row = read.must("document_alone", document_id=document_id)
-    return _standing(row)
+def passage_by_id(read: Reader, document_id: int, native_id: str) -> PassagePlace | None:
+    """Where the passage with this id is in its document."""
+    row = read.one("passage_by_native", document_id=document_id, native_id=native_id)
+    return PassagePlace(row["id"], row["position"]) if row else None
+
+
+class PassageRow(NamedTuple):
+    """A passage as stored. The title of a document has position 0."""
+
+    id: int
+    position: int
+    native_id: str
+    field: str
+    role: str | None
+    author: str | None
+    author_id: str | None
+    text: str
+    created_at: int | None
+    json: str
+
+    @property
+    def data(self) -> dict[str, Any]:
+        found: dict[str, Any] = orjson.loads(self.json)
+        return found
+
+
+def passages(read: Reader, document_id: int, first: int = 0, last: int = LAST) -> list[PassageRow]:
+    """The passages of a document between two positions."""
+    rows = read.rows("whole_passages", document_id=document_id, first=first, last=last)
+    return [PassageRow._make(row) for row in rows]
+
+
+def passages_after(read: Reader, document_id: int, after: int, limit: int) -> list[PassageRow]:
+    """The next passages of a document after a position."""
+    rows = read.rows("passages_after", document_id=document_id, after=after, limit=limit)
+    return [PassageRow._make(row) for row in rows]
+
+
+def passage_page(read: Reader, document_id: int, limit: int, offset: int) -> list[PassageRow]:
+    """A page of the passages of a document, without its title."""
+    rows = read.rows("passage_page", document_id=document_id, limit=limit, offset=offset)
+    return [PassageRow._make(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class PassageBounds:
+    first: int
+    last: int
+    count: int
+
+
+def passage_bounds(read: Reader, document_id: int) -> PassageBounds:
+    """The first and last position in a document, and the number of passages, without its title."""
+    row = read.must("passage_bounds", document_id=document_id)
+    return PassageBounds(row["first"], row["last"], row["count"])

@@ -7,7 +7,7 @@ file, in one change that moves the mark; whoever finds the mark moved by another
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from palaver.model.answers import Sparse
 from palaver.model.library import is_unique
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import instant, micros
-from palaver.store.engines.database import Change, Found, Narrow, Reader, Row
+from palaver.store.engines.database import Change, Found, Reader, Row, Scope
 from palaver.store.library import documents
 from palaver.store.library.documents import (
     SCOPES,
@@ -26,7 +26,6 @@ from palaver.store.library.documents import (
     document_scope,
     project_scope,
     project_scopes,
-    role_scope,
 )
 from palaver.text.query import Query
 
@@ -318,31 +317,16 @@ def _project(document: Row) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """Which turns may be found."""
-
-    agent_id: str | None = None
-    session_id: str | None = None
-    role: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    project: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class FoundTurn:
     turn: Turn
     score: float
 
 
-def search(read: Reader, query: Query, where: Where, limit: int) -> list[FoundTurn]:
+def search(read: Reader, query: Query, scope: Scope, limit: int) -> list[FoundTurn]:
     """The best turns; among equals the newest. A turn that a fork of the session copied is found once."""
-    narrow = _narrow(read, where)
-    if narrow is None:
-        return []
     wanted = limit
     while True:
-        hits = _with_equals(read, query, narrow, wanted)
+        hits = _with_equals(read, query, scope, wanted)
         found = _once(_turns(read, hits))
         if len(found) >= limit or len(hits) < wanted:
             return found[:limit]
@@ -373,34 +357,38 @@ def _once(found: Iterable[FoundTurn]) -> list[FoundTurn]:
     return list(kept.values())
 
 
-def _with_equals(read: Reader, query: Query, narrow: Narrow, limit: int) -> list[Found]:
+def _with_equals(read: Reader, query: Query, scope: Scope, limit: int) -> list[Found]:
     """The best hits, and those beyond the limit that are as good as the last: the engine has no times to choose by."""
-    finding = read.find_also_apart(query, narrow, limit + 1)
+    finding = read.find_also_apart(query, scope, limit + 1)
     if len(finding.hits) > limit and finding.hits[limit].score == finding.hits[limit - 1].score:
-        finding = read.find_also_apart(query, narrow, limit + MOST_EQUALS)
+        finding = read.find_also_apart(query, scope, limit + MOST_EQUALS)
     last = finding.hits[limit - 1].score if len(finding.hits) >= limit else None
     return [hit for n, hit in enumerate(finding.hits) if n < limit or hit.score == last]
 
 
-def _narrow(read: Reader, where: Where) -> Narrow | None:
+def search_scope(
+    read: Reader,
+    *,
+    agent_id: str | None = None,
+    session_id: str | None = None,
+    role: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    project: str | None = None,
+) -> Scope | None:
+    """The scope of a search for turns. None if the session does not exist, or if its agent is not given."""
     scopes = []
-    if where.agent_id:
-        scopes.append(agent_scope(where.agent_id))
-    if where.session_id:
-        if where.agent_id is None:
+    if agent_id:
+        scopes.append(agent_scope(agent_id))
+    if session_id:
+        found = read.one("session_document", native_id=native_id(agent_id, session_id)) if agent_id else None
+        if found is None:
             return None
-        document = read.one("session_document", native_id=native_id(where.agent_id, where.session_id))
-        if document is None:
-            return None
-        scopes.append(document_scope(document["id"]))
-    if where.role:
-        scopes.append(role_scope(where.role))
-    if where.project:
-        scopes.append(project_scope(where.project))
-    # The order of one agent's turns does not depend on what the others said.
-    narrow = Narrow("sessions", scopes=tuple(scopes), is_blind=where.agent_id is not None)
-    if where.since:
-        narrow = replace(narrow, since=micros(where.since))
-    if where.until:
-        narrow = replace(narrow, until=micros(where.until))
-    return narrow
+        scopes.append(document_scope(found["id"]))
+    if project:
+        scopes.append(project_scope(project))
+    # The order of one agent's turns must not depend on the turns of other agents.
+    is_blind = agent_id is not None
+    roles = (role,) if role else ()
+    scope = Scope(("sessions",), titles=False, scopes=tuple(scopes), roles=roles, is_blind=is_blind)
+    return scope.between(since, until)

@@ -108,7 +108,3 @@ ON CONFLICT DO NOTHING;
 
 -- name: delete_template
 DELETE FROM templates WHERE id = :id;
-
--- name: count_passages
-SELECT count(*) AS messages FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE d.source = 'bus' AND p.position > 0;

@@ -52,12 +52,9 @@ SELECT text FROM bodies WHERE document_id = :document_id AND field = :field;
 SELECT id, position, native_id, field, role, author, author_id, text, created_at, data FROM passages
 WHERE document_id = :document_id AND position >= :first AND position <= :last ORDER BY position;
 
--- name: passage_bounds
-SELECT coalesce(min(position), 0) AS first, coalesce(max(position), 0) AS last FROM passages
+-- name: passage_bounds  the first and last position in a document, and the number of passages
+SELECT coalesce(min(position), 0) AS first, coalesce(max(position), 0) AS last, count(*) AS count FROM passages
 WHERE document_id = :document_id AND position > 0;
-
--- name: count_messages_of
-SELECT count(*) AS passages FROM passages WHERE document_id = :document_id AND position > 0;
 
 -- name: passages_after
 SELECT id, position, native_id, field, role, author, author_id, text, created_at, data FROM passages
@@ -89,14 +86,14 @@ SELECT p.id, p.document_id FROM passages p JOIN documents d ON d.id = p.document
 WHERE p.native_id = :native_id AND d.source = :source AND d.deleted_at IS NULL AND p.position > 0
 ORDER BY p.id LIMIT 1;
 
--- name: document_alone  a document without any of its passages
+-- name: document_without_passage  a document; its title takes the place of the passage
 SELECT 0 AS id, d.id AS document_id, 0 AS position, '' AS native_id, 'title' AS field, NULL AS role, NULL AS author,
        NULL AS author_id, coalesce(d.title, '') AS text, d.created_at, '{}' AS data, d.source,
        d.native_id AS document, d.title, d.agent_id, d.created_at AS document_created,
        d.modified_at AS document_modified, d.version, d.data AS facts
 FROM documents d WHERE d.id = :document_id;
 
--- name: titled  the newest documents whose titles begin so
+-- name: documents_with_title  the newest documents whose title begins like this one
 SELECT id, source, title FROM documents
 WHERE lower(substr(title, 1, 200)) = lower(substr(CAST(:title AS text), 1, 200)) AND deleted_at IS NULL
 ORDER BY modified_at DESC, id DESC LIMIT :limit;

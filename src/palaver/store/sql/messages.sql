@@ -81,3 +81,7 @@ SELECT value FROM counters WHERE name = 'human_only';
 
 -- name: set_human_only_mark
 INSERT INTO counters (name, value) VALUES ('human_only', 1) ON CONFLICT (name) DO NOTHING;
+
+-- name: count_messages  in all threads
+SELECT count(*) AS messages FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE d.source = 'bus' AND p.position > 0;

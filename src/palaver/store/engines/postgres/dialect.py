@@ -17,14 +17,14 @@ import orjson
 from palaver.store.engines import bm25, named_sql
 from palaver.store.engines.bm25 import K1, B, Counted
 from palaver.store.engines.database import (
+    FOREVER,
     SCOPE,
     STEM,
     Connection,
     Finding,
     Found,
     IndexRow,
-    Narrow,
-    Slice,
+    Scope,
 )
 from palaver.store.engines.id_ranges import SOURCES
 from palaver.text.match import has_near, is_match
@@ -64,31 +64,29 @@ class PostgresDialect:
     def sql(self, name: str) -> str:
         return self._statements[name]
 
-    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding:
+    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding:
         if isinstance(query, Nothing):
             return Finding([], has_more=False, capped=False)
         if has_near(query) or _longest(query) > OVERLAP + 1:
-            return self._find_and_look(connection, query, narrow, limit)
-        hits, capped = self._ranked(connection, query, narrow, limit + 1)
+            return self._find_and_look(connection, query, scope, limit)
+        hits, capped = self._ranked(connection, query, scope, limit + 1)
         return Finding(hits[:limit], has_more=len(hits) > limit, capped=capped)
 
-    def _ranked(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> tuple[list[Found], bool]:
+    def _ranked(self, connection: Connection, query: Query, scope: Scope, limit: int) -> tuple[list[Found], bool]:
         """The best by bm25, and whether more matched than were ranked."""
-        kind = "title" if narrow.titles else "body"
-        inside = [f"'{SCOPE}{scope}'" for scope in (f"{narrow.source}{kind}", *narrow.scopes)]
-        scopes = " & ".join(inside + [f"!'{SCOPE}{scope}'" for scope in narrow.without])
-        params: dict[str, Any] = {"match": f"({_print(query)}) & {scopes}", "limit": limit}
+        scopes = _scopes(scope)
+        params: dict[str, Any] = {"match": " & ".join([f"({_print(query)})", *scopes]), "limit": limit}
         params |= {
-            "cap": bm25.RANKED_AT_MOST if narrow.is_blind else RANKED_AT_MOST,
-            "since": narrow.since,
-            "until": narrow.until,
+            "cap": bm25.RANKED_AT_MOST if scope.is_blind else RANKED_AT_MOST,
+            "since": scope.since,
+            "until": scope.until,
         }
         long = _in_parts(query, scopes, params)
-        sql = _MATCHED.format(long=long) + _COUNTED.format(timed=_SAID_BETWEEN if narrow.is_timed else "")
+        sql = _MATCHED.format(long=long) + _COUNTED.format(timed=_SAID_BETWEEN if scope.is_timed else "")
         phrases = list(_scored(query))
         params |= _needles(phrases)
         counts = ", ".join(_COUNT.format(number=number) for number in range(len(phrases)))
-        if narrow.is_blind:  # nothing that the caller may not read has a part in it
+        if scope.is_blind:  # nothing that the caller may not read has a part in it
             rows = connection.fetch((sql + _EACH).format(counts=counts), params)
             times = [f"times{number}" for number in range(len(phrases))]
             matches = [Counted(row["id"], row["length"], [row[name] for name in times]) for row in rows]
@@ -118,9 +116,9 @@ class PostgresDialect:
         rows = iter(connection.fetch(self.sql("phrase_counts"), params | {"cap": COUNTED_AT_MOST}))
         return [next(rows)["passages"] if phrase in counted else common[phrase.words[0]] for phrase in phrases]
 
-    def _find_and_look(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding:
+    def _find_and_look(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding:
         """tsquery knows exact distances only: it finds where the words are, the texts tell whether they are near."""
-        ranked, capped = self._ranked(connection, query, narrow, RANKED_AT_MOST)
+        ranked, capped = self._ranked(connection, query, scope, RANKED_AT_MOST)
         near: list[Found] = []
         for begin in range(0, len(ranked), TEXTS_AT_ONCE):
             some = ranked[begin : begin + TEXTS_AT_ONCE]
@@ -131,19 +129,19 @@ class PostgresDialect:
                 break
         return Finding(near[:limit], has_more=len(near) > limit, capped=capped)
 
-    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
-        scopes = _scopes(where)
+    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
+        scopes = _scopes(scope)
         wanted = [f"({_any_stem(group)})" for group in groups]
         params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "wanted": " & ".join(wanted)}
-        params |= {"cap": cap, "most": bm25.RANKED_AT_MOST // len(groups), "since": where.since, "until": where.until}
+        params |= {"cap": cap, "most": bm25.RANKED_AT_MOST // len(groups), "since": scope.since, "until": scope.until}
         long = _each_in_parts(wanted, scopes, params)
-        sql = _RECALL.format(long=long, timed=_SAID_BETWEEN if where.is_timed else "")
+        sql = _RECALL.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else "")
         return [Found(row["id"], row["score"]) for row in connection.fetch(sql, params)]
 
     def promising(
-        self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[Found]:
-        return self.recall(connection, groups, where, cap)  # ts_rank knows nothing but the passage
+        return self.recall(connection, groups, scope, cap)  # ts_rank knows nothing but the passage
 
     def size(self, connection: Connection) -> int:
         return max(0, int(connection.fetch(self.sql("index_size"), {})[0]["size"]))
@@ -155,32 +153,32 @@ class PostgresDialect:
         known = {row["term"]: max(1, round(row["doc"])) for row in rows}
         return {token: known.get(token, 1) for token in tokens}
 
-    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
-        scopes = _scopes(where)
+    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
+        scopes = _scopes(scope)
         wanted = [f"({_any_stem(group)})" for group in groups]
         params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
-        params |= {"since": where.since, "until": where.until}
+        params |= {"since": scope.since, "until": scope.until}
         long = _each_in_parts(wanted, scopes, params)
-        rows = connection.fetch(_HAVING.format(long=long, timed=_SAID_BETWEEN if where.is_timed else ""), params)
+        rows = connection.fetch(_HAVING.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else ""), params)
         ids: list[int] = rows[0]["ids"] or []
         return ids
 
-    def count(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> int:
-        return self._count(connection, [f"({_any_stem(terms)})"], where, cap)
+    def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
+        return self._count(connection, [f"({_any_stem(terms)})"], scope, cap)
 
-    def size_of(self, connection: Connection, where: Slice, cap: int) -> int:
-        if where.scopes or where.any_of:
-            return self._count(connection, [], replace(where, since=-(2**62), until=2**62), cap)
-        rows = connection.fetch(self.sql("count_indexed"), {"sources": list(where.sources), "cap": cap})
+    def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
+        if scope.token_groups:
+            return self._count(connection, [], replace(scope, since=-FOREVER, until=FOREVER), cap)
+        rows = connection.fetch(self.sql("count_indexed"), {"sources": list(scope.sources), "cap": cap})
         return int(rows[0]["passages"])
 
-    def _count(self, connection: Connection, wanted: list[str], where: Slice, cap: int) -> int:
-        scopes = _scopes(where)
+    def _count(self, connection: Connection, wanted: list[str], scope: Scope, cap: int) -> int:
+        scopes = _scopes(scope)
         params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
-        params |= {"since": where.since, "until": where.until}
+        params |= {"since": scope.since, "until": scope.until}
         # The row of a long passage has its scopes, but not its words.
         long = _each_in_parts(wanted, scopes, params) if wanted else _NONE
-        sql = _COUNT_ALL.format(long=long, timed=_SAID_BETWEEN if where.is_timed else "")
+        sql = _COUNT_ALL.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else "")
         return int(connection.fetch(sql, params)[0]["passages"])
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
@@ -301,15 +299,15 @@ def _any_stem(terms: Sequence[Phrase]) -> str:
     return " | ".join("(" + " <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) + ")" for term in terms)
 
 
-def _scopes(where: Slice) -> list[str]:
-    kinds = [kind for kind, is_wanted in (("body", where.bodies), ("title", where.titles)) if is_wanted]
-    if len(kinds) == 2 and len(where.sources) == len(SOURCES):
+def _scopes(scope: Scope) -> list[str]:
+    kinds = [kind for kind, is_wanted in (("body", scope.bodies), ("title", scope.titles)) if is_wanted]
+    if len(kinds) == 2 and len(scope.sources) == len(SOURCES):
         own = []  # everything
     else:
-        own = [tuple(f"{source}{kind}" for source in where.sources for kind in kinds)]
-    groups = [*own, *((scope,) for scope in where.scopes), *where.any_of]
-    inside = ["(" + " | ".join(f"'{SCOPE}{scope}'" for scope in group) + ")" for group in groups]
-    return inside + [f"!'{SCOPE}{scope}'" for scope in where.without]
+        own = [tuple(f"{source}{kind}" for source in scope.sources for kind in kinds)]
+    groups = [*own, *scope.token_groups]
+    inside = ["(" + " | ".join(f"'{SCOPE}{token}'" for token in group) + ")" for group in groups]
+    return inside + [f"!'{SCOPE}{token}'" for token in scope.without]
 
 
 # Long passages: what is asked may stand in several of their parts.
@@ -320,11 +318,11 @@ def _each_in_parts(wanted: Sequence[str], scopes: Sequence[str], params: dict[st
     return " INTERSECT ".join(_part(" & ".join([one, *scopes]), params) for one in wanted)
 
 
-def _in_parts(query: Query, scopes: str, params: dict[str, Any]) -> str:
+def _in_parts(query: Query, scopes: Sequence[str], params: dict[str, Any]) -> str:
     """The long passages that match a query; where words are to be near each other, those that may."""
     match query:
         case Phrase(words, prefix):
-            return _intersection([_part(f"{_print(one)} & {scopes}", params) for one in _windows(words, prefix)])
+            return _intersection([_part(" & ".join([_print(one), *scopes]), params) for one in _windows(words, prefix)])
         case Near(parts, _) | AllOf(parts):
             return _intersection([_in_parts(part, scopes, params) for part in parts])
         case AnyOf(parts):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import apsw
@@ -11,23 +12,22 @@ import orjson
 from palaver.store.engines import bm25, named_sql
 from palaver.store.engines.bm25 import Counted
 from palaver.store.engines.database import (
+    FOREVER,
     SCOPE,
     STEM,
     Connection,
     Finding,
     Found,
     IndexRow,
-    Narrow,
     Row,
-    Slice,
+    Scope,
 )
 from palaver.store.engines.id_ranges import (
     SUBSTRING_SOURCES,
     WIDTH,
-    is_substring_lane,
-    lane_numbers,
-    lane_of,
-    lane_ranges,
+    has_substring_index,
+    id_ranges_of,
+    range_numbers,
 )
 from palaver.text import tokenize
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
@@ -50,48 +50,48 @@ class SqliteDialect:
     def sql(self, name: str) -> str:
         return self._statements[name]
 
-    def find(self, connection: Connection, query: Query, narrow: Narrow, limit: int) -> Finding:
-        lane, lane_end = lane_of(narrow.source, titles=narrow.titles)
-        match = match_expression(query, narrow.scopes, narrow.without)
-        params = {"match": match, "lane": lane, "lane_end": lane_end}
-        if narrow.is_timed:
-            params |= {"since": narrow.since, "until": narrow.until}
-        if narrow.is_blind:
-            return self._find_blind(connection, params, narrow.is_timed, limit)
-        page = {"cap": RANKED_AT_MOST + 1, "limit": limit + 1}
-        rows = connection.fetch(self.sql("find_ranked_between" if narrow.is_timed else "find_ranked"), params | page)
+    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding:
+        params = self._params(scope) | {"match": match_expression(query, scope)}
+        if scope.is_blind:
+            # FTS5's bm25 knows how common a word is in the whole table. Here only the matches themselves are counted.
+            rows = connection.fetch(self.sql("count_words"), params | {"newest": bm25.RANKED_AT_MOST + 1})
+            ranked = bm25.ranked_among_themselves(_counted(rows[: bm25.RANKED_AT_MOST]))
+            return Finding(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > bm25.RANKED_AT_MOST)
+        page = {"newest": RANKED_AT_MOST + 1, "limit": limit + 1}
+        rows = connection.fetch(self.sql("rank_matches"), params | page)
         capped = False
-        if len(rows) > limit and not narrow.is_timed:
+        if len(rows) > limit and not scope.is_timed:
             count = connection.fetch(self.sql("count_matches"), params | {"cap": RANKED_AT_MOST + 2})
-            capped = count[0]["matches"] > RANKED_AT_MOST
+            capped = count[0]["passages"] > RANKED_AT_MOST
         hits = [Found(row["id"], -row["score"]) for row in rows[:limit]]
         return Finding(hits, has_more=len(rows) > limit, capped=capped)
 
-    def _find_blind(self, connection: Connection, params: dict[str, Any], is_timed: bool, limit: int) -> Finding:
-        """FTS5's bm25 knows how common a word is in the whole table. Here only the matches themselves are counted."""
-        name = "matches_between" if is_timed else "matches"
-        rows = connection.fetch(self.sql(name), params | {"cap": bm25.RANKED_AT_MOST + 1})
-        ranked = bm25.ranked_among_themselves(_counted(rows[: bm25.RANKED_AT_MOST]))
-        return Finding(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > bm25.RANKED_AT_MOST)
-
-    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[Found]:
-        rows = self._having_each(connection, "recall", groups, where, cap=bm25.RANKED_AT_MOST // len(groups))
+    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
+        params = self._params(scope) | {"match": stems_of_each(groups, scope)}
+        rows = connection.fetch(self.sql("count_words"), params | {"newest": bm25.RANKED_AT_MOST // len(groups)})
         return bm25.ranked_among_themselves(_counted(rows))[:cap]
 
     def promising(
-        self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[Found]:
-        rows = self._having_each(connection, "promising", groups, where, cap=cap, most=RANKED_AT_MOST // len(groups))
+        params = self._params(scope) | {"match": stems_of_each(groups, scope)}
+        page = {"newest": RANKED_AT_MOST // len(groups), "limit": cap}
+        rows = connection.fetch(self.sql("rank_matches"), params | page)
         return [Found(row["id"], -row["score"]) for row in rows]
 
-    def _having_each(
-        self, connection: Connection, name: str, groups: Sequence[Sequence[Phrase]], where: Slice, **more: int
-    ) -> list[Row]:
-        lanes = lane_numbers(where.sources, bodies=where.bodies, titles=where.titles)
-        params: dict[str, Any] = {"match": stems_of_each(groups, where), "lanes": str(lanes), "width": WIDTH, **more}
-        if where.is_timed:
-            params |= {"since": where.since, "until": where.until}
-        return connection.fetch(self.sql(f"{name}_between" if where.is_timed else name), params)
+    def _params(self, scope: Scope) -> dict[str, Any]:
+        """The parameters by which statements limit matches to sources and times."""
+        ranges = id_ranges_of(scope.sources, bodies=scope.bodies, titles=scope.titles) or [(0, -1)]
+        numbers = range_numbers(scope.sources, bodies=scope.bodies, titles=scope.titles)
+        return {
+            "first": ranges[0][0],
+            "last": ranges[-1][1],
+            "ranges": str(numbers) if len(ranges) > 1 else None,
+            "width": WIDTH,
+            "is_timed": scope.is_timed,
+            "since": scope.since,
+            "until": scope.until,
+        }
 
     def size(self, connection: Connection) -> int:
         # FTS5 keeps what bm25 needs in this block; the number of rows comes first.
@@ -102,30 +102,25 @@ class SqliteDialect:
         rows = connection.fetch(self.sql("frequencies"), {"tokens": orjson.dumps(list(tokens)).decode()})
         return {row["term"]: row["doc"] for row in rows}
 
-    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], where: Slice, cap: int) -> list[int]:
-        params: dict[str, Any] = {"match": stems_of_each(groups, where), "cap": cap}
-        if where.is_timed:
-            params |= {"since": where.since, "until": where.until}
-        sql = self.sql("having_between" if where.is_timed else "having")
+    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
+        params = self._params(scope) | {"match": stems_of_each(groups, scope), "cap": cap, "ranges": None}
         found: list[int] = []
-        for first, last in lane_ranges(where.sources, bodies=where.bodies, titles=where.titles):
-            found += orjson.loads(connection.fetch(sql, params | {"first": first, "last": last})[0]["ids"])
+        for first, last in id_ranges_of(scope.sources, bodies=scope.bodies, titles=scope.titles):
+            rows = connection.fetch(self.sql("newest_matches"), params | {"first": first, "last": last})
+            found += orjson.loads(rows[0]["ids"])
         return found
 
-    def count(self, connection: Connection, terms: Sequence[Phrase], where: Slice, cap: int) -> int:
-        params: dict[str, Any] = {"match": stems_of_each([terms], where), "cap": cap}
-        if where.is_timed:
-            params |= {"since": where.since, "until": where.until}
-        return self._count(connection, "count_between" if where.is_timed else "count_having", params, where)
+    def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
+        return self._count(connection, "count_matches", stems_of_each([terms], scope), scope, cap)
 
-    def size_of(self, connection: Connection, where: Slice, cap: int) -> int:
-        if where.scopes or where.any_of:
-            params: dict[str, Any] = {"match": " AND ".join(_scopes(where)), "cap": cap}
-            return self._count(connection, "count_having", params, where)
-        return self._count(connection, "count_indexed", {"cap": cap}, where)
+    def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
+        groups = _token_groups(scope)
+        name = "count_matches" if groups else "count_indexed"
+        return self._count(connection, name, " AND ".join(groups), replace(scope, since=-FOREVER, until=FOREVER), cap)
 
-    def _count(self, connection: Connection, name: str, params: dict[str, Any], where: Slice) -> int:
-        ranges = lane_ranges(where.sources, bodies=where.bodies, titles=where.titles)
+    def _count(self, connection: Connection, name: str, match: str, scope: Scope, cap: int) -> int:
+        params = self._params(scope) | {"match": match, "cap": cap, "ranges": None}
+        ranges = id_ranges_of(scope.sources, bodies=scope.bodies, titles=scope.titles)
         counts = (connection.fetch(self.sql(name), {**params, "first": first, "last": last}) for first, last in ranges)
         return sum(int(rows[0]["passages"]) for rows in counts)
 
@@ -134,7 +129,7 @@ class SqliteDialect:
         if stale:
             connection.run_many(self.sql("unindex_passage"), stale)
             connection.run_many(self.sql("drop_vector"), stale)
-            connection.run_many(self.sql("unindex_trigrams"), [row for row in stale if is_substring_lane(row["id"])])
+            connection.run_many(self.sql("unindex_trigrams"), [row for row in stale if has_substring_index(row["id"])])
         self.write_parts(connection, {id: row.substring for id, row in rows.items() if row and row.substring})
         new = (
             (
@@ -180,16 +175,16 @@ class SqliteDialect:
     def _signs(self, part: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """What can be looked up of it: words that are whole, each three of its characters, how its last word begins."""
         words, begun = tokenize.inside(part)
-        ((first, last),) = lane_ranges(SUBSTRING_SOURCES, bodies=True, titles=True)
-        lane = {"first": first, "last": last}
+        ((first, last),) = id_ranges_of(SUBSTRING_SOURCES, bodies=True, titles=True)
+        archive = {"first": first, "last": last}
         if words:
-            yield "word_hits", {"match": f"exact : ({_print(_in_a_row(words, begun))})", **lane}
+            yield "word_hits", {"match": f"exact : ({_print(_in_a_row(words, begun))})", **archive}
         if len(part) >= 3:
             yield "trigram_hits", {"match": all_of_threes(part)}
         else:
             yield "short_hits", {"part": part, "beyond": part + "\U0010ffff"}
         if len(begun) >= TELLING and not words:
-            yield "word_hits", {"match": f"exact : ({_print(Phrase((begun,), prefix=True))})", **lane}
+            yield "word_hits", {"match": f"exact : ({_print(Phrase((begun,), prefix=True))})", **archive}
 
 
 def _in_a_row(words: list[str], begun: str) -> Phrase:
@@ -206,32 +201,30 @@ def all_of_threes(part: str) -> str:
     return " AND ".join(_quoted(three.replace('"', '""')) for three in sorted(threes))
 
 
-def match_expression(query: Query, scopes: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
-    """What was asked, in FTS5's language: the words in their exact form, and every scope."""
-    parts = [f"scope : {_quoted(SCOPE + scope)}" for scope in scopes]
-    return _except(" AND ".join([f"exact : ({_print(query)})", *parts]), without)
+def match_expression(query: Query, scope: Scope) -> str:
+    """The query in FTS5's language: the words in their exact form, limited to the scope."""
+    return _within(scope, [f"exact : ({_print(query)})"])
 
 
-def stems_of_each(groups: Sequence[Sequence[Phrase]], where: Slice) -> str:
-    """A word of each group, whatever its ending, and the scopes. No column is named, which would take longer: nothing
-    but a stem begins as stems do."""
-    return _except(" AND ".join([*(f"({_any_stem(group)})" for group in groups), *_scopes(where)]), where.without)
+def stems_of_each(groups: Sequence[Sequence[Phrase]], scope: Scope) -> str:
+    """A word of each group, with any ending, limited to the scope. Naming the column of stems would take longer, and
+    only stems begin with STEM."""
+    return _within(scope, [f"({_any_stem(group)})" for group in groups])
 
 
-def _except(wanted: str, without: tuple[str, ...]) -> str:
-    """What was asked, less the passages in these scopes."""
-    for scope in without:
-        wanted = f"({wanted}) NOT scope : {_quoted(SCOPE + scope)}"
-    return wanted
+def _within(scope: Scope, wanted: list[str]) -> str:
+    match = " AND ".join([*wanted, *_token_groups(scope)])
+    for token in scope.without:
+        match = f"({match}) NOT scope : {_quoted(SCOPE + token)}"
+    return match
 
 
 def _any_stem(terms: Sequence[Phrase]) -> str:
     return " OR ".join(_quoted(" ".join(STEM + stem for stem in tokenize.stems(term.words))) for term in terms)
 
 
-def _scopes(where: Slice) -> list[str]:
-    groups = [(scope,) for scope in where.scopes] + list(where.any_of)
-    return [f"scope : ({' OR '.join(_quoted(SCOPE + scope) for scope in group)})" for group in groups]
+def _token_groups(scope: Scope) -> list[str]:
+    return [f"scope : ({' OR '.join(_quoted(SCOPE + token) for token in group)})" for group in scope.token_groups]
 
 
 def occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:

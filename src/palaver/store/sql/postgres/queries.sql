@@ -11,7 +11,7 @@ FROM json_array_elements(CAST(:rows AS json));
 
 -- name: take_passage_ids  for that many to come; sources have no ranges of their own here
 SELECT CAST(json_agg(nextval(pg_get_serial_sequence('passages', 'id'))) AS text) AS ids
-FROM generate_series(1, CAST(:count AS bigint)) WHERE :lane < :lane_end;
+FROM generate_series(1, CAST(:count AS bigint));
 
 -- name: take_document_ids
 SELECT CAST(json_agg(nextval(pg_get_serial_sequence('documents', 'id'))) AS text) AS ids
@@ -88,7 +88,7 @@ SELECT passage_id AS id FROM passage_trigrams WHERE trigrams @> CAST(:match AS i
 -- name: passages_without_parts
 SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN passage_trigrams i ON i.passage_id = p.id
-WHERE p.id > :after AND d.source = 'archive' AND i.passage_id IS NULL AND :lane < :lane_end
+WHERE p.id > :after AND d.source = 'archive' AND i.passage_id IS NULL
 ORDER BY p.id LIMIT :limit;
 
 -- name: archive_among  the messages these passages are, or are the title of, newest first
@@ -178,27 +178,27 @@ SELECT count(*) AS passages FROM (
 -- name: maybe_human_only  messages of the bus that may be for people only
 SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data
 FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE d.source = 'bus' AND p.data ILIKE '%human%' AND :lane < :lane_end;
+WHERE d.source = 'bus' AND p.data ILIKE '%human%';
 
--- name: candidates  where the hits stand, as far as their order depends on it
+-- name: candidates  the fields of found passages that ranking needs
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
--- name: texts_among  of some passages the documents of these sources, and how many passages of each
+-- name: count_by_text_document  documents that are one result each, and how many of these passages each has
 SELECT p.document_id, count(*) AS passages
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
-    AND d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb))) AND CAST(:lane AS bigint) >= 0
+    AND d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb)))
 GROUP BY p.document_id;
 
--- name: ids_of_messages  of passages those whose ids may name the same message elsewhere
+-- name: recorded_message_ids  the ids of messages that may be stored twice
 SELECT p.native_id
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
-    AND d.source IN ('sessions', 'archive') AND p.position > 0 AND CAST(:first AS bigint) <= CAST(:last AS bigint);
+    AND d.source IN ('sessions', 'archive') AND p.position > 0;
 
--- name: looks  passages between two positions of their documents, with their texts
+-- name: candidate_texts  the passages in these spans, with their texts
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at,
        d.title, p.role, p.author, p.text, CASE WHEN d.source = 'bus' THEN p.data END AS data
 FROM jsonb_array_elements(CAST(:spans AS jsonb)) AS span (value)
@@ -206,24 +206,24 @@ JOIN passages p ON p.document_id = CAST(span.value ->> 0 AS bigint)
     AND p.position BETWEEN CAST(span.value ->> 1 AS bigint) AND CAST(span.value ->> 2 AS bigint)
 JOIN documents d ON d.id = p.document_id;
 
--- name: ids_within  passages between two positions of their documents, without their texts
+-- name: passage_ids_in  the ids of the passages in these spans
 SELECT p.document_id, p.position, p.id
 FROM jsonb_array_elements(CAST(:spans AS jsonb)) AS span (value)
 JOIN passages p ON p.document_id = CAST(span.value ->> 0 AS bigint)
     AND p.position BETWEEN CAST(span.value ->> 1 AS bigint) AND CAST(span.value ->> 2 AS bigint)
 ORDER BY p.document_id, p.position;
 
--- name: titles_of  of passages those that are titles
+-- name: title_texts  the texts of those passages that are titles
 SELECT p.id, p.text FROM passages p WHERE p.position = 0 AND p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
--- name: standings  passages with the documents they stand in
+-- name: passages_with_documents  passages, each with its document
 SELECT p.id, p.document_id, p.position, p.native_id, p.field, p.role, p.author, p.author_id, p.text, p.created_at,
        p.data, d.source, d.native_id AS document, d.title, d.agent_id, d.created_at AS document_created,
        d.modified_at AS document_modified, d.version, d.data AS facts
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
--- name: first_passages  how documents begin
+-- name: first_passages  the first passage of each document
 SELECT DISTINCT ON (p.document_id) p.document_id, p.text, p.data, p.author, p.field FROM passages p
 WHERE p.position > 0 AND p.document_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
 ORDER BY p.document_id, p.position;

@@ -1,7 +1,7 @@
 -- name: insert_passage  each source's bodies and titles have a range of ids of their own, so a search walks only its range
 INSERT INTO passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data)
 VALUES (
-    (SELECT coalesce(max(id), :lane) + 1 FROM passages WHERE id BETWEEN :lane AND :lane_end),
+    (SELECT coalesce(max(id), :first) + 1 FROM passages WHERE id BETWEEN :first AND :last),
     :document_id, :position, :native_id, :field, :role, :author, :author_id, :text, :created_at, :data
 )
 RETURNING id;
@@ -14,7 +14,7 @@ FROM json_each(CAST(:rows AS TEXT));
 
 -- name: take_passage_ids  for that many to come
 WITH RECURSIVE taken (id, n) AS (
-    SELECT coalesce(max(id), :lane) + 1, 1 FROM passages WHERE id BETWEEN :lane AND :lane_end
+    SELECT coalesce(max(id), :first) + 1, 1 FROM passages WHERE id BETWEEN :first AND :last
     UNION ALL
     SELECT id + 1, n + 1 FROM taken WHERE n < :count
 )
@@ -43,34 +43,51 @@ SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(CAST(:r
 -- name: unindex_passage
 DELETE FROM passage_index WHERE rowid = :id;
 
--- name: find_ranked  the newest matches are ranked, at most :cap of them; text is read later, for the page only
+-- name: rank_matches  rank the :newest matches by bm25 and return the best of them
 SELECT id, score FROM (
     SELECT rowid AS id, bm25(passage_index, 0.0, 1.0, 1.0) AS score
     FROM passage_index
-    WHERE passage_index MATCH :match AND rowid BETWEEN :lane AND :lane_end
+    WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
+      AND (:ranges IS NULL OR rowid / :width IN (SELECT value FROM json_each(:ranges)))
+      AND (NOT :is_timed OR EXISTS (
+          SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until
+      ))
     ORDER BY rowid DESC
-    LIMIT :cap
+    LIMIT :newest
 )
 ORDER BY score, id DESC
 LIMIT :limit;
 
--- name: matches  the newest matches, at most :cap of them, with how often they have the words
+-- name: count_words  the :newest matches, with the number of times that each word occurs in them
 SELECT rowid AS id, occurrences(passage_index) AS counts FROM passage_index
-WHERE passage_index MATCH :match AND rowid BETWEEN :lane AND :lane_end
+WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
+  AND (:ranges IS NULL OR rowid / :width IN (SELECT value FROM json_each(:ranges)))
+  AND (NOT :is_timed OR EXISTS (
+      SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until
+  ))
 ORDER BY rowid DESC
-LIMIT :cap;
+LIMIT :newest;
 
--- name: matches_between  the same, of what was said in a stretch of time
-SELECT rowid AS id, occurrences(passage_index) AS counts FROM passage_index
-WHERE passage_index MATCH :match AND rowid BETWEEN :lane AND :lane_end
-  AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until)
-ORDER BY rowid DESC
-LIMIT :cap;
+-- name: newest_matches  the ids of the newest matches, at most :cap
+SELECT json_group_array(id) AS ids FROM (
+    SELECT rowid AS id FROM passage_index
+    WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
+      AND (:ranges IS NULL OR rowid / :width IN (SELECT value FROM json_each(:ranges)))
+      AND (NOT :is_timed OR EXISTS (
+          SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until
+      ))
+    ORDER BY rowid DESC
+    LIMIT :cap
+);
 
--- name: count_matches
-SELECT count(*) AS matches FROM (
+-- name: count_matches  the number of matches, at most :cap
+SELECT count(*) AS passages FROM (
     SELECT 1 FROM passage_index
-    WHERE passage_index MATCH :match AND rowid BETWEEN :lane AND :lane_end
+    WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
+      AND (:ranges IS NULL OR rowid / :width IN (SELECT value FROM json_each(:ranges)))
+      AND (NOT :is_timed OR EXISTS (
+          SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until
+      ))
     LIMIT :cap
 );
 
@@ -84,18 +101,6 @@ WHERE p.id IN (SELECT value FROM json_each(:ids));
 SELECT p.id AS passage_id, p.native_id, d.native_id AS document, d.agent_id, p.role, p.text, p.created_at, d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value FROM json_each(:ids));
-
--- name: find_ranked_between  the same, of what was said in a stretch of time
-SELECT id, score FROM (
-    SELECT rowid AS id, bm25(passage_index, 0.0, 1.0, 1.0) AS score
-    FROM passage_index
-    WHERE passage_index MATCH :match AND rowid BETWEEN :lane AND :lane_end
-      AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until)
-    ORDER BY rowid DESC
-    LIMIT :cap
-)
-ORDER BY score, id DESC
-LIMIT :limit;
 
 -- name: unindexed_passages  what the index does not have, for whatever reason
 SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data, d.source
@@ -124,7 +129,7 @@ SELECT doc AS id FROM passage_threes WHERE term >= :part AND term <= :beyond LIM
 
 -- name: passages_without_parts
 SELECT p.id, p.text FROM passages p LEFT JOIN passage_trigrams_docsize i ON i.id = p.id
-WHERE p.id > :after AND p.id BETWEEN :lane AND :lane_end AND i.id IS NULL
+WHERE p.id > :after AND p.id BETWEEN :first AND :last AND i.id IS NULL
 ORDER BY p.id LIMIT :limit;
 
 -- name: archive_among  the messages these passages are, or are the title of, newest first
@@ -152,7 +157,7 @@ SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.na
        d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.created_at BETWEEN :since AND :until AND (p.created_at < :until OR p.id < :before)
-  AND +p.id BETWEEN :lane AND :lane_end
+  AND +p.id BETWEEN :first AND :last
   AND (CAST(:roles AS text) IS NULL OR p.role IN (SELECT value FROM json_each(:roles)))
 ORDER BY p.created_at DESC, p.id DESC
 LIMIT :limit;
@@ -162,7 +167,7 @@ SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.na
        d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.created_at IS NULL AND p.id < :before
-  AND +p.id BETWEEN :lane AND :lane_end
+  AND +p.id BETWEEN :first AND :last
   AND (CAST(:roles AS text) IS NULL OR p.role IN (SELECT value FROM json_each(:roles)))
 ORDER BY p.id DESC
 LIMIT :limit;
@@ -190,102 +195,38 @@ SELECT DISTINCT json_extract(d.data, '$.project') AS project FROM documents d WH
 SELECT DISTINCT json_extract(data, '$.media_type') AS media_type FROM documents
 WHERE source = 'media' AND deleted_at IS NULL ORDER BY 1;
 
--- name: promising  the newest passages that have a word of each group, best first
-SELECT id, score FROM (
-    SELECT rowid AS id, bm25(passage_index, 0.0, 1.0, 1.0) AS score FROM passage_index
-    WHERE passage_index MATCH :match AND rowid / :width IN (SELECT value FROM json_each(:lanes))
-    ORDER BY rowid DESC
-    LIMIT :most
-)
-ORDER BY score, id DESC
-LIMIT :cap;
-
--- name: promising_between  the same, of what was said in a stretch of time
-SELECT id, score FROM (
-    SELECT rowid AS id, bm25(passage_index, 0.0, 1.0, 1.0) AS score FROM passage_index
-    WHERE passage_index MATCH :match AND rowid / :width IN (SELECT value FROM json_each(:lanes))
-      AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until)
-    ORDER BY rowid DESC
-    LIMIT :most
-)
-ORDER BY score, id DESC
-LIMIT :cap;
-
--- name: recall  the newest passages that have a word of each group, with how often they have them
-SELECT rowid AS id, occurrences(passage_index) AS counts FROM passage_index
-WHERE passage_index MATCH :match AND rowid / :width IN (SELECT value FROM json_each(:lanes))
-ORDER BY rowid DESC
-LIMIT :cap;
-
--- name: recall_between  the same, of what was said in a stretch of time
-SELECT rowid AS id, occurrences(passage_index) AS counts FROM passage_index
-WHERE passage_index MATCH :match AND rowid / :width IN (SELECT value FROM json_each(:lanes))
-  AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until)
-ORDER BY rowid DESC
-LIMIT :cap;
-
 -- name: index_averages
 SELECT block FROM passage_index_data WHERE id = 1;
 
 -- name: frequencies
 SELECT term, doc FROM passage_terms WHERE term IN (SELECT value FROM json_each(:tokens));
 
--- name: having  the newest passages that have all of the words
-SELECT json_group_array(id) AS ids FROM (
-    SELECT rowid AS id FROM passage_index
-    WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
-    ORDER BY rowid DESC
-    LIMIT :cap
-);
-
--- name: having_between  the same, of what was said in a stretch of time
-SELECT json_group_array(id) AS ids FROM (
-    SELECT rowid AS id FROM passage_index
-    WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
-      AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until)
-    ORDER BY rowid DESC
-    LIMIT :cap
-);
-
--- name: count_having  passages of a range that match, at most :cap
-SELECT count(*) AS passages FROM (
-    SELECT 1 FROM passage_index WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last LIMIT :cap
-);
-
--- name: count_between  the same, of what was said in a stretch of time
-SELECT count(*) AS passages FROM (
-    SELECT 1 FROM passage_index
-    WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
-      AND EXISTS (SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until)
-    LIMIT :cap
-);
-
 -- name: count_indexed  passages of a range, at most :cap
 SELECT count(*) AS passages FROM (SELECT 1 FROM passage_index_docsize WHERE id BETWEEN :first AND :last LIMIT :cap);
 
 -- name: maybe_human_only  messages of the bus that may be for people only
 SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data FROM passages p
-WHERE p.id BETWEEN :lane AND :lane_end AND p.data LIKE '%human%';
+WHERE p.id BETWEEN :first AND :last AND p.data LIKE '%human%';
 
--- name: candidates  where the hits stand, as far as their order depends on it
+-- name: candidates  the fields of found passages that ranking needs
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value FROM json_each(:ids));
 
--- name: texts_among  of some passages the documents, and how many passages of each; the lanes say which sources they are of
+-- name: count_by_text_document  documents that are one result each, and how many of these passages each has
 SELECT p.document_id, count(*) AS passages
 FROM json_each(:ids) AS given
 CROSS JOIN passages p ON p.id = given.value
-WHERE given.value >= :lane
+WHERE given.value >= :first
 GROUP BY p.document_id;
 
--- name: ids_of_messages  of passages those whose ids may name the same message elsewhere
+-- name: recorded_message_ids  the ids of messages that may be stored twice
 SELECT p.native_id
 FROM json_each(:ids) AS given
 CROSS JOIN passages p ON p.id = given.value
 WHERE given.value BETWEEN :first AND :last AND p.position > 0;
 
--- name: looks  passages between two positions of their documents, with their texts
+-- name: candidate_texts  the passages in these spans, with their texts
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at,
        d.title, p.role, p.author, p.text, CASE WHEN d.source = 'bus' THEN p.data END AS data
 FROM json_each(:spans) AS span
@@ -293,24 +234,24 @@ CROSS JOIN passages p ON p.document_id = json_extract(span.value, '$[0]')
     AND p.position BETWEEN json_extract(span.value, '$[1]') AND json_extract(span.value, '$[2]')
 CROSS JOIN documents d ON d.id = p.document_id;
 
--- name: ids_within  passages between two positions of their documents, without their texts
+-- name: passage_ids_in  the ids of the passages in these spans
 SELECT p.document_id, p.position, p.id
 FROM json_each(:spans) AS span
 CROSS JOIN passages p ON p.document_id = json_extract(span.value, '$[0]')
     AND p.position BETWEEN json_extract(span.value, '$[1]') AND json_extract(span.value, '$[2]')
 ORDER BY p.document_id, p.position;
 
--- name: titles_of  of passages those that are titles
+-- name: title_texts  the texts of those passages that are titles
 SELECT p.id, p.text FROM passages p WHERE p.position = 0 AND p.id IN (SELECT value FROM json_each(:ids));
 
--- name: standings  passages with the documents they stand in
+-- name: passages_with_documents  passages, each with its document
 SELECT p.id, p.document_id, p.position, p.native_id, p.field, p.role, p.author, p.author_id, p.text, p.created_at,
        p.data, d.source, d.native_id AS document, d.title, d.agent_id, d.created_at AS document_created,
        d.modified_at AS document_modified, d.version, d.data AS facts
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value FROM json_each(:ids));
 
--- name: first_passages  how documents begin
+-- name: first_passages  the first passage of each document
 SELECT p.document_id, p.text, p.data, p.author, p.field FROM passages p
 WHERE p.position > 0 AND p.id IN (
     SELECT (SELECT q.id FROM passages q WHERE q.document_id = v.value AND q.position > 0 ORDER BY q.position LIMIT 1)
