@@ -120,8 +120,8 @@ def _named_agent(change: Change, caller: Caller, slug: str) -> Agent:
 
 def nobody() -> Refused:
     return Refused(
-        "It is not known which agent you are. Call bus_connect, then pass the agent_id and token it returned "
-        "in this call. (People: add ?agent=NAME to the server's address.)"
+        "The server does not know which agent you are. Call bus_connect, then repeat this call with the agent_id "
+        "and token it returned. (People: add ?agent=NAME to the server's address.)"
     )
 
 
@@ -194,7 +194,7 @@ def must_own(read: Reader, caller: Caller, message: Message) -> None:
     else:
         allowed = True
     if not allowed:
-        raise Forbidden("Only its author can change this message. Reply to it, or react, instead.")
+        raise Forbidden("Only the author can change this message. Reply or react to it instead.")
 
 
 def signed(caller: Caller) -> str | None:
@@ -207,7 +207,7 @@ def signed(caller: Caller) -> str | None:
 def must_have_created(caller: Caller, created_by: str | None) -> None:
     """A thread holds what many said: only its creator or an admin may delete it for good."""
     if "admin" not in caller.scopes and (created_by is None or created_by != signed(caller)):
-        raise Forbidden("Only its creator or an admin can delete this thread. Archive it instead.")
+        raise Forbidden("Only the creator or an admin can delete this thread. Archive it instead.")
 
 
 def must_be(read: Reader, caller: Caller, agent_id: str | None, token: str | None) -> Agent:

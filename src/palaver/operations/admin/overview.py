@@ -1,4 +1,4 @@
-"""The overview: how much is said, by whom, and whether the house is in order."""
+"""Statistics of a workspace for the console's overview page."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SPEAKERS = 12
 
 class LookOver(Ask):
     days: Annotated[int, clamp(1, 366)] = 30
-    """How many days to look back, today included."""
+    """Number of days to count, including today."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`days` leaves out what was silent; `documents` counts what is kept, by source. For an agent, only its own
-    sessions are counted, and `storage_bytes` is null."""
+    """Statistics of a workspace. `days` omits days without messages; `documents` counts documents by source. For an
+    agent only its own sessions are counted, and `storage_bytes` is null."""
 
     since: str
     days: list[Day]
@@ -41,7 +41,7 @@ class Overview:
 
 @operation(Route("GET", "/api/overview"))
 def look_over(read: Reader, caller: Caller, ask: LookOver) -> Overview:
-    """Messages a day by source, who said most, how much is kept, and whether the index is complete."""
+    """Statistics: messages per day and source, most active authors, documents per source, state of the search index."""
     since = now().date() - timedelta(days=ask.days - 1)
     whose = overview.Counted(everyone=not caller.is_agent, agent_id=caller.acting_agent)
     return Overview(

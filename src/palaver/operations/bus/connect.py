@@ -1,4 +1,4 @@
-"""Connecting: one call that makes an agent ready to talk."""
+"""Connect to the bus (register or reconnect, and join a thread), and the configuration and status of the bus."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Connect(About):
     thread_name: Topic
     """Topic of the thread; created if it does not exist."""
     agent_id: Id | None = None
-    """Come back as this agent; needs token."""
+    """Reconnect as this agent; needs token."""
     token: Id | None = None
     """The token of agent_id."""
     project: Project | None = None
@@ -75,7 +75,7 @@ class Connected:
     reply_token: str
     hint: str | None = None
     next: str | None = None
-    """What a client that keeps no session has to do from now on."""
+    """Instruction for clients that keep no session."""
 
 
 PASS_BOTH = "You are this agent. Pass agent_id and token in every further call."
@@ -91,7 +91,7 @@ PASS_BOTH = "You are this agent. Pass agent_id and token in every further call."
     Route("POST", "/api/connect"),
 )
 def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
-    """Register as an agent (or come back as one) and join a thread. Call this first. Returns your agent, the thread,
+    """Register as an agent (or reconnect as one) and join a thread. Call this first. Returns your agent, the thread,
     its newest messages and current_seq for msg_wait."""
     if not ask.thread_name.strip():
         raise Refused("thread_name must not be empty.")
@@ -197,15 +197,15 @@ def config(read: Reader) -> Config:
         statuses=["discuss", "implement", "review", "done", "closed", "archived"],
         recommended_reactions=["agree", "disagree", "important", "done", "flag", "👍", "👎"],
         how_to=(
-            "bus_connect to join a thread; msg_wait with current_seq to hear what comes next; msg_post to answer; "
-            "msg_search to find what was said before."
+            "Call bus_connect to join a thread, msg_wait with current_seq to receive new messages, msg_post to "
+            "answer, and msg_search to find earlier messages."
         ),
     )
 
 
 @operation(Tool("bus_get_config"), Route("GET", "/api/config"))
 def get_config(read: Reader, caller: Caller, ask: Nobody) -> Config:
-    """What to know about this bus: its language, address and customs. Read it once, at the start."""
+    """Get the bus configuration: language, address, thread statuses, recommended reactions. Call it once, first."""
     return config(read)
 
 
@@ -223,7 +223,7 @@ class BusStatus:
 
 @operation(Route("GET", "/api/status"), Command("status"))
 def get_status(read: Reader, caller: Caller, ask: Nobody) -> BusStatus:
-    """How much there is, and who is here."""
+    """Show the version of the server and the number of threads, messages and agents."""
     everyone = agents.everyone(read)
     return BusStatus(
         version=__version__,

@@ -1,4 +1,4 @@
-"""Messages: saying something, reading what was said, taking it back."""
+"""Messages: post, list, get, edit, edit history, delete."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from palaver.model.requests import (
 )
 from palaver.model.times import now
 from palaver.operations import identity, visibility
-from palaver.operations.bus.content_filter import refuse_haste, refuse_secrets
+from palaver.operations.bus.content_filter import refuse_secrets, refuse_too_many_posts
 from palaver.operations.bus.threads import OneThread
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.store.bus import agents, messages, threads
@@ -83,7 +83,7 @@ class PostMessage(OneThread):
     mentions: list[Id] | None = None
     """Ids or names of agents this is for."""
     reply_to_msg_id: Id | None = None
-    """Message of this thread that you answer."""
+    """Message of this thread that you reply to."""
     metadata: Metadata | None = None
     """Any JSON object. {"visibility": "human_only"} hides the content from agents."""
     images: list[Metadata] | None = None
@@ -111,7 +111,7 @@ def post_message(change: Change, caller: Caller, ask: PostMessage) -> Message:
     must_not_be_empty(ask.content)
     refuse_secrets(change, ask.content)
     if caller.is_agent and "system" in (ask.role, ask.priority):
-        raise Forbidden("Agents do not post with role or priority 'system'. Leave it out, or use urgent.")
+        raise Forbidden("Agents cannot post with role or priority 'system'. Leave it out, or use urgent.")
     thread = threads.must_exist(change, ask.thread_id)
     author = identity.author_of(change, _with_reply(change, caller, ask.reply_token), ask.author)
     key = ask.idempotency_key or ask.reply_token
@@ -123,7 +123,7 @@ def post_message(change: Change, caller: Caller, ask: PostMessage) -> Message:
             raise _moved_on(change, caller, thread, ask.expected_last_seq or 0, last_seq)
     threads.must_take_messages(thread.thread.status)
     _must_be_in_thread(change, thread, ask.reply_to_msg_id)
-    refuse_haste(change, author.agent_id or author.label)
+    refuse_too_many_posts(change, author.agent_id or author.label)
     metadata = {**(ask.metadata or {}), **({"images": ask.images} if ask.images else {})} or None
     draft = messages.Draft(
         author=author.label,
@@ -332,7 +332,7 @@ class History:
     ),
 )
 def message_history(read: Reader, caller: Caller, ask: OneMessage) -> History:
-    """The earlier versions of a message, oldest first."""
+    """List the earlier versions of a message, oldest first."""
     stored = messages.must_exist(read, ask.message_id)
     message = visibility.seen_by(caller, stored.message)
     edits = visibility.history_seen_by(caller, stored.message, messages.history(read, stored))

@@ -1,4 +1,4 @@
-"""Reactions: a label on a message."""
+"""Reactions to messages: react, unreact, list."""
 
 from __future__ import annotations
 
@@ -118,6 +118,6 @@ def _list_only(answer: Reactions) -> list[Reaction]:
     Command("reactions", takes=("message_id",), columns=("reaction", "agent_name", "created_at"), rows="reactions"),
 )
 def list_reactions(read: Reader, caller: Caller, ask: OneMessage) -> Reactions:
-    """All labels on a message, oldest first."""
+    """List the reactions to a message, oldest first."""
     stored = messages.must_exist(read, ask.message_id)
     return Reactions(messages.with_reactions(read, [stored])[0].reactions)

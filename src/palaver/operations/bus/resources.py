@@ -1,4 +1,4 @@
-"""The bus as resources, `chat://…`, and everything that can be found: for clients that read rather than call."""
+"""MCP resources: the bus (`chat://…`) and every item a search can find (`notes://…`)."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class Resource:
     mime_type: str
 
 
-_TYPES = Resource("media://types", "Media types", "The kinds of media that are kept here, and the usual ones.", JSON)
+_TYPES = Resource("media://types", "Media types", "Media types in use, and suggested ones.", JSON)
 
 FIXED = (
-    Resource("chat://bus/config", "Bus configuration", "Language, address and customs of this bus.", JSON),
-    Resource("chat://agents/active", "Agents", "Everyone who is registered, and whether they are online.", JSON),
+    Resource("chat://bus/config", "Bus configuration", "Language, address and conventions of this bus.", JSON),
+    Resource("chat://agents/active", "Agents", "All registered agents and their online status.", JSON),
     Resource("chat://threads/active", "Threads", "All threads that are not archived.", JSON),
     _TYPES,
 )
 BY_ID = (
-    Resource("chat://threads/{id}/transcript", "Transcript", "Everything said in a thread.", TEXT),
-    Resource("chat://threads/{id}/summary", "Summary", "What came out of a thread.", TEXT),
-    Resource("chat://threads/{id}/state", "State", "How far a thread has come.", JSON),
+    Resource("chat://threads/{id}/transcript", "Transcript", "All messages of a thread.", TEXT),
+    Resource("chat://threads/{id}/summary", "Summary", "The summary of a thread.", TEXT),
+    Resource("chat://threads/{id}/state", "State", "Status and latest seq of a thread.", JSON),
     *(Resource(f"{name}://{{id}}", name.capitalize(), "The whole text of a search result.", TEXT) for name in SOURCES),
 )
 

@@ -1,4 +1,4 @@
-"""What one sees at a glance, before opening anything."""
+"""Thread list for the console: each thread with its last message and recent participants."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from palaver.store.engines.database import Reader
 
 class GlanceAtThreads(Ask):
     include_archived: bool = False
-    """Show archived threads too."""
+    """Also list archived threads."""
     limit: Annotated[int, clamp(1, 500)] = 200
-    """How many at the most, up to 500."""
+    """Maximum number of threads, up to 500."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
-    """How many to skip."""
+    """Number of threads to skip."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastSaid:
-    """How the last message begins."""
+    """The start of the last message."""
 
     seq: int
     author_name: str
@@ -36,7 +36,7 @@ class LastSaid:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """A thread, how its last message begins, and who spoke lately, the latest first."""
+    """A thread, the start of its last message, and its recent participants, latest first."""
 
     thread: Thread
     last_message: LastSaid | None
@@ -51,7 +51,7 @@ class Glances:
 
 @operation(Route("GET", "/api/threads/glance"))
 def glance_at_threads(read: Reader, caller: Caller, ask: GlanceAtThreads) -> Glances:
-    """Threads, those with the latest message first, each with the beginning of that message and who spoke lately."""
+    """List threads, latest message first, each with the start of its last message and its recent participants."""
     seen = thread_list.threads_at_a_glance(
         read, include_archived=ask.include_archived, limit=ask.limit + 1, offset=ask.offset
     )

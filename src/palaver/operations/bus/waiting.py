@@ -1,4 +1,4 @@
-"""Waiting for something to be said."""
+"""Long-poll for new messages (msg_wait)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Waited:
     Command("wait", takes=("thread_id",), columns=("seq", "created_at", "author_name", "content"), rows="messages"),
 )
 async def wait_for_messages(here: Workspace, caller: Caller, ask: WaitForMessages) -> Waited:
-    """Wait for messages after after_seq. Returns as soon as one arrives; an empty list means the time is up."""
+    """Wait for messages after after_seq. Returns as soon as one arrives, or an empty list on timeout."""
     until = time.monotonic() + ask.timeout_ms / 1000
     if ask.agent_id and ask.token and caller.acting_agent != ask.agent_id:
         said = identity.Credentials(ask.agent_id, ask.token)

@@ -22,16 +22,16 @@ from palaver.store.engines.database import Reader
 from palaver.text import query as queries
 
 SNIPPET_TOKENS = 20
-CAPPED = "Very many messages match; the newest of them were ranked. Add a word to narrow it down."
+CAPPED = "Very many messages match; only the newest were ranked. Add a word to narrow the search."
 
 
 class SearchMessages(Ask):
     query: Query
-    """Words (all must be there), "a phrase", prefix*, AND, OR, NOT, NEAR(a b, 5), parentheses."""
+    """Words (all are required), "a phrase", prefix*, AND, OR, NOT, NEAR(a b, 5), parentheses."""
     thread_id: Id | None = None
     """Only in this thread."""
     limit: Annotated[int, clamp(1, 200)] = 50
-    """How many results at the most, up to 200."""
+    """Maximum number of results, up to 200."""
 
 
 @dataclass(slots=True)  # not frozen: that would take four times as long to make, fifty times a search
@@ -51,8 +51,8 @@ def _may_hint(schema: dict[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """`total` counts the results returned; `has_more` says whether there are others. Where something is to be said
-    about the query there is a `hint`."""
+    """`total` counts the returned results; `has_more` says whether there are others. `hint` is advice about the
+    query."""
 
     results: list[Hit]
     total: int
@@ -92,7 +92,7 @@ def _marked(answer: Hits, dress: Callable[[str], str]) -> Hits:
 
 
 def _late(ask: SearchMessages) -> Hits:
-    return _nothing(ask, "The search took too long. Add a word to narrow it down.")
+    return _nothing(ask, "The search took too long. Add a word to narrow the search.")
 
 
 def _nothing(ask: SearchMessages, hint: str) -> Hits:
@@ -110,7 +110,7 @@ def _nothing(ask: SearchMessages, hint: str) -> Hits:
     ),
 )
 def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
-    """Find messages by their words, best first, with a snippet around the match."""
+    """Search messages by keywords, best match first, with a snippet around each match."""
     if not ask.query.strip():
         raise Refused("query must not be empty")
     try:

@@ -112,7 +112,7 @@ def _hint(caller: Caller, question: Question, page: _Page, ask: Paged, sources: 
     if not page.items and not page.suppressed:
         return hints.nothing_found("Nothing has any of these words", hints.filters_of(ask, ask.no_filters))
     if page.is_again:
-        return "Every result was shown earlier in this session; they are shown again, marked seen."
+        return "All results were shown earlier in this session. They are shown again, marked seen."
     if page.suppressed:
         count = f"{page.suppressed} result{'' if page.suppressed == 1 else 's'}"
         return f"{count} shown earlier in this session left out. To see all results, search with dedupe: false."
@@ -199,7 +199,7 @@ class SearchNotes(SearchText, NotesFilters):
 
 @operation(Tool("notes.search", brings_words=True, toolset=KNOWLEDGE))
 def search_notes(read: Reader, caller: Caller, ask: SearchNotes) -> SearchResponse:
-    """Find notes by what they say, best first."""
+    """Search notes, best match first."""
     return _in_one(read, caller, ask, ask.query, ask)
 
 
@@ -209,7 +209,7 @@ class SearchMedia(SearchText, MediaFilters):
 
 @operation(Tool("media.search", brings_words=True, toolset=KNOWLEDGE))
 def search_media(read: Reader, caller: Caller, ask: SearchMedia) -> SearchResponse:
-    """Find videos, podcasts, books and articles by what is said in them, best first."""
+    """Search the texts of videos, podcasts, books and articles, best match first."""
     return _in_one(read, caller, ask, ask.query, ask, ask.order_by)
 
 
@@ -219,7 +219,7 @@ class SearchChats(SearchText, ChatsFilters):
 
 @operation(Tool("chats.search", brings_words=True, toolset=KNOWLEDGE))
 def search_chats(read: Reader, caller: Caller, ask: SearchChats) -> SearchResponse:
-    """Find chats by their titles, and what was said in them, best first."""
+    """Search chats by title and messages, best match first."""
     return _in_one(read, caller, ask, ask.query, ask)
 
 
@@ -231,23 +231,23 @@ def _text_or_texts(query: Any) -> Any:
 
 class SearchCharacters(Paged):
     query: Annotated[Query | Annotated[list[Line], Field(max_length=200)], BeforeValidator(_text_or_texts)]
-    """Words, a tag, tags with commas between them, or a list of tags."""
+    """Words, tags separated by commas, or a list of tags."""
 
 
 @operation(Tool("characters.search", brings_words=True, toolset=KNOWLEDGE))
 def search_characters(read: Reader, caller: Caller, ask: SearchCharacters) -> SearchResponse:
-    """Find characters by who they are or by their tags, best first."""
+    """Search characters by description or tags, best match first."""
     return _in_one(read, caller, ask, ask.query, CharactersFilters())
 
 
 class SearchPrompts(SearchText):
     fields: Annotated[list[PromptField], Field(max_length=20)] | None = None
-    """Look only in these fields."""
+    """Only search these fields."""
 
 
 @operation(Tool("prompts.search", brings_words=True, toolset=KNOWLEDGE))
 def search_prompts(read: Reader, caller: Caller, ask: SearchPrompts) -> SearchResponse:
-    """Find prompts by their name, text, author or keywords, best first."""
+    """Search prompts by name, text, author or keywords, best match first."""
     return _in_one(read, caller, ask, ask.query, PromptsFilters(fields=ask.fields))
 
 
@@ -257,7 +257,7 @@ class SearchBus(SearchText, BusFilters):
 
 @operation(Tool("bus.search", brings_words=True, toolset=KNOWLEDGE))
 def search_bus(read: Reader, caller: Caller, ask: SearchBus) -> SearchResponse:
-    """Find messages and threads of the bus by a question or some words, best first."""
+    """Search messages and threads of the bus with keywords or a question, best match first."""
     return _in_one(read, caller, ask, ask.query, ask)
 
 
@@ -267,7 +267,7 @@ class SearchSessions(SearchText, SessionsFilters):
 
 @operation(Tool("sessions.search", brings_words=True, acts=True, toolset=KNOWLEDGE))
 def search_sessions(read: Reader, caller: Caller, ask: SearchSessions) -> SearchResponse:
-    """Find turns of agents' sessions by a question or some words, best first; an agent finds its own."""
+    """Search turns of agents' sessions with keywords or a question, best match first. An agent searches its own."""
     must_be_on(read)
     return _in_one(read, caller, ask, ask.query, ask)
 
@@ -278,7 +278,7 @@ class SearchArchived(SearchText, ArchiveFilters):
 
 @operation(Tool("archive.search", brings_words=True, toolset=KNOWLEDGE), before=keep_in_the_archive)
 def search_archived(read: Reader, caller: Caller, ask: SearchArchived) -> SearchResponse:
-    """Find messages of imported conversations by a question or some words, best first."""
+    """Search messages of imported conversations with keywords or a question, best match first."""
     return _in_one(read, caller, ask, ask.query, ask)
 
 
@@ -304,7 +304,7 @@ class SearchKnowledge(SearchText):
     dedupe: bool = True
     """false: also show results shown before."""
     explain: bool = False
-    """Say what was seen of each result."""
+    """Add the ranking features of each result."""
     shape: Literal["full", "compact"] = "full"
     """compact gives only id, title, text, url and metadata of each result."""
 
@@ -365,7 +365,7 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
 )
 async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge) -> SearchResponse:
     """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and
-    prompts. Pass keywords or a whole question. Results are ranked; those this session has shown are left out."""
+    prompts. Pass keywords or a whole question. Results that were already shown in this session are left out."""
     question = taken_apart(ask.query)
     session_id, recall = _recall(here, caller, ask)
     key, asked = ask.key, ask

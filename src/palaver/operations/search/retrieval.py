@@ -60,11 +60,11 @@ def get_media(read: Reader, caller: Caller, ask: GetMedia) -> GetResponse:
 
 class PagedGet(Ask):
     page: Annotated[int, clamp(1, 2**31)] | None = None
-    """Which page of the messages. Default: 1."""
+    """Page number. Default: 1."""
     page_size: Annotated[int, clamp(1, 200)] | None = None
     """Messages on a page, 1 to 200. Default: 50."""
     retrieval: RetrievalOptions | None = None
-    """Instead of a page: {mode, max_tokens, loc, query, sibling_window}, the part around a message."""
+    """{mode, max_tokens, loc, query, sibling_window}: open the part around a message instead of a page."""
 
     def open(self, read: Reader, caller: Caller, source: str, id: int | str) -> GetResponse:
         how, id = how_of(self.retrieval, caller, "full" if self.retrieval is None else "snippet"), _own(source, id)
@@ -97,7 +97,7 @@ def get_bus_item(read: Reader, caller: Caller, ask: GetThreadItem) -> GetRespons
 
 class GetSession(PagedGet):
     session_id: AnyId
-    """Id of the session as a search gives it (agent/session), or the session's own id where you are the agent."""
+    """Id from a search result (agent/session), or the plain session id if you are that agent."""
 
 
 @operation(Tool("sessions.get", brings_words=True, acts=True, toolset=KNOWLEDGE))
@@ -127,7 +127,7 @@ class GetCharacter(Ask):
     character_id: AnyId
     """Id of the character."""
     retrieval: RetrievalOptions | None = None
-    """Instead of the whole card: a part of it."""
+    """Open a part of the card instead of all of it."""
 
 
 @operation(Tool("characters.get", brings_words=True, toolset=KNOWLEDGE))
@@ -147,7 +147,7 @@ class GetPrompt(Ask):
     prompt_id_or_name: AnyId
     """Id or name of the prompt."""
     retrieval: RetrievalOptions | None = None
-    """Instead of the whole prompt: a part of it."""
+    """Open a part of the prompt instead of all of it."""
 
 
 @operation(Tool("prompts.get", brings_words=True, toolset=KNOWLEDGE))
@@ -171,7 +171,7 @@ class GetKnowledge(Ask):
     id: AnyId | None = None
     """The result's id or uri."""
     uri: Annotated[str, Field(max_length=4000)] | None = None
-    """Instead of both: the uri of the result."""
+    """The result's uri, instead of source and id."""
     retrieval: RetrievalOptions | None = None
     """{mode: snippet|chunk|chunk_with_siblings|full (pages of 1,000,000 characters)|auto, max_tokens, loc, query,
     cursor, sibling_window, …}."""
@@ -212,23 +212,23 @@ def _named(source: str | None, id: int | str | None, uri: str | None) -> tuple[s
 
 class OpenUri(Ask):
     uri: Annotated[str, Field(max_length=4000)] | None = None
-    """What to open, as a search shows it: notes://…"""
+    """Uri of a search result, e.g. notes://…"""
     source: SourceName | None = None
-    """Instead of a uri, together with an id: where it is kept."""
+    """Source of the item. Pass source and id instead of uri."""
     id: AnyId | None = None
-    """Its id there."""
+    """Id of the item in that source."""
     mode: opening.Mode = "chunk_with_siblings"
     """snippet, chunk, chunk_with_siblings, full (pages of 1,000,000 characters) or auto."""
     query: Query | None = None
-    """Open it where this is said."""
+    """Open the item at the part that matches this."""
     max_tokens: Annotated[int, clamp(0, 200_000)] | None = None
-    """The budget: what is shown is never longer."""
+    """Maximum tokens to show."""
     cursor: Annotated[str, Field(max_length=200)] | None = None
-    """next_cursor of the page before."""
+    """next_cursor of the previous page."""
 
 
 @operation(Route("GET", "/api/knowledge/open"), Command("get", takes=("uri",), text="content"))
 def open_uri(read: Reader, caller: Caller, ask: OpenUri) -> GetResponse:
-    """Open what a search has found, by its uri: the part that matters with what stands around it, or all of it."""
+    """Open a search result by its uri: the matching part with its context, or the whole text."""
     options = RetrievalOptions(mode=ask.mode, query=ask.query, max_tokens=ask.max_tokens, cursor=ask.cursor)
     return open_named(read, caller, *_named(ask.source, ask.id, ask.uri), options)

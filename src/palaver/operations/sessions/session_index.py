@@ -183,8 +183,8 @@ async def reindex(here: Workspace, progress: Progress = lambda read: None, *, di
 # Turns whose transcript is missing
 
 HOW_TO_GO_ON = (
-    "Nothing was changed. Bring the files back (is a disk not mounted?), or say --discard-missing to drop these turns "
-    "from the index; they are then kept in the folder 'discarded'."
+    "Nothing was changed. Restore the files (is a disk not mounted?), or pass --discard-missing to remove these turns "
+    "from the index. They are then saved in the folder 'discarded'."
 )
 
 

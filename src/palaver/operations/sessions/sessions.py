@@ -65,9 +65,9 @@ def owner_of(read: Reader, caller: Caller, name: str) -> Owner:
 
 def _reached(caller: Caller, name: str, owner: Owner | None) -> Owner:
     if caller.is_authenticated and caller.is_agent and (owner is None or owner.id != caller.agent_id):
-        raise Forbidden("An agent reaches its own sessions only.")
+        raise Forbidden("An agent can access only its own sessions.")
     if owner is None:
-        raise NotFound("agent", name, "List agents to see who is known.")
+        raise NotFound("agent", name, "List agents to see the known ones.")
     return owner
 
 
@@ -99,18 +99,18 @@ class Recorded(Ask):
     role: Role
     """user, assistant, system or tool."""
     content: Annotated[Text, Field(min_length=1)]
-    """What was said."""
+    """Text of the turn."""
     ts: Time | None = None
     """Time of the turn. Default: now."""
     id: Annotated[Id, NotBlank] | None = None
-    """Your own id: the same id twice is one turn."""
+    """Your own id; a second turn with it is ignored."""
     project: Project | None = None
-    """Path of the project; later turns of the session belong to it too."""
+    """Path of the project; later turns of the session inherit it."""
 
 
 class RecordTurn(Recorded):
     agent: Annotated[Id, NotBlank]
-    """Id or slug of the agent; a new one comes to be by its first turn."""
+    """Id or slug of the agent. An unknown agent is created."""
     session: Annotated[Id, NotBlank]
     """Id of the session."""
 
@@ -122,7 +122,7 @@ class RecordOwnTurn(Recorded):
 
 @dataclass(frozen=True)
 class SaidTurn(Sparse):
-    """A turn. `project` is there where it is known."""
+    """A recorded turn. `project` is present if it is known."""
 
     sparse = ("project",)
 
@@ -144,7 +144,7 @@ def said(turn: Turn) -> SaidTurn:
     needs="write",
 )
 async def record_turn(here: Workspace, caller: Caller, ask: RecordTurn) -> SaidTurn:
-    """Record a turn of a session. It is in the transcript on disk when this answers, and then in the index."""
+    """Record a turn of a session. It is written to the transcript on disk first, then indexed for search."""
     owner = await recording_owner(here, caller, ask.agent)
     return said(await record(here, owner, ask.session, ask))
 
@@ -256,24 +256,24 @@ class SearchConversations(Ask):
     agent_id: Annotated[Id, NotBlank]
     """Id or slug of the agent."""
     query: Annotated[Query, NotBlank]
-    """Words; all of them must be there."""
+    """Words; all are required."""
     limit: Annotated[int, clamp(1, 100)] = 20
-    """How many hits at the most, up to 100."""
+    """Maximum number of hits, up to 100."""
     role: Line | None = None
     """Only turns of this role."""
     session_id: Id | None = None
     """Only this session."""
     since: Time | None = None
-    """Only turns from this time on."""
+    """Only turns at or after this time."""
     until: Time | None = None
-    """Only turns up to this time; a date means its end."""
+    """Only turns up to this time; a date means the end of that day."""
     project: Project | None = None
     """Only turns of this project: path or folder name."""
 
 
 @dataclass(frozen=True)
 class ConversationHit(Sparse):
-    """A turn that was found. `project` is there where it is known."""
+    """A turn that matches. `project` is present if it is known."""
 
     sparse = ("project",)
 
@@ -289,7 +289,7 @@ class ConversationHit(Sparse):
 
 @dataclass(frozen=True)
 class ConversationHits(Sparse):
-    """Where nothing was found, `hint` says why."""
+    """The turns that match. If there are none, `hint` says why."""
 
     sparse = ("hint",)
 
@@ -351,7 +351,7 @@ def _where(ask: SearchConversations | SearchAllConversations, agent_id: str | No
     _v1("POST", "/api/v1/conversations/search", show=_html),
 )
 def search_conversations(read: Reader, caller: Caller, ask: SearchConversations) -> ConversationHits:
-    """Find earlier turns of an agent's sessions by their words, best first."""
+    """Search the sessions of one agent by keywords, best match first."""
     must_be_indexed(read)
     owner = owner_of(read, caller, ask.agent_id)
     return find(read, ask.query, _where(ask, owner.id), ask.limit)
@@ -359,15 +359,15 @@ def search_conversations(read: Reader, caller: Caller, ask: SearchConversations)
 
 class SearchAllConversations(Ask):
     query: Annotated[Query, NotBlank]
-    """Words; all of them must be there."""
+    """Words; all are required."""
     limit: Annotated[int, clamp(1, 100)] = 20
-    """How many hits at the most, up to 100."""
+    """Maximum number of hits, up to 100."""
     role: Line | None = None
     """Only turns of this role."""
     since: Time | None = None
-    """Only turns from this time on."""
+    """Only turns at or after this time."""
     until: Time | None = None
-    """Only turns up to this time; a date means its end."""
+    """Only turns up to this time; a date means the end of that day."""
     project: Project | None = None
     """Only turns of this project: path or folder name."""
 
@@ -380,24 +380,24 @@ class SearchAllConversations(Ask):
     _v1("POST", "/api/v1/conversations/search/all", show=_html),
 )
 def search_all_conversations(read: Reader, caller: Caller, ask: SearchAllConversations) -> ConversationHits:
-    """Find earlier turns of all agents of the workspace; an agent finds its own alone."""
+    """Search the sessions of all agents in the workspace. An agent searches only its own."""
     must_be_indexed(read)
     return find(read, ask.query, _where(ask, caller.agent_id if caller.is_agent else None), ask.limit)
 
 
 class SearchOwnConversations(Ask):
     query: Query
-    """Words; all of them must be there."""
+    """Words; all are required."""
     limit: Annotated[int, clamp(1, 100)] = 20
-    """How many hits at the most, up to 100."""
+    """Maximum number of hits, up to 100."""
     project: Project | None = None
     """Only turns of this project: path or folder name."""
 
 
 @dataclass(frozen=True)
 class OwnHits(Sparse):
-    """`available` is false when there is nothing to search in; `message` says why and what to do. Where nothing was
-    found, `hint` says why."""
+    """The turns that match. `available` is false if the search could not run; `message` then says why and what to do.
+    If nothing matches, `hint` says why."""
 
     sparse = ("hint",)
 
@@ -460,13 +460,13 @@ def _own(read: Reader, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
 
 class ListSessions(Ask):
     agent: Id | None = None
-    """Id or slug of the agent; all agents if left out."""
+    """Id or slug of the agent. Default: all agents."""
     project: Project | None = None
-    """Only sessions of this project: its path, or its last component."""
+    """Only sessions of this project: path or folder name."""
     limit: Annotated[int, clamp(1, 1000)] = 100
-    """How many at the most."""
+    """Maximum number of sessions."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
-    """How many to skip."""
+    """Number of sessions to skip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,7 +481,7 @@ class Sessions:
     ),
 )
 def list_sessions(read: Reader, caller: Caller, ask: ListSessions) -> Sessions:
-    """Sessions, the latest first."""
+    """List sessions, latest first."""
     must_be_indexed(read)
     if caller.is_agent and caller.is_authenticated:
         agent_id: str | None = caller.agent_id
@@ -499,9 +499,9 @@ class OneSession(Ask):
 
 class ShowSession(OneSession):
     after: Annotated[int, clamp(0, 2**31)] = 0
-    """How many turns to skip."""
+    """Number of turns to skip."""
     limit: Annotated[int, clamp(1, 1000)] = 200
-    """How many turns at the most."""
+    """Maximum number of turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -516,7 +516,7 @@ class SessionTurns:
     Command("session show", takes=("agent", "session"), columns=("ts", "role", "content"), rows="turns"),
 )
 def show_session(read: Reader, caller: Caller, ask: ShowSession) -> SessionTurns:
-    """The turns of a session, in order."""
+    """List the turns of a session in order."""
     must_be_indexed(read)
     owner = owner_of(read, caller, ask.agent)
     found = sessions.turns(read, owner, ask.session, ask.after, ask.limit)
@@ -536,11 +536,11 @@ class SessionDeleted:
     needs="write",
 )
 async def delete_session(here: Workspace, caller: Caller, ask: OneSession) -> SessionDeleted:
-    """Delete a session for good: its transcript and its place in the index. A rebuild does not bring it back."""
+    """Permanently delete a session: its transcript and its index entries. Rebuilding the index does not restore it."""
     owner = await here.read(lambda read: owner_of(read, caller, ask.agent))
     transcript = here.transcripts.of(owner, ask.session)
     if not await asyncio.to_thread(transcript.path.exists) and not await _is_indexed(here, owner, ask.session):
-        raise NotFound("session", ask.session, "List sessions to see which exist.")
+        raise NotFound("session", ask.session, "List sessions to see the known ids.")
     await delete_recorded(here, owner, ask.session)
     return SessionDeleted(True, ask.session, owner.id)
 
@@ -562,7 +562,7 @@ async def _is_indexed(here: Workspace, owner: Owner, session_id: str) -> bool:
 
 class ExportSession(OneSession):
     format: Literal["markdown", "jsonl"] = "markdown"
-    """markdown to read, jsonl to take elsewhere."""
+    """markdown for people, jsonl for programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -584,11 +584,11 @@ def _text(answer: SessionExport) -> str:
     Command("session export", takes=("agent", "session"), text="text"),
 )
 async def export_session(here: Workspace, caller: Caller, ask: ExportSession) -> SessionExport:
-    """A session as Markdown, or as the JSON lines it is kept in."""
+    """Export a session as Markdown or as JSON Lines."""
     owner = await here.read(lambda read: owner_of(read, caller, ask.agent))
     transcript = here.transcripts.of(owner, ask.session)
     if not await asyncio.to_thread(transcript.path.exists):
-        raise NotFound("session", ask.session, "List sessions to see which exist.")
+        raise NotFound("session", ask.session, "List sessions to see the known ids.")
     turns = await asyncio.to_thread(lambda: list(_distinct(here.transcripts.lines(transcript))))
     return SessionExport("".join(_jsonl(turns) if ask.format == "jsonl" else _markdown(ask.session, turns)))
 
