@@ -16,7 +16,7 @@ import orjson
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from palaver.errors import NotFound, Refused
-from palaver.model.messages import HIDDEN
+from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, Query, clamp, storable
 from palaver.model.search import GetResponse, Loc, Standing
@@ -192,7 +192,7 @@ def open_item(read: Reader, caller: Caller, source: str, id: str, how: How) -> G
     """The thing of this id, as much of it as is wanted."""
     opened = found_passages.resolve(read, source, id)
     at = found_passages.document(read, opened.document_id) if opened else None
-    if opened is None or at is None or not results.may_open(caller, at):
+    if opened is None or at is None or not visibility.may_open(caller, at):
         raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
     _check_owner(at, how.loc)
     if opened.passage_id is None and how.loc is None and how.mode != "full":
@@ -204,7 +204,7 @@ def open_item(read: Reader, caller: Caller, source: str, id: str, how: How) -> G
 
 def _anchor_by_words(read: Reader, caller: Caller, at: Standing, how: How) -> int | None:
     """Where this is said in it; else where what was searched for last is."""
-    without = (HUMAN_ONLY,) if caller.is_agent else None
+    without = None if visibility.sees_everything(caller) else (HUMAN_ONLY,)
     for terms in (how.terms, how.recent):
         found = recall.best_in(read, at.source, at.document_id, terms, without) if terms else None
         if found:
@@ -339,10 +339,10 @@ class _Said(_Opener):
         return int(self.read.must("passage_bounds", document_id=self.at.document_id)["first"])
 
     def _text(self, row: Row) -> str:
-        return HIDDEN if self._is_hidden(row) else str(row["text"])
+        return visibility.HIDDEN if self._is_hidden(row) else str(row["text"])
 
     def _is_hidden(self, row: Row) -> bool:
-        return self.at.source == "bus" and results.hides(self.caller, orjson.loads(row["data"]))
+        return self.at.source == "bus" and visibility.hides(self.caller, orjson.loads(row["data"]).get("metadata"))
 
     def _label(self, row: Row) -> str:
         name = orjson.loads(row["data"]).get("author_name") if self.at.source == "bus" else None
@@ -614,6 +614,6 @@ def page_of(read: Reader, caller: Caller, source: str, id: str, how: How, number
     """A page of a conversation's messages, as far as the budget goes."""
     opened = found_passages.resolve(read, source, id)
     at = found_passages.document(read, opened.document_id) if opened else None
-    if opened is None or at is None or not results.may_open(caller, at):
+    if opened is None or at is None or not visibility.may_open(caller, at):
         raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
     return _Said(read, caller, at, how).page(number, size)

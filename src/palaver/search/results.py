@@ -6,15 +6,15 @@ shares of the best hit's. Text is read, and snippets are cut, for the page that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import quote
 
+from palaver.model import visibility
 from palaver.model.library import is_unique
-from palaver.model.messages import HIDDEN, is_human_only
 from palaver.model.people import Caller
 from palaver.model.search import Beside, Capped, ResultItem, SaidItem, Standing
 from palaver.model.times import micros
@@ -266,7 +266,7 @@ def _modified_at(one: Candidate) -> int:
 def own_slices(caller: Caller, slices: Iterable[Slice]) -> list[Slice]:
     """The slices as this caller may see them: an agent sees no human-only messages, and of agents' sessions its own.
     An agent without a name sees no sessions."""
-    if not caller.is_agent:
+    if visibility.sees_everything(caller):
         return list(slices)
     found = []
     for given in slices:
@@ -281,16 +281,6 @@ def own_slices(caller: Caller, slices: Iterable[Slice]) -> list[Slice]:
             scopes = (*where.scopes, agent_scope(caller.acting_agent))
             found.append(replace(where, sources=("sessions",), scopes=scopes))
     return found
-
-
-def may_open(caller: Caller, at: Standing) -> bool:
-    """An agent does not open another one's sessions."""
-    return not (caller.is_agent and at.source == "sessions" and at.agent_id != caller.acting_agent)
-
-
-def is_hidden(caller: Caller, at: Standing) -> bool:
-    """Is this message for humans only, and the caller none?"""
-    return at.source == "bus" and hides(caller, at.marks)
 
 
 # Dressing a page
@@ -324,7 +314,7 @@ def dressed(
 ) -> list[ResultItem]:
     """Results as they are shown: with a snippet, the place of the match, a link, and what belongs to them."""
     standings = standings_of(read, page, terms, gathered)
-    beside = following(read, standings.values(), terms, gathered, lambda at: is_hidden(caller, at))
+    beside = following(read, standings.values(), terms, gathered, lambda at: visibility.is_hidden(caller, at))
     titles = [one.best.document_id for one in page if one.best.position == 0]
     beginnings = found_passages.beginnings(read, titles) if titles else {}
     query = query_of(terms)
@@ -334,11 +324,13 @@ def dressed(
         if at is None:
             continue
         source = SOURCES[at.source]
-        if is_hidden(caller, at):
-            snippet, place = HIDDEN, None
+        if visibility.is_hidden(caller, at):
+            snippet, place = visibility.HIDDEN, None
         else:
             first = beginnings.get(at.document_id) if at.position == 0 else None
-            hidden = first is not None and at.source == "bus" and hides(caller, first["data"])
+            hidden = (
+                first is not None and at.source == "bus" and visibility.hides(caller, first["data"].get("metadata"))
+            )
             snippet, place = snippet_of(at, query, length, None if first is None or hidden else first["text"])
         loc = source.loc(at, place[0] if place else 0)
         link = link_to(read.settings.base_url, at.source, source.id_of(at.document, at.native_id, at.position))
@@ -369,11 +361,6 @@ def _beside(at: Standing, snippet: str) -> Beside:
         created_at=at.created_at,
         snippet=snippet,
     )
-
-
-def hides(caller: Caller, data: Mapping[str, Any]) -> bool:
-    """Does a message of the bus with this data hide its text from the caller?"""
-    return caller.is_agent and is_human_only(data.get("metadata"))
 
 
 def snippet_of(at: Standing, query: Query, length: int, first: str | None = None) -> tuple[str, tuple[int, int] | None]:

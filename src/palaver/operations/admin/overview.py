@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
+from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, clamp
 from palaver.model.times import now
@@ -20,7 +21,7 @@ from palaver.store.library import documents
 SPEAKERS = 12
 
 
-class LookOver(Ask):
+class GetOverview(Ask):
     days: Annotated[int, clamp(1, 366)] = 30
     """Number of days to count, including today."""
 
@@ -40,16 +41,16 @@ class Overview:
 
 
 @operation(Route("GET", "/api/overview"))
-def look_over(read: Reader, caller: Caller, ask: LookOver) -> Overview:
+def get_overview(read: Reader, caller: Caller, ask: GetOverview) -> Overview:
     """Statistics: messages per day and source, most active authors, documents per source, state of the search index."""
     since = now().date() - timedelta(days=ask.days - 1)
-    whose = overview.Counted(everyone=not caller.is_agent, agent_id=caller.acting_agent)
+    whose = overview.Counted(everyone=visibility.sees_everything(caller), agent_id=caller.acting_agent)
     return Overview(
         since=since.isoformat(),
         days=overview.per_day(read, since, whose),
         speakers=overview.speakers(read, since, SPEAKERS, whose),
         documents=overview.documents(read, whose),
         is_index_complete=documents.is_complete(read),
-        storage_bytes=None if caller.is_agent else overview.storage_bytes(read),
+        storage_bytes=overview.storage_bytes(read) if visibility.sees_everything(caller) else None,
         status=get_status.work(read, caller, Nobody()),
     )

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from palaver.errors import Forbidden, Invalid, NotFound, Refused, Unavailable
+from palaver.errors import Invalid, NotFound, Refused, Unavailable
+from palaver.model import visibility
 from palaver.model.audit import Deed, signature
 from palaver.model.people import Caller, Scope, Token
 from palaver.model.requests import Ask, Id, Line, clamp
@@ -32,15 +33,10 @@ def _keyring(here: Workspace) -> Keyring:
     return here.keyring
 
 
-def must_be_a_person(caller: Caller) -> None:
-    if caller.is_agent:
-        raise Forbidden("Agents cannot manage tokens. Use the token of a person.")
-
-
 @operation(Route("GET", "/api/tokens"), needs="admin")
 async def list_tokens(here: Workspace, caller: Caller, ask: Nothing) -> list[Token]:
     """List the tokens of your workspace with their owners, scopes and last use. Secrets are never shown."""
-    must_be_a_person(caller)
+    visibility.must_be_person(caller)
     return await _keyring(here).tokens()
 
 
@@ -76,7 +72,7 @@ class NewToken:
 @operation(Route("POST", "/api/tokens", status=201), needs="admin")
 async def create_token(here: Workspace, caller: Caller, ask: CreateToken) -> NewToken:
     """Create a token for your workspace. The secret is shown only in this answer; the server stores its hash."""
-    must_be_a_person(caller)
+    visibility.must_be_person(caller)
     if ask.workspace not in (None, here.name):
         raise NotFound("workspace", ask.workspace or "")
     if not ask.scopes:
@@ -125,7 +121,7 @@ class Revoked:
 @operation(Route("DELETE", "/api/tokens/{token_id}"), needs="admin")
 async def revoke_token(here: Workspace, caller: Caller, ask: RevokeToken) -> Revoked:
     """Revoke a token of your workspace at once. Streams and connections that use it are closed."""
-    must_be_a_person(caller)
+    visibility.must_be_person(caller)
     return Revoked((await _keyring(here).revoke(ask.token_id, signature(caller))).id)
 
 

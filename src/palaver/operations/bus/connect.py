@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 from palaver import __version__
 from palaver.errors import Refused
+from palaver.model import visibility
 from palaver.model.events import agent_online
 from palaver.model.messages import Message, Status
 from palaver.model.people import Agent, Caller
 from palaver.model.projects import project_of
 from palaver.model.requests import Id, Project, Seq, Text, clamp
-from palaver.operations import identity, visibility
+from palaver.operations import identity
 from palaver.operations.bus.agents import About, Nobody, arrive
 from palaver.operations.bus.messages import Budget, fit
 from palaver.operations.bus.threads import CreateThread, Topic, open_thread
@@ -103,7 +104,7 @@ def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
     stored, is_new = open_thread(change, opening, caller)
     thread = stored.thread
     found = messages.newest(change, stored, ask.limit + 1, after_seq=ask.after_seq)
-    shown = fit(visibility.all_seen_by(caller, found[-ask.limit :]), ask.max_tokens, newest=True)
+    shown = fit(visibility.mask_messages(caller, found[-ask.limit :]), ask.max_tokens, newest=True)
     is_truncated = len(found) > len(shown)
     identity.become(change, caller, agent)
     return Connected(
@@ -233,5 +234,5 @@ def get_status(read: Reader, caller: Caller, ask: Nobody) -> BusStatus:
         agents=len(everyone),
         agents_online=sum(agent.is_online for agent in everyone),
         last_event_id=read.must("last_event_id")["value"],
-        model=None if caller.is_agent else progress_of(read),  # it counts passages that agents may not read
+        model=progress_of(read) if visibility.sees_everything(caller) else None,
     )

@@ -9,7 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from palaver.errors import Forbidden, Refused, SeqMismatch
+from palaver.errors import Refused, SeqMismatch
+from palaver.model import visibility
 from palaver.model.events import agent_online, message_deleted, message_edited, message_new
 from palaver.model.messages import Edit, Message, Priority, Role
 from palaver.model.people import Agent, Caller
@@ -25,7 +26,7 @@ from palaver.model.requests import (
     clamp,
 )
 from palaver.model.times import now
-from palaver.operations import identity, visibility
+from palaver.operations import identity
 from palaver.operations.bus.content_filter import refuse_secrets, refuse_too_many_posts
 from palaver.operations.bus.threads import OneThread
 from palaver.operations.operation import Command, Route, Tool, operation
@@ -110,15 +111,14 @@ def post_message(change: Change, caller: Caller, ask: PostMessage) -> Message:
     """Post a message to a thread. Returns the stored message with its seq."""
     must_not_be_empty(ask.content)
     refuse_secrets(change, ask.content)
-    if caller.is_agent and "system" in (ask.role, ask.priority):
-        raise Forbidden("Agents cannot post with role or priority 'system'. Leave it out, or use urgent.")
+    visibility.must_not_be_system(caller, ask.role, ask.priority)
     thread = threads.must_exist(change, ask.thread_id)
     author = identity.author_of(change, _with_reply(change, caller, ask.reply_token), ask.author)
     key = ask.idempotency_key or ask.reply_token
     if key or ask.expected_last_seq is not None:
         last_seq = threads.lock(change, thread.document_id)
         if key and (first := messages.by_key(change, thread, author.label, key)):
-            return visibility.all_seen_by(caller, messages.with_reactions(change, [first]))[0]
+            return visibility.mask_messages(caller, messages.with_reactions(change, [first]))[0]
         if ask.expected_last_seq not in (None, last_seq):
             raise _moved_on(change, caller, thread, ask.expected_last_seq or 0, last_seq)
     threads.must_take_messages(thread.thread.status)
@@ -140,7 +140,7 @@ def post_message(change: Change, caller: Caller, ask: PostMessage) -> Message:
     change.tell(message_new(message))
     if author.agent:
         sign_of_life(change, author.agent, "msg_post")
-    return visibility.seen_by(caller, message)
+    return visibility.mask_message(caller, message)
 
 
 def _with_reply(change: Change, caller: Caller, reply_token: str | None) -> Caller:
@@ -172,7 +172,7 @@ def _moved_on(read: Reader, caller: Caller, thread: threads.Stored, expected: in
         f"The thread is at seq {current}, not {expected}. Read new_messages, then post with that as expected_last_seq.",
         expected_last_seq=expected,
         current_seq=current,
-        new_messages=visibility.all_seen_by(caller, unread),
+        new_messages=visibility.mask_messages(caller, unread),
     )
 
 
@@ -218,7 +218,7 @@ def list_messages(read: Reader, caller: Caller, ask: ListMessages) -> Messages:
     is_backwards = ask.newest or ask.before_seq is not None
     read_messages = _backwards if is_backwards else _forwards
     found = list(islice(read_messages(read, thread, ask), ask.limit + 1))
-    seen = visibility.all_seen_by(caller, found[: ask.limit][:: -1 if is_backwards else 1])
+    seen = visibility.mask_messages(caller, found[: ask.limit][:: -1 if is_backwards else 1])
     shown = fit(seen, ask.max_tokens, newest=is_backwards)
     has_more = len(found) > len(shown)
     return Messages(
@@ -270,7 +270,7 @@ class OneMessage(Ask):
 def get_message(read: Reader, caller: Caller, ask: OneMessage) -> Message:
     """Get one message by its id, with its reactions."""
     stored = messages.must_exist(read, ask.message_id)
-    return visibility.all_seen_by(caller, messages.with_reactions(read, [stored]))[0]
+    return visibility.mask_messages(caller, messages.with_reactions(read, [stored]))[0]
 
 
 class EditMessage(OneMessage):
@@ -297,15 +297,15 @@ def edit_message(change: Change, caller: Caller, ask: EditMessage) -> Edited:
     must_not_be_empty(ask.content)
     refuse_secrets(change, ask.content)
     stored = messages.must_hold(change, ask.message_id)
-    identity.must_own(change, caller, stored.message)
     own = identity.me(change, caller)
+    visibility.must_be_author(caller, own, stored.message)
     editor = own.shown_name if own else caller.name
     (before,) = messages.with_reactions(change, [stored])
     if before.content == ask.content:
-        return _edited(visibility.seen_by(caller, before), None)
+        return _edited(visibility.mask_message(caller, before), None)
     message = replace(messages.edit(change, stored, ask.content, editor), reactions=before.reactions)
     change.tell(message_edited(message, editor))
-    return _edited(visibility.seen_by(caller, message), editor)
+    return _edited(visibility.mask_message(caller, message), editor)
 
 
 def _edited(message: Message, editor: str | None) -> Edited:
@@ -334,8 +334,8 @@ class History:
 def message_history(read: Reader, caller: Caller, ask: OneMessage) -> History:
     """List the earlier versions of a message, oldest first."""
     stored = messages.must_exist(read, ask.message_id)
-    message = visibility.seen_by(caller, stored.message)
-    edits = visibility.history_seen_by(caller, stored.message, messages.history(read, stored))
+    message = visibility.mask_message(caller, stored.message)
+    edits = visibility.mask_edits(caller, stored.message, messages.history(read, stored))
     return History(message.id, message.content, message.edit_version, edits)
 
 
@@ -355,7 +355,7 @@ class MessageDeleted:
 def delete_message(change: Change, caller: Caller, ask: OneMessage) -> MessageDeleted:
     """Delete a message you wrote, with its history and reactions. Its seq is never used again."""
     stored = messages.must_hold(change, ask.message_id)
-    identity.must_own(change, caller, stored.message)
+    visibility.must_be_author(caller, identity.me(change, caller), stored.message)
     messages.remove(change, stored)
     change.tell(message_deleted(stored.message))
     return MessageDeleted(True, stored.message.id, stored.message.thread_id, stored.message.seq)

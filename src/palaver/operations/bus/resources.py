@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import orjson
 
 from palaver.errors import NotFound
+from palaver.model import visibility
 from palaver.model.events import encode
 from palaver.model.people import Caller
-from palaver.operations import visibility
 from palaver.operations.bus.connect import config
 from palaver.operations.library.captions import media_types
 from palaver.search.open import RetrievalOptions, how_of, open_item
@@ -119,7 +119,7 @@ def _transcript(read: Reader, caller: Caller, stored: threads.Stored) -> str:
     after = 0
     while batch := messages.after(read, stored, after, 500):
         lines += [
-            f"[seq={m.seq}] {m.author_name} ({m.role}): {m.content}" for m in visibility.all_seen_by(caller, batch)
+            f"[seq={m.seq}] {m.author_name} ({m.role}): {m.content}" for m in visibility.mask_messages(caller, batch)
         ]
         after = batch[-1].seq
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from palaver.errors import Refused
+from palaver.model import visibility
 from palaver.model.events import thread_changed, thread_deleted, thread_new
 from palaver.model.messages import Status, Thread
 from palaver.model.people import Agent, Caller
@@ -21,7 +22,6 @@ from palaver.model.requests import (
     clamp,
 )
 from palaver.model.times import iso
-from palaver.operations import identity, visibility
 from palaver.operations.bus.content_filter import refuse_secrets
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.store.bus import agents, messages, templates, threads
@@ -58,7 +58,7 @@ def open_thread(change: Change, ask: CreateThread, caller: Caller | None = None)
         system_prompt=ask.system_prompt or (template.system_prompt if template else None),
         template_id=template.id if template else None,
         metadata={**defaults, **(ask.metadata or {})} or None,
-        created_by=identity.signed(caller) if caller else None,
+        created_by=visibility.creator_of(caller) if caller else None,
     )
     if is_new:
         change.tell(thread_new(stored.thread))
@@ -229,7 +229,7 @@ def delete_thread(change: Change, caller: Caller, ask: DeleteThread) -> Deleted:
     if not ask.confirm:
         raise Refused("confirm must be true: deleting a thread cannot be undone.")
     stored = threads.must_exist(change, ask.thread_id)
-    identity.must_have_created(caller, stored.created_by)
+    visibility.must_be_creator(caller, stored.created_by)
     threads.lock(change, stored.document_id)
     stored = threads.must_exist(change, stored.thread.id)
     threads.remove(change, stored)
@@ -289,7 +289,7 @@ def export_thread(read: Reader, caller: Caller, ask: OneThread) -> Transcript:
         lines += ["> " + line for line in thread.system_prompt.splitlines()] + [""]
     after = 0
     while batch := messages.after(read, stored, after, 500):
-        for message in visibility.all_seen_by(caller, batch):
+        for message in visibility.mask_messages(caller, batch):
             edited = " (edited)" if message.edited_at else ""
             lines += [f"## {message.seq}. {message.author_name} — {iso(message.created_at)}{edited}", ""]
             lines += [message.content, ""]

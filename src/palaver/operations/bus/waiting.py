@@ -7,10 +7,11 @@ import time
 from dataclasses import dataclass
 from typing import Annotated
 
+from palaver.model import visibility
 from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller
 from palaver.model.requests import Id, Line, Seq, clamp
-from palaver.operations import identity, visibility
+from palaver.operations import identity
 from palaver.operations.bus.messages import Budget, fit, sign_of_life
 from palaver.operations.bus.threads import OneThread
 from palaver.operations.operation import Command, Route, Tool, operation
@@ -80,7 +81,7 @@ async def wait_for_messages(here: Workspace, caller: Caller, ask: WaitForMessage
 
 def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
     thread = threads.must_exist(read, ask.thread_id)
-    found = visibility.all_seen_by(caller, messages.after(read, thread, ask.after_seq, SHOWN_AT_MOST))
+    found = visibility.mask_messages(caller, messages.after(read, thread, ask.after_seq, SHOWN_AT_MOST))
     if ask.for_agent and found:
         agent = agents.named(read, ask.for_agent)
         names = {ask.for_agent.removeprefix("@")} | (
@@ -88,7 +89,7 @@ def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
         )
         batch = found
         while not (found := [m for m in batch if m.is_for(names)]) and len(batch) == SHOWN_AT_MOST:
-            batch = visibility.all_seen_by(caller, messages.after(read, thread, batch[-1].seq, SHOWN_AT_MOST))
+            batch = visibility.mask_messages(caller, messages.after(read, thread, batch[-1].seq, SHOWN_AT_MOST))
     shown = fit(found, ask.max_tokens, newest=False)
     more = f"More messages: call msg_list with after_seq={shown[-1].seq}." if len(shown) < len(found) else None
     return Waited(

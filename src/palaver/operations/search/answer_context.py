@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, Query, clamp
 from palaver.model.search import ALL_SOURCES, SourceName
@@ -46,9 +47,9 @@ def answer_context(read: Reader, caller: Caller, ask: AnswerContext) -> Context:
     results = finding.everything(read, question, slices, "relevance", LOOKED_AT)
     found = results.ranked[:LOOKED_AT]
     places = finding.standings_of(read, found, question.terms, results.gathered)
-    shown = [at for one in found if (at := places.get(one.best.passage_id)) and not finding.is_hidden(caller, at)]
+    shown = [at for one in found if (at := places.get(one.best.passage_id)) and not visibility.is_hidden(caller, at)]
     beside = following(
-        read, shown[:WITH_LATER], question.terms, results.gathered, lambda at: finding.is_hidden(caller, at)
+        read, shown[:WITH_LATER], question.terms, results.gathered, lambda at: visibility.is_hidden(caller, at)
     )
     shown = with_company(shown, beside)
     per_token = caller.config.get("chars_per_token") or PER_TOKEN

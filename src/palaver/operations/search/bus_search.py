@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict
 
 from palaver.errors import Refused
-from palaver.model.messages import HIDDEN, is_human_only
+from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, Id, Query, clamp
 from palaver.model.times import instant
@@ -122,8 +122,7 @@ def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
     thread = threads.find(read, ask.thread_id) if ask.thread_id else None
     if ask.thread_id and thread is None:
         return _nothing(ask, "There is no such thread.")
-    # A masked hit tells that a word was said. On an open server that is part of the bus search; elsewhere it is not.
-    is_blind = caller.is_agent and (caller.is_authenticated or read.settings.needs_token)
+    is_blind = not visibility.finds_hidden(caller, needs_token=read.settings.needs_token)
     document_id = thread.document_id if thread else None
     found, finding = message_search.messages(read, wanted, document_id, ask.limit, is_blind=is_blind)
     if not found:
@@ -137,7 +136,6 @@ def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
 
 
 def _hit(caller: Caller, found: message_search.FoundMessage, cut: Callable[[str], str]) -> Hit:
-    hidden = caller.is_agent and is_human_only(found.metadata)
     return Hit(
         found.message_id,
         found.thread_id,
@@ -145,5 +143,5 @@ def _hit(caller: Caller, found: message_search.FoundMessage, cut: Callable[[str]
         found.author,
         found.seq,
         instant(found.created_at),
-        HIDDEN if hidden else cut(found.text),
+        visibility.HIDDEN if visibility.hides(caller, found.metadata) else cut(found.text),
     )

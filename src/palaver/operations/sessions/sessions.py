@@ -14,7 +14,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from palaver.errors import Forbidden, NotFound, PalaverError, Refused, Unavailable
+from palaver.errors import NotFound, PalaverError, Refused, Unavailable
+from palaver.model import visibility
 from palaver.model.answers import Sparse
 from palaver.model.ids import new_id
 from palaver.model.messages import Role
@@ -60,20 +61,15 @@ _v1 = partial(Route, invalid=400, complaint=("error", "detail"))
 def owner_of(read: Reader, caller: Caller, name: str) -> Owner:
     """The agent of this id or slug. An agent reaches itself alone."""
     agent = agents.named(read, name)
-    return _reached(caller, name, Owner(agent.id, agent.slug, agent.name) if agent else None)
-
-
-def _reached(caller: Caller, name: str, owner: Owner | None) -> Owner:
-    if caller.is_authenticated and caller.is_agent and (owner is None or owner.id != caller.agent_id):
-        raise Forbidden("An agent can access only its own sessions.")
-    if owner is None:
+    visibility.must_reach_sessions_of(caller, agent.id if agent else None)
+    if agent is None:
         raise NotFound("agent", name, "List agents to see the known ones.")
-    return owner
+    return Owner(agent.id, agent.slug, agent.name)
 
 
 def owner_or_new(change: Change, caller: Caller, name: str) -> Owner:
     """The same, but a new name is a new agent: it comes to be by its first recorded turn."""
-    if agents.named(change, name) is None and not (caller.is_authenticated and caller.is_agent):
+    if agents.named(change, name) is None and not visibility.is_bound(caller):
         agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
     return owner_of(change, caller, name)
 
@@ -89,7 +85,8 @@ async def recording_owner(here: Workspace, caller: Caller, name: str) -> Owner:
         owner = await asyncio.to_thread(here.transcripts.owner, name)
         if owner is None:
             raise
-        return _reached(caller, name, owner)
+        visibility.must_reach_sessions_of(caller, owner.id)
+        return owner
 
 
 # Recording
@@ -382,7 +379,7 @@ class SearchAllConversations(Ask):
 def search_all_conversations(read: Reader, caller: Caller, ask: SearchAllConversations) -> ConversationHits:
     """Search the sessions of all agents in the workspace. An agent searches only its own."""
     must_be_indexed(read)
-    return find(read, ask.query, _where(ask, caller.agent_id if caller.is_agent else None), ask.limit)
+    return find(read, ask.query, _where(ask, visibility.only_sessions_of(caller)), ask.limit)
 
 
 class SearchOwnConversations(Ask):
@@ -483,10 +480,9 @@ class Sessions:
 def list_sessions(read: Reader, caller: Caller, ask: ListSessions) -> Sessions:
     """List sessions, latest first."""
     must_be_indexed(read)
-    if caller.is_agent and caller.is_authenticated:
-        agent_id: str | None = caller.agent_id
-    else:
-        agent_id = owner_of(read, caller, ask.agent).id if ask.agent else None
+    agent_id = visibility.only_sessions_of(caller)
+    if agent_id is None and ask.agent:
+        agent_id = owner_of(read, caller, ask.agent).id
     return Sessions(sessions.everyone(read, agent_id, ask.limit, ask.offset, ask.project))
 
 
