@@ -103,7 +103,7 @@ def must_be_somebody(change: Change, caller: Caller) -> Agent:
     if own is None and caller.session.slug:
         own = _named_agent(change, caller, caller.session.slug)
     if own is None:
-        raise nobody()
+        raise unknown_agent()
     return own
 
 
@@ -117,7 +117,7 @@ def _named_agent(change: Change, caller: Caller, slug: str) -> Agent:
     return known
 
 
-def nobody() -> Refused:
+def unknown_agent() -> Refused:
     return Refused(
         "The server does not know which agent you are. Call bus_connect, then repeat this call with the agent_id "
         "and token it returned. (People: add ?agent=NAME to the server's address.)"

@@ -8,9 +8,8 @@ from typing import Annotated
 
 from palaver.model import visibility
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, clamp
+from palaver.model.requests import Ask, NoArguments, clamp
 from palaver.model.times import now
-from palaver.operations.bus.agents import Nobody
 from palaver.operations.bus.connect import BusStatus, get_status
 from palaver.operations.operation import Route, operation
 from palaver.store.admin import overview
@@ -52,5 +51,5 @@ def get_overview(read: Reader, caller: Caller, ask: GetOverview) -> Overview:
         documents=overview.documents(read, whose),
         is_index_complete=documents.is_complete(read),
         storage_bytes=overview.storage_bytes(read) if visibility.sees_everything(caller) else None,
-        status=get_status.work(read, caller, Nobody()),
+        status=get_status.work(read, caller, NoArguments()),
     )

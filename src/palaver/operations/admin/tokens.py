@@ -12,7 +12,7 @@ from palaver.errors import Invalid, NotFound, Refused, Unavailable
 from palaver.model import visibility
 from palaver.model.audit import Deed, signature
 from palaver.model.people import Caller, Scope, Token
-from palaver.model.requests import Ask, Id, Line, clamp
+from palaver.model.requests import Ask, Id, Line, NoArguments, clamp
 from palaver.model.times import now, parse
 from palaver.operations.operation import Route, operation
 from palaver.store.admin.keyring import Keyring
@@ -23,10 +23,6 @@ from palaver.store.workspaces import Workspace
 LONGEST = timedelta(days=36500)
 
 
-class Nothing(Ask):
-    """A request without fields."""
-
-
 def _keyring(here: Workspace) -> Keyring:
     if here.keyring is None:
         raise Unavailable("This workspace has no tokens: it was opened without its server.")
@@ -34,7 +30,7 @@ def _keyring(here: Workspace) -> Keyring:
 
 
 @operation(Route("GET", "/api/tokens"), needs="admin")
-async def list_tokens(here: Workspace, caller: Caller, ask: Nothing) -> list[Token]:
+async def list_tokens(here: Workspace, caller: Caller, ask: NoArguments) -> list[Token]:
     """List the tokens of your workspace with their owners, scopes and last use. Secrets are never shown."""
     visibility.must_be_person(caller)
     return await _keyring(here).tokens()
@@ -126,7 +122,7 @@ async def revoke_token(here: Workspace, caller: Caller, ask: RevokeToken) -> Rev
 
 
 @operation(Route("GET", "/api/workspaces"), needs="admin")
-async def list_workspaces(here: Workspace, caller: Caller, ask: Nothing) -> list[str]:
+async def list_workspaces(here: Workspace, caller: Caller, ask: NoArguments) -> list[str]:
     """List the workspaces you administer: the one of your token. Use the command line to create workspaces."""
     return [here.name]
 

@@ -24,7 +24,7 @@ from palaver.model.requests import (
 from palaver.model.sessions import Owner
 from palaver.model.times import now
 from palaver.operations import identity
-from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.operations.sessions.sessions import delete_recorded
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
@@ -158,14 +158,6 @@ class Agents:
     hint: str | None = None
 
 
-def _list_only(answer: Agents) -> list[Agent]:
-    return answer.agents
-
-
-class Nobody(Ask):
-    pass
-
-
 class ListAgents(Ask):
     include_inactive: bool = False
     """Also list agents that were not active for a long time."""
@@ -173,7 +165,7 @@ class ListAgents(Ask):
 
 @operation(
     Tool("agent_list"),
-    Route("GET", "/api/agents", show=_list_only),
+    Route("GET", "/api/agents", show=only(Agents, "agents")),
     Command("agents", columns=("slug", "name", "is_online", "last_activity", "last_heartbeat"), rows="agents"),
 )
 def list_agents(read: Reader, caller: Caller, ask: ListAgents) -> Agents:

@@ -12,9 +12,9 @@ from palaver.model.events import agent_online
 from palaver.model.messages import Message, Status
 from palaver.model.people import Agent, Caller
 from palaver.model.projects import project_of
-from palaver.model.requests import Id, Project, Seq, Text, clamp
+from palaver.model.requests import Id, NoArguments, Project, Seq, Text, clamp
 from palaver.operations import identity
-from palaver.operations.bus.agents import About, Nobody, arrive
+from palaver.operations.bus.agents import About, arrive
 from palaver.operations.bus.messages import Budget, fit
 from palaver.operations.bus.threads import CreateThread, Topic, open_thread
 from palaver.operations.operation import Command, Route, Tool, operation
@@ -122,9 +122,9 @@ def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
 
 
 def _connecting_agent(change: Change, caller: Caller, ask: Connect) -> tuple[Agent, str | None]:
-    """The agent that connects, and its secret: one that proves itself, one that comes back, or a new one."""
+    """The agent that connects, and its secret: it proves itself, returns without a proof, or is new."""
     if ask.agent_id and not ask.token and not caller.is_authenticated:
-        raise identity.unproven()  # also for a connected agent: a session is not a proof to come back with
+        raise identity.unproven()  # a session is not a proof, not even for a connected agent
     token = ask.token
     if ask.agent_id or ask.token:
         agent = identity.must_be(change, caller, ask.agent_id, ask.token)
@@ -132,7 +132,7 @@ def _connecting_agent(change: Change, caller: Caller, ask: Connect) -> tuple[Age
         agent = agents.must_exist(change, caller.agent_id)
     elif caller.session.slug:
         agent = identity.must_be_somebody(change, caller)
-    elif (own := identity.me(change, caller)) and not _is_somebody_else(own, ask):
+    elif (own := identity.me(change, caller)) and not _contradicts(own, ask):
         agent = own
     elif returning := _returning_agent(change, caller, ask):
         agent, token = returning, agents.new_secret(change, returning)
@@ -149,23 +149,23 @@ def _connecting_agent(change: Change, caller: Caller, ask: Connect) -> tuple[Age
 
 
 def _returning_agent(change: Change, caller: Caller, ask: Connect) -> Agent | None:
-    """The agent of this client program and project that was here before, if no running client acts as it."""
+    """The earlier agent of this client program and project, if no running client acts as it."""
     client = caller.client
     if caller.is_authenticated or not client.program:
         return None
     since = identity.active_since()
     free = agents.free_of_client(change, client.program, client.project, since)
-    if ask.display_name:  # a name that was not the agent's is another agent's
+    if ask.display_name:  # another name is another agent
         free = [agent for agent in free if agent.answers_to(ask.display_name)]
-    same = next((agent for agent in free if not _is_somebody_else(agent, ask, any_model=bool(client.project))), None)
+    same = next((agent for agent in free if not _contradicts(agent, ask, any_model=bool(client.project))), None)
     slug = agents.slug_of(client.title or client.program)
     if same or ask.display_name or (ask.ide and agents.slug_of(ask.ide) != slug):
         return same
     return agents.free_named(change, slug, since)
 
 
-def _is_somebody_else(agent: Agent, ask: Connect, *, any_model: bool = False) -> bool:
-    """Whether what the caller says about itself contradicts what is known about the agent."""
+def _contradicts(agent: Agent, ask: Connect, *, any_model: bool = False) -> bool:
+    """Whether the description in the request contradicts the stored description of the agent."""
     said = [(ask.ide, agent.ide), (ask.display_name, agent.display_name)]
     if not any_model:
         said.append((ask.model, agent.model))
@@ -205,7 +205,7 @@ def config(read: Reader) -> Config:
 
 
 @operation(Tool("bus_get_config"), Route("GET", "/api/config"))
-def get_config(read: Reader, caller: Caller, ask: Nobody) -> Config:
+def get_config(read: Reader, caller: Caller, ask: NoArguments) -> Config:
     """Get the bus configuration: language, address, thread statuses, recommended reactions. Call it once, first."""
     return config(read)
 
@@ -223,7 +223,7 @@ class BusStatus:
 
 
 @operation(Route("GET", "/api/status"), Command("status"))
-def get_status(read: Reader, caller: Caller, ask: Nobody) -> BusStatus:
+def get_status(read: Reader, caller: Caller, ask: NoArguments) -> BusStatus:
     """Show the version of the server and the number of threads, messages and agents."""
     everyone = agents.everyone(read)
     return BusStatus(

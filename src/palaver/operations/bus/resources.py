@@ -56,28 +56,24 @@ def read(read: Reader, caller: Caller, uri: str) -> tuple[str, str]:
         return JSON, _pretty(_READERS[uri](read))
     found = _THREAD.fullmatch(uri)
     if found is None:
-        return TEXT, _item(read, caller, uri)
+        return TEXT, _search_result(read, caller, uri)
     stored = threads.must_exist(read, found[1])
-    match found[2]:
-        case "transcript":
-            return TEXT, fenced(_transcript(read, caller, stored))
-        case "summary":
-            summary = stored.thread.summary
-            return TEXT, fenced(summary) if summary else "(No summary has been written for this thread.)"
-        case _:
-            thread = stored.thread
-            return JSON, _pretty(
-                {
-                    "thread_id": thread.id,
-                    "topic": thread.topic,
-                    "status": thread.status,
-                    "latest_seq": thread.current_seq,
-                    "created_at": thread.created_at,
-                }
-            )
+    thread = stored.thread
+    if found[2] == "transcript":
+        lines, after = [f"# {thread.topic} [{thread.status}]", ""], 0
+        while batch := messages.after(read, stored, after, 500):
+            for m in visibility.mask_messages(caller, batch):
+                lines.append(f"[seq={m.seq}] {m.author_name} ({m.role}): {m.content}")
+            after = batch[-1].seq
+        return TEXT, fenced("\n".join(lines))
+    if found[2] == "summary":
+        return TEXT, fenced(thread.summary) if thread.summary else "(No summary has been written for this thread.)"
+    state = {"thread_id": thread.id, "topic": thread.topic, "status": thread.status}
+    return JSON, _pretty(state | {"latest_seq": thread.current_seq, "created_at": thread.created_at})
 
 
-def _item(read: Reader, caller: Caller, uri: str) -> str:
+def _search_result(read: Reader, caller: Caller, uri: str) -> str:
+    """The whole text of an item, without the client's preferences for the size of results."""
     named = parse_uri(uri)
     if named is None or named[0] not in SOURCES:
         raise NotFound("resource", uri)
@@ -97,10 +93,6 @@ def _pretty(value: object) -> str:
     return orjson.dumps(orjson.loads(encode(value)), option=orjson.OPT_INDENT_2).decode()
 
 
-def _all_agents(read: Reader) -> object:
-    return agents.everyone(read)
-
-
 def _all_threads(read: Reader) -> object:
     shown = threads.page(read, status=None, include_archived=False, limit=200, before=None).threads
     return [{"thread_id": t.id, "topic": t.topic, "status": t.status, "created_at": t.created_at} for t in shown]
@@ -108,18 +100,7 @@ def _all_threads(read: Reader) -> object:
 
 _READERS: dict[str, Callable[[Reader], object]] = {
     "chat://bus/config": config,
-    "chat://agents/active": _all_agents,
+    "chat://agents/active": agents.everyone,
     "chat://threads/active": _all_threads,
     _TYPES.uri: media_types,
 }
-
-
-def _transcript(read: Reader, caller: Caller, stored: threads.Stored) -> str:
-    lines = [f"# {stored.thread.topic} [{stored.thread.status}]", ""]
-    after = 0
-    while batch := messages.after(read, stored, after, 500):
-        lines += [
-            f"[seq={m.seq}] {m.author_name} ({m.role}): {m.content}" for m in visibility.mask_messages(caller, batch)
-        ]
-        after = batch[-1].seq
-    return "\n".join(lines)

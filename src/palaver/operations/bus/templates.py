@@ -9,10 +9,10 @@ from pydantic import Field
 
 from palaver.model.messages import Template
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Id, Line, Metadata, Text
-from palaver.operations.bus.agents import Nobody, Ok
+from palaver.model.requests import Ask, Id, Line, Metadata, NoArguments, Text
+from palaver.operations.bus.agents import Ok
 from palaver.operations.bus.content_filter import refuse_secrets
-from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.store.bus import templates
 from palaver.store.engines.database import Change, Reader
 
@@ -22,16 +22,12 @@ class Templates:
     templates: list[Template]
 
 
-def _list_only(answer: Templates) -> list[Template]:
-    return answer.templates
-
-
 @operation(
     Tool("template_list"),
-    Route("GET", "/api/templates", show=_list_only),
+    Route("GET", "/api/templates", show=only(Templates, "templates")),
     Command("template list", columns=("id", "name", "description", "is_builtin"), rows="templates"),
 )
-def list_templates(read: Reader, caller: Caller, ask: Nobody) -> Templates:
+def list_templates(read: Reader, caller: Caller, ask: NoArguments) -> Templates:
     """List the thread templates, built-in ones first."""
     return Templates(templates.everyone(read))
 

@@ -23,7 +23,7 @@ from palaver.model.requests import (
 )
 from palaver.model.times import iso
 from palaver.operations.bus.content_filter import refuse_secrets
-from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.store.bus import agents, messages, templates, threads
 from palaver.store.engines.database import Change, Reader
 
@@ -242,11 +242,7 @@ class Participants:
     agents: list[Agent]
 
 
-def _agents_only(answer: Participants) -> list[Agent]:
-    return answer.agents
-
-
-@operation(Route("GET", "/api/threads/{thread_id}/agents", show=_agents_only))
+@operation(Route("GET", "/api/threads/{thread_id}/agents", show=only(Participants, "agents")))
 def list_participants(read: Reader, caller: Caller, ask: OneThread) -> Participants:
     """List the agents that have posted in a thread."""
     stored = threads.must_exist(read, ask.thread_id)
@@ -261,10 +257,6 @@ class Transcript:
     text: str
 
 
-def _markdown(answer: Transcript) -> str:
-    return answer.text
-
-
 def _as_file(answer: Transcript) -> dict[str, str]:
     name = re.sub(r"[^a-z0-9]+", "-", answer.topic.lower()).strip("-")[:80] or "thread"
     return {"Content-Disposition": f'attachment; filename="{name}.md"'}
@@ -274,7 +266,7 @@ def _as_file(answer: Transcript) -> dict[str, str]:
     Route(
         "GET",
         "/api/threads/{thread_id}/export",
-        show=_markdown,
+        show=only(Transcript, "text"),
         media_type="text/markdown; charset=utf-8",
         headers=_as_file,
     ),

@@ -32,7 +32,7 @@ from palaver.model.search import (
 )
 from palaver.model.times import iso
 from palaver.operations.archive.external_database import keep_in_the_archive
-from palaver.operations.identity import nobody
+from palaver.operations.identity import unknown_agent
 from palaver.operations.operation import Route, Tool, operation
 from palaver.search import hints, results
 from palaver.search.question import Question, taken_apart
@@ -106,7 +106,7 @@ def _hint(caller: Caller, question: Question, page: _Page, ask: Paged, sources: 
     if not question.terms:
         return hints.NO_WORD
     if sources == ("sessions",) and caller.is_agent and caller.acting_agent is None:
-        return hints.NOT_RECORDED if caller.session.slug else nobody().message
+        return hints.NOT_RECORDED if caller.session.slug else unknown_agent().message
     if not page.items and ask.offset and page.total:
         return hints.no_more(page.total)
     if not page.items and not page.suppressed:
