@@ -17,7 +17,7 @@ from palaver.errors import Conflict, NotFound, Refused
 from palaver.model.audit import TERMINAL, Entry
 from palaver.model.people import Scope, Token
 from palaver.model.times import now
-from palaver.operations.admin.repair import Sign, missing_uploads, signs
+from palaver.operations.admin.repair import HealthProblem, health_problems, missing_uploads
 from palaver.operations.admin.tokens import known_agent
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.search.vectors.background import Embedding
@@ -316,12 +316,12 @@ class House:
 
     # Housekeeping
 
-    async def signs(self) -> list[Sign]:
+    async def signs(self) -> list[HealthProblem]:
         """What can be seen at a glance to be wrong, without saying whose it is."""
-        found = [Sign(says, stops=True) for says in self._own.lost_files()]
-        found += [Sign(says, stops=False) for says in await self.losses()]
+        found = [HealthProblem(says, stops=True) for says in self._own.lost_files()]
+        found += [HealthProblem(says, stops=False) for says in await self.losses()]
         for here in list(self._workspaces.values()):
-            found += await signs(here)
+            found += await health_problems(here)
         return found
 
     def start_sweeping(self) -> None:

@@ -147,7 +147,7 @@ def test_a_damaged_index_is_made_anew_while_a_server_runs(place: Place, filled: 
     with start_server(place.home) as server:
         code, said = place.repaired()
         assert code == 0, said
-        assert "the search index was damaged; it is made anew" in said
+        assert "the search index was damaged; it is rebuilt" in said
         client = Client(server)
         messages = client.messages(filled[1])
         assert len(messages) == MESSAGES
@@ -457,7 +457,7 @@ def test_tables_of_the_index_that_are_missing_are_made_again(engine: Engine, tmp
             assert code == 1
             assert f"tables or indexes are missing: {sorted(some)[0]}" in said
         code, said = place.repaired()
-        assert (code, "made what was missing again" in said) == (0, True), said
+        assert (code, "recreated missing tables or indexes" in said) == (0, True), said
         assert place.wrong() == (0, "")
     drop(engine, place, names)
     assert Terminal(place.home).run("reindex", PALAVER_DATABASE_URL=place.url).exit_code == 0
@@ -574,7 +574,7 @@ def test_an_index_postgresql_calls_invalid_is_made_anew(postgres: Any, tmp_path:
     assert "the index passages_native is not valid" in wrong
     code, said = place.repaired()
     assert code == 0
-    assert "made the index passages_native anew" in said
+    assert "rebuilt the index passages_native" in said
     assert place.wrong() == (0, "")
 
 

@@ -785,7 +785,7 @@ def test_an_agents_token_searches_and_records_only_itself(ann: httpx.Client, rob
         ):
             assert response.status_code == 403
             assert unique not in response.text
-            assert response.json()["error"] == "An agent reaches its own sessions only."
+            assert response.json()["error"] == "An agent can access only its own sessions."
     listed = robo.get("/api/v1/sessions", params={"agent": "cyber"}).json()["sessions"]
     assert {session["agent_id"] for session in listed} == {mine["agent_id"]}
     assert len(Talk(ann).all(unique)) == 2
@@ -853,8 +853,8 @@ def test_without_an_identity_nobodys_history_is_shown(mcp: Mcp, talk: Talk):
     for tool in TOOLS:
         answer = mcp.call(tool, query=unique)
         assert (answer["count"], answer["hits"], answer["available"]) == (0, [], False)
-        assert "not known which agent you are" in answer["message"]
-    assert "not known" in mcp.refused("session_append", session_id="s", role="user", content="x")["error"]
+        assert "does not know which agent you are" in answer["message"]
+    assert "does not know" in mcp.refused("session_append", session_id="s", role="user", content="x")["error"]
 
 
 def test_who_connected_in_the_session_is_that_agent(api: httpx.Client, mcp: Mcp):

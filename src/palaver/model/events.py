@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import orjson
 
-from palaver.model.messages import HIDDEN, Message, Reaction, Thread, is_human_only
+from palaver.model.messages import Message, Reaction, Thread
 from palaver.model.people import Agent
+from palaver.model.visibility import mask_payload
 
 EventType = Literal[
     "msg.new",
@@ -46,9 +47,8 @@ class Event:
     def payload_for_agents(self) -> bytes:
         """The payload with human-only content taken out. Encoded once for all listeners."""
         payload = orjson.loads(self.payload)
-        if not is_human_only(payload.get("metadata")):
-            return self.payload
-        return encode(masked_payload(payload))
+        masked = mask_payload(payload)
+        return self.payload if masked is payload else encode(masked)
 
     def payload_for(self, agent: bool) -> bytes:
         return self.payload_for_agents if agent else self.payload
@@ -63,15 +63,6 @@ class Event:
             data = self.payload_for(agent)
             self._frames[agent] = b"id: %d\nevent: %b\ndata: %b\n\n" % (self.id, self.type.encode(), data)
         return self._frames[agent]
-
-
-def masked_payload(payload: dict[str, Any]) -> dict[str, Any]:
-    metadata = payload.get("metadata") or {}
-    shown = {key: metadata[key] for key in ("visibility", "audience") if key in metadata}
-    hidden: dict[str, Any] = {key: HIDDEN for key in ("content", "old_content") if key in payload}
-    if "mentions" in payload:
-        hidden["mentions"] = []
-    return {**payload, "metadata": shown} | hidden
 
 
 def message_new(message: Message) -> Event:

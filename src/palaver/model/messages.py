@@ -10,8 +10,6 @@ Status = Literal["discuss", "implement", "review", "done", "closed", "archived"]
 Role = Literal["user", "assistant", "system", "tool"]
 Priority = Literal["low", "normal", "high", "urgent", "system"]
 
-HIDDEN = "[human-only content hidden]"
-
 
 @dataclass(frozen=True, slots=True)
 class Thread:
@@ -59,23 +57,12 @@ class Message:
     edit_version: int
     reactions: list[Reaction] = field(default_factory=list)
 
-    @property
-    def is_human_only(self) -> bool:
-        return is_human_only(self.metadata)
-
     def is_for(self, names: set[str]) -> bool:
         """Does it mention one of these names, or hand over to it?"""
         wanted = {name.removeprefix("@") for name in self.mentions}
         if self.metadata and isinstance(self.metadata.get("handoff_target"), str):
             wanted.add(self.metadata["handoff_target"])
         return not names.isdisjoint(wanted)
-
-
-def is_human_only(metadata: dict[str, Any] | None) -> bool:
-    if not metadata:
-        return False
-    visibility, audience = (str(metadata.get(name)).strip().casefold() for name in ("visibility", "audience"))
-    return visibility == "human_only" or audience == "human" or metadata.get("human_only") is True
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,10 @@ class Ask(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
 
 
+class NoArguments(Ask):
+    """A request without arguments."""
+
+
 AskT = TypeVar("AskT", bound=Ask)
 
 

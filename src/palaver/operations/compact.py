@@ -1,7 +1,7 @@
 """Compact answers for agents: every field once, no empty ones, times to the second.
 
-A model pays for each token it reads. `shorten` turns an answer with messages, or a list of threads or agents, into its
-compact form; other answers stay as they are. REST, and `?answers=full` over MCP, give the full objects.
+A model pays for each token it reads. `compact_answer` turns an answer with messages, threads or agents into its compact
+form; other answers do not change. REST, and `?answers=full` over MCP, give the full objects.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from palaver.model.messages import Message, Reaction, Thread
-from palaver.model.people import Agent
+from palaver.model.messages import Message
 from palaver.model.times import iso
 from palaver.operations.bus.agents import Agents
 from palaver.operations.bus.connect import Connected
@@ -23,7 +22,7 @@ from palaver.operations.bus.threads import Threads
 from palaver.operations.bus.waiting import Waited
 
 ERROR_TOKENS = 4_000
-"""About how many tokens of messages an error carries."""
+"""Budget for the messages in an error, in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,108 +139,74 @@ class CompactConnected:
 
 # One function for each answer
 
-
-def _reaction(one: Reaction) -> CompactReaction:
-    return CompactReaction(one.reaction, one.agent_id, one.agent_name)
+C = TypeVar("C")
 
 
-def _message_fields(message: Message) -> dict[str, Any]:
-    was_edited = message.edit_version > 0
-    return {
-        "id": message.id,
-        "seq": message.seq,
-        "author": message.author_name if message.author == message.author_id else message.author,
-        "created_at": message.created_at,
-        "content": message.content,
-        "role": message.role if message.role != "user" else None,
-        "priority": message.priority if message.priority != "normal" else None,
-        "mentions": message.mentions or None,
-        "reply_to_msg_id": message.reply_to_msg_id,
-        "metadata": message.metadata,
-        "edited_at": message.edited_at if was_edited else None,
-        "edit_version": message.edit_version if was_edited else None,
-        "reactions": [_reaction(one) for one in message.reactions],
-    }
+def _copy(kind: type[C], source: Any, **changed: Any) -> C:
+    """A `kind` with the fields of the same names in `source`, apart from the changed ones."""
+    names = [one.name for one in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: changed[name] if name in changed else getattr(source, name) for name in names})
 
 
-def _in_list(message: Message) -> CompactMessage:
-    return CompactMessage(**_message_fields(message))
+def _message(message: Message, kind: type[C]) -> C:
+    return _copy(
+        kind,
+        message,
+        author=message.author_name if message.author == message.author_id else message.author,
+        role=message.role if message.role != "user" else None,
+        priority=message.priority if message.priority != "normal" else None,
+        mentions=message.mentions or None,
+        edited_at=message.edited_at if message.edit_version else None,
+        edit_version=message.edit_version or None,
+        reactions=[_copy(CompactReaction, one) for one in message.reactions],
+    )
+
+
+def _list(messages: list[Message]) -> list[CompactMessage]:
+    return [_message(message, CompactMessage) for message in messages]
 
 
 def _one_message(message: Message) -> CompactOneMessage:
-    return CompactOneMessage(**_message_fields(message), thread_id=message.thread_id)
+    return _message(message, CompactOneMessage)
 
 
 def _edited(edited: Edited) -> CompactEdited:
-    return CompactEdited(
-        **_message_fields(edited),
-        thread_id=edited.thread_id,
-        version=edited.version,
-        edited_by=edited.edited_by,
-        no_change=edited.no_change,
-    )
+    return _message(edited, CompactEdited)
 
 
 def _messages(answer: Messages) -> CompactMessages:
-    return CompactMessages(
-        answer.thread_id,
-        [_in_list(message) for message in answer.messages],
-        answer.current_seq,
-        answer.has_more,
-        answer.reply_token,
-        answer.hint,
-    )
+    return _copy(CompactMessages, answer, messages=_list(answer.messages))
 
 
 def _waited(answer: Waited) -> CompactWaited:
-    found = [_in_list(message) for message in answer.messages]
-    return CompactWaited(found, answer.current_seq, answer.timed_out, answer.reply_token, answer.hint)
-
-
-def _agent(agent: Agent) -> CompactAgent:
-    return CompactAgent(
-        agent_id=agent.id,
-        name=agent.name,
-        slug=agent.slug,
-        is_online=agent.is_online,
-        last_heartbeat=agent.last_heartbeat,
-        display_name=agent.display_name if agent.display_name != agent.name else None,
-        description=agent.description or None,
-        capabilities=agent.capabilities or None,
-        skills=agent.skills or None,
-        waiting_in=agent.waiting_in,
-        project=agent.project,
-    )
+    return _copy(CompactWaited, answer, messages=_list(answer.messages))
 
 
 def _agents(answer: Agents) -> CompactAgents:
-    return CompactAgents([_agent(agent) for agent in answer.agents], answer.hint)
-
-
-def _thread(thread: Thread) -> CompactThread:
-    return CompactThread(
-        thread_id=thread.id,
-        topic=thread.topic,
-        status=thread.status,
-        current_seq=thread.current_seq,
-        message_count=thread.message_count,
-        updated_at=thread.updated_at,
-        system_prompt=thread.system_prompt,
-        template_id=thread.template_id,
-        summary=thread.summary,
-        metadata=thread.metadata,
-    )
+    shown = [
+        _copy(
+            CompactAgent,
+            agent,
+            token=None,
+            display_name=agent.display_name if agent.display_name != agent.name else None,
+            description=agent.description or None,
+            capabilities=agent.capabilities or None,
+            skills=agent.skills or None,
+        )
+        for agent in answer.agents
+    ]
+    return CompactAgents(shown, answer.hint)
 
 
 def _threads(answer: Threads) -> CompactThreads:
-    return CompactThreads(
-        [_thread(thread) for thread in answer.threads], answer.total, answer.has_more, answer.next_cursor
-    )
+    return _copy(CompactThreads, answer, threads=[_copy(CompactThread, one, created=None) for one in answer.threads])
 
 
 def _connected(answer: Connected) -> CompactConnected:
     agent, thread = answer.agent, answer.thread
-    return CompactConnected(
+    return _copy(
+        CompactConnected,
+        answer,
         agent=CompactAgent(agent.agent_id, agent.name, agent.slug, token=agent.token, display_name=agent.display_name),
         thread=CompactThread(
             thread.thread_id,
@@ -251,12 +216,7 @@ def _connected(answer: Connected) -> CompactConnected:
             system_prompt=thread.system_prompt,
             metadata=thread.metadata,
         ),
-        messages=[_in_list(message) for message in answer.messages],
-        current_seq=answer.current_seq,
-        truncated=answer.truncated,
-        reply_token=answer.reply_token,
-        next=answer.next,
-        hint=answer.hint,
+        messages=_list(answer.messages),
     )
 
 
@@ -271,34 +231,30 @@ _FORMS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def shorten(answer: Any) -> Any:
+def compact_answer(answer: Any) -> Any:
     """The compact form of an answer as plain JSON, or the answer itself if it has none."""
     form = _FORMS.get(type(answer))
     return _plain(form(answer)) if form else answer
 
 
-def shorten_facts(facts: dict[str, Any]) -> dict[str, Any]:
-    """The same for what an error carries: its messages become compact, the newest within a budget."""
+def compact_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts of an error with its messages in compact form, the newest ones within a budget."""
     short: dict[str, Any] = {}
     for name, value in facts.items():
-        if not _is_messages(value):
+        if not (isinstance(value, list) and value and all(isinstance(one, Message) for one in value)):
             short[name] = value
             continue
         shown = fit(value, ERROR_TOKENS, newest=True)
-        short[name] = [_plain(_in_list(message)) for message in shown]
+        short[name] = _plain(_list(shown))
         if len(shown) < len(value):
             short["hint"] = f"Earlier messages: call msg_list with before_seq={shown[0].seq}."
     return short
 
 
-def form_of(answer_type: Any) -> Any:
+def compact_type(answer_type: Any) -> Any:
     """The type of the compact form, for output schemas."""
     form = _FORMS.get(answer_type)
     return typing.get_type_hints(form)["return"] if form else answer_type
-
-
-def _is_messages(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, Message) for one in value)
 
 
 def _plain(value: Any) -> Any:

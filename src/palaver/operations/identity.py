@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from palaver.errors import Forbidden, Refused, Unauthorized
-from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller, Session
 from palaver.model.times import now
 from palaver.store.bus import agents
@@ -104,7 +103,7 @@ def must_be_somebody(change: Change, caller: Caller) -> Agent:
     if own is None and caller.session.slug:
         own = _named_agent(change, caller, caller.session.slug)
     if own is None:
-        raise nobody()
+        raise unknown_agent()
     return own
 
 
@@ -118,10 +117,10 @@ def _named_agent(change: Change, caller: Caller, slug: str) -> Agent:
     return known
 
 
-def nobody() -> Refused:
+def unknown_agent() -> Refused:
     return Refused(
-        "It is not known which agent you are. Call bus_connect, then pass the agent_id and token it returned "
-        "in this call. (People: add ?agent=NAME to the server's address.)"
+        "The server does not know which agent you are. Call bus_connect, then repeat this call with the agent_id "
+        "and token it returned. (People: add ?agent=NAME to the server's address.)"
     )
 
 
@@ -181,33 +180,6 @@ def reacting_as(read: Reader, caller: Caller, agent_id: str | None) -> Reacting:
     named = agents.named(read, agent_id)
     given = agent_id.removeprefix("human:") if agent_id.startswith("human:") else None
     return Reacting(agent_id, named.shown_name if named else given)
-
-
-def must_own(read: Reader, caller: Caller, message: Message) -> None:
-    """Only who wrote a message may change it. People in charge (and everybody on an open, local bus) may too."""
-    own = me(read, caller)
-    if own:
-        allowed = message.author_id == own.id
-    elif caller.is_authenticated:
-        is_mine = message.author_id is None and caller.name in (message.author_name, message.author)
-        allowed = (is_mine and not caller.is_agent) or (not caller.is_agent and "admin" in caller.scopes)
-    else:
-        allowed = True
-    if not allowed:
-        raise Forbidden("Only its author can change this message. Reply to it, or react, instead.")
-
-
-def signed(caller: Caller) -> str | None:
-    """Who the caller is, as stored with what it creates. On an open server that is nobody in particular."""
-    if not caller.is_authenticated:
-        return None
-    return f"agent:{caller.agent_id}" if caller.is_agent else f"human:{caller.name}"
-
-
-def must_have_created(caller: Caller, created_by: str | None) -> None:
-    """A thread holds what many said: only its creator or an admin may delete it for good."""
-    if "admin" not in caller.scopes and (created_by is None or created_by != signed(caller)):
-        raise Forbidden("Only its creator or an admin can delete this thread. Archive it instead.")
 
 
 def must_be(read: Reader, caller: Caller, agent_id: str | None, token: str | None) -> Agent:

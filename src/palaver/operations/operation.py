@@ -216,8 +216,18 @@ def schema_of(kind: Any) -> dict[str, Any]:
     return TypeAdapter(kind).json_schema(mode="serialization")
 
 
+def only(answer: type[Any], name: str) -> Show:
+    """A `show` that answers with one field of the answer alone."""
+
+    def show(value: Any) -> Any:
+        return getattr(value, name)
+
+    show.__annotations__["return"] = typing.get_type_hints(answer)[name]
+    return show
+
+
 def shown_type(answer: Any, show: Show | None) -> Any:
-    """What a face shows: the operation's answer, or what its `show` makes of it."""
+    """The type a face answers with: the operation's answer, or the result of its `show`."""
     if show is None:
         return answer
     return typing.get_type_hints(show).get("return", Any)

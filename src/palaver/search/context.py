@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
+from palaver.model import visibility
 from palaver.model.answers import Sparse
 from palaver.model.people import Caller
 from palaver.model.search import Standing
@@ -21,7 +22,6 @@ from palaver.search.open.budget import cut_around
 from palaver.search.present import standings_of
 from palaver.search.question import Question
 from palaver.search.results import Matched
-from palaver.search.scope import is_hidden
 from palaver.search.snippet import match_place
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader, Scope
@@ -67,9 +67,9 @@ def evidence_for(read: Reader, caller: Caller, question: Question, scopes: Seque
     results = search(read, question, scopes, "relevance", MOST_RESULTS)
     best = results.ranked[:MOST_RESULTS]
     places = standings_of(read, best, question.terms, results.hits)
-    shown = [at for one in best if (at := places.get(one.best.passage_id)) and not is_hidden(caller, at)]
+    shown = [at for one in best if (at := places.get(one.best.passage_id)) and not visibility.is_hidden(caller, at)]
     followups = find_followups(
-        read, shown[:WITH_FOLLOWUPS], question.terms, results.hits, lambda at: is_hidden(caller, at)
+        read, shown[:WITH_FOLLOWUPS], question.terms, results.hits, lambda at: visibility.is_hidden(caller, at)
     )
     passages: dict[int, Standing] = {}
     for number, at in enumerate(shown):

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import fields
 from urllib.parse import quote
 
-from palaver.model.messages import HIDDEN
+from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.search import Beside, ResultItem, SaidItem, Standing
 from palaver.search.followups import FollowUps, find_followups
 from palaver.search.question import any_of
 from palaver.search.recall import LABELS, Hits, best_passage
 from palaver.search.results import Result
-from palaver.search.scope import hides, is_hidden
 from palaver.search.snippet import beginning, match_place, passage_snippet, snippet_and_place
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
@@ -29,7 +28,7 @@ def present(
 ) -> list[ResultItem]:
     """The results of a page as they are sent to the caller."""
     places = standings_of(read, page, terms, hits)
-    followups = find_followups(read, places.values(), terms, hits, lambda at: is_hidden(caller, at))
+    followups = find_followups(read, places.values(), terms, hits, lambda at: visibility.is_hidden(caller, at))
     titles = [one.best.document_id for one in page if one.best.position == 0]
     beginnings = found_passages.first_passages(read, titles) if titles else {}
     query = any_of(terms)
@@ -39,13 +38,15 @@ def present(
         if at is None:
             continue
         source = SOURCES[at.source]
-        if is_hidden(caller, at):
-            snippet, place = HIDDEN, None
+        if visibility.is_hidden(caller, at):
+            snippet, place = visibility.HIDDEN, None
         elif at.position:
             snippet, place = snippet_and_place(at.text, query, length=length)
         else:
             first = beginnings.get(at.document_id)
-            is_shown = first is not None and not (at.source == "bus" and hides(caller, first.data))
+            is_shown = first is not None and not (
+                at.source == "bus" and visibility.hides(caller, first.data.get("metadata"))
+            )
             text = first.text if first and is_shown else None
             snippet, place = _title_snippet(at, text, query, length), match_place(at.text, query)
         loc = source.loc(at, place[0] if place else 0)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import create_model
 
 from palaver.errors import Unavailable
-from palaver.model.messages import is_human_only
+from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import Ask
-from palaver.model.search import Standing
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import HUMAN_ONLY, agent_scope
@@ -39,7 +38,7 @@ def must_be_on(read: Reader) -> None:
 def readable_scopes(caller: Caller, scopes: Iterable[Scope]) -> list[Scope]:
     """The parts of the scopes that the caller may read. An agent finds no human-only messages and only its own
     sessions; an agent without a name finds no sessions."""
-    if not caller.is_agent:
+    if visibility.sees_everything(caller):
         return list(scopes)
     found = []
     for given in scopes:
@@ -54,18 +53,3 @@ def readable_scopes(caller: Caller, scopes: Iterable[Scope]) -> list[Scope]:
             own = (*scope.scopes, agent_scope(caller.acting_agent))
             found.append(replace(scope, sources=("sessions",), scopes=own))
     return found
-
-
-def may_open(caller: Caller, at: Standing) -> bool:
-    """Whether the caller may open a document: an agent may not open the sessions of another agent."""
-    return not (caller.is_agent and at.source == "sessions" and at.agent_id != caller.acting_agent)
-
-
-def is_hidden(caller: Caller, at: Standing) -> bool:
-    """Whether a passage is a human-only message and the caller is an agent."""
-    return at.source == "bus" and hides(caller, at.marks)
-
-
-def hides(caller: Caller, data: Mapping[str, Any]) -> bool:
-    """Whether a bus message with this data is hidden from the caller."""
-    return caller.is_agent and is_human_only(data.get("metadata"))

@@ -242,7 +242,7 @@ def verify() -> None:
         raise PalaverError("The data is not whole. Run 'palaver doctor' to see what can be done.")
     if alone:
         raise PalaverError(
-            f"{session_index.said_of_missing(alone)} Bring the files back (is a disk not mounted?). "
+            f"{session_index.describe_missing(alone)} Bring the files back (is a disk not mounted?). "
             "'palaver reindex --discard-missing' drops these turns instead."
         )
     if differ:

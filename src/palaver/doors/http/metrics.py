@@ -12,14 +12,14 @@ from palaver import __version__
 from palaver.doors.http import rest
 from palaver.doors.visit import Visit
 from palaver.errors import PalaverError
-from palaver.operations.bus.agents import Nobody
+from palaver.model.requests import NoArguments
 from palaver.operations.bus.connect import BusStatus, get_status
 
 
 async def metrics(request: Request) -> Response:
     visit: Visit = request.scope["palaver.visit"]
     try:
-        status = await get_status.perform(visit.here, visit.caller, Nobody())
+        status = await get_status.perform(visit.here, visit.caller, NoArguments())
     except PalaverError as problem:
         return rest.error(problem)
     lines = [*_stored(status, time.monotonic() - request.app.state.started), *_busy(visit)]

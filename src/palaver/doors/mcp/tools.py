@@ -73,7 +73,7 @@ def described(tool_name: str, *, dotted: bool, output: bool = False, full: bool 
 
 def _output_schema(operation: Operation, tool: Tool, *, full: bool) -> dict[str, Any]:
     answer = shown_type(operation.answer, tool.show)
-    return schema_of(answer if full else compact.form_of(answer))
+    return schema_of(answer if full else compact.compact_type(answer))
 
 
 def input_schema(operation: Operation, tool: Tool) -> dict[str, Any]:
@@ -147,7 +147,7 @@ async def call(visit: Visit, name: str, arguments: dict[str, Any], *, full: bool
         if tool.is_text:
             return text_result(shown)
         note = await _assumption(visit, caller) if tool.acts else {}
-        return result(shown if is_full else compact.shorten(shown), note)
+        return result(shown if is_full else compact.compact_answer(shown), note)
     except Unavailable as problem:
         if tool.if_away is None:
             return _refusal(tool, problem, full=is_full)
@@ -196,7 +196,7 @@ def _refusal(tool: Tool, problem: PalaverError, *, full: bool) -> types.CallTool
     if tool.is_text:
         return text_result(problem.as_text(), is_error=True)
     if not full:
-        problem.facts = compact.shorten_facts(problem.facts)
+        problem.facts = compact.compact_facts(problem.facts)
     return text_result(encode(problem.as_tool_result()).decode(), is_error=True)
 
 

@@ -15,10 +15,10 @@ from palaver.errors import Refused
 from palaver.model.library import Conversation, Said
 from palaver.model.messages import Message, Role
 from palaver.model.people import Agent, Caller
+from palaver.model.requests import NoArguments
 from palaver.model.times import as_if_at, iso, now
 from palaver.operations import library
 from palaver.operations.bus import reactions, threads
-from palaver.operations.bus.agents import Nobody
 from palaver.operations.bus.connect import get_status
 from palaver.operations.bus.messages import (
     EditMessage,
@@ -59,7 +59,7 @@ class Told:
 
 async def tell(here: Workspace, story: Story, *, anyway: bool = False) -> Told:
     """Tell it in a workspace where nothing was said yet."""
-    status = await get_status.perform(here, HUMAN, Nobody())
+    status = await get_status.perform(here, HUMAN, NoArguments())
     if status.threads and not anyway:
         raise Refused(
             f"There are threads in workspace '{here.name}' already. Choose an empty place (--home DIRECTORY or "

@@ -1,4 +1,4 @@
-"""The overview: how much is said, by whom, and whether the house is in order."""
+"""Statistics of a workspace for the console's overview page."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
+from palaver.model import visibility
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, clamp
+from palaver.model.requests import Ask, NoArguments, clamp
 from palaver.model.times import now
-from palaver.operations.bus.agents import Nobody
 from palaver.operations.bus.connect import BusStatus, get_status
 from palaver.operations.operation import Route, operation
 from palaver.store.admin import overview
@@ -20,15 +20,15 @@ from palaver.store.library import documents
 SPEAKERS = 12
 
 
-class LookOver(Ask):
+class GetOverview(Ask):
     days: Annotated[int, clamp(1, 366)] = 30
-    """How many days to look back, today included."""
+    """Number of days to count, including today."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`days` leaves out what was silent; `documents` counts what is kept, by source. For an agent, only its own
-    sessions are counted, and `storage_bytes` is null."""
+    """Statistics of a workspace. `days` omits days without messages; `documents` counts documents by source. For an
+    agent only its own sessions are counted, and `storage_bytes` is null."""
 
     since: str
     days: list[Day]
@@ -40,16 +40,16 @@ class Overview:
 
 
 @operation(Route("GET", "/api/overview"))
-def look_over(read: Reader, caller: Caller, ask: LookOver) -> Overview:
-    """Messages a day by source, who said most, how much is kept, and whether the index is complete."""
+def get_overview(read: Reader, caller: Caller, ask: GetOverview) -> Overview:
+    """Statistics: messages per day and source, most active authors, documents per source, state of the search index."""
     since = now().date() - timedelta(days=ask.days - 1)
-    whose = overview.Counted(everyone=not caller.is_agent, agent_id=caller.acting_agent)
+    whose = overview.Counted(everyone=visibility.sees_everything(caller), agent_id=caller.acting_agent)
     return Overview(
         since=since.isoformat(),
         days=overview.per_day(read, since, whose),
         speakers=overview.speakers(read, since, SPEAKERS, whose),
         documents=overview.documents(read, whose),
         is_index_complete=documents.is_complete(read),
-        storage_bytes=None if caller.is_agent else overview.storage_bytes(read),
-        status=get_status.work(read, caller, Nobody()),
+        storage_bytes=overview.storage_bytes(read) if visibility.sees_everything(caller) else None,
+        status=get_status.work(read, caller, NoArguments()),
     )

@@ -1,4 +1,4 @@
-"""Looking whether the data is sound, and mending what is not: tables, the search index, transcripts."""
+"""Check the data and repair it: tables, the search index, transcripts (`palaver doctor`, `/health`)."""
 
 from __future__ import annotations
 
@@ -40,18 +40,21 @@ if TYPE_CHECKING:
     from palaver.store.engines.sqlite.recovery import Salvaged
 
 INDEXED_AT_ONCE = 500
+"""Passages that are indexed in one change."""
 LONG = 600.0
+"""Seconds that a check may take."""
 OLDEST_POSTGRES = 14
+"""The oldest supported major version."""
 DATABASE_MISSING = (
-    "its database is missing. Bring it back (is a disk not mounted?) or restore a backup. A server makes an empty one "
-    "when it is started; sessions come back from their transcripts, the rest does not"
+    "its database is missing. Bring it back (is a disk not mounted?) or restore a backup. A server creates an empty "
+    "one when it starts. Sessions are then restored from their transcripts; the rest is not"
 )
 IN_USE = "Another palaver has this data open. Stop every server and agent that uses it, then run this again."
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
-    """One thing that was mended. `is_whole`: nothing was lost."""
+class Repaired:
+    """One thing that was repaired. `is_whole`: nothing was lost."""
 
     what: str
     says: str
@@ -60,7 +63,7 @@ class Mended:
 
 @asynccontextmanager
 async def opened(settings: Settings, name: str) -> AsyncIterator[Workspace]:
-    """A workspace as it is: nothing is caught up with."""
+    """A workspace without the work that a server does at start-up."""
     engine = await asyncio.to_thread(open_engine, settings, name)
     here = Workspace(name, engine, settings)
     try:
@@ -70,7 +73,7 @@ async def opened(settings: Settings, name: str) -> AsyncIterator[Workspace]:
 
 
 def problems_of_postgres(settings: Settings) -> tuple[str, list[str]]:
-    """The version of the PostgreSQL server, and what is wrong with the database for our use of it."""
+    """The version of the PostgreSQL server, and the problems of the database."""
     from palaver.store.engines.postgres import engine as postgres
 
     about = postgres.about(settings.database_url)
@@ -87,7 +90,7 @@ def problems_of_postgres(settings: Settings) -> tuple[str, list[str]]:
 
 
 async def problems(settings: Settings, name: str) -> list[str]:
-    """What is wrong in a workspace; an empty list is good news. Nothing is changed."""
+    """All problems of a workspace. Nothing is changed."""
     try:
         if found := await problems_of_files(settings, name):
             return found
@@ -100,7 +103,7 @@ async def problems(settings: Settings, name: str) -> list[str]:
 
 
 async def problems_of_files(settings: Settings, name: str) -> list[str]:
-    """What can be told before the workspace is opened: opening it would make some of what is missing."""
+    """Problems that must be found before the workspace is opened: opening it creates missing tables."""
     if not await asyncio.to_thread(has_data, settings, name):
         return ["its database is missing" + (" (is a disk not mounted?)" if engine_name(settings) == "sqlite" else "")]
     if await asyncio.to_thread(has_lost_log, settings, name):
@@ -110,12 +113,12 @@ async def problems_of_files(settings: Settings, name: str) -> list[str]:
 
 
 async def problems_before_opening(settings: Settings, name: str) -> list[str]:
-    """The same of a workspace that need not exist yet."""
+    """The problems of its files; none if the workspace does not exist yet."""
     return await problems_of_files(settings, name) if await asyncio.to_thread(has_data, settings, name) else []
 
 
 async def problems_of_data(here: Workspace) -> list[str]:
-    """The engine's own check, and the search index against the texts."""
+    """The engine's own check, and whether the search index matches the texts."""
     found = await here.check()
     if found:
         return found
@@ -125,7 +128,7 @@ async def problems_of_data(here: Workspace) -> list[str]:
     if not await here.read(documents.is_complete, timeout=LONG):
         found.append("the search index does not have every passage")
     elif not await _holds_the_texts(here):
-        found.append("the search index does not hold the words of the texts: one of the two was changed or damaged")
+        found.append("the search index does not match the texts: one of them was changed or damaged")
     return found
 
 
@@ -133,11 +136,11 @@ async def _holds_the_texts(here: Workspace) -> bool:
     try:
         return await here.read(documents.holds_the_texts, timeout=LONG)
     except orjson.JSONDecodeError:
-        raise Unavailable("Rows of the database are damaged: their data is no JSON.") from None
+        raise Unavailable("Rows of the database are damaged: their data is not JSON.") from None
 
 
 async def problems_of_uploads(here: Workspace) -> list[str]:
-    """Images that are shown somewhere, and whose files are gone. Only a backup can bring them back."""
+    """Images that messages show but whose files are missing. Only a backup can restore them."""
     gone = await missing_uploads(here)
     return [f"{_images(len(gone))} missing in the folder 'uploads' (first {gone[0]})"] if gone else []
 
@@ -156,7 +159,7 @@ async def _problems_of_transcripts(here: Workspace) -> list[str]:
     if here.settings.sessions_index:
         different = [difference for difference in await session_index.verify(here) if not difference.is_fine]
         if alone := await session_index.only_in_index(here) if different else []:
-            found.append(session_index.said_of_missing(alone))
+            found.append(session_index.describe_missing(alone))
         elif different:
             found.append(f"the index differs from the transcript {different[0].agent}/{different[0].file}")
     return found
@@ -174,35 +177,37 @@ def _name(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-# At a glance
+# Quick checks for /health
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
-    """Something that is wrong and quick to see. `stops`: requests fail, or what is written may be lost."""
+class HealthProblem:
+    """A problem that is quick to find. `stops`: requests fail, or new data may be lost."""
 
     says: str
     stops: bool
 
 
-async def signs(here: Workspace) -> list[Sign]:
-    """What a load balancer or a monitor should hear of. No names are in it: everybody may ask."""
-    found = [Sign(says, stops=True) for says in here.lost_files()]
+async def health_problems(here: Workspace) -> list[HealthProblem]:
+    """Problems for load balancers and monitors. They contain no names, as everyone may read them."""
+    found = [HealthProblem(says, stops=True) for says in here.lost_files()]
     if gone := await here.read(lambda read: missing(read, "workspace")):
-        found.append(Sign(f"tables or indexes are missing in the database: {', '.join(gone)}", stops=True))
+        found.append(HealthProblem(f"tables or indexes are missing in the database: {', '.join(gone)}", stops=True))
         return found
     if here.settings.sessions_index:
         recorded, gone_files = await _missing_transcripts(here)
         if gone_files:
             said = f"{gone_files:,} of {recorded:,} transcripts are missing"
-            found.append(Sign(said, stops=gone_files == recorded))
+            found.append(HealthProblem(said, stops=gone_files == recorded))
     if here.missing_uploads:
-        found.append(Sign(f"{_images(len(here.missing_uploads))} missing in the folder 'uploads'", stops=False))
+        found.append(
+            HealthProblem(f"{_images(len(here.missing_uploads))} missing in the folder 'uploads'", stops=False)
+        )
     return found
 
 
 async def _missing_transcripts(here: Workspace) -> tuple[int, int]:
-    """How many transcripts were indexed, and how many of their files are gone although nobody deleted them."""
+    """The number of indexed transcripts, and how many of them are missing without having been deleted."""
     known = await here.read(sessions.marks)
     if not known:
         return 0, 0
@@ -223,86 +228,75 @@ async def _missing_transcripts(here: Workspace) -> tuple[int, int]:
     return len(known), await asyncio.to_thread(count)
 
 
-# Mending
+# Repair
 
 
-async def repair(settings: Settings, *, discard_missing: bool = False) -> AsyncIterator[Mended]:
-    """Mend what can be mended, and say what was done. Nothing is dropped that is in one place only."""
-    for mended in await asyncio.to_thread(_lost_logs, settings):
-        yield mended
+async def repair(settings: Settings, *, discard_missing: bool = False) -> AsyncIterator[Repaired]:
+    """Repair the data, and report each step. Data that exists in one place only is never removed."""
+    for repaired in await asyncio.to_thread(_lost_logs, settings):
+        yield repaired
     if engine_name(settings) == "sqlite":
-        async for mended in _repair_files(settings):
-            yield mended
-    async for mended in _repair_list(settings):
-        yield mended
+        async for repaired in _repair_files(settings):
+            yield repaired
+    async for repaired in _repair_list(settings):
+        yield repaired
     for name in await _names(settings):
         if not await asyncio.to_thread(has_data, settings, name):
-            yield Mended(f"workspace {name}", DATABASE_MISSING, is_whole=False)
+            yield Repaired(f"workspace {name}", DATABASE_MISSING, is_whole=False)
             continue
         if gone := await asyncio.to_thread(missing_tables, settings, name):
-            yield Mended(f"workspace {name}", _said_of_tables(settings, gone), is_whole=not _lost(settings, gone))
+            says = f"recreated missing tables or indexes: {', '.join(gone)}"
+            if lost := [table for table in gone if not is_copy(engine_name(settings), "workspace", table)]:
+                says = f"tables are missing, and nothing else has their rows: {', '.join(lost)}. Restore a backup"
+            yield Repaired(f"workspace {name}", says, is_whole=not lost)
         if engine_name(settings) == "postgres":
             from palaver.store.engines.postgres.engine import make_indexes_anew
 
             schema = schema_of(name, "workspace")
             for index in await asyncio.to_thread(make_indexes_anew, settings.database_url, schema):
-                yield Mended(f"workspace {name}", f"made the index {index} anew")
+                yield Repaired(f"workspace {name}", f"rebuilt the index {index}")
         async with opened(settings, name) as here:
-            async for mended in _repair_inside(here, discard_missing):
-                yield mended
+            async for repaired in _repair_inside(here, discard_missing):
+                yield repaired
 
 
-def _lost_logs(settings: Settings) -> list[Mended]:
-    """Told before any file is opened: opening it begins a new log."""
+def _lost_logs(settings: Settings) -> list[Repaired]:
+    """Databases whose write-ahead log is missing. Opening the file would begin a new log, so this comes first."""
     if engine_name(settings) == "postgres":
         return []
     kinds = {"house": ("house", "house")} | {f"workspace {name}": (name, "workspace") for name in files_there(settings)}
     said = "the log with its newest changes (-wal) was missing: they may be lost. A backup may have them"
-    return [Mended(what, said, is_whole=False) for what, of in kinds.items() if has_lost_log(settings, *of)]
+    return [Repaired(what, said, is_whole=False) for what, of in kinds.items() if has_lost_log(settings, *of)]
 
 
-def _lost(settings: Settings, gone: list[str]) -> list[str]:
-    return [name for name in gone if not is_copy(engine_name(settings), "workspace", name)]
-
-
-def _said_of_tables(settings: Settings, gone: list[str]) -> str:
-    if lost := _lost(settings, gone):
-        return f"tables are missing, and nothing else has their rows: {', '.join(lost)}. Restore a backup"
-    return f"made what was missing again: {', '.join(gone)}"
-
-
-async def _repair_files(settings: Settings) -> AsyncIterator[Mended]:
+async def _repair_files(settings: Settings) -> AsyncIterator[Repaired]:
     from palaver.store.engines.sqlite import recovery
 
     house = file_of(settings, "house", "house")
     files = {"house": (house, "house")} if house.exists() else {}
     files |= {f"workspace {name}": (path, "workspace") for name, path in files_there(settings).items()}
     for what, (path, kind) in files.items():
-        found = await asyncio.to_thread(recovery.look, path) or await asyncio.to_thread(_lost_tables, settings, what)
+        found = await asyncio.to_thread(recovery.look, path)
+        if not found:
+            gone = await asyncio.to_thread(missing_tables, settings, what.removeprefix("workspace "), kind)
+            found = [f"the table {one} is missing" for one in gone if not is_copy("sqlite", kind, one)]
         if not found:
             continue
         if recovery.is_index_alone(found) and await asyncio.to_thread(recovery.make_index_anew, path):
-            yield Mended(what, "the search index was damaged; it is made anew from the texts")
+            yield Repaired(what, "the search index was damaged; it is rebuilt from the texts")
             continue
         if recovery.is_in_use(path):
             raise Refused(IN_USE)
         result = await asyncio.to_thread(recovery.salvage, path, kind)
-        yield Mended(what, _said_of(result), is_whole=not result.lost)
+        yield Repaired(what, _describe(result), is_whole=not result.lost)
 
 
-def _lost_tables(settings: Settings, what: str) -> list[str]:
-    """Missing tables that hold more than copies."""
-    name, kind = ("house", "house") if what == "house" else (what.removeprefix("workspace "), "workspace")
-    gone = missing_tables(settings, name, kind)
-    return [f"the table {one} is missing" for one in gone if not is_copy("sqlite", kind, one)]
-
-
-def _said_of(result: Salvaged) -> str:
+def _describe(result: Salvaged) -> str:
     rows = sum(result.saved.values())
     if not rows:
         return (
-            f"the file could not be read at all, so an empty one stands in its place; the damaged one is kept as "
-            f"{result.aside}. Sessions come back from their transcripts; for the rest, restore a backup"
+            f"the file could not be read at all and was replaced by an empty one; the damaged one is kept as "
+            f"{result.aside}. Sessions are restored from their transcripts; for the rest, restore a backup"
         )
     said = f"saved {rows:,} rows into a fresh file; the damaged one is kept as {result.aside}"
     if not result.lost:
@@ -311,9 +305,9 @@ def _said_of(result: Salvaged) -> str:
     return f"{said}. Rows lost: {', '.join(lost)}; a backup may have them"
 
 
-async def _repair_list(settings: Settings) -> AsyncIterator[Mended]:
-    """Workspaces whose data is there are in the list, whatever happened to the list. Losses that were found earlier
-    are said once more, and then count as known."""
+async def _repair_list(settings: Settings) -> AsyncIterator[Repaired]:
+    """Add workspaces with data that are missing in the list of workspaces. Losses that were found earlier are reported
+    once more, and then count as known."""
     there = await asyncio.to_thread(workspaces_there, settings)
     is_lost = bool(there) and not await asyncio.to_thread(has_house, settings)
 
@@ -331,9 +325,9 @@ async def _repair_list(settings: Settings) -> AsyncIterator[Mended]:
     finally:
         await asyncio.to_thread(engine.close)
     for name in again:
-        yield Mended("house", f"the workspace {name} was not in the list, and is there again")
+        yield Repaired("house", f"the workspace {name} was missing in the list, and was added again")
     for loss in known:
-        yield Mended("house", loss, is_whole=False)
+        yield Repaired("house", loss, is_whole=False)
 
 
 async def _names(settings: Settings) -> list[str]:
@@ -344,7 +338,7 @@ async def _names(settings: Settings) -> list[str]:
         await asyncio.to_thread(engine.close)
 
 
-async def _repair_inside(here: Workspace, discard_missing: bool) -> AsyncIterator[Mended]:
+async def _repair_inside(here: Workspace, discard_missing: bool) -> AsyncIterator[Repaired]:
     what = f"workspace {here.name}"
     damaged = []
     for path in here.transcripts.files():
@@ -352,48 +346,40 @@ async def _repair_inside(here: Workspace, discard_missing: bool) -> AsyncIterato
             damaged.append(path)
             aside = f"{path.parent.name}/{path.stem}.damaged"
             said = f"{_lines(count)} of {_name(path)} could not be read; kept in {aside}"
-            yield Mended(what, said, is_whole=False)
+            yield Repaired(what, said, is_whole=False)
     if threads := await here.change(lambda change: bus_threads.recount(change)):
         said = f"messages are missing in {threads:,} threads; they were counted again. A backup may have them"
-        yield Mended(what, said, is_whole=False)
+        yield Repaired(what, said, is_whole=False)
     passages = await fill_index(here)
     if not await _holds_the_texts(here):
         await here.empty_index()
         passages = await fill_index(here)
-        yield Mended(what, "the search index did not hold the words of the texts; it was made again from them")
+        yield Repaired(what, "the search index did not match the texts; it was rebuilt from them")
     elif passages:
-        yield Mended(what, f"took {passages:,} passages into the search index")
+        yield Repaired(what, f"added {passages:,} passages to the search index")
     if here.settings.sessions_index:
-        for said in await _write_again(here, damaged):
-            yield Mended(what, said)
+        for one in await session_index.only_in_index(here) if damaged else []:
+            path = here.transcripts.of(one.owner, one.session_id).path
+            if path in damaged:  # the index still has turns whose lines were damaged
+                await asyncio.to_thread(here.transcripts.append, one.owner, one.session_id, one.turns)
+                turns_said = "1 turn" if len(one.turns) == 1 else f"{len(one.turns):,} turns"
+                yield Repaired(what, f"wrote {turns_said} to {_name(path)} again, as the index had them")
         before = await session_index.verify(here)
         if not all(difference.is_fine for difference in before):
             try:
                 turns = await session_index.reindex(here, discard_missing=discard_missing)
             except Conflict as problem:
-                yield Mended(what, problem.message, is_whole=False)
+                yield Repaired(what, problem.message, is_whole=False)
             else:
-                yield Mended(what, f"made the index of sessions anew from the transcripts: {turns:,} turns")
+                yield Repaired(what, f"rebuilt the index of sessions from the transcripts: {turns:,} turns")
     for said in await problems_of_uploads(here):
-        yield Mended(what, f"{said}; a backup may have them", is_whole=False)
+        yield Repaired(what, f"{said}; a backup may have them", is_whole=False)
 
 
 async def fill_index(here: Workspace) -> int:
-    """Take into the search index what it does not have. Returns how many passages that were."""
+    """Add missing passages to the search index. Returns their number."""
     await here.make_missing()
     passages = 0
     while count := await here.change(lambda change: documents.backfill(change, INDEXED_AT_ONCE)):
         passages += count
     return passages
-
-
-async def _write_again(here: Workspace, damaged: list[Path]) -> list[str]:
-    """Turns whose line was damaged, and that the index still has, are written to their transcript again."""
-    said = []
-    for one in await session_index.only_in_index(here) if damaged else []:
-        path = here.transcripts.of(one.owner, one.session_id).path
-        if path in damaged:
-            await asyncio.to_thread(here.transcripts.append, one.owner, one.session_id, one.turns)
-            turns = "1 turn" if len(one.turns) == 1 else f"{len(one.turns):,} turns"
-            said.append(f"wrote {turns} to {_name(path)} again, as the index had them")
-    return said

@@ -1,4 +1,4 @@
-"""Tokens of one's own workspace, and what was done in it: for those who look after it."""
+"""Administration of a workspace over HTTP: its tokens and its audit log."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from palaver.errors import Forbidden, Invalid, NotFound, Refused, Unavailable
+from palaver.errors import Invalid, NotFound, Refused, Unavailable
+from palaver.model import visibility
 from palaver.model.audit import Deed, signature
 from palaver.model.people import Caller, Scope, Token
-from palaver.model.requests import Ask, Id, Line, clamp
+from palaver.model.requests import Ask, Id, Line, NoArguments, clamp
 from palaver.model.times import now, parse
 from palaver.operations.operation import Route, operation
 from palaver.store.admin.keyring import Keyring
@@ -22,52 +23,43 @@ from palaver.store.workspaces import Workspace
 LONGEST = timedelta(days=36500)
 
 
-class Nothing(Ask):
-    """There is nothing to say."""
-
-
 def _keyring(here: Workspace) -> Keyring:
     if here.keyring is None:
-        raise Unavailable("This workspace stands alone: it has no tokens.")
+        raise Unavailable("This workspace has no tokens: it was opened without its server.")
     return here.keyring
 
 
-def must_be_a_person(caller: Caller) -> None:
-    if caller.is_agent:
-        raise Forbidden("Tokens are managed by people, not by agents.")
-
-
 @operation(Route("GET", "/api/tokens"), needs="admin")
-async def list_tokens(here: Workspace, caller: Caller, ask: Nothing) -> list[Token]:
-    """The tokens of your workspace: for whom, how far they reach, when they were used. Never their secrets."""
-    must_be_a_person(caller)
+async def list_tokens(here: Workspace, caller: Caller, ask: NoArguments) -> list[Token]:
+    """List the tokens of your workspace with their owners, scopes and last use. Secrets are never shown."""
+    visibility.must_be_person(caller)
     return await _keyring(here).tokens()
 
 
 def _some_name(name: str) -> str:
     if not name.strip() or not name.isprintable():
-        raise ValueError("must be a name that can be printed")
+        raise ValueError("must not be empty and must have only printable characters")
     return name.strip()
 
 
 class CreateToken(Ask):
     kind: Literal["human", "agent"] = "human"
-    """Whom it is for: a person or an agent."""
+    """human or agent."""
     name: Annotated[Line, AfterValidator(_some_name)]
-    """The person's name, or the agent's slug; an agent that is new comes to be."""
+    """Name of the person, or slug of the agent. An unknown agent is created."""
     scopes: list[Scope] = Field(default=["read", "write"])
-    """How far it reaches: read, write, admin."""
+    """Permissions of the token: read, write, admin."""
     expires_at: Id | None = None
-    """When it runs out, as a time (ISO 8601). Never, if this and `days` are left out."""
+    """Expiry time (ISO 8601). Without this and `days` the token does not expire."""
     days: Annotated[int, clamp(1, 36500)] | None = None
-    """After how many days it runs out."""
+    """Number of days until the token expires."""
     workspace: Id | None = None
-    """Your own workspace, if anything: no other can be named."""
+    """Your own workspace. No other workspace is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """The one time the secret is shown."""
+    """A new token with its secret, which is shown only here."""
 
     secret: str
     token: Token
@@ -75,8 +67,8 @@ class NewToken:
 
 @operation(Route("POST", "/api/tokens", status=201), needs="admin")
 async def create_token(here: Workspace, caller: Caller, ask: CreateToken) -> NewToken:
-    """Make a token for your workspace. Its secret is in the answer, this once; only a hash of it is kept."""
-    must_be_a_person(caller)
+    """Create a token for your workspace. The secret is shown only in this answer; the server stores its hash."""
+    visibility.must_be_person(caller)
     if ask.workspace not in (None, here.name):
         raise NotFound("workspace", ask.workspace or "")
     if not ask.scopes:
@@ -105,7 +97,7 @@ def _span(ask: CreateToken) -> timedelta | None:
 
 
 def known_agent(change: Change, name: str) -> tuple[str, str]:
-    """The agent's id and slug; it comes to be if it is new."""
+    """The id and slug of the agent with this name. An unknown agent is created."""
     agent = agents.named(change, name)
     if agent is None:
         agent, _ = agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
@@ -114,7 +106,7 @@ def known_agent(change: Change, name: str) -> tuple[str, str]:
 
 class RevokeToken(Ask):
     token_id: Id
-    """The token's id, as listed."""
+    """Id of the token, as listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,25 +116,25 @@ class Revoked:
 
 @operation(Route("DELETE", "/api/tokens/{token_id}"), needs="admin")
 async def revoke_token(here: Workspace, caller: Caller, ask: RevokeToken) -> Revoked:
-    """End a token of your workspace at once. Whoever is in with it is shown out: streams and connections close."""
-    must_be_a_person(caller)
+    """Revoke a token of your workspace at once. Streams and connections that use it are closed."""
+    visibility.must_be_person(caller)
     return Revoked((await _keyring(here).revoke(ask.token_id, signature(caller))).id)
 
 
 @operation(Route("GET", "/api/workspaces"), needs="admin")
-async def list_workspaces(here: Workspace, caller: Caller, ask: Nothing) -> list[str]:
-    """The workspaces you look after: your token's own. New ones are made where the data is, at the terminal."""
+async def list_workspaces(here: Workspace, caller: Caller, ask: NoArguments) -> list[str]:
+    """List the workspaces you administer: the one of your token. Use the command line to create workspaces."""
     return [here.name]
 
 
 class ListDeeds(Ask):
     kind: Id | None = None
-    """Only these: login, logout, token, workspace, denied, export, deletion or upkeep."""
+    """Only this kind: login, logout, token, workspace, denied, export, deletion or upkeep."""
     limit: Annotated[int, clamp(1, 1000)] = 100
-    """At most so many."""
+    """Maximum number of entries."""
 
 
 @operation(Route("GET", "/api/audit"), needs="admin")
 async def list_deeds(here: Workspace, caller: Caller, ask: ListDeeds) -> list[Deed]:
-    """Your workspace's audit log, newest first: logins, token changes, denials, exports, deletions. No message text."""
+    """List the audit log of your workspace, newest first: logins, token changes, denials, exports, deletions."""
     return await _keyring(here).deeds(ask.kind, ask.limit)

@@ -57,7 +57,7 @@ _NEVER_STORED = re.compile("[\x00\ud800-\udfff]")
 
 class SearchArchive(Ask):
     query: Query | None = None
-    """Text to find in message content and conversation titles; upper and lower case are the same."""
+    """Text to find in message content and conversation titles. Case does not matter."""
     roles: list[Literal["user", "assistant", "tool"]] | None = None
     """Only messages with these roles."""
     start_date: Date | None = None
@@ -65,7 +65,7 @@ class SearchArchive(Ask):
     end_date: Date | None = None
     """ISO 8601, inclusive. A date alone is the end of that day in UTC."""
     limit: Annotated[int, clamp(1, 200)] = 50
-    """How many messages at the most, 1 to 200."""
+    """Maximum number of messages, 1 to 200."""
 
     @property
     def part(self) -> str | None:
@@ -196,11 +196,11 @@ def block(found: FoundMessage) -> str:
 
 class ListConversations(Ask):
     project: Project | None = None
-    """Only conversations of this project: its path, or its last component."""
+    """Only conversations of this project: path or folder name."""
     limit: Annotated[int, clamp(1, 1000)] = 100
-    """How many at the most."""
+    """Maximum number of conversations."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
-    """How many to skip."""
+    """Number of conversations to skip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class Conversations:
     before=keep_in_the_archive,
 )
 def list_conversations(read: Reader, caller: Caller, ask: ListConversations) -> Conversations:
-    """Imported conversations, the latest first."""
+    """List imported conversations, latest first."""
     return Conversations(archive.everyone(read, ask.limit, ask.offset, ask.project))
 
 
@@ -225,7 +225,7 @@ class OneConversation(Ask):
 
 @operation(Route("GET", "/api/archive/{conversation_id:any}"), Command("archive show", takes=("conversation_id",)))
 def get_conversation(read: Reader, caller: Caller, ask: OneConversation) -> Conversation:
-    """One imported conversation, with all its messages."""
+    """Get one imported conversation with all its messages."""
     return must_exist(read, ask.conversation_id)
 
 
@@ -236,7 +236,7 @@ def all_ids(read: Reader) -> list[str]:
 def must_exist(read: Reader, id: str) -> Conversation:
     found = archive.conversation(read, id)
     if found is None:
-        raise NotFound("conversation", id, "List the archive to see what is there.")
+        raise NotFound("conversation", id, "List the archive to see the known ids.")
     return found
 
 

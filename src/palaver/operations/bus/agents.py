@@ -1,4 +1,4 @@
-"""Agents: arriving, giving a sign of life, leaving."""
+"""Agents: register, resume, heartbeat, list, update, unregister, remove."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from palaver.model.requests import (
 from palaver.model.sessions import Owner
 from palaver.model.times import now
 from palaver.operations import identity
-from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.operations.sessions.sessions import delete_recorded
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
@@ -36,7 +36,7 @@ Name = Annotated[Line, Field(max_length=200), Trimmed]
 
 
 class About(Ask):
-    """What an agent says of itself."""
+    """The description an agent gives of itself."""
 
     ide: Name | None = None
     """Your program, e.g. Cursor."""
@@ -54,7 +54,7 @@ class About(Ask):
 
 class RegisterAgent(About):
     slug: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")] | None = None
-    """A short name to be found by; made from the display name otherwise."""
+    """Short unique name. Default: made from the display name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def registered(agent: Agent, token: str | None) -> Registered:
 def arrive(
     change: Change, about: About, slug: str | None = None, *, client: Client = UNKNOWN_CLIENT
 ) -> tuple[Agent, str]:
-    """Register a new agent. It is named after its program and model, 'Cursor (GPT-4)', or by its slug."""
+    """Register a new agent. Its name is 'Cursor (GPT-4)', from its program and model, or its slug."""
     ide, model = about.ide or client.title, about.model or ""
     name = f"{ide} ({model})" if ide and model else ide or model or "Agent"
     agent, token = agents.register(
@@ -114,23 +114,23 @@ def arrive(
     Command("agent create", takes=("slug",)),
 )
 def register_agent(change: Change, caller: Caller, ask: RegisterAgent) -> Registered:
-    """Register as an agent. Keep agent_id and token: with both you can come back as the same agent."""
+    """Register as an agent. Keep the returned agent_id and token: with both you can reconnect as the same agent."""
     known = agents.named(change, ask.slug) if ask.slug and not caller.is_agent else None
-    if known and known.slug == ask.slug:  # people who name an agent mean that one; its secret is not theirs to have
+    if known and known.slug == ask.slug:  # people get the existing agent, but not its secret
         return registered(known, None)
     return registered(*arrive(change, ask, ask.slug, client=caller.client))
 
 
 class Credentials(Ask):
     agent_id: Id | None = None
-    """Your agent id. Left out, it is the agent you are connected as."""
+    """Your agent id. Default: the agent you are connected as."""
     token: Id | None = None
-    """The secret that came with it."""
+    """The token that was returned with the id."""
 
 
 @operation(Tool("agent_resume"), Route("POST", "/api/agents/resume"))
 def resume_agent(change: Change, caller: Caller, ask: Credentials) -> Agent:
-    """Come back as an agent that was registered before, under the same name."""
+    """Reconnect as an agent that was registered before. It keeps its id and name."""
     agent = identity.must_be(change, caller, ask.agent_id, ask.token)
     if agents.touch(change, agent, "resumed"):
         change.tell(agent_online(agent))
@@ -145,7 +145,7 @@ class Ok:
 
 @operation(Tool("agent_heartbeat"), Route("POST", "/api/agents/heartbeat"))
 def heartbeat(change: Change, caller: Caller, ask: Credentials) -> Ok:
-    """Say that you are still there. Without a sign of life an agent counts as offline after a minute."""
+    """Report that you are still online. An agent counts as offline a minute after its last activity."""
     agent = identity.must_be(change, caller, ask.agent_id, ask.token)
     if agents.touch(change, agent, "heartbeat", agent.waiting_in):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
@@ -158,31 +158,23 @@ class Agents:
     hint: str | None = None
 
 
-def _list_only(answer: Agents) -> list[Agent]:
-    return answer.agents
-
-
-class Nobody(Ask):
-    pass
-
-
 class ListAgents(Ask):
     include_inactive: bool = False
-    """Also list agents that have not been seen for a long time."""
+    """Also list agents that were not active for a long time."""
 
 
 @operation(
     Tool("agent_list"),
-    Route("GET", "/api/agents", show=_list_only),
+    Route("GET", "/api/agents", show=only(Agents, "agents")),
     Command("agents", columns=("slug", "name", "is_online", "last_activity", "last_heartbeat"), rows="agents"),
 )
 def list_agents(read: Reader, caller: Caller, ask: ListAgents) -> Agents:
-    """List the agents: who is online, what they can do, where they wait."""
+    """List the agents: who is online, what they can do, which thread they wait in."""
     everyone = agents.everyone(read)
     since = now() - timedelta(seconds=read.settings.agent_ttl)
     shown = [agent for agent in everyone if ask.include_inactive or agent.is_online or agent.last_heartbeat >= since]
     left_out = len(everyone) - len(shown)
-    hint = f"{left_out} agents not seen for a long time are left out: pass include_inactive." if left_out else None
+    hint = f"{left_out} inactive agents are not listed. Pass include_inactive to list them." if left_out else None
     return Agents(shown, hint)
 
 
@@ -193,7 +185,7 @@ class OneAgent(Ask):
 
 @operation(Route("GET", "/api/agents/{agent_id}"), Command("agent show", takes=("agent_id",)))
 def get_agent(read: Reader, caller: Caller, ask: OneAgent) -> Agent:
-    """One agent, by id, slug or name."""
+    """Get one agent by id, slug or name."""
     return agents.named(read, ask.agent_id) or agents.must_exist(read, ask.agent_id)
 
 
@@ -210,7 +202,7 @@ class UpdateAgent(Credentials):
 
 @operation(Tool("agent_update"), Route("PUT", "/api/agents/{agent_id}"))
 def update_agent(change: Change, caller: Caller, ask: UpdateAgent) -> Agent:
-    """Change what others see of you; what is left out stays as it is."""
+    """Update your display name, description, tags or skills. Fields you leave out do not change."""
     agent = identity.must_be(change, caller, ask.agent_id, ask.token)
     return agents.update(
         change,
@@ -224,7 +216,7 @@ def update_agent(change: Change, caller: Caller, ask: UpdateAgent) -> Agent:
 
 @operation(Tool("agent_unregister"), Route("POST", "/api/agents/unregister"))
 def unregister_agent(change: Change, caller: Caller, ask: Credentials) -> Ok:
-    """Leave the bus. What you said stays, and you can come back with agent_resume."""
+    """Leave the bus. Your messages stay, and you can reconnect with agent_resume."""
     agent = identity.must_be(change, caller, ask.agent_id, ask.token)
     agents.leave(change, agent, "unregistered")
     agents.release(change, agent)
@@ -253,7 +245,7 @@ class AgentRemoved:
     audited="deletion",
 )
 async def remove_agent(here: Workspace, caller: Caller, ask: RemoveAgent) -> AgentRemoved:
-    """Remove an agent for good: its registration, its secrets and its tokens. Its messages stay."""
+    """Permanently remove an agent: its registration, its secrets and its tokens. Its messages stay."""
     agent = await here.read(lambda read: agents.named(read, ask.agent_id) or agents.must_exist(read, ask.agent_id))
     owner = Owner(agent.id, agent.slug, agent.name)
     found = await here.read(lambda read: [one.session_id for one in sessions.everyone(read, agent.id, 1_000_000, 0)])

@@ -1,4 +1,4 @@
-"""Connecting: one call that makes an agent ready to talk."""
+"""Connect to the bus (register or reconnect, and join a thread), and the configuration and status of the bus."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 from palaver import __version__
 from palaver.errors import Refused
+from palaver.model import visibility
 from palaver.model.events import agent_online
 from palaver.model.messages import Message, Status
 from palaver.model.people import Agent, Caller
 from palaver.model.projects import project_of
-from palaver.model.requests import Id, Project, Seq, Text, clamp
-from palaver.operations import identity, visibility
-from palaver.operations.bus.agents import About, Nobody, arrive
+from palaver.model.requests import Id, NoArguments, Project, Seq, Text, clamp
+from palaver.operations import identity
+from palaver.operations.bus.agents import About, arrive
 from palaver.operations.bus.messages import Budget, fit
 from palaver.operations.bus.threads import CreateThread, Topic, open_thread
 from palaver.operations.operation import Command, Route, Tool, operation
@@ -26,7 +27,7 @@ class Connect(About):
     thread_name: Topic
     """Topic of the thread; created if it does not exist."""
     agent_id: Id | None = None
-    """Come back as this agent; needs token."""
+    """Reconnect as this agent; needs token."""
     token: Id | None = None
     """The token of agent_id."""
     project: Project | None = None
@@ -75,7 +76,7 @@ class Connected:
     reply_token: str
     hint: str | None = None
     next: str | None = None
-    """What a client that keeps no session has to do from now on."""
+    """Instruction for clients that keep no session."""
 
 
 PASS_BOTH = "You are this agent. Pass agent_id and token in every further call."
@@ -91,7 +92,7 @@ PASS_BOTH = "You are this agent. Pass agent_id and token in every further call."
     Route("POST", "/api/connect"),
 )
 def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
-    """Register as an agent (or come back as one) and join a thread. Call this first. Returns your agent, the thread,
+    """Register as an agent (or reconnect as one) and join a thread. Call this first. Returns your agent, the thread,
     its newest messages and current_seq for msg_wait."""
     if not ask.thread_name.strip():
         raise Refused("thread_name must not be empty.")
@@ -103,7 +104,7 @@ def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
     stored, is_new = open_thread(change, opening, caller)
     thread = stored.thread
     found = messages.newest(change, stored, ask.limit + 1, after_seq=ask.after_seq)
-    shown = fit(visibility.all_seen_by(caller, found[-ask.limit :]), ask.max_tokens, newest=True)
+    shown = fit(visibility.mask_messages(caller, found[-ask.limit :]), ask.max_tokens, newest=True)
     is_truncated = len(found) > len(shown)
     identity.become(change, caller, agent)
     return Connected(
@@ -121,9 +122,9 @@ def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
 
 
 def _connecting_agent(change: Change, caller: Caller, ask: Connect) -> tuple[Agent, str | None]:
-    """The agent that connects, and its secret: one that proves itself, one that comes back, or a new one."""
+    """The agent that connects, and its secret: it proves itself, returns without a proof, or is new."""
     if ask.agent_id and not ask.token and not caller.is_authenticated:
-        raise identity.unproven()  # also for a connected agent: a session is not a proof to come back with
+        raise identity.unproven()  # a session is not a proof, not even for a connected agent
     token = ask.token
     if ask.agent_id or ask.token:
         agent = identity.must_be(change, caller, ask.agent_id, ask.token)
@@ -131,7 +132,7 @@ def _connecting_agent(change: Change, caller: Caller, ask: Connect) -> tuple[Age
         agent = agents.must_exist(change, caller.agent_id)
     elif caller.session.slug:
         agent = identity.must_be_somebody(change, caller)
-    elif (own := identity.me(change, caller)) and not _is_somebody_else(own, ask):
+    elif (own := identity.me(change, caller)) and not _contradicts(own, ask):
         agent = own
     elif returning := _returning_agent(change, caller, ask):
         agent, token = returning, agents.new_secret(change, returning)
@@ -148,23 +149,23 @@ def _connecting_agent(change: Change, caller: Caller, ask: Connect) -> tuple[Age
 
 
 def _returning_agent(change: Change, caller: Caller, ask: Connect) -> Agent | None:
-    """The agent of this client program and project that was here before, if no running client acts as it."""
+    """The earlier agent of this client program and project, if no running client acts as it."""
     client = caller.client
     if caller.is_authenticated or not client.program:
         return None
     since = identity.active_since()
     free = agents.free_of_client(change, client.program, client.project, since)
-    if ask.display_name:  # a name that was not the agent's is another agent's
+    if ask.display_name:  # another name is another agent
         free = [agent for agent in free if agent.answers_to(ask.display_name)]
-    same = next((agent for agent in free if not _is_somebody_else(agent, ask, any_model=bool(client.project))), None)
+    same = next((agent for agent in free if not _contradicts(agent, ask, any_model=bool(client.project))), None)
     slug = agents.slug_of(client.title or client.program)
     if same or ask.display_name or (ask.ide and agents.slug_of(ask.ide) != slug):
         return same
     return agents.free_named(change, slug, since)
 
 
-def _is_somebody_else(agent: Agent, ask: Connect, *, any_model: bool = False) -> bool:
-    """Whether what the caller says about itself contradicts what is known about the agent."""
+def _contradicts(agent: Agent, ask: Connect, *, any_model: bool = False) -> bool:
+    """Whether the description in the request contradicts the stored description of the agent."""
     said = [(ask.ide, agent.ide), (ask.display_name, agent.display_name)]
     if not any_model:
         said.append((ask.model, agent.model))
@@ -197,15 +198,15 @@ def config(read: Reader) -> Config:
         statuses=["discuss", "implement", "review", "done", "closed", "archived"],
         recommended_reactions=["agree", "disagree", "important", "done", "flag", "👍", "👎"],
         how_to=(
-            "bus_connect to join a thread; msg_wait with current_seq to hear what comes next; msg_post to answer; "
-            "msg_search to find what was said before."
+            "Call bus_connect to join a thread, msg_wait with current_seq to receive new messages, msg_post to "
+            "answer, and msg_search to find earlier messages."
         ),
     )
 
 
 @operation(Tool("bus_get_config"), Route("GET", "/api/config"))
-def get_config(read: Reader, caller: Caller, ask: Nobody) -> Config:
-    """What to know about this bus: its language, address and customs. Read it once, at the start."""
+def get_config(read: Reader, caller: Caller, ask: NoArguments) -> Config:
+    """Get the bus configuration: language, address, thread statuses, recommended reactions. Call it once, first."""
     return config(read)
 
 
@@ -222,8 +223,8 @@ class BusStatus:
 
 
 @operation(Route("GET", "/api/status"), Command("status"))
-def get_status(read: Reader, caller: Caller, ask: Nobody) -> BusStatus:
-    """How much there is, and who is here."""
+def get_status(read: Reader, caller: Caller, ask: NoArguments) -> BusStatus:
+    """Show the version of the server and the number of threads, messages and agents."""
     everyone = agents.everyone(read)
     return BusStatus(
         version=__version__,
@@ -233,5 +234,5 @@ def get_status(read: Reader, caller: Caller, ask: Nobody) -> BusStatus:
         agents=len(everyone),
         agents_online=sum(agent.is_online for agent in everyone),
         last_event_id=events.last_id(read),
-        model=None if caller.is_agent else progress_of(read),  # it counts passages that agents may not read
+        model=progress_of(read) if visibility.sees_everything(caller) else None,
     )

@@ -1,4 +1,4 @@
-"""What may not be posted: secrets, and too much at once."""
+"""Content filter (refuses secrets) and rate limit of posts per author."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from palaver.text.secrets import secret_in
 def refuse_secrets(change: Change, text: str | None, what: str = "content") -> None:
     if text and change.settings.content_filter and (kind := secret_in(text)):
         raise Refused(
-            f"{what} blocked by the content filter: it seems to hold {kind}. Take it out and post again; "
-            "whoever runs the server can switch the filter off with PALAVER_CONTENT_FILTER=off."
+            f"{what} blocked by the content filter: it seems to contain {kind}. Remove it and post again. "
+            "The administrator of the server can turn the filter off with PALAVER_CONTENT_FILTER=off."
         )
 
 
-def refuse_haste(change: Change, author: str) -> None:
-    """At most so many posts a minute for each author. Counted in the tables, so that all processes count together."""
+def refuse_too_many_posts(change: Change, author: str) -> None:
+    """Refuse posts beyond the rate limit of the author. All processes count together, in the database."""
     limit = change.settings.rate_limit
     if limit <= 0:
         return

@@ -1,4 +1,4 @@
-"""Messages: saying something, reading what was said, taking it back."""
+"""Messages: post, list, get, edit, edit history, delete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from palaver.errors import Forbidden, Refused, SeqMismatch
+from palaver.errors import Refused, SeqMismatch
+from palaver.model import visibility
 from palaver.model.events import agent_online, message_deleted, message_edited, message_new
 from palaver.model.messages import Edit, Message, Priority, Role
 from palaver.model.people import Agent, Caller
@@ -25,45 +26,44 @@ from palaver.model.requests import (
     clamp,
 )
 from palaver.model.times import now
-from palaver.operations import identity, visibility
-from palaver.operations.bus.content_filter import refuse_haste, refuse_secrets
+from palaver.operations import identity
+from palaver.operations.bus.content_filter import refuse_secrets, refuse_too_many_posts
 from palaver.operations.bus.threads import OneThread
-from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.store.bus import agents, messages, threads
 from palaver.store.engines.database import Change, Reader
 
 UNREAD_SHOWN = 100
+"""At most this many unread messages are in the error of a post with a stale expected_last_seq."""
 QUIET_SECONDS = 10
+"""The activity of an agent is stored at most this often."""
 
 BYTES_PER_TOKEN = 3
-AROUND_A_MESSAGE = 60
-"""Tokens that a short message costs beside its text."""
+"""Estimate of the bytes of text in one token."""
+TOKENS_AROUND_TEXT = 60
+"""Tokens of a message beside its text."""
 
 Budget = Annotated[int, clamp(200, 200_000)]
 
 
 def fit(found: list[Message], max_tokens: int | None, *, newest: bool) -> list[Message]:
-    """As many messages as fit the budget, from the newest or the oldest on; at least one, whose text is cut."""
+    """The newest (or oldest) messages that fit the budget. If not even one fits, its text is cut."""
     if max_tokens is None:
         return found
     kept: list[Message] = []
     left = max_tokens
     for message in reversed(found) if newest else found:
-        size = len(message.content.encode()) // BYTES_PER_TOKEN + AROUND_A_MESSAGE
+        size = len(message.content.encode()) // BYTES_PER_TOKEN + TOKENS_AROUND_TEXT
+        if size > left and not kept:
+            room = max(left - TOKENS_AROUND_TEXT, 50) * BYTES_PER_TOKEN
+            shown = message.content.encode()[:room].decode(errors="ignore")
+            note = f"… [{len(shown):,} of {len(message.content):,} characters; msg_get gives the whole message]"
+            return [replace(message, content=shown + note)]
         if size > left:
-            if not kept:
-                kept.append(_cut(message, left))
             break
         left -= size
         kept.append(message)
     return kept[::-1] if newest else kept
-
-
-def _cut(message: Message, max_tokens: int) -> Message:
-    room = max(max_tokens - AROUND_A_MESSAGE, 50) * BYTES_PER_TOKEN
-    shown = message.content.encode()[:room].decode(errors="ignore")
-    note = f"… [{len(shown):,} of {len(message.content):,} characters; msg_get gives the whole message]"
-    return replace(message, content=shown + note)
 
 
 def must_not_be_empty(content: str) -> None:
@@ -83,7 +83,7 @@ class PostMessage(OneThread):
     mentions: list[Id] | None = None
     """Ids or names of agents this is for."""
     reply_to_msg_id: Id | None = None
-    """Message of this thread that you answer."""
+    """Message of this thread that you reply to."""
     metadata: Metadata | None = None
     """Any JSON object. {"visibility": "human_only"} hides the content from agents."""
     images: list[Metadata] | None = None
@@ -110,20 +110,33 @@ def post_message(change: Change, caller: Caller, ask: PostMessage) -> Message:
     """Post a message to a thread. Returns the stored message with its seq."""
     must_not_be_empty(ask.content)
     refuse_secrets(change, ask.content)
-    if caller.is_agent and "system" in (ask.role, ask.priority):
-        raise Forbidden("Agents do not post with role or priority 'system'. Leave it out, or use urgent.")
+    visibility.must_not_be_system(caller, ask.role, ask.priority)
     thread = threads.must_exist(change, ask.thread_id)
-    author = identity.author_of(change, _with_reply(change, caller, ask.reply_token), ask.author)
+    poster = caller
+    if ask.reply_token and not caller.acting_agent:  # over REST, the token says which agent posts
+        poster = identity.resolve(change, caller, identity.Credentials(reply_token=ask.reply_token))
+    author = identity.author_of(change, poster, ask.author)
     key = ask.idempotency_key or ask.reply_token
     if key or ask.expected_last_seq is not None:
         last_seq = threads.lock(change, thread.document_id)
         if key and (first := messages.by_key(change, thread, author.label, key)):
-            return visibility.all_seen_by(caller, messages.with_reactions(change, [first]))[0]
+            return visibility.mask_messages(caller, messages.with_reactions(change, [first]))[0]
         if ask.expected_last_seq not in (None, last_seq):
-            raise _moved_on(change, caller, thread, ask.expected_last_seq or 0, last_seq)
+            expected = ask.expected_last_seq or 0
+            unread = messages.newest(change, thread, UNREAD_SHOWN, after_seq=max(expected, 0))
+            raise SeqMismatch(
+                f"The thread is at seq {last_seq}, not {expected}. "
+                "Read new_messages, then post with that as expected_last_seq.",
+                expected_last_seq=expected,
+                current_seq=last_seq,
+                new_messages=visibility.mask_messages(caller, unread),
+            )
     threads.must_take_messages(thread.thread.status)
-    _must_be_in_thread(change, thread, ask.reply_to_msg_id)
-    refuse_haste(change, author.agent_id or author.label)
+    if ask.reply_to_msg_id is not None:
+        answered = messages.find(change, ask.reply_to_msg_id)
+        if answered is None or answered.document_id != thread.document_id:
+            raise Refused(f"reply_to_msg_id: there is no message '{ask.reply_to_msg_id}' in this thread.")
+    refuse_too_many_posts(change, author.agent_id or author.label)
     metadata = {**(ask.metadata or {}), **({"images": ask.images} if ask.images else {})} or None
     draft = messages.Draft(
         author=author.label,
@@ -139,41 +152,16 @@ def post_message(change: Change, caller: Caller, ask: PostMessage) -> Message:
     message = messages.add(change, thread, draft, threads.next_seq(change, thread), key)
     change.tell(message_new(message))
     if author.agent:
-        sign_of_life(change, author.agent, "msg_post")
-    return visibility.seen_by(caller, message)
+        mark_active(change, author.agent, "msg_post")
+    return visibility.mask_message(caller, message)
 
 
-def _with_reply(change: Change, caller: Caller, reply_token: str | None) -> Caller:
-    """Over REST too a reply_token says which agent posts, where nothing else does."""
-    if caller.acting_agent or not reply_token:
-        return caller
-    return identity.resolve(change, caller, identity.Credentials(reply_token=reply_token))
-
-
-def sign_of_life(change: Change, agent: Agent, activity: str) -> None:
-    """Who acts is there. Written down only now and then, or when something about it is new."""
+def mark_active(change: Change, agent: Agent, activity: str) -> None:
+    """Store the agent's activity, unless it is online and was active a moment ago."""
     age = (now() - agent.last_heartbeat).total_seconds()
-    is_worth_it = not agent.is_online or agent.waiting_in or not 0 <= age <= QUIET_SECONDS
-    if is_worth_it and agents.touch(change, agent, activity):
+    is_due = not agent.is_online or agent.waiting_in or not 0 <= age <= QUIET_SECONDS
+    if is_due and agents.touch(change, agent, activity):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
-
-
-def _must_be_in_thread(read: Reader, thread: threads.Stored, message_id: str | None) -> None:
-    if message_id is None:
-        return
-    stored = messages.find(read, message_id)
-    if stored is None or stored.document_id != thread.document_id:
-        raise Refused(f"reply_to_msg_id: there is no message '{message_id}' in this thread.")
-
-
-def _moved_on(read: Reader, caller: Caller, thread: threads.Stored, expected: int, current: int) -> SeqMismatch:
-    unread = messages.newest(read, thread, UNREAD_SHOWN, after_seq=max(expected, 0))
-    return SeqMismatch(
-        f"The thread is at seq {current}, not {expected}. Read new_messages, then post with that as expected_last_seq.",
-        expected_last_seq=expected,
-        current_seq=current,
-        new_messages=visibility.all_seen_by(caller, unread),
-    )
 
 
 class ListMessages(OneThread):
@@ -201,13 +189,9 @@ class Messages:
     hint: str | None = None
 
 
-def _list_only(answer: Messages) -> list[Message]:
-    return answer.messages
-
-
 @operation(
     Tool("msg_list", brings_words=True, acts=True, defaults={"max_tokens": 6_000}, hidden=("priority",)),
-    Route("GET", "/api/threads/{thread_id}/messages", show=_list_only),
+    Route("GET", "/api/threads/{thread_id}/messages", show=only(Messages, "messages")),
     Command(
         "thread read", takes=("thread_id",), columns=("seq", "created_at", "author_name", "content"), rows="messages"
     ),
@@ -216,45 +200,30 @@ def list_messages(read: Reader, caller: Caller, ask: ListMessages) -> Messages:
     """Read the messages of a thread in order, with their reactions."""
     thread = threads.must_exist(read, ask.thread_id)
     is_backwards = ask.newest or ask.before_seq is not None
-    read_messages = _backwards if is_backwards else _forwards
-    found = list(islice(read_messages(read, thread, ask), ask.limit + 1))
-    seen = visibility.all_seen_by(caller, found[: ask.limit][:: -1 if is_backwards else 1])
+    found = list(islice(_in_reading_order(read, thread, ask, is_backwards), ask.limit + 1))
+    seen = visibility.mask_messages(caller, found[: ask.limit][:: -1 if is_backwards else 1])
     shown = fit(seen, ask.max_tokens, newest=is_backwards)
-    has_more = len(found) > len(shown)
-    return Messages(
-        thread.thread.id,
-        shown,
-        thread.thread.current_seq,
-        has_more,
-        agents.sign_reply(read, caller.acting_agent),
-        _how_to_get_more(shown, is_backwards) if has_more else None,
-    )
+    has_more, hint = len(found) > len(shown), None
+    if has_more and is_backwards:
+        hint = f"Earlier messages: call msg_list with before_seq={shown[0].seq}."
+    elif has_more:
+        hint = f"More messages: call msg_list with after_seq={shown[-1].seq}."
+    reply_token = agents.sign_reply(read, caller.acting_agent)
+    return Messages(thread.thread.id, shown, thread.thread.current_seq, has_more, reply_token, hint)
 
 
-def _how_to_get_more(shown: list[Message], is_backwards: bool) -> str:
-    if is_backwards:
-        return f"Earlier messages: call msg_list with before_seq={shown[0].seq}."
-    return f"More messages: call msg_list with after_seq={shown[-1].seq}."
-
-
-def _forwards(read: Reader, thread: threads.Stored, ask: ListMessages) -> Iterator[Message]:
-    """The messages asked for, oldest first. Where only some count, as many pages are read as it takes."""
-    after, size = ask.after_seq, ask.limit + 1
-    while batch := messages.after(read, thread, after, size, ask.before_seq):
+def _in_reading_order(read: Reader, thread: threads.Stored, ask: ListMessages, is_backwards: bool) -> Iterator[Message]:
+    """The requested messages, oldest first or newest first. It reads page after page, as the priority may skip many."""
+    after, before, size = ask.after_seq, ask.before_seq, ask.limit + 1
+    while True:
+        if is_backwards:
+            batch = messages.newest(read, thread, size, after, before)[::-1]
+        else:
+            batch = messages.after(read, thread, after, size, before)
         yield from (message for message in batch if ask.priority in (None, message.priority))
         if len(batch) < size:
             return
-        after = batch[-1].seq
-
-
-def _backwards(read: Reader, thread: threads.Stored, ask: ListMessages) -> Iterator[Message]:
-    """The same, newest first."""
-    before, size = ask.before_seq, ask.limit + 1
-    while batch := messages.newest(read, thread, size, ask.after_seq, before):
-        yield from (message for message in reversed(batch) if ask.priority in (None, message.priority))
-        if len(batch) < size:
-            return
-        before = batch[0].seq
+        after, before = (after, batch[-1].seq) if is_backwards else (batch[-1].seq, before)
 
 
 class OneMessage(Ask):
@@ -270,7 +239,7 @@ class OneMessage(Ask):
 def get_message(read: Reader, caller: Caller, ask: OneMessage) -> Message:
     """Get one message by its id, with its reactions."""
     stored = messages.must_exist(read, ask.message_id)
-    return visibility.all_seen_by(caller, messages.with_reactions(read, [stored]))[0]
+    return visibility.mask_messages(caller, messages.with_reactions(read, [stored]))[0]
 
 
 class EditMessage(OneMessage):
@@ -280,7 +249,7 @@ class EditMessage(OneMessage):
 
 @dataclass(frozen=True, slots=True)
 class Edited(Message):
-    """The whole message as it is now, and who made it so."""
+    """The message after an edit, and its editor."""
 
     version: int = 0
     edited_by: str | None = None
@@ -297,15 +266,15 @@ def edit_message(change: Change, caller: Caller, ask: EditMessage) -> Edited:
     must_not_be_empty(ask.content)
     refuse_secrets(change, ask.content)
     stored = messages.must_hold(change, ask.message_id)
-    identity.must_own(change, caller, stored.message)
     own = identity.me(change, caller)
+    visibility.must_be_author(caller, own, stored.message)
     editor = own.shown_name if own else caller.name
     (before,) = messages.with_reactions(change, [stored])
     if before.content == ask.content:
-        return _edited(visibility.seen_by(caller, before), None)
+        return _edited(visibility.mask_message(caller, before), None)
     message = replace(messages.edit(change, stored, ask.content, editor), reactions=before.reactions)
     change.tell(message_edited(message, editor))
-    return _edited(visibility.seen_by(caller, message), editor)
+    return _edited(visibility.mask_message(caller, message), editor)
 
 
 def _edited(message: Message, editor: str | None) -> Edited:
@@ -332,10 +301,10 @@ class History:
     ),
 )
 def message_history(read: Reader, caller: Caller, ask: OneMessage) -> History:
-    """The earlier versions of a message, oldest first."""
+    """List the earlier versions of a message, oldest first."""
     stored = messages.must_exist(read, ask.message_id)
-    message = visibility.seen_by(caller, stored.message)
-    edits = visibility.history_seen_by(caller, stored.message, messages.history(read, stored))
+    message = visibility.mask_message(caller, stored.message)
+    edits = visibility.mask_edits(caller, stored.message, messages.history(read, stored))
     return History(message.id, message.content, message.edit_version, edits)
 
 
@@ -355,7 +324,7 @@ class MessageDeleted:
 def delete_message(change: Change, caller: Caller, ask: OneMessage) -> MessageDeleted:
     """Delete a message you wrote, with its history and reactions. Its seq is never used again."""
     stored = messages.must_hold(change, ask.message_id)
-    identity.must_own(change, caller, stored.message)
+    visibility.must_be_author(caller, identity.me(change, caller), stored.message)
     messages.remove(change, stored)
     change.tell(message_deleted(stored.message))
     return MessageDeleted(True, stored.message.id, stored.message.thread_id, stored.message.seq)

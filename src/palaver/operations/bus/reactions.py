@@ -1,4 +1,4 @@
-"""Reactions: a label on a message."""
+"""Reactions to messages: react, unreact, list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from palaver.model.people import Caller
 from palaver.model.requests import Id, storable
 from palaver.operations import identity
 from palaver.operations.bus.messages import OneMessage
-from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.store.bus import messages, reactions
 from palaver.store.engines.database import Change, Reader
 
@@ -109,15 +109,11 @@ class Reactions:
     reactions: list[Reaction]
 
 
-def _list_only(answer: Reactions) -> list[Reaction]:
-    return answer.reactions
-
-
 @operation(
-    Route("GET", "/api/messages/{message_id}/reactions", show=_list_only),
+    Route("GET", "/api/messages/{message_id}/reactions", show=only(Reactions, "reactions")),
     Command("reactions", takes=("message_id",), columns=("reaction", "agent_name", "created_at"), rows="reactions"),
 )
 def list_reactions(read: Reader, caller: Caller, ask: OneMessage) -> Reactions:
-    """All labels on a message, oldest first."""
+    """List the reactions to a message, oldest first."""
     stored = messages.must_exist(read, ask.message_id)
     return Reactions(messages.with_reactions(read, [stored])[0].reactions)

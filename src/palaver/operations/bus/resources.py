@@ -1,4 +1,4 @@
-"""The bus as resources, `chat://…`, and everything that can be found: for clients that read rather than call."""
+"""MCP resources: the bus (`chat://…`) and every item a search can find (`notes://…`)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import orjson
 
 from palaver.errors import NotFound
+from palaver.model import visibility
 from palaver.model.events import encode
 from palaver.model.people import Caller
-from palaver.operations import visibility
 from palaver.operations.bus.connect import config
 from palaver.operations.library.captions import media_types
 from palaver.search.open import RetrievalOptions, open_document, plan_of
@@ -32,18 +32,18 @@ class Resource:
     mime_type: str
 
 
-_TYPES = Resource("media://types", "Media types", "The kinds of media that are kept here, and the usual ones.", JSON)
+_TYPES = Resource("media://types", "Media types", "Media types in use, and suggested ones.", JSON)
 
 FIXED = (
-    Resource("chat://bus/config", "Bus configuration", "Language, address and customs of this bus.", JSON),
-    Resource("chat://agents/active", "Agents", "Everyone who is registered, and whether they are online.", JSON),
+    Resource("chat://bus/config", "Bus configuration", "Language, address and conventions of this bus.", JSON),
+    Resource("chat://agents/active", "Agents", "All registered agents and their online status.", JSON),
     Resource("chat://threads/active", "Threads", "All threads that are not archived.", JSON),
     _TYPES,
 )
 BY_ID = (
-    Resource("chat://threads/{id}/transcript", "Transcript", "Everything said in a thread.", TEXT),
-    Resource("chat://threads/{id}/summary", "Summary", "What came out of a thread.", TEXT),
-    Resource("chat://threads/{id}/state", "State", "How far a thread has come.", JSON),
+    Resource("chat://threads/{id}/transcript", "Transcript", "All messages of a thread.", TEXT),
+    Resource("chat://threads/{id}/summary", "Summary", "The summary of a thread.", TEXT),
+    Resource("chat://threads/{id}/state", "State", "Status and latest seq of a thread.", JSON),
     *(Resource(f"{name}://{{id}}", name.capitalize(), "The whole text of a search result.", TEXT) for name in SOURCES),
 )
 
@@ -56,28 +56,24 @@ def read(read: Reader, caller: Caller, uri: str) -> tuple[str, str]:
         return JSON, _pretty(_READERS[uri](read))
     found = _THREAD.fullmatch(uri)
     if found is None:
-        return TEXT, _item(read, caller, uri)
+        return TEXT, _search_result(read, caller, uri)
     stored = threads.must_exist(read, found[1])
-    match found[2]:
-        case "transcript":
-            return TEXT, fenced(_transcript(read, caller, stored))
-        case "summary":
-            summary = stored.thread.summary
-            return TEXT, fenced(summary) if summary else "(No summary has been written for this thread.)"
-        case _:
-            thread = stored.thread
-            return JSON, _pretty(
-                {
-                    "thread_id": thread.id,
-                    "topic": thread.topic,
-                    "status": thread.status,
-                    "latest_seq": thread.current_seq,
-                    "created_at": thread.created_at,
-                }
-            )
+    thread = stored.thread
+    if found[2] == "transcript":
+        lines, after = [f"# {thread.topic} [{thread.status}]", ""], 0
+        while batch := messages.after(read, stored, after, 500):
+            for m in visibility.mask_messages(caller, batch):
+                lines.append(f"[seq={m.seq}] {m.author_name} ({m.role}): {m.content}")
+            after = batch[-1].seq
+        return TEXT, fenced("\n".join(lines))
+    if found[2] == "summary":
+        return TEXT, fenced(thread.summary) if thread.summary else "(No summary has been written for this thread.)"
+    state = {"thread_id": thread.id, "topic": thread.topic, "status": thread.status}
+    return JSON, _pretty(state | {"latest_seq": thread.current_seq, "created_at": thread.created_at})
 
 
-def _item(read: Reader, caller: Caller, uri: str) -> str:
+def _search_result(read: Reader, caller: Caller, uri: str) -> str:
+    """The whole text of an item, without the client's preferences for the size of results."""
     named = parse_uri(uri)
     if named is None or named[0] not in SOURCES:
         raise NotFound("resource", uri)
@@ -97,10 +93,6 @@ def _pretty(value: object) -> str:
     return orjson.dumps(orjson.loads(encode(value)), option=orjson.OPT_INDENT_2).decode()
 
 
-def _all_agents(read: Reader) -> object:
-    return agents.everyone(read)
-
-
 def _all_threads(read: Reader) -> object:
     shown = threads.page(read, status=None, include_archived=False, limit=200, before=None).threads
     return [{"thread_id": t.id, "topic": t.topic, "status": t.status, "created_at": t.created_at} for t in shown]
@@ -108,18 +100,7 @@ def _all_threads(read: Reader) -> object:
 
 _READERS: dict[str, Callable[[Reader], object]] = {
     "chat://bus/config": config,
-    "chat://agents/active": _all_agents,
+    "chat://agents/active": agents.everyone,
     "chat://threads/active": _all_threads,
     _TYPES.uri: media_types,
 }
-
-
-def _transcript(read: Reader, caller: Caller, stored: threads.Stored) -> str:
-    lines = [f"# {stored.thread.topic} [{stored.thread.status}]", ""]
-    after = 0
-    while batch := messages.after(read, stored, after, 500):
-        lines += [
-            f"[seq={m.seq}] {m.author_name} ({m.role}): {m.content}" for m in visibility.all_seen_by(caller, batch)
-        ]
-        after = batch[-1].seq
-    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Templates for threads."""
+"""Thread templates: list, get, create, delete."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import Field
 
 from palaver.model.messages import Template
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Id, Line, Metadata, Text
-from palaver.operations.bus.agents import Nobody, Ok
+from palaver.model.requests import Ask, Id, Line, Metadata, NoArguments, Text
+from palaver.operations.bus.agents import Ok
 from palaver.operations.bus.content_filter import refuse_secrets
-from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.store.bus import templates
 from palaver.store.engines.database import Change, Reader
 
@@ -22,17 +22,13 @@ class Templates:
     templates: list[Template]
 
 
-def _list_only(answer: Templates) -> list[Template]:
-    return answer.templates
-
-
 @operation(
     Tool("template_list"),
-    Route("GET", "/api/templates", show=_list_only),
+    Route("GET", "/api/templates", show=only(Templates, "templates")),
     Command("template list", columns=("id", "name", "description", "is_builtin"), rows="templates"),
 )
-def list_templates(read: Reader, caller: Caller, ask: Nobody) -> Templates:
-    """All templates a thread can begin with, built-in ones first."""
+def list_templates(read: Reader, caller: Caller, ask: NoArguments) -> Templates:
+    """List the thread templates, built-in ones first."""
     return Templates(templates.everyone(read))
 
 
@@ -47,7 +43,7 @@ class OneTemplate(Ask):
     Command("template show", takes=("template_id",)),
 )
 def get_template(read: Reader, caller: Caller, ask: OneTemplate) -> Template:
-    """One template, with its rules and default metadata."""
+    """Get one template with its rules and default metadata."""
     return templates.must_exist(read, ask.template_id)
 
 
@@ -70,7 +66,7 @@ class CreateTemplate(Ask):
     Command("template create", takes=("id", "name")),
 )
 def create_template(change: Change, caller: Caller, ask: CreateTemplate) -> Template:
-    """Add a template of your own. Ids that exist cannot be overwritten."""
+    """Create a thread template. An existing id cannot be overwritten."""
     refuse_secrets(change, ask.system_prompt, "system_prompt")
     return templates.create(
         change,
@@ -87,6 +83,6 @@ def create_template(change: Change, caller: Caller, ask: CreateTemplate) -> Temp
     Command("template delete", takes=("template_id",)),
 )
 def delete_template(change: Change, caller: Caller, ask: OneTemplate) -> Ok:
-    """Delete a template of your own. Threads that used it stay as they are."""
+    """Delete a template that is not built in. Threads that used it do not change."""
     templates.remove(change, templates.must_exist(change, ask.template_id))
     return Ok(True)

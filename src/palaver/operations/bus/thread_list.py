@@ -1,4 +1,4 @@
-"""What one sees at a glance, before opening anything."""
+"""Thread list for the console: each thread with its last message and recent participants."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from palaver.model.messages import HIDDEN, Thread, is_human_only
+from palaver.model import visibility
+from palaver.model.messages import Thread
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, clamp
 from palaver.operations.operation import Route, operation
@@ -14,18 +15,18 @@ from palaver.store.bus import thread_list
 from palaver.store.engines.database import Reader
 
 
-class GlanceAtThreads(Ask):
+class ListThreadPreviews(Ask):
     include_archived: bool = False
-    """Show archived threads too."""
+    """Also list archived threads."""
     limit: Annotated[int, clamp(1, 500)] = 200
-    """How many at the most, up to 500."""
+    """Maximum number of threads, up to 500."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
-    """How many to skip."""
+    """Number of threads to skip."""
 
 
 @dataclass(frozen=True, slots=True)
-class LastSaid:
-    """How the last message begins."""
+class LastMessage:
+    """The start of the last message."""
 
     seq: int
     author_name: str
@@ -35,36 +36,34 @@ class LastSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
-    """A thread, how its last message begins, and who spoke lately, the latest first."""
+class ThreadPreview:
+    """A thread, the start of its last message, and its recent participants, latest first."""
 
     thread: Thread
-    last_message: LastSaid | None
+    last_message: LastMessage | None
     participants: list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Glances:
-    threads: list[Glance]
+class ThreadPreviews:
+    threads: list[ThreadPreview]
     has_more: bool
 
 
 @operation(Route("GET", "/api/threads/glance"))
-def glance_at_threads(read: Reader, caller: Caller, ask: GlanceAtThreads) -> Glances:
-    """Threads, those with the latest message first, each with the beginning of that message and who spoke lately."""
-    seen = thread_list.threads_at_a_glance(
+def list_thread_previews(read: Reader, caller: Caller, ask: ListThreadPreviews) -> ThreadPreviews:
+    """List threads, latest message first, each with the start of its last message and its recent participants."""
+    found = thread_list.threads_at_a_glance(
         read, include_archived=ask.include_archived, limit=ask.limit + 1, offset=ask.offset
     )
-    return Glances([_glance(caller, one) for one in seen[: ask.limit]], len(seen) > ask.limit)
-
-
-def _glance(caller: Caller, seen: thread_list.Seen) -> Glance:
-    last = seen.last_few[-1] if seen.last_few else None
-    names = dict.fromkeys(said.author_name for said in reversed(seen.last_few))
-    return Glance(seen.thread, _said(caller, last) if last else None, list(names))
-
-
-def _said(caller: Caller, last: thread_list.Last) -> LastSaid:
-    for_humans = is_human_only(last.metadata)
-    text = HIDDEN if for_humans and caller.is_agent else last.text
-    return LastSaid(last.seq, last.author_name, text, for_humans, last.created_at)
+    previews = []
+    for one in found[: ask.limit]:
+        last = one.last_few[-1] if one.last_few else None
+        preview = None
+        if last:
+            text = visibility.mask_text(caller, last.metadata, last.text)
+            is_human_only = visibility.is_human_only(last.metadata)
+            preview = LastMessage(last.seq, last.author_name, text, is_human_only, last.created_at)
+        participants = dict.fromkeys(message.author_name for message in reversed(one.last_few))
+        previews.append(ThreadPreview(one.thread, preview, list(participants)))
+    return ThreadPreviews(previews, len(found) > ask.limit)

@@ -1,4 +1,4 @@
-"""Threads: where a conversation happens."""
+"""Threads: create, list, get, update, close, archive, delete, export."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from palaver.errors import Refused
+from palaver.model import visibility
 from palaver.model.events import thread_changed, thread_deleted, thread_new
 from palaver.model.messages import Status, Thread
 from palaver.model.people import Agent, Caller
@@ -21,9 +22,8 @@ from palaver.model.requests import (
     clamp,
 )
 from palaver.model.times import iso
-from palaver.operations import identity, visibility
 from palaver.operations.bus.content_filter import refuse_secrets
-from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.store.bus import messages, templates, threads
 from palaver.store.engines.database import Change, Reader
 
@@ -40,15 +40,15 @@ class CreateThread(Ask):
     topic: Topic
     """What the thread is about."""
     system_prompt: Text | None = None
-    """Rules for everyone who works in this thread."""
+    """Rules for all agents in this thread."""
     template: Id | None = None
     """Id of a template whose defaults apply (see template_list)."""
     metadata: Metadata | None = None
-    """Anything you want to keep with the thread."""
+    """Any JSON object to store with the thread."""
 
 
 def open_thread(change: Change, ask: CreateThread, caller: Caller | None = None) -> tuple[threads.Stored, bool]:
-    """Open or create, telling listeners when it is new."""
+    """Get the thread with this topic or create it. Returns whether it is new."""
     refuse_secrets(change, ask.system_prompt, "system_prompt")
     template = templates.must_exist(change, ask.template) if ask.template else None
     defaults = (template.default_metadata or {}) if template else {}
@@ -58,7 +58,7 @@ def open_thread(change: Change, ask: CreateThread, caller: Caller | None = None)
         system_prompt=ask.system_prompt or (template.system_prompt if template else None),
         template_id=template.id if template else None,
         metadata={**defaults, **(ask.metadata or {})} or None,
-        created_by=identity.signed(caller) if caller else None,
+        created_by=visibility.creator_of(caller) if caller else None,
     )
     if is_new:
         change.tell(thread_new(stored.thread))
@@ -79,11 +79,11 @@ class ListThreads(Ask):
     status: Status | None = None
     """Only threads in this state."""
     include_archived: bool = False
-    """Show archived threads too."""
+    """Also list archived threads."""
     topic: Topic | None = None
-    """Only the thread of exactly this topic, whatever its state."""
+    """Only the thread with exactly this topic, in any state."""
     limit: Annotated[int, clamp(1, 200)] = 50
-    """How many at the most, up to 200."""
+    """Maximum number of threads, up to 200."""
     before: Line | None = None
     """The next_cursor of the previous page."""
 
@@ -102,7 +102,7 @@ class Threads:
     Command("thread list", columns=("id", "topic", "status", "message_count", "updated_at"), rows="threads"),
 )
 def list_threads(read: Reader, caller: Caller, ask: ListThreads) -> Threads:
-    """List threads, the latest first."""
+    """List threads, latest first."""
     if ask.topic is not None:
         found = threads.by_topic(read, ask.topic.strip())
         return Threads([found.thread] if found else [], 1 if found else 0, False, None)
@@ -139,7 +139,7 @@ class UpdateThread(OneThread):
     system_prompt: Text | None = None
     """New rules for the thread."""
     summary: Text | None = None
-    """What came out of it."""
+    """Summary of the outcome."""
     metadata: Metadata | None = None
     """Merged into the existing metadata."""
 
@@ -170,13 +170,13 @@ def change_thread(change: Change, ask: UpdateThread) -> Thread:
     Command("thread update", takes=("thread_id",)),
 )
 def update_thread(change: Change, caller: Caller, ask: UpdateThread) -> Thread:
-    """Change a thread's topic, status, rules, summary or metadata; what is left out stays as it is."""
+    """Update a thread's topic, status, rules, summary or metadata. Fields you leave out do not change."""
     return change_thread(change, ask)
 
 
 class CloseThread(OneThread):
     summary: Text | None = None
-    """What came out of it."""
+    """Summary of the outcome."""
 
 
 @operation(
@@ -195,7 +195,7 @@ def close_thread(change: Change, caller: Caller, ask: CloseThread) -> Thread:
     Command("thread archive", takes=("thread_id",)),
 )
 def archive_thread(change: Change, caller: Caller, ask: OneThread) -> Thread:
-    """Archive a thread: it leaves the list but stays searchable. thread_update brings it back."""
+    """Archive a thread: it is no longer listed but stays searchable. thread_update can restore it."""
     return change_thread(change, UpdateThread(thread_id=ask.thread_id, status="archived"))
 
 
@@ -204,13 +204,13 @@ def archive_thread(change: Change, caller: Caller, ask: OneThread) -> Thread:
     Command("thread unarchive", takes=("thread_id",)),
 )
 def unarchive_thread(change: Change, caller: Caller, ask: OneThread) -> Thread:
-    """Bring an archived thread back into the list."""
+    """Restore an archived thread to the list."""
     return change_thread(change, UpdateThread(thread_id=ask.thread_id, status="discuss"))
 
 
 class DeleteThread(OneThread):
     confirm: bool = True
-    """Set to false and nothing happens: a safeguard for callers that want to ask first."""
+    """false rejects the call: a safeguard for callers that want to ask first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +225,11 @@ class Deleted:
     Command("thread delete", takes=("thread_id",)),
 )
 def delete_thread(change: Change, caller: Caller, ask: DeleteThread) -> Deleted:
-    """Delete a thread you created and all its messages for good. Archive it instead if it may be wanted again."""
+    """Permanently delete a thread you created and all its messages. Archive it instead if you may need it again."""
     if not ask.confirm:
         raise Refused("confirm must be true: deleting a thread cannot be undone.")
     stored = threads.must_exist(change, ask.thread_id)
-    identity.must_have_created(caller, stored.created_by)
+    visibility.must_be_creator(caller, stored.created_by)
     threads.lock(change, stored.document_id)
     stored = threads.must_exist(change, stored.thread.id)
     threads.remove(change, stored)
@@ -242,13 +242,9 @@ class Participants:
     agents: list[Agent]
 
 
-def _agents_only(answer: Participants) -> list[Agent]:
-    return answer.agents
-
-
-@operation(Route("GET", "/api/threads/{thread_id}/agents", show=_agents_only))
+@operation(Route("GET", "/api/threads/{thread_id}/agents", show=only(Participants, "agents")))
 def list_participants(read: Reader, caller: Caller, ask: OneThread) -> Participants:
-    """The agents that have written in a thread."""
+    """List the agents that have posted in a thread."""
     stored = threads.must_exist(read, ask.thread_id)
     return Participants(threads.participants(read, stored))
 
@@ -257,10 +253,6 @@ def list_participants(read: Reader, caller: Caller, ask: OneThread) -> Participa
 class Transcript:
     topic: str
     text: str
-
-
-def _markdown(answer: Transcript) -> str:
-    return answer.text
 
 
 def _as_file(answer: Transcript) -> dict[str, str]:
@@ -272,14 +264,14 @@ def _as_file(answer: Transcript) -> dict[str, str]:
     Route(
         "GET",
         "/api/threads/{thread_id}/export",
-        show=_markdown,
+        show=only(Transcript, "text"),
         media_type="text/markdown; charset=utf-8",
         headers=_as_file,
     ),
     Command("thread export", takes=("thread_id",), text="text"),
 )
 def export_thread(read: Reader, caller: Caller, ask: OneThread) -> Transcript:
-    """A thread as a Markdown transcript."""
+    """Export a thread as a Markdown transcript."""
     stored = threads.must_exist(read, ask.thread_id)
     thread = stored.thread
     lines = [f"# {thread.topic}", "", f"*{thread.status}, begun {iso(thread.created_at)}*", ""]
@@ -287,7 +279,7 @@ def export_thread(read: Reader, caller: Caller, ask: OneThread) -> Transcript:
         lines += ["> " + line for line in thread.system_prompt.splitlines()] + [""]
     after = 0
     while batch := messages.after(read, stored, after, 500):
-        for message in visibility.all_seen_by(caller, batch):
+        for message in visibility.mask_messages(caller, batch):
             edited = " (edited)" if message.edited_at else ""
             lines += [f"## {message.seq}. {message.author_name} — {iso(message.created_at)}{edited}", ""]
             lines += [message.content, ""]

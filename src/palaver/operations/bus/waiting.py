@@ -1,4 +1,4 @@
-"""Waiting for something to be said."""
+"""Long-poll for new messages (msg_wait)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import time
 from dataclasses import dataclass
 from typing import Annotated
 
+from palaver.model import visibility
 from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller
 from palaver.model.requests import Id, Line, Seq, clamp
-from palaver.operations import identity, visibility
-from palaver.operations.bus.messages import Budget, fit, sign_of_life
+from palaver.operations import identity
+from palaver.operations.bus.messages import Budget, fit, mark_active
 from palaver.operations.bus.threads import OneThread
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.store.bus import agents, messages, threads
@@ -19,7 +20,7 @@ from palaver.store.bus.feed import FeedClosed
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
 
-SHOWN_AT_MOST = 200
+PAGE = 200
 
 
 class WaitForMessages(OneThread):
@@ -52,7 +53,7 @@ class Waited:
     Command("wait", takes=("thread_id",), columns=("seq", "created_at", "author_name", "content"), rows="messages"),
 )
 async def wait_for_messages(here: Workspace, caller: Caller, ask: WaitForMessages) -> Waited:
-    """Wait for messages after after_seq. Returns as soon as one arrives; an empty list means the time is up."""
+    """Wait for messages after after_seq. Returns as soon as one arrives, or an empty list on timeout."""
     until = time.monotonic() + ask.timeout_ms / 1000
     if ask.agent_id and ask.token and caller.acting_agent != ask.agent_id:
         said = identity.Credentials(ask.agent_id, ask.token)
@@ -62,7 +63,7 @@ async def wait_for_messages(here: Workspace, caller: Caller, ask: WaitForMessage
         return waited
     thread = await here.read(lambda read: threads.must_exist(read, ask.thread_id))
     ask = ask.model_copy(update={"thread_id": thread.thread.id})
-    waiting = await here.change(lambda change: _begin(change, caller, ask))
+    waiting = await here.change(lambda change: _show_waiting(change, caller, ask))
     try:
         async with here.feed(thread_id=ask.thread_id) as listener:
             while True:
@@ -75,20 +76,20 @@ async def wait_for_messages(here: Workspace, caller: Caller, ask: WaitForMessage
         return waited
     finally:
         if waiting:
-            await asyncio.shield(here.change(lambda change: _end(change, waiting)))
+            await asyncio.shield(here.change(lambda change: agents.touch(change, waiting, "msg_wait")))
 
 
 def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
     thread = threads.must_exist(read, ask.thread_id)
-    found = visibility.all_seen_by(caller, messages.after(read, thread, ask.after_seq, SHOWN_AT_MOST))
+    found = visibility.mask_messages(caller, messages.after(read, thread, ask.after_seq, PAGE))
     if ask.for_agent and found:
         agent = agents.named(read, ask.for_agent)
         names = {ask.for_agent.removeprefix("@")} | (
             {agent.id, agent.slug, agent.name, agent.shown_name} if agent else set()
         )
         batch = found
-        while not (found := [m for m in batch if m.is_for(names)]) and len(batch) == SHOWN_AT_MOST:
-            batch = visibility.all_seen_by(caller, messages.after(read, thread, batch[-1].seq, SHOWN_AT_MOST))
+        while not (found := [m for m in batch if m.is_for(names)]) and len(batch) == PAGE:
+            batch = visibility.mask_messages(caller, messages.after(read, thread, batch[-1].seq, PAGE))
     shown = fit(found, ask.max_tokens, newest=False)
     more = f"More messages: call msg_list with after_seq={shown[-1].seq}." if len(shown) < len(found) else None
     return Waited(
@@ -100,17 +101,13 @@ def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
     )
 
 
-def _begin(change: Change, caller: Caller, ask: WaitForMessages) -> Agent | None:
-    """Others can see who is waiting, and where."""
+def _show_waiting(change: Change, caller: Caller, ask: WaitForMessages) -> Agent | None:
+    """Store that the agent waits in this thread, so that others can see it."""
     if ask.agent_id and (ask.token or caller.acting_agent):
         agent: Agent | None = identity.must_be(change, caller, ask.agent_id, ask.token)
     else:
         agent = identity.me(change, caller)
     if agent:
-        sign_of_life(change, agent, "msg_wait")
+        mark_active(change, agent, "msg_wait")
         agents.touch(change, agent, "msg_wait", waiting_in=ask.thread_id)
     return agent
-
-
-def _end(change: Change, agent: Agent) -> None:
-    agents.touch(change, agent, "msg_wait")

@@ -1,6 +1,6 @@
-"""The library: notes, media, chats, characters and prompts that people and agents keep.
+"""The library: notes, media, chats, characters and prompts.
 
-Text is kept as it came. An edit may name the version it was made from: if somebody else was quicker, it is refused.
+Text is stored unchanged. An edit may name the version it is based on; it is rejected if there is a newer version.
 """
 
 from palaver.operations.library import characters, chats, media, notes, prompts
@@ -9,7 +9,7 @@ from palaver.operations.library.import_items import content_digest, fingerprint_
 from palaver.operations.library.items import current
 from palaver.operations.library.media import segments_of
 from palaver.operations.library.prompts import named_prompt, shown_prompt
-from palaver.operations.library.trash import AWAY_AND_BACK
+from palaver.operations.library.trash import DELETE_AND_RESTORE
 from palaver.operations.operation import Operation
 
 LIBRARY: tuple[Operation, ...] = (
@@ -35,7 +35,7 @@ LIBRARY: tuple[Operation, ...] = (
     prompts.read_prompt,
     prompts.update_prompt,
     prompts.list_prompts,
-    *AWAY_AND_BACK,
+    *DELETE_AND_RESTORE,
 )
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Recordings: their transcripts, in the formats players and people read; and which kinds of media there are."""
+"""Transcripts of recordings as text, SRT, WebVTT or JSON, and the list of media types."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def get_transcript(read: Reader, caller: Caller, ask: GetTranscript) -> Transcri
     found = library.current(read, "media", ask.media_id)
     said = [Cue(s.start, s.end, s.text) for s in library.segments_of(kept.bodies(read, found.document_id))]
     if not said:
-        raise NotFound("transcript", str(ask.media_id), "This item has no times; open its text with media.get.")
+        raise NotFound(
+            "transcript", str(ask.media_id), "This item has no timed segments. Open its text with media.get."
+        )
     match ask.format:
         case "srt":
             return Transcript(subtitles.as_srt(said))
@@ -68,5 +70,5 @@ def get_transcript(read: Reader, caller: Caller, ask: GetTranscript) -> Transcri
 
 
 def media_types(read: Reader) -> dict[str, list[str]]:
-    """The kinds of media that are kept here, and those one usually has."""
+    """The media types in use, and suggested ones."""
     return {"media_types": kept.media_types(read), "suggested": list(SUGGESTED)}

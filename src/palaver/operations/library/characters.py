@@ -1,4 +1,4 @@
-"""Characters: who they are, and how they talk."""
+"""Characters: create, read, update, list."""
 
 from __future__ import annotations
 
@@ -54,34 +54,34 @@ class KeptCharacter:
 
 class CharacterTexts(Ask):
     description: Content | None = None
-    """Who they are."""
+    """Who the character is."""
     personality: Content | None = None
-    """What they are like."""
+    """The personality of the character."""
     scenario: Content | None = None
-    """Where and when it plays."""
+    """Where and when the scene takes place."""
     system_prompt: Content | None = None
-    """What a model is told."""
+    """System prompt for a model that plays the character."""
     first_message: Content | None = None
-    """How they begin."""
+    """The first message of the character."""
     message_examples: Content | None = None
-    """How they talk."""
+    """Example messages of the character."""
     alternate_greetings: Annotated[list[Content], Field(max_length=1000)] | None = None
-    """Other ways to begin."""
+    """Alternative first messages."""
     post_history_instructions: Content | None = None
-    """What a model is told after the history."""
+    """Instructions for the model, placed after the chat history."""
     creator: Line | None = None
-    """Who made the character."""
+    """Author of the character."""
     creator_notes: Content | None = None
-    """What its maker says about it."""
+    """Notes of the author."""
     character_version: Line | None = None
-    """The maker's own version."""
+    """The author's version number."""
     tags: Keywords | None = None
-    """Words to find it by."""
+    """Tags for search."""
 
 
 class CreateCharacter(CharacterTexts, Created):
     name: Annotated[Line, Field(min_length=1)]
-    """Their name."""
+    """Name of the character."""
 
 
 class OneCharacter(Ask):
@@ -93,7 +93,7 @@ class UpdateCharacter(CharacterTexts, Edited):
     character_id: AnyId
     """Id of the character."""
     name: Annotated[Line, Field(min_length=1)] | None = None
-    """A new name."""
+    """New name."""
 
 
 def shown_character(read: Reader, kept: Kept) -> KeptCharacter:
@@ -115,7 +115,7 @@ def shown_character(read: Reader, kept: Kept) -> KeptCharacter:
 
 @operation(Tool("characters.create", toolset=WRITING), Route("POST", "/api/characters", status=201))
 def create_character(change: Change, caller: Caller, ask: CreateCharacter) -> KeptCharacter:
-    """Keep a character: who they are, how they talk, tags to find them by."""
+    """Store a character with its description, personality, example messages and tags."""
     piece = _with_texts(Character(name=ask.name), ask)
     return shown_character(change, items.add(change, "characters", index_character(piece), ask.at))
 
@@ -126,13 +126,13 @@ def _with_texts(piece: Character, ask: CharacterTexts) -> Character:
 
 @operation(Route("GET", "/api/characters/{character_id}"), Command("character show", takes=("character_id",)))
 def read_character(read: Reader, caller: Caller, ask: OneCharacter) -> KeptCharacter:
-    """One character, with everything on the card."""
+    """Get one character with all its fields."""
     return shown_character(read, current(read, "characters", ask.character_id))
 
 
 @operation(Tool("characters.update", toolset=WRITING), Route("PUT", "/api/characters/{character_id}"))
 def update_character(change: Change, caller: Caller, ask: UpdateCharacter) -> KeptCharacter:
-    """Change a character: what you leave out stays as it is."""
+    """Update a character. Fields you leave out do not change."""
     kept = current(change, "characters", ask.character_id, ask.version)
     bodies = items.bodies(change, kept.document_id)
     own: dict[str, Any] = {name: kept.facts.get(name) or "" for name in ("creator", "character_version")}
@@ -144,5 +144,5 @@ def update_character(change: Change, caller: Caller, ask: UpdateCharacter) -> Ke
 
 @operation(Route("GET", "/api/characters"), Command("character list", columns=("id", "name", "tags", "last_modified")))
 def list_characters(read: Reader, caller: Caller, ask: Listing) -> list[KeptCharacter]:
-    """Characters, those changed last first."""
+    """List characters, last changed first."""
     return [shown_character(read, kept) for kept in items.page(read, "characters", ask.limit, ask.offset)]

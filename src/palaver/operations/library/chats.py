@@ -1,4 +1,4 @@
-"""Chats with characters, and what is said in them."""
+"""Chats with characters: create, read, update, list, and their messages."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class ChatMessage:
 
 class CreateChat(Created):
     title: Line
-    """What it is called."""
+    """Title of the chat."""
     character_id: AnyId | None = None
-    """The character it is with."""
+    """Id of the character in the chat."""
 
 
 class OneChat(Ask):
@@ -70,18 +70,18 @@ class UpdateChat(Edited):
     conversation_id: AnyId
     """Id of the chat."""
     title: Line | None = None
-    """A new title."""
+    """New title."""
     character_id: AnyId | None = None
-    """Another character."""
+    """Id of another character."""
 
 
 class AddChatMessage(Created):
     conversation_id: AnyId
     """Id of the chat."""
     sender: Annotated[Line, Field(min_length=1, max_length=200)]
-    """Who says it."""
+    """Name of the sender."""
     content: Content
-    """What is said."""
+    """Text of the message."""
 
 
 class ListChatMessages(Listing):
@@ -109,7 +109,7 @@ def _chat_scopes(character_id: int | str | None) -> tuple[str, ...]:
 
 @operation(Tool("chats.create", toolset=WRITING), Route("POST", "/api/chats", status=201))
 def create_chat(change: Change, caller: Caller, ask: CreateChat) -> KeptChat:
-    """Begin a chat, with a character or without one."""
+    """Create a chat, with or without a character."""
     shelved = Shelved(
         title=ask.title,
         facts={"character_id": ask.character_id},
@@ -122,13 +122,13 @@ def create_chat(change: Change, caller: Caller, ask: CreateChat) -> KeptChat:
 
 @operation(Route("GET", "/api/chats/{conversation_id}"), Command("chat show", takes=("conversation_id",)))
 def read_chat(read: Reader, caller: Caller, ask: OneChat) -> KeptChat:
-    """One chat; its messages are read apart."""
+    """Get one chat without its messages."""
     return shown_chat(read, current(read, "chats", ask.conversation_id))
 
 
 @operation(Tool("chats.update", toolset=WRITING), Route("PUT", "/api/chats/{conversation_id}"))
 def update_chat(change: Change, caller: Caller, ask: UpdateChat) -> KeptChat:
-    """Change the title of a chat, or the character it is with."""
+    """Update the title or the character of a chat."""
     kept = current(change, "chats", ask.conversation_id, ask.version)
     character = ask.character_id if ask.character_id is not None else kept.facts.get("character_id")
     own = _chat_scopes(character)
@@ -145,7 +145,7 @@ def update_chat(change: Change, caller: Caller, ask: UpdateChat) -> KeptChat:
 
 @operation(Route("GET", "/api/chats"), Command("chat list", columns=("id", "title", "message_count", "last_modified")))
 def list_chats(read: Reader, caller: Caller, ask: Listing) -> list[KeptChat]:
-    """Chats, those spoken in last first."""
+    """List chats, latest message first."""
     return [shown_chat(read, kept) for kept in items.page(read, "chats", ask.limit, ask.offset)]
 
 
@@ -155,7 +155,7 @@ def list_chats(read: Reader, caller: Caller, ask: Listing) -> list[KeptChat]:
     Command("chat say", takes=("conversation_id", "sender"), rest="content"),
 )
 def add_chat_message(change: Change, caller: Caller, ask: AddChatMessage) -> ChatMessage:
-    """Say something in a chat."""
+    """Add a message to a chat."""
     kept = current(change, "chats", ask.conversation_id)
     own = (tokens.sender(ask.sender), *_chat_scopes(kept.facts.get("character_id")))
     added = items.add_message(change, kept, author=ask.sender, text=ask.content, scopes=own, at=ask.at)
@@ -175,7 +175,7 @@ def add_chat_message(change: Change, caller: Caller, ask: AddChatMessage) -> Cha
     Command("chat messages", takes=("conversation_id",), columns=("created_at", "sender", "content")),
 )
 def list_chat_messages(read: Reader, caller: Caller, ask: ListChatMessages) -> list[ChatMessage]:
-    """The messages of a chat, in order."""
+    """List the messages of a chat in order."""
     kept = current(read, "chats", ask.conversation_id)
     first = 1 + ask.offset
     rows = found_passages.passages(read, kept.document_id, first, first + ask.limit - 1)

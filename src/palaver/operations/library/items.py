@@ -1,4 +1,4 @@
-"""What all kinds of things in the library share: ids, versions, lists."""
+"""Parts shared by all library operations: request fields, version check, URIs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Version = Annotated[int, clamp(0, 2**53)]
 
 class Created(Ask):
     created_at: Time | None = None
-    """When it was written, if not now."""
+    """When it was written. Default: now."""
 
     @property
     def at(self) -> datetime | None:
@@ -36,29 +36,29 @@ class Created(Ask):
 
 class Edited(Ask):
     version: Version | None = None
-    """The version this edit was made from: if there is a newer one, the edit is refused."""
+    """The version you read. If there is a newer one, the call is rejected."""
 
 
 class Listing(Ask):
     limit: Annotated[int, clamp(1, 1000)] = 100
-    """How many at the most."""
+    """Maximum number of items."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
-    """How many to skip."""
+    """Number of items to skip."""
 
 
 def current(read: Reader, source: str, id: int | str, version: int | None = None) -> Kept:
-    """What is kept under this id, if it still is what the caller thinks it is."""
+    """The item with this id. Raises Conflict if it has another version than the given one."""
     kept = items.must_exist(read, source, str(id))
     if version is not None and version != kept.version:
         raise Conflict(
-            f"This is version {kept.version} by now, not {version}: read it again, then repeat the change.",
+            f"The current version is {kept.version}, not {version}. Read the item again, then repeat the change.",
             current_version=kept.version,
         )
     return kept
 
 
 def given(ask: Ask, names: Iterable[str]) -> dict[str, Any]:
-    """The fields of the ask that say something; lists become tuples."""
+    """The fields of the request that are not None. Lists become tuples."""
     found = {name: getattr(ask, name) for name in names}
     return {name: tuple(v) if isinstance(v, list) else v for name, v in found.items() if v is not None}
 

@@ -1,4 +1,4 @@
-"""Media: videos, podcasts, books, articles, with their chunks and transcripts."""
+"""Media (videos, podcasts, books, articles): create, read, update, list."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True)
 class MediaCard:
-    """A medium as listed: without its text."""
+    """A media item as listed, without its text."""
 
     id: int
     title: str
@@ -75,7 +75,7 @@ class KeptMedia(MediaCard):
 
 
 class Given(Ask):
-    """A piece as programs that cut or listen write it: with more fields than are kept here."""
+    """Part of a media item, as other programs write it. Unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -87,16 +87,16 @@ class GivenChunk(Given):
 
 class GivenSegment(Given):
     start: Annotated[float, Field(ge=0, le=10_000_000, allow_inf_nan=False)]
-    """Where it begins, in seconds."""
+    """Start, in seconds."""
     end: Annotated[float, Field(ge=0, le=10_000_000, allow_inf_nan=False)]
-    """Where it ends, in seconds."""
+    """End, in seconds."""
     text: Content
-    """What is said."""
+    """Spoken text."""
 
 
 class GivenTranscript(Given):
     segments: Annotated[list[GivenSegment], Field(max_length=200_000)]
-    """What is said when."""
+    """Timed segments."""
 
     def as_segments(self) -> tuple[Segment, ...]:
         return tuple(Segment(s.start, max(s.start, s.end), s.text) for s in self.segments)
@@ -104,43 +104,43 @@ class GivenTranscript(Given):
 
 class CreateMedia(Created):
     title: Line
-    """What it is called."""
+    """Title of the item."""
     media_type: Annotated[Line, Field(min_length=1, max_length=100)]
     """video, audio, podcast, pdf, epub, docx, pptx, html, markdown, txt, image, article, or any other word."""
     content: Content = ""
-    """Its text."""
+    """Full text."""
     url: Address | None = None
-    """Where it comes from."""
+    """Address of the original."""
     chunks: Annotated[list[GivenChunk], Field(max_length=100_000)] | None = None
-    """The text cut into pieces, if you have cut it: they are kept as they are."""
+    """The text as chunks, if you have cut it. They are stored unchanged."""
     transcript: GivenTranscript | None = None
-    """What is said when: {segments: [{start, end, text}]}, in seconds."""
+    """Timed transcript: {segments: [{start, end, text}]}, in seconds."""
     keywords: Keywords = Field(default=[])
-    """Words to find it by."""
+    """Keywords for search."""
 
 
 class OneMedia(Ask):
     media_id: AnyId
-    """Id of the medium."""
+    """Id of the media item."""
 
 
 class UpdateMedia(Edited):
     media_id: AnyId
-    """Id of the medium."""
+    """Id of the media item."""
     title: Line | None = None
-    """A new title."""
+    """New title."""
     media_type: Annotated[Line, Field(min_length=1, max_length=100)] | None = None
-    """Another type."""
+    """New type."""
     content: Content | None = None
-    """New text, in place of the old: chunks that were given with the old text go with it."""
+    """New text. The chunks of the old text are removed."""
     url: Address | None = None
-    """Another address."""
+    """New address."""
     chunks: Annotated[list[GivenChunk], Field(max_length=100_000)] | None = None
-    """New chunks, kept as they are."""
+    """New chunks. They are stored unchanged."""
     transcript: GivenTranscript | None = None
-    """A new transcript."""
+    """New transcript."""
     keywords: Keywords | None = None
-    """New keywords, in place of the old."""
+    """New keywords. They replace the old ones."""
 
 
 def _media_facts(kept: Kept) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def shown_media(read: Reader, kept: Kept) -> KeptMedia:
 
 @operation(Tool("media.create", toolset=WRITING), Route("POST", "/api/media", status=201))
 def create_media(change: Change, caller: Caller, ask: CreateMedia) -> KeptMedia:
-    """Keep a video, a podcast, a book, an article: its text, its chunks if you have cut it, its transcript."""
+    """Store a media item (video, podcast, book, article) with its text, chunks and transcript."""
     piece = Media(
         title=ask.title,
         media_type=ask.media_type,
@@ -190,13 +190,13 @@ def create_media(change: Change, caller: Caller, ask: CreateMedia) -> KeptMedia:
 
 @operation(Route("GET", "/api/media/{media_id}"), Command("media show", takes=("media_id",), text="content"))
 def read_media(read: Reader, caller: Caller, ask: OneMedia) -> KeptMedia:
-    """One medium, with its text, its chunks and its transcript."""
+    """Get one media item with its text, chunks and transcript."""
     return shown_media(read, current(read, "media", ask.media_id))
 
 
 @operation(Tool("media.update", toolset=WRITING), Route("PUT", "/api/media/{media_id}"))
 def update_media(change: Change, caller: Caller, ask: UpdateMedia) -> KeptMedia:
-    """Change a medium: what you leave out stays as it is."""
+    """Update a media item. Fields you leave out do not change."""
     kept = current(change, "media", ask.media_id, ask.version)
     bodies = items.bodies(change, kept.document_id)
     is_new_text = ask.content is not None and ask.content != bodies["content"]
@@ -219,5 +219,5 @@ def update_media(change: Change, caller: Caller, ask: UpdateMedia) -> KeptMedia:
     Command("media list", columns=("id", "media_type", "title", "last_modified")),
 )
 def list_media(read: Reader, caller: Caller, ask: Listing) -> list[MediaCard]:
-    """Media, those changed last first, without their texts."""
+    """List media items without their texts, last changed first."""
     return [MediaCard(**_media_facts(kept)) for kept in items.page(read, "media", ask.limit, ask.offset)]

@@ -1,4 +1,4 @@
-"""Notes: a title, a text, keywords."""
+"""Notes: create, read, update, list."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class KeptNote:
 
 class CreateNote(Created):
     title: Line
-    """What it is called."""
+    """Title of the note."""
     content: Content = ""
-    """The text, as it is to be kept."""
+    """Text of the note. It is stored unchanged."""
     keywords: Keywords = Field(default=[])
-    """Words to find it by; upper and lower case are the same."""
+    """Keywords for search. Case does not matter."""
 
 
 class OneNote(Ask):
@@ -58,11 +58,11 @@ class UpdateNote(Edited):
     note_id: AnyId
     """Id of the note."""
     title: Line | None = None
-    """A new title."""
+    """New title."""
     content: Content | None = None
-    """New text, in place of the old."""
+    """New text. It replaces the old one."""
     keywords: Keywords | None = None
-    """New keywords, in place of the old."""
+    """New keywords. They replace the old ones."""
 
 
 def _note(kept: Kept, bodies: dict[str, str]) -> KeptNote:
@@ -88,14 +88,14 @@ def shown_note(read: Reader, kept: Kept) -> KeptNote:
     Command("note add", takes=("title",), rest="content"),
 )
 def create_note(change: Change, caller: Caller, ask: CreateNote) -> KeptNote:
-    """Keep a note: a title, a text, keywords to find it by."""
+    """Store a note with a title, a text and keywords."""
     piece = Note(title=ask.title, content=ask.content, keywords=tuple(ask.keywords))
     return shown_note(change, items.add(change, "notes", index_note(piece), ask.at))
 
 
 @operation(Route("GET", "/api/notes/{note_id}"), Command("note show", takes=("note_id",), text="content"))
 def read_note(read: Reader, caller: Caller, ask: OneNote) -> KeptNote:
-    """One note, whole."""
+    """Get one note."""
     return shown_note(read, current(read, "notes", ask.note_id))
 
 
@@ -105,7 +105,7 @@ def read_note(read: Reader, caller: Caller, ask: OneNote) -> KeptNote:
     Command("note edit", takes=("note_id",)),
 )
 def update_note(change: Change, caller: Caller, ask: UpdateNote) -> KeptNote:
-    """Change a note: what you leave out stays as it is."""
+    """Update a note. Fields you leave out do not change."""
     kept = current(change, "notes", ask.note_id, ask.version)
     bodies = items.bodies(change, kept.document_id)
     old = Note(title=kept.title or "", content=bodies["content"], keywords=tuple(kept.facts["keywords"]))
@@ -118,5 +118,5 @@ def update_note(change: Change, caller: Caller, ask: UpdateNote) -> KeptNote:
     Command("note list", columns=("id", "title", "keywords", "last_modified")),
 )
 def list_notes(read: Reader, caller: Caller, ask: Listing) -> list[KeptNote]:
-    """Notes, those changed last first."""
+    """List notes, last changed first."""
     return [shown_note(read, kept) for kept in items.page(read, "notes", ask.limit, ask.offset)]

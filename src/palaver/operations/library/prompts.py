@@ -1,4 +1,4 @@
-"""Prompts that people keep."""
+"""Prompts of the library: create, read, update, list."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ class KeptPrompt:
 
 class PromptTexts(Ask):
     author: Line | None = None
-    """Who wrote it."""
+    """Author of the prompt."""
     details: Content | None = None
-    """What it is for."""
+    """What the prompt is for."""
     system_prompt: Content | None = None
-    """What the model is told first."""
+    """System prompt for the model."""
     user_prompt: Content | None = None
-    """What is asked. {{name}} stands for something to be filled in."""
+    """User prompt. {{name}} is a placeholder for an argument."""
     keywords: Keywords | None = None
-    """Words to find it by."""
+    """Keywords for search."""
 
 
 class CreatePrompt(PromptTexts, Created):
     name: Annotated[Line, Field(min_length=1)]
-    """What it is called."""
+    """Name of the prompt."""
 
 
 class OnePrompt(Ask):
@@ -72,11 +72,11 @@ class UpdatePrompt(PromptTexts, Edited):
     prompt_id: AnyId
     """Id or name of the prompt."""
     name: Annotated[Line, Field(min_length=1)] | None = None
-    """A new name."""
+    """New name."""
 
 
 def named_prompt(read: Reader, name: int | str, version: int | None = None) -> Kept:
-    """The prompt of this id, or the one of this name that was changed last."""
+    """The prompt with this id, or the last changed one with this name."""
     if items.find(read, "prompts", str(name)) is None:
         found = items.by_title(read, "prompts", str(name))
         if found:
@@ -108,14 +108,14 @@ def _prompt_with(piece: Prompt, ask: PromptTexts) -> Prompt:
     Command("prompt add", takes=("name",)),
 )
 def create_prompt(change: Change, caller: Caller, ask: CreatePrompt) -> KeptPrompt:
-    """Keep a prompt. MCP clients see it among their prompts, with an argument for each {{name}} in it."""
+    """Store a prompt. MCP clients list it among their prompts, with one argument for each {{name}} in it."""
     piece = _prompt_with(Prompt(name=ask.name), ask)
     return shown_prompt(change, items.add(change, "prompts", index_prompt(piece), ask.at))
 
 
 @operation(Route("GET", "/api/prompts/{prompt_id:name}"), Command("prompt show", takes=("prompt_id",)))
 def read_prompt(read: Reader, caller: Caller, ask: OnePrompt) -> KeptPrompt:
-    """One prompt, by its id or its name."""
+    """Get one prompt by id or name."""
     return shown_prompt(read, named_prompt(read, ask.prompt_id))
 
 
@@ -125,7 +125,7 @@ def read_prompt(read: Reader, caller: Caller, ask: OnePrompt) -> KeptPrompt:
     Command("prompt edit", takes=("prompt_id",)),
 )
 def update_prompt(change: Change, caller: Caller, ask: UpdatePrompt) -> KeptPrompt:
-    """Change a prompt: what you leave out stays as it is."""
+    """Update a prompt. Fields you leave out do not change."""
     kept = named_prompt(change, ask.prompt_id, ask.version)
     bodies = items.bodies(change, kept.document_id)
     old = Prompt(
@@ -138,5 +138,5 @@ def update_prompt(change: Change, caller: Caller, ask: UpdatePrompt) -> KeptProm
 
 @operation(Route("GET", "/api/prompts"), Command("prompt list", columns=("id", "name", "author", "keywords")))
 def list_prompts(read: Reader, caller: Caller, ask: Listing) -> list[KeptPrompt]:
-    """Prompts, those changed last first."""
+    """List prompts, last changed first."""
     return [shown_prompt(read, kept) for kept in items.page(read, "prompts", ask.limit, ask.offset)]

@@ -1,9 +1,9 @@
-"""Away, and back again: the same for everything in the library."""
+"""Trash: delete and restore library items. The operations are made from one table, one row a source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from palaver.model.people import Caller
 from palaver.model.requests import Ask
@@ -40,52 +40,60 @@ class DeletePrompt(OnePrompt, Edited):
     pass
 
 
-def _away_and_back(
-    source: str, one: type[Ask], gone: type[Edited], key: str, what: str, show: Callable[[Reader, Kept], Any]
-) -> list[Operation]:
-    def kept_of(change: Change, ask: Any) -> Kept:
-        id = getattr(ask, key)
-        if source == "prompts":
-            return named_prompt(change, id, ask.version)
-        return current(change, source, id, ask.version)
+class _Source(NamedTuple):
+    name: str
+    singular: str
+    key: str
+    """The field of the requests that holds the id."""
+    restore_request: type[Ask]
+    delete_request: type[Edited]
+    answer: type[Any]
+    show: Callable[[Reader, Kept], Any]
+
+
+_SOURCES = (
+    _Source("notes", "note", "note_id", OneNote, DeleteNote, KeptNote, shown_note),
+    _Source("media", "media", "media_id", OneMedia, DeleteMedia, KeptMedia, shown_media),
+    _Source("chats", "chat", "conversation_id", OneChat, DeleteChat, KeptChat, shown_chat),
+    _Source("characters", "character", "character_id", OneCharacter, DeleteCharacter, KeptCharacter, shown_character),
+    _Source("prompts", "prompt", "prompt_id", OnePrompt, DeletePrompt, KeptPrompt, shown_prompt),
+)
+
+
+def _delete_and_restore(source: _Source) -> list[Operation]:
+    has_names = source.name == "prompts"  # a prompt may be given by its name instead of its id
 
     def delete(change: Change, caller: Caller, ask: Any) -> Ok:
-        items.delete(change, kept_of(change, ask))
+        id = getattr(ask, source.key)
+        kept = named_prompt(change, id, ask.version) if has_names else current(change, source.name, id, ask.version)
+        items.delete(change, kept)
         return Ok(True)
 
     def restore(change: Change, caller: Caller, ask: Any) -> Any:
-        id = str(getattr(ask, key))
-        if source == "prompts":
-            id = items.id_once_named(change, source, id)
-        return show(change, items.restore(change, source, id))
+        id = str(getattr(ask, source.key))
+        if has_names:
+            id = items.id_once_named(change, source.name, id)
+        return source.show(change, items.restore(change, source.name, id))
 
-    answer = {"notes": KeptNote, "media": KeptMedia, "chats": KeptChat, "characters": KeptCharacter}.get(
-        source, KeptPrompt
-    )
-    delete.__name__, restore.__name__ = f"delete_{what}", f"restore_{what}"
-    delete.__annotations__ |= {"ask": gone, "return": Ok}
-    restore.__annotations__ |= {"ask": one, "return": answer}
-    delete.__doc__ = f"Delete a {what}: nobody finds it any more. It can be restored."
-    restore.__doc__ = f"Bring back a {what} that was deleted."
-    path = f"/api/{source}/{{{key}:name}}" if source == "prompts" else f"/api/{source}/{{{key}}}"
+    item = "media item" if source.name == "media" else source.singular
+    delete.__name__, restore.__name__ = f"delete_{source.singular}", f"restore_{source.singular}"
+    delete.__annotations__ |= {"ask": source.delete_request, "return": Ok}
+    restore.__annotations__ |= {"ask": source.restore_request, "return": source.answer}
+    delete.__doc__ = f"Delete a {item}. It can be restored."
+    restore.__doc__ = f"Restore a deleted {item}."
+    path = f"/api/{source.name}/{{{source.key}{':name' if has_names else ''}}}"
     return [
         operation(
-            Tool(f"{source}.delete", toolset=WRITING, is_destructive=True),
+            Tool(f"{source.name}.delete", toolset=WRITING, is_destructive=True),
             Route("DELETE", path),
-            Command(f"{what} rm", takes=(key,)),
+            Command(f"{source.singular} rm", takes=(source.key,)),
         )(delete),
         operation(
-            Tool(f"{source}.restore", toolset=WRITING),
+            Tool(f"{source.name}.restore", toolset=WRITING),
             Route("POST", f"{path}/restore"),
-            Command(f"{what} restore", takes=(key,)),
+            Command(f"{source.singular} restore", takes=(source.key,)),
         )(restore),
     ]
 
 
-AWAY_AND_BACK: tuple[Operation, ...] = (
-    *_away_and_back("notes", OneNote, DeleteNote, "note_id", "note", shown_note),
-    *_away_and_back("media", OneMedia, DeleteMedia, "media_id", "media", shown_media),
-    *_away_and_back("chats", OneChat, DeleteChat, "conversation_id", "chat", shown_chat),
-    *_away_and_back("characters", OneCharacter, DeleteCharacter, "character_id", "character", shown_character),
-    *_away_and_back("prompts", OnePrompt, DeletePrompt, "prompt_id", "prompt", shown_prompt),
-)
+DELETE_AND_RESTORE: tuple[Operation, ...] = tuple(one for source in _SOURCES for one in _delete_and_restore(source))

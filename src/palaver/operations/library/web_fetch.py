@@ -37,8 +37,8 @@ LARGEST = 64 * 1024 * 1024
 MOST_REDIRECTS = 5
 LONGEST_URL = 2_000
 
-OFF = "Fetching is switched off. Set PALAVER_FETCH=on to allow it, or download the file and import that."
-NOT_PUBLIC = "This address does not lead to a public host. Fetch it yourself, and import the file."
+OFF = "Fetching is turned off. Set PALAVER_FETCH=on to allow it, or download the file and import it."
+NOT_PUBLIC = "This address does not lead to a public host. Download the file yourself and import it."
 
 # What may be fetched, and the ending by which its reader knows it.
 TYPES = {
@@ -69,7 +69,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 class FetchMedia(Ask):
     url: Line
-    """The address of a page or a document: http or https."""
+    """Address of a web page or document (http or https)."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class FetchedMedia:
 
 @operation(Route("POST", "/api/media/fetch"), needs="write")
 async def fetch_media(here: Workspace, caller: Caller, ask: FetchMedia) -> FetchedMedia:
-    """Fetch a web page or a document and keep its text (only with PALAVER_FETCH=on). Fetching it again updates it."""
+    """Fetch a web page or document and store its text. Needs PALAVER_FETCH=on. Fetching it again updates the item."""
     brought = await fetch(here.settings, ask.url)
     outcome = await here.change(lambda change: library.put_brought(change, brought))
     source = library.import_items.SHELVES[type(brought.piece)][0]
@@ -100,7 +100,7 @@ async def fetch(settings: Settings, url: str) -> Brought:
         async with asyncio.timeout(SECONDS):
             last, kind, raw = await _get(_plain(url), frozenset(host.lower() for host in settings.fetch_hosts))
     except TimeoutError:
-        raise Unavailable(f"It took longer than {SECONDS:.0f} seconds. Try again later.") from None
+        raise Unavailable(f"Fetching took longer than {SECONDS:.0f} seconds. Try again later.") from None
     return await asyncio.to_thread(_read, url, last, kind, raw)
 
 
@@ -111,7 +111,7 @@ def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
     from palaver.importers.files.discover import LIBRARY  # all the readers: not before one is needed
 
     item = Item(_name(last, kind), len(raw), None, lambda: io.BytesIO(raw))
-    why = "nothing in it can be read"
+    why = "it has no readable text"
     for reader in LIBRARY:
         if not reader.recognises(item, raw[:HEAD]):
             continue
@@ -123,7 +123,7 @@ def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
         except Unreadable as problem:
             why = str(problem)
         break
-    raise Refused(f"What stands there was not kept: {why}.")
+    raise Refused(f"The page was not stored: {why}.")
 
 
 def _at(url: str, piece: Any) -> Any:
@@ -144,7 +144,7 @@ def _name(url: str, kind: str) -> str:
         return last
     ending = TYPES.get(kind, "." + last.rpartition(".")[2].lower() if kind in _PLAIN else "")
     if ending not in TYPES.values():
-        raise Refused(f"Files of the type {kind[:80] or 'unknown'} are not fetched.")
+        raise Refused(f"Files of the type {kind[:80] or 'unknown'} cannot be fetched.")
     return last if last.lower().endswith(ending) else last + ending
 
 
@@ -168,17 +168,17 @@ async def _get(url: str, own_hosts: frozenset[str]) -> tuple[str, str, bytes]:
                         url = _plain(urljoin(url, found["location"]))
                         continue
                     if response.status != 200:
-                        raise Refused(f"The address answers with {response.status}.")
+                        raise Refused(f"The server answered with status {response.status}.")
                     kind = found.get("content-type", "").partition(";")[0].strip().lower()
                     _name(url, kind)
                     if found.get("content-encoding", "identity").lower() not in ("identity", ""):
-                        raise Refused("The address answers packed although it was asked not to.")
+                        raise Refused("The server sent a compressed answer although none was requested.")
                     return url, kind, await _body(response)
             except PalaverError:
                 raise
             except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError, ValueError):
-                raise Refused("The address cannot be reached, or does not answer as it should.") from None
-    raise Refused("The address leads from one to the next without end.")
+                raise Refused("The address cannot be reached, or its server sent an invalid answer.") from None
+    raise Refused(f"The address has more than {MOST_REDIRECTS} redirects.")
 
 
 def _headers(response: httpcore2.Response) -> dict[str, str]:
@@ -190,7 +190,7 @@ async def _body(response: httpcore2.Response) -> bytes:
     async for piece in response.aiter_stream():
         raw += piece
         if len(raw) > LARGEST:
-            raise TooLarge(f"At most {LARGEST:,} bytes are fetched.")
+            raise TooLarge(f"The file is larger than {LARGEST:,} bytes.")
     return bytes(raw)
 
 
@@ -202,15 +202,15 @@ def _plain(url: str) -> str:
         host, port = parts.hostname, parts.port
         name = (host or "").encode("idna").decode() if host and not host.isascii() else host or ""
     except ValueError:
-        raise Refused("This is no address that can be fetched.") from None
+        raise Refused("This is not an address that can be fetched.") from None
     if len(url) > LONGEST_URL or any(sign <= " " or sign == "\x7f" for sign in url) or "\\" in url:
-        raise Refused("This is no address that can be fetched.")
+        raise Refused("This is not an address that can be fetched.")
     if parts.scheme not in ("http", "https") or not host:
-        raise Refused("Only http:// and https:// addresses are fetched.")
+        raise Refused("Only http:// and https:// addresses can be fetched.")
     if parts.username is not None or parts.password is not None:
-        raise Refused("Addresses with a user name or a password in them are not fetched.")
+        raise Refused("Addresses with a user name or password cannot be fetched.")
     if port is not None and port not in (80, 443) and port < 1024:
-        raise Refused("Only the ports of web servers are fetched from.")
+        raise Refused("Only port 80, port 443 and ports from 1024 can be fetched from.")
     where = (f"[{name}]" if ":" in name else name) + (f":{port}" if port is not None else "")
     return urlunsplit((parts.scheme, where, quote(parts.path, safe=_SAFE) or "/", quote(parts.query, safe=_SAFE), ""))
 
@@ -263,7 +263,7 @@ def _guarded(is_own: Callable[[str], bool]) -> httpcore2.AsyncNetworkBackend:
             raise problem or httpcore2.ConnectError()
 
         async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore2.AsyncNetworkStream:
-            raise Invalid("No sockets of this machine.")
+            raise Invalid("Unix sockets cannot be fetched from.")
 
         async def sleep(self, seconds: float) -> None:
             await asyncio.sleep(seconds)

@@ -22,11 +22,11 @@ from palaver.store.engines.database import Reader, Scope
 
 class AnswerContext(Ask):
     query: Query
-    """The question to be answered."""
+    """The question to answer."""
     max_tokens: Annotated[int, clamp(16, 200_000)] = 2000
-    """The whole answer is never longer."""
+    """Maximum tokens of the whole answer."""
     sources: Annotated[list[SourceName], Field(min_length=1, max_length=50)] | None = None
-    """Only from these. Default: all."""
+    """Only these sources. Default: all."""
 
 
 @operation(
@@ -36,8 +36,8 @@ class AnswerContext(Ask):
     before=keep_in_the_archive,
 )
 def answer_context(read: Reader, caller: Caller, ask: AnswerContext) -> Context:
-    """The best evidence for a question, from everything that is kept here, as one text within a budget. Each piece says
-    where it stands, who said it and when. All of it stands between two lines with the same random mark."""
+    """Get the best evidence for a question from all sources, as one text within a token budget. Each piece names its
+    source, author and time. The text is between two lines with the same random mark."""
     question = parse(ask.query)
     sources = tuple(dict.fromkeys(ask.sources)) if ask.sources is not None else ALL_SOURCES
     if not read.settings.sessions_index:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict
 
 from palaver.errors import Refused
-from palaver.model.messages import HIDDEN, is_human_only
+from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, Id, Query, clamp
 from palaver.model.times import instant
@@ -22,16 +22,16 @@ from palaver.store.engines.database import Reader
 from palaver.text import query as queries
 
 SNIPPET_TOKENS = 20
-CAPPED = "Very many messages match; the newest of them were ranked. Add a word to narrow it down."
+CAPPED = "Very many messages match; only the newest were ranked. Add a word to narrow the search."
 
 
 class SearchMessages(Ask):
     query: Query
-    """Words (all must be there), "a phrase", prefix*, AND, OR, NOT, NEAR(a b, 5), parentheses."""
+    """Words (all are required), "a phrase", prefix*, AND, OR, NOT, NEAR(a b, 5), parentheses."""
     thread_id: Id | None = None
     """Only in this thread."""
     limit: Annotated[int, clamp(1, 200)] = 50
-    """How many results at the most, up to 200."""
+    """Maximum number of results, up to 200."""
 
 
 @dataclass(slots=True)  # not frozen: that would take four times as long to make, fifty times a search
@@ -51,8 +51,8 @@ def _may_hint(schema: dict[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """`total` counts the results returned; `has_more` says whether there are others. Where something is to be said
-    about the query there is a `hint`."""
+    """`total` counts the returned results; `has_more` says whether there are others. `hint` is advice about the
+    query."""
 
     results: list[Hit]
     total: int
@@ -92,7 +92,7 @@ def _marked(answer: Hits, dress: Callable[[str], str]) -> Hits:
 
 
 def _late(ask: SearchMessages) -> Hits:
-    return _nothing(ask, "The search took too long. Add a word to narrow it down.")
+    return _nothing(ask, "The search took too long. Add a word to narrow the search.")
 
 
 def _nothing(ask: SearchMessages, hint: str) -> Hits:
@@ -110,7 +110,7 @@ def _nothing(ask: SearchMessages, hint: str) -> Hits:
     ),
 )
 def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
-    """Find messages by their words, best first, with a snippet around the match."""
+    """Search messages by keywords, best match first, with a snippet around each match."""
     if not ask.query.strip():
         raise Refused("query must not be empty")
     try:
@@ -122,8 +122,7 @@ def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
     thread = threads.find(read, ask.thread_id) if ask.thread_id else None
     if ask.thread_id and thread is None:
         return _nothing(ask, "There is no such thread.")
-    # A masked hit tells that a word was said. On an open server that is part of the bus search; elsewhere it is not.
-    is_blind = caller.is_agent and (caller.is_authenticated or read.settings.needs_token)
+    is_blind = not visibility.finds_hidden(caller, needs_token=read.settings.needs_token)
     document_id = thread.document_id if thread else None
     found, finding = message_search.messages(read, wanted, document_id, ask.limit, is_blind=is_blind)
     if not found:
@@ -137,7 +136,6 @@ def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
 
 
 def _hit(caller: Caller, found: message_search.FoundMessage, cut: Callable[[str], str]) -> Hit:
-    hidden = caller.is_agent and is_human_only(found.metadata)
     return Hit(
         found.message_id,
         found.thread_id,
@@ -145,5 +143,5 @@ def _hit(caller: Caller, found: message_search.FoundMessage, cut: Callable[[str]
         found.author,
         found.seq,
         instant(found.created_at),
-        HIDDEN if hidden else cut(found.text),
+        visibility.HIDDEN if visibility.hides(caller, found.metadata) else cut(found.text),
     )

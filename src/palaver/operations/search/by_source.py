@@ -38,7 +38,7 @@ def _text_or_texts(query: Any) -> Any:
 
 class SearchTags(Paged):
     query: Annotated[Query | Names, BeforeValidator(_text_or_texts)]
-    """Words, a tag, tags with commas between them, or a list of tags."""
+    """Words, tags separated by commas, or a list of tags."""
 
 
 def _model(name: str, bases: tuple[type[Ask], ...], **fields: Any) -> type[Ask]:
@@ -70,11 +70,11 @@ def search_operation(source: Source) -> Operation:
 
 class PagedGet(Ask):
     page: Annotated[int, clamp(1, 2**31)] | None = None
-    """Which page of the messages. Default: 1."""
+    """Page number. Default: 1."""
     page_size: Annotated[int, clamp(1, 200)] | None = None
     """Messages on a page, 1 to 200. Default: 50."""
     retrieval: RetrievalOptions | None = None
-    """Instead of a page: {mode, max_tokens, loc, query, sibling_window}, the part around a message."""
+    """{mode, max_tokens, loc, query, sibling_window}: open the part around a message instead of a page."""
 
 
 def get_operation(source: Source) -> Operation:
@@ -87,7 +87,7 @@ def get_operation(source: Source) -> Operation:
         work = _get_conversation
     else:
         whole = {"characters": "card", "prompts": "prompt"}.get(source.name)
-        help_text = f"Instead of the whole {whole}: a part of it." if whole else PART_HELP
+        help_text = f"Open a part of the {whole} instead of all of it." if whole else PART_HELP
         retrieval: Any = (RetrievalOptions | None, Field(None, description=help_text))
         request = _model(name, (Ask,), **{source.id_field: id_field, "retrieval": retrieval})
         work = _get_fields if whole else _get_text

@@ -30,19 +30,19 @@ class ResearchItem:
 
 @dataclass(frozen=True, slots=True)
 class ResearchResults:
-    """Just what ChatGPT's connectors expect: nothing else may be in it."""
+    """Exactly the fields that ChatGPT's connectors expect."""
 
     results: list[ResearchItem]
 
 
 class Research(Ask):
     query: Query
-    """What to look for."""
+    """Keywords or a question."""
 
 
 @operation(Tool("search", brings_words=True, toolset="deep-research"), before=keep_in_the_archive)
 async def research(here: Workspace, caller: Caller, ask: Research) -> ResearchResults:
-    """Find anything that was said or kept here."""
+    """Search all messages, sessions, imported conversations and library items."""
     answer = await search_knowledge.work(here, caller, SearchKnowledge(query=ask.query, dedupe=False))
     items = [compact_item(item) for item in answer.results if isinstance(item, ResultItem)]
     return ResearchResults([ResearchItem(item.id, item.title, item.url) for item in items])
@@ -55,7 +55,7 @@ class Fetch(Ask):
 
 @operation(Tool("fetch", brings_words=True, toolset="deep-research"))
 def fetch(read: Reader, caller: Caller, ask: Fetch) -> CompactItem:
-    """Open what a search has found, by its id."""
+    """Open a search result by its id."""
     found = parse_uri(ask.id)
     if found is None or found[0] not in SOURCES:
         raise NotFound("item", ask.id, "Use the id of a search result.")

@@ -63,7 +63,7 @@ class SearchKnowledge(SearchText):
     dedupe: bool = True
     """false: also show results shown before."""
     explain: bool = False
-    """Say what was seen of each result."""
+    """Add the ranking features of each result."""
     shape: Literal["full", "compact"] = "full"
     """compact gives only id, title, text, url and metadata of each result."""
 
@@ -124,7 +124,7 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
 )
 async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge) -> SearchResponse:
     """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and
-    prompts. Pass keywords or a whole question. Results are ranked; those this session has shown are left out."""
+    prompts. Pass keywords or a whole question. Results that were already shown in this session are left out."""
     question = parse(ask.query)
     session_id, recall = _recall(here, caller, ask)
     key, asked = ask.key, ask

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, Query, clamp
 from palaver.model.search import Capped, Order, ResultItem, SearchResponse
-from palaver.operations.identity import nobody
+from palaver.operations.identity import unknown_agent
 from palaver.search import hints, search
 from palaver.search.present import SNIPPET, present
 from palaver.search.question import Question
@@ -115,13 +115,13 @@ def hint_for(caller: Caller, question: Question, page: Page, ask: Paged, sources
     if not question.terms:
         return hints.NO_WORD
     if sources == ("sessions",) and caller.is_agent and caller.acting_agent is None:
-        return hints.NOT_RECORDED if caller.session.slug else nobody().message
+        return hints.NOT_RECORDED if caller.session.slug else unknown_agent().message
     if not page.items and ask.offset and page.total:
         return hints.no_more(page.total)
     if not page.items and not page.suppressed:
         return hints.nothing_found("Nothing has any of these words", hints.filters_of(ask, ask.no_filters))
     if page.is_again:
-        return "Every result was shown earlier in this session; they are shown again, marked seen."
+        return "All results were shown earlier in this session. They are shown again, marked seen."
     if page.suppressed:
         count = f"{page.suppressed} result{'' if page.suppressed == 1 else 's'}"
         return f"{count} shown earlier in this session left out. To see all results, search with dedupe: false."

@@ -26,7 +26,7 @@ class GetKnowledge(Ask):
     id: AnyId | None = None
     """The result's id or uri."""
     uri: Annotated[str, Field(max_length=4000)] | None = None
-    """Instead of both: the uri of the result."""
+    """The result's uri, instead of source and id."""
     retrieval: RetrievalOptions | None = None
     """{mode: snippet|chunk|chunk_with_siblings|full (pages of 1,000,000 characters)|auto, max_tokens, loc, query,
     cursor, sibling_window, …}."""
@@ -67,23 +67,23 @@ def _named(source: str | None, id: int | str | None, uri: str | None) -> tuple[s
 
 class OpenUri(Ask):
     uri: Annotated[str, Field(max_length=4000)] | None = None
-    """What to open, as a search shows it: notes://…"""
+    """Uri of a search result, e.g. notes://…"""
     source: SourceName | None = None
-    """Instead of a uri, together with an id: where it is kept."""
+    """Source of the item. Pass source and id instead of uri."""
     id: AnyId | None = None
-    """Its id there."""
+    """Id of the item in that source."""
     mode: Mode = "chunk_with_siblings"
     """snippet, chunk, chunk_with_siblings, full (pages of 1,000,000 characters) or auto."""
     query: Query | None = None
-    """Open it where this is said."""
+    """Open the item at the part that matches this."""
     max_tokens: Annotated[int, clamp(0, 200_000)] | None = None
-    """The budget: what is shown is never longer."""
+    """Maximum tokens to show."""
     cursor: Annotated[str, Field(max_length=200)] | None = None
-    """next_cursor of the page before."""
+    """next_cursor of the previous page."""
 
 
 @operation(Route("GET", "/api/knowledge/open"), Command("get", takes=("uri",), text="content"))
 def open_uri(read: Reader, caller: Caller, ask: OpenUri) -> GetResponse:
-    """Open what a search has found, by its uri: the part that matters with what stands around it, or all of it."""
+    """Open a search result by its uri: the matching part with its context, or the whole text."""
     options = RetrievalOptions(mode=ask.mode, query=ask.query, max_tokens=ask.max_tokens, cursor=ask.cursor)
     return open_named(read, caller, *_named(ask.source, ask.id, ask.uri), options)

@@ -1,4 +1,4 @@
-"""Keeping the index of sessions up with their transcripts: catching up, making it again, comparing the two."""
+"""The index of sessions: bring it up to date with the transcripts, rebuild it, compare it with them."""
 
 from __future__ import annotations
 
@@ -24,39 +24,40 @@ from palaver.store.workspaces import Workspace
 log = logging.getLogger("palaver")
 
 INDEXED_AT_ONCE = 500
+"""Turns in one change while catching up."""
 REINDEXED_AT_ONCE = 2_000
+"""Turns in one change while rebuilding."""
 TRIES, WAIT_SECONDS = 5, 0.1
+"""How often a conflicting change is tried, and the wait in between."""
 
 T = TypeVar("T")
 
 
 async def catch_up(here: Workspace, transcript: Transcript) -> int:
-    """Index what a transcript has beyond its mark. Returns how many turns that were."""
+    """Index the turns that a transcript has beyond its mark. Returns their number."""
     done = 0
-    while (more := await _index_some(here, transcript)) is not None:
-        done += more
-    return done
-
-
-async def _index_some(here: Workspace, transcript: Transcript) -> int | None:
-    """The next few turns; None when there are none."""
     owner, file = transcript.owner, transcript.path.name
-    start = await here.read(lambda read: sessions.mark(read, owner.id, file))
-    if transcript.size < start:  # cut short from outside: what was recorded stays, the rest is read again
-        start = await here.change(lambda change: sessions.begin_again(change, owner, file))
-    before = await asyncio.to_thread(here.transcripts.tombstones, owner)
-    lines = await asyncio.to_thread(lambda: list(islice(here.transcripts.lines(transcript, start), INDEXED_AT_ONCE)))
-    if not lines:
-        return None
-    turns = [line.turn for line in lines if line.turn]
-    if not await _patiently(here, lambda change: sessions.index(change, owner, file, turns, start, lines[-1].end)):
-        return 0
-    is_gone = await _forget_deleted(here, transcript, {turn.session_id for turn in turns}, before)
-    return 0 if is_gone else len(turns)
+    while True:
+        start = await here.read(lambda read: sessions.mark(read, owner.id, file))
+        if transcript.size < start:  # the file was cut short: indexed turns stay, and the rest is read again
+            start = await here.change(lambda change: sessions.begin_again(change, owner, file))
+        before = await asyncio.to_thread(here.transcripts.tombstones, owner)
+        lines = await asyncio.to_thread(_some_lines, here, transcript, start)
+        if not lines:
+            return done
+        turns = [line.turn for line in lines if line.turn]
+        step = partial(sessions.index, owner=owner, file=file, turns=turns, start=start, end=lines[-1].end)
+        if await _retry(here, step):
+            is_gone = await _forget_deleted(here, transcript, {turn.session_id for turn in turns}, before)
+            done += 0 if is_gone else len(turns)
 
 
-async def _patiently(here: Workspace, step: Callable[[Change], T]) -> T:
-    """A step that may be taken again as often as one likes: who writes the same turns just now may be in its way."""
+def _some_lines(here: Workspace, transcript: Transcript, start: int) -> list[TranscriptLine]:
+    return list(islice(here.transcripts.lines(transcript, start), INDEXED_AT_ONCE))
+
+
+async def _retry(here: Workspace, step: Callable[[Change], T]) -> T:
+    """Make a change, again after conflicts: another process may be writing the same turns."""
     for _ in range(TRIES - 1):
         try:
             return await here.change(step)
@@ -68,7 +69,7 @@ async def _patiently(here: Workspace, step: Callable[[Change], T]) -> T:
 async def _forget_deleted(
     here: Workspace, transcript: Transcript, session_ids: Collection[str], before: dict[str, datetime]
 ) -> bool:
-    """Whoever was deleted between our reading it and our writing it leaves the index again. Tells whether any was."""
+    """Remove sessions from the index that were deleted while they were indexed. Returns whether there were any."""
     owner, file = transcript.owner, transcript.path.name
     stones = await asyncio.to_thread(here.transcripts.tombstones, owner)
     gone = [session_id for session_id in session_ids if stones.get(session_id) != before.get(session_id)]
@@ -78,13 +79,18 @@ async def _forget_deleted(
 
 
 async def catch_up_all(here: Workspace) -> int:
-    """Whatever was recorded while the index was away: at start-up, and after trouble."""
+    """Index everything that was recorded without the index: at start-up, and after problems."""
     transcripts = await _transcripts(here)
     if not here.settings.sessions_index:
         return 0
     done = 0
     known = await here.read(sessions.marks)
-    await _finish_deleting(here, known)
+    for owner in await _owners(here):  # deletions may have been interrupted
+        for session_id in await asyncio.to_thread(here.transcripts.tombstones, owner):
+            transcript = here.transcripts.of(owner, session_id)
+            if (owner.id, transcript.path.name) in known and not await _has_turns(here, transcript, session_id):
+                await forget(here, transcript, session_id)
+        await _finish_taking_back(here, owner)
     for transcript in transcripts:
         if transcript.size != known.get((transcript.owner.id, transcript.path.name), 0):
             await asyncio.to_thread(here.transcripts.close_torn_line, transcript)
@@ -92,34 +98,24 @@ async def catch_up_all(here: Workspace) -> int:
     return done
 
 
-async def _transcripts(here: Workspace, *, bring_back: bool = True) -> list[Transcript]:
-    owners = await _owners(here, bring_back=bring_back)
+async def _transcripts(here: Workspace, *, restore: bool = True) -> list[Transcript]:
+    owners = await _owners(here, restore=restore)
     return await asyncio.to_thread(lambda: [one for owner in owners for one in here.transcripts.everything_of(owner)])
 
 
-async def _owners(here: Workspace, *, bring_back: bool = True) -> list[Owner]:
-    """Whoever has transcripts, under the id the database knows; who is only known from transcripts is brought back."""
+async def _owners(here: Workspace, *, restore: bool = True) -> list[Owner]:
+    """The agents with transcripts, under their ids in the database. Agents that only transcripts know are restored."""
     owners = await asyncio.to_thread(lambda: list(here.transcripts.owners()))
     known = await here.read(agents.everyone)
     ids, by_slug = {agent.id for agent in known}, {agent.slug: agent.id for agent in known}
     for owner in owners:
-        if bring_back and owner.id not in ids and owner.slug not in by_slug:
+        if restore and owner.id not in ids and owner.slug not in by_slug:
             await here.change(partial(agents.restore, agent_id=owner.id, slug=owner.slug, name=owner.name))
     return [owner if owner.id in ids else replace(owner, id=by_slug.get(owner.slug, owner.id)) for owner in owners]
 
 
-async def _finish_deleting(here: Workspace, known: dict[tuple[str, str], int]) -> None:
-    """Sessions with a tombstone that are still in the index: their deletion was interrupted."""
-    for owner in await _owners(here):
-        for session_id in await asyncio.to_thread(here.transcripts.tombstones, owner):
-            transcript = here.transcripts.of(owner, session_id)
-            if (owner.id, transcript.path.name) in known and not await _has_turns(here, transcript, session_id):
-                await forget(here, transcript, session_id)
-        await _finish_taking_back(here, owner)
-
-
 async def _finish_taking_back(here: Workspace, owner: Owner) -> None:
-    """Turns that were taken back and are still in the index, although no line has them."""
+    """Remove turns from the index that were taken back: their lines are gone from the transcript."""
     ids: dict[str, set[str]] = {}
     for session_id, turn_id in await asyncio.to_thread(here.transcripts.taken_back, owner):
         ids.setdefault(session_id, set()).add(turn_id)
@@ -141,30 +137,29 @@ async def _has_turns(here: Workspace, transcript: Transcript, session_id: str) -
 async def forget(here: Workspace, transcript: Transcript, session_id: str) -> None:
     owner, file = transcript.owner, transcript.path.name
     await here.change(lambda change: sessions.forget(change, owner, session_id, file))
-    await catch_up(here, transcript)  # somebody may have begun it anew meanwhile
+    await catch_up(here, transcript)  # the session may have new turns by now
 
 
 Progress = Callable[[int], None]
-"""Told how many more bytes have been read."""
+"""Called with the number of bytes read since the last call."""
 
 
 async def reindex(here: Workspace, progress: Progress = lambda read: None, *, discard_missing: bool = False) -> int:
-    """Make the index again from the transcripts, piece by piece, while everything goes on.
+    """Rebuild the index from the transcripts, in small changes, while the server runs. Returns the number of turns.
 
-    Every step leaves the index at least as right as it was: nothing that is there disappears in between. Turns that are
-    in the index alone are not dropped: then nothing is done. With `discard_missing` they are written to a folder of
-    their own first.
+    No indexed turn disappears in between. If the index has turns that no transcript has, nothing is done. With
+    `discard_missing` these turns are saved in a folder of their own, then removed.
     """
     if alone := await only_in_index(here):
         if not discard_missing:
-            raise Conflict(f"{said_of_missing(alone)} {HOW_TO_GO_ON}")
+            raise Conflict(f"{describe_missing(alone)} {HOW_TO_GO_ON}")
         await asyncio.to_thread(here.keep_discarded, [(one.owner, one.session_id, one.turns) for one in alone])
     done = 0
     pieces = _pieces(here, await _transcripts(here))
     coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))
     while portion := await coming:
         coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))  # read on while these are written
-        await _patiently(here, partial(_put_pieces, here=here, pieces=portion))
+        await _retry(here, partial(_put_pieces, here=here, pieces=portion))
         for piece in portion:
             done += len(piece.turns)
             progress(piece.end - piece.start)
@@ -183,14 +178,14 @@ async def reindex(here: Workspace, progress: Progress = lambda read: None, *, di
 # Turns whose transcript is missing
 
 HOW_TO_GO_ON = (
-    "Nothing was changed. Bring the files back (is a disk not mounted?), or say --discard-missing to drop these turns "
-    "from the index; they are then kept in the folder 'discarded'."
+    "Nothing was changed. Restore the files (is a disk not mounted?), or pass --discard-missing to remove these turns "
+    "from the index. They are then saved in the folder 'discarded'."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class OnlyInIndex:
-    """Turns of one session that no transcript has, although nobody deleted them."""
+    """Turns of one session that are in the index but in no transcript, and were not deleted."""
 
     owner: Owner
     session_id: str
@@ -199,24 +194,19 @@ class OnlyInIndex:
 
 
 async def only_in_index(here: Workspace) -> list[OnlyInIndex]:
-    """What a rebuild from the transcripts would lose."""
-    owners = {owner.id: owner for owner in await _owners(here, bring_back=False)}
+    """The turns that a rebuild from the transcripts would lose."""
     found = []
-    for info in await here.read(lambda read: sessions.everyone(read, None, limit=2**31, offset=0)):
-        owner = owners.get(info.agent_id)
-        if owner is None:
-            owner = await here.read(partial(_owner_of_session, info=info))
+    for owner, info in await _indexed_sessions(here, restore=False):
         if turns := await only_indexed_turns(here, owner, info.session_id):
-            found.append(
-                OnlyInIndex(owner, info.session_id, here.transcripts.of(owner, info.session_id).path.name, turns)
-            )
+            file = here.transcripts.of(owner, info.session_id).path.name
+            found.append(OnlyInIndex(owner, info.session_id, file, turns))
     return found
 
 
 async def only_indexed_turns(here: Workspace, owner: Owner, session_id: str) -> list[Turn]:
-    """The turns of a session that its transcript does not have, as far as nobody deleted them.
+    """The turns of a session that are in the index but not in its transcript, and were not deleted.
 
-    The index is asked first: whatever it has by then was in the transcript before.
+    The index is read first: every turn in it was in the transcript before.
     """
     transcript = here.transcripts.of(owner, session_id)
     turns = await here.read(lambda read: sessions.turns_of(read, owner, session_id))
@@ -236,7 +226,7 @@ async def only_indexed_turns(here: Workspace, owner: Owner, session_id: str) -> 
 NO_TRANSCRIPT = "in no transcript"
 
 
-def said_of_missing(alone: list[OnlyInIndex]) -> str:
+def describe_missing(alone: list[OnlyInIndex]) -> str:
     count, first = sum(len(one.turns) for one in alone), alone[0]
     turns = "1 turn is" if count == 1 else f"{count:,} turns are"
     return (
@@ -265,23 +255,19 @@ def _pieces(here: Workspace, transcripts: list[Transcript]) -> Iterator[_Piece]:
         ids: dict[str, set[str]] = {}
         lines, end, is_last = here.transcripts.lines(transcript), 0, False
         while not is_last:
-            some = list(islice(lines, REINDEXED_AT_ONCE))
-            turns = [line.turn for line in some if line.turn and _is_first(line.turn, ids)]
+            some, turns = list(islice(lines, REINDEXED_AT_ONCE)), []
+            for turn in (line.turn for line in some if line.turn):
+                seen = ids.setdefault(turn.session_id, set())
+                if turn.id not in seen:  # of turns with the same id the first counts
+                    seen.add(turn.id)
+                    turns.append(turn)
             start, end = end, some[-1].end if some else end
             is_last = len(some) < REINDEXED_AT_ONCE
             yield _Piece(transcript, turns, start, end, is_last, ids, stones)
 
 
-def _is_first(turn: Turn, ids: dict[str, set[str]]) -> bool:
-    """The same id twice is one turn, and the first one counts."""
-    seen = ids.setdefault(turn.session_id, set())
-    is_first = turn.id not in seen
-    seen.add(turn.id)
-    return is_first
-
-
 def _next_pieces(pieces: Iterator[_Piece]) -> list[_Piece]:
-    """As many as make a change worth its while, and not so many that others wait for it."""
+    """Enough pieces for one change, but not so large that other writers wait."""
     found: list[_Piece] = []
     while sum(len(piece.turns) for piece in found) < REINDEXED_AT_ONCE and len(found) < REINDEXED_AT_ONCE:
         piece = next(pieces, None)
@@ -304,18 +290,25 @@ def _turns_after(here: Workspace, transcript: Transcript, end: int) -> Iterator[
     return (line.turn for line in here.transcripts.lines(transcript, end) if line.turn)
 
 
-async def _orphans(here: Workspace, *, bring_back: bool = True) -> list[tuple[Transcript, SessionInfo]]:
-    """Sessions in the index of which no transcript has a turn."""
-    owners = {owner.id: owner for owner in await _owners(here, bring_back=bring_back)}
+async def _orphans(here: Workspace, *, restore: bool = True) -> list[tuple[Transcript, SessionInfo]]:
+    """Sessions in the index without a turn in any transcript."""
     found = []
-    for info in await here.read(lambda read: sessions.everyone(read, None, limit=2**31, offset=0)):
-        owner = owners.get(info.agent_id)
-        if owner is None:
-            owner = await here.read(partial(_owner_of_session, info=info))
+    for owner, info in await _indexed_sessions(here, restore=restore):
         transcript = here.transcripts.of(owner, info.session_id)
         if not await _has_turns(here, transcript, info.session_id):
             found.append((transcript, info))
     return found
+
+
+async def _indexed_sessions(here: Workspace, *, restore: bool) -> list[tuple[Owner, SessionInfo]]:
+    """All sessions of the index with their owners."""
+    owners = {owner.id: owner for owner in await _owners(here, restore=restore)}
+
+    def all_sessions(read: Reader) -> list[tuple[Owner, SessionInfo]]:
+        infos = sessions.everyone(read, None, limit=2**31, offset=0)
+        return [(owners.get(info.agent_id) or _owner_of_session(read, info), info) for info in infos]
+
+    return await here.read(all_sessions)
 
 
 def _owner_of_session(read: Reader, info: SessionInfo) -> Owner:
@@ -338,22 +331,20 @@ class Difference:
 
 
 async def verify(here: Workspace) -> list[Difference]:
-    """Hold every transcript against the index; nothing is changed."""
-    transcripts = await _transcripts(here, bring_back=False)
-    found = [await _verify_one(here, transcript) for transcript in transcripts]
+    """Compare every transcript with the index. Nothing is changed."""
+    transcripts = await _transcripts(here, restore=False)
+    found = []
+    for transcript in transcripts:
+        lines = await asyncio.to_thread(lambda one: list(here.transcripts.lines(one)), transcript)
+        found.append(await here.read(partial(_compare, transcript=transcript, lines=lines)))
     seen = {(difference.agent, difference.file): n for n, difference in enumerate(found)}
-    for transcript, info in await _orphans(here, bring_back=False):
+    for transcript, info in await _orphans(here, restore=False):
         agent, file = transcript.owner.slug, transcript.path.name
         if (n := seen.get((agent, file))) is not None:
             found[n] = replace(found[n], extra=found[n].extra + info.turns)
         else:
             found.append(Difference(agent, file, 0, info.turns, 0, 0))
     return found
-
-
-async def _verify_one(here: Workspace, transcript: Transcript) -> Difference:
-    lines = await asyncio.to_thread(lambda: list(here.transcripts.lines(transcript)))
-    return await here.read(lambda read: _compare(read, transcript, lines))
 
 
 def _compare(read: Reader, transcript: Transcript, lines: list[TranscriptLine]) -> Difference:

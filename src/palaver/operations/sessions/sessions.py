@@ -1,4 +1,4 @@
-"""Agents' sessions: recording what is said, and finding it again."""
+"""Sessions of agents: record turns, search them, list, show, delete and export sessions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import errno
 import logging
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -14,8 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from palaver.errors import Forbidden, NotFound, PalaverError, Refused, Unavailable
+from palaver.errors import NotFound, PalaverError, Refused, Unavailable
+from palaver.model import visibility
 from palaver.model.answers import Sparse
+from palaver.model.events import encode
 from palaver.model.ids import new_id
 from palaver.model.messages import Role
 from palaver.model.people import Caller
@@ -31,9 +32,9 @@ from palaver.model.requests import (
     clamp,
 )
 from palaver.model.sessions import Owner, Turn
-from palaver.model.times import now, parse
+from palaver.model.times import iso, now, parse
 from palaver.operations import identity
-from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.operations.sessions.session_index import catch_up, forget
 from palaver.search import hints
 from palaver.search.snippet import as_html, as_text, excerpt
@@ -42,7 +43,6 @@ from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
 from palaver.store.sessions import sessions
 from palaver.store.sessions.sessions import SessionInfo
-from palaver.store.sessions.transcripts import Line as TranscriptLine
 from palaver.store.sessions.transcripts import Transcripts
 from palaver.store.workspaces import Workspace
 from palaver.text import query as queries
@@ -51,35 +51,30 @@ log = logging.getLogger("palaver")
 
 NOT_AVAILABLE = "Conversation search is not available"
 
-# Here a missing or misshapen field is a 400, and errors are said under `error`.
+# On these routes an invalid field is a 400, and errors have an `error` field.
 _v1 = partial(Route, invalid=400, complaint=("error", "detail"))
 
 # Whose sessions
 
 
 def owner_of(read: Reader, caller: Caller, name: str) -> Owner:
-    """The agent of this id or slug. An agent reaches itself alone."""
+    """The agent with this id or slug. An agent with a token can only name itself."""
     agent = agents.named(read, name)
-    return _reached(caller, name, Owner(agent.id, agent.slug, agent.name) if agent else None)
-
-
-def _reached(caller: Caller, name: str, owner: Owner | None) -> Owner:
-    if caller.is_authenticated and caller.is_agent and (owner is None or owner.id != caller.agent_id):
-        raise Forbidden("An agent reaches its own sessions only.")
-    if owner is None:
-        raise NotFound("agent", name, "List agents to see who is known.")
-    return owner
+    visibility.must_reach_sessions_of(caller, agent.id if agent else None)
+    if agent is None:
+        raise NotFound("agent", name, "List agents to see the known ones.")
+    return Owner(agent.id, agent.slug, agent.name)
 
 
 def owner_or_new(change: Change, caller: Caller, name: str) -> Owner:
-    """The same, but a new name is a new agent: it comes to be by its first recorded turn."""
-    if agents.named(change, name) is None and not (caller.is_authenticated and caller.is_agent):
+    """The agent with this id or slug. An unknown one is registered: it is new with its first recorded turn."""
+    if agents.named(change, name) is None and not visibility.is_bound(caller):
         agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
     return owner_of(change, caller, name)
 
 
 async def recording_owner(here: Workspace, caller: Caller, name: str) -> Owner:
-    """The same, but where the database does not answer the transcripts know who is who: recording goes on."""
+    """The agent to record for. If the database does not answer, the transcripts know the agents: recording goes on."""
     try:
         try:
             return await here.read(lambda read: owner_of(read, caller, name))
@@ -89,7 +84,8 @@ async def recording_owner(here: Workspace, caller: Caller, name: str) -> Owner:
         owner = await asyncio.to_thread(here.transcripts.owner, name)
         if owner is None:
             raise
-        return _reached(caller, name, owner)
+        visibility.must_reach_sessions_of(caller, owner.id)
+        return owner
 
 
 # Recording
@@ -99,18 +95,18 @@ class Recorded(Ask):
     role: Role
     """user, assistant, system or tool."""
     content: Annotated[Text, Field(min_length=1)]
-    """What was said."""
+    """Text of the turn."""
     ts: Time | None = None
     """Time of the turn. Default: now."""
     id: Annotated[Id, NotBlank] | None = None
-    """Your own id: the same id twice is one turn."""
+    """Your own id; a second turn with it is ignored."""
     project: Project | None = None
-    """Path of the project; later turns of the session belong to it too."""
+    """Path of the project; later turns of the session inherit it."""
 
 
 class RecordTurn(Recorded):
     agent: Annotated[Id, NotBlank]
-    """Id or slug of the agent; a new one comes to be by its first turn."""
+    """Id or slug of the agent. An unknown agent is created."""
     session: Annotated[Id, NotBlank]
     """Id of the session."""
 
@@ -122,7 +118,7 @@ class RecordOwnTurn(Recorded):
 
 @dataclass(frozen=True)
 class SaidTurn(Sparse):
-    """A turn. `project` is there where it is known."""
+    """A recorded turn. `project` is present if it is known."""
 
     sparse = ("project",)
 
@@ -144,7 +140,7 @@ def said(turn: Turn) -> SaidTurn:
     needs="write",
 )
 async def record_turn(here: Workspace, caller: Caller, ask: RecordTurn) -> SaidTurn:
-    """Record a turn of a session. It is in the transcript on disk when this answers, and then in the index."""
+    """Record a turn of a session. It is written to the transcript on disk first, then indexed for search."""
     owner = await recording_owner(here, caller, ask.agent)
     return said(await record(here, owner, ask.session, ask))
 
@@ -152,28 +148,21 @@ async def record_turn(here: Workspace, caller: Caller, ask: RecordTurn) -> SaidT
 @operation(Tool("session.append", acts=True, toolset="sessions"), needs="write")
 async def record_own_turn(here: Workspace, caller: Caller, ask: RecordOwnTurn) -> SaidTurn:
     """Record a turn of your session, so that conversation_search_own finds it later."""
-    name = caller.acting_agent or caller.session.slug  # who was named by the client's settings comes to be by it
+    name = caller.acting_agent or caller.session.slug  # an agent named by the client's settings is created here
     if name is None:
-        raise identity.nobody()
+        raise identity.unknown_agent()
     owner = await recording_owner(here, caller, name)
     caller.session.agent_id = owner.id
-    if ask.project is None:
-        ask = ask.model_copy(update={"project": await _own_project(here, caller)})
-    return said(await record(here, owner, ask.session_id, ask))
-
-
-async def _own_project(here: Workspace, caller: Caller) -> str | None:
-    """The project the caller works on, as its client or its bus_connect said. Recording does not depend on it."""
-    if caller.client.project:
-        return caller.client.project
-    with contextlib.suppress(PalaverError):
-        agent = await here.read(lambda read: identity.me(read, caller))
-        return agent.project if agent else None
-    return None
+    project: str | None = ask.project or caller.client.project
+    if not project:
+        with contextlib.suppress(PalaverError):  # recording does not depend on it
+            agent = await here.read(lambda read: identity.me(read, caller))
+            project = agent.project if agent else None
+    return said(await record(here, owner, ask.session_id, ask.model_copy(update={"project": project or None})))
 
 
 async def record_without_database(settings: Settings, workspace: str, ask: RecordTurn) -> SaidTurn | None:
-    """Record a turn in its transcript alone; the index catches up later. None where no file knows the agent."""
+    """Record a turn in its transcript only; it is indexed later. None if no transcript knows the agent."""
     transcripts = Transcripts(settings.data / "sessions" / workspace)
     owner = await asyncio.to_thread(transcripts.owner, ask.agent)
     if owner is None:
@@ -187,8 +176,14 @@ async def record_without_database(settings: Settings, workspace: str, ask: Recor
 
 
 async def record(here: Workspace, owner: Owner, session_id: str, ask: Recorded) -> Turn:
-    if ask.id and (known := await _known(here, owner, session_id, ask.id)):
-        return known
+    """Record a turn, unless a turn with its id is in the index."""
+    if (turn_id := ask.id) and here.settings.sessions_index:
+        try:
+            known = await here.read(lambda read: sessions.find_turn(read, owner, session_id, turn_id))
+        except Exception:  # the turn is then written twice; readers take the first
+            known = None
+        if known:
+            return known
     turn = _turn_of(owner, session_id, ask)
     await append(here, owner, session_id, [turn])
     return turn
@@ -208,17 +203,8 @@ def _turn_of(owner: Owner, session_id: str, ask: Recorded) -> Turn:
     )
 
 
-async def _known(here: Workspace, owner: Owner, session_id: str, turn_id: str) -> Turn | None:
-    if not here.settings.sessions_index:
-        return None
-    try:
-        return await here.read(lambda read: sessions.find_turn(read, owner, session_id, turn_id))
-    except Exception:  # then it is written twice, and still read as one turn
-        return None
-
-
 async def append(here: Workspace, owner: Owner, session_id: str, turns: list[Turn]) -> None:
-    """The transcript first: that is what counts. Then the index, which may fail and catch up later."""
+    """Write turns to the transcript, then to the index. The index may fail; it catches up later."""
     try:
         await asyncio.to_thread(here.transcripts.append, owner, session_id, turns)
     except OSError as problem:
@@ -226,12 +212,12 @@ async def append(here: Workspace, owner: Owner, session_id: str, turns: list[Tur
     if here.settings.sessions_index:
         try:
             await catch_up(here, here.transcripts.of(owner, session_id))
-        except Exception as problem:  # whatever it is: the turn is safe, and the index can be made again
+        except Exception as problem:  # the turn is safe in the transcript
             log.warning("a turn was recorded but not indexed yet: %s", problem)
 
 
 async def take_back(here: Workspace, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
-    """Turns that were taken back where they were said are not found any more. The transcripts first, as ever."""
+    """Remove turns that were undone in their own program: from the transcript, then from the index."""
     try:
         await asyncio.to_thread(here.transcripts.take_back, owner, session_id, turn_ids)
     except OSError as problem:
@@ -240,7 +226,7 @@ async def take_back(here: Workspace, owner: Owner, session_id: str, turn_ids: se
         try:
             await here.change(lambda change: sessions.take_back(change, owner, session_id, turn_ids))
         except Exception as problem:
-            log.warning("turns were taken back and will leave the index later: %s", problem)
+            log.warning("turns were removed from a transcript but not from the index yet: %s", problem)
 
 
 def _not_written(problem: OSError) -> Unavailable:
@@ -256,24 +242,24 @@ class SearchConversations(Ask):
     agent_id: Annotated[Id, NotBlank]
     """Id or slug of the agent."""
     query: Annotated[Query, NotBlank]
-    """Words; all of them must be there."""
+    """Words; all are required."""
     limit: Annotated[int, clamp(1, 100)] = 20
-    """How many hits at the most, up to 100."""
+    """Maximum number of hits, up to 100."""
     role: Line | None = None
     """Only turns of this role."""
     session_id: Id | None = None
     """Only this session."""
     since: Time | None = None
-    """Only turns from this time on."""
+    """Only turns at or after this time."""
     until: Time | None = None
-    """Only turns up to this time; a date means its end."""
+    """Only turns up to this time; a date means the end of that day."""
     project: Project | None = None
     """Only turns of this project: path or folder name."""
 
 
 @dataclass(frozen=True)
 class ConversationHit(Sparse):
-    """A turn that was found. `project` is there where it is known."""
+    """A turn that matches. `project` is present if it is known."""
 
     sparse = ("project",)
 
@@ -289,7 +275,7 @@ class ConversationHit(Sparse):
 
 @dataclass(frozen=True)
 class ConversationHits(Sparse):
-    """Where nothing was found, `hint` says why."""
+    """The turns that match. If there are none, `hint` says why."""
 
     sparse = ("hint",)
 
@@ -299,16 +285,8 @@ class ConversationHits(Sparse):
     hint: str | None = None
 
 
-def _plain(answer: ConversationHits) -> ConversationHits:
-    return _marked(answer, as_text)
-
-
 def _html(answer: ConversationHits) -> ConversationHits:
-    return _marked(answer, as_html)
-
-
-def _marked(answer: ConversationHits, dress: Callable[[str], str]) -> ConversationHits:
-    return replace(answer, hits=[replace(hit, snippet=dress(hit.snippet)) for hit in answer.hits])
+    return replace(answer, hits=[replace(hit, snippet=as_html(hit.snippet)) for hit in answer.hits])
 
 
 def must_be_indexed(here: Reader) -> None:
@@ -355,7 +333,7 @@ def _find(read: Reader, ask: SearchConversations | SearchAllConversations, agent
     _v1("POST", "/api/v1/conversations/search", show=_html),
 )
 def search_conversations(read: Reader, caller: Caller, ask: SearchConversations) -> ConversationHits:
-    """Find earlier turns of an agent's sessions by their words, best first."""
+    """Search the sessions of one agent by keywords, best match first."""
     must_be_indexed(read)
     owner = owner_of(read, caller, ask.agent_id)
     return _find(read, ask, owner.id)
@@ -363,15 +341,15 @@ def search_conversations(read: Reader, caller: Caller, ask: SearchConversations)
 
 class SearchAllConversations(Ask):
     query: Annotated[Query, NotBlank]
-    """Words; all of them must be there."""
+    """Words; all are required."""
     limit: Annotated[int, clamp(1, 100)] = 20
-    """How many hits at the most, up to 100."""
+    """Maximum number of hits, up to 100."""
     role: Line | None = None
     """Only turns of this role."""
     since: Time | None = None
-    """Only turns from this time on."""
+    """Only turns at or after this time."""
     until: Time | None = None
-    """Only turns up to this time; a date means its end."""
+    """Only turns up to this time; a date means the end of that day."""
     project: Project | None = None
     """Only turns of this project: path or folder name."""
 
@@ -384,24 +362,24 @@ class SearchAllConversations(Ask):
     _v1("POST", "/api/v1/conversations/search/all", show=_html),
 )
 def search_all_conversations(read: Reader, caller: Caller, ask: SearchAllConversations) -> ConversationHits:
-    """Find earlier turns of all agents of the workspace; an agent finds its own alone."""
+    """Search the sessions of all agents in the workspace. An agent searches only its own."""
     must_be_indexed(read)
-    return _find(read, ask, caller.agent_id if caller.is_agent else None)
+    return _find(read, ask, visibility.only_sessions_of(caller))
 
 
 class SearchOwnConversations(Ask):
     query: Query
-    """Words; all of them must be there."""
+    """Words; all are required."""
     limit: Annotated[int, clamp(1, 100)] = 20
-    """How many hits at the most, up to 100."""
+    """Maximum number of hits, up to 100."""
     project: Project | None = None
     """Only turns of this project: path or folder name."""
 
 
 @dataclass(frozen=True)
 class OwnHits(Sparse):
-    """`available` is false when there is nothing to search in; `message` says why and what to do. Where nothing was
-    found, `hint` says why."""
+    """The turns that match. `available` is false if the search could not run; `message` then says why and what to do.
+    If nothing matches, `hint` says why."""
 
     sparse = ("hint",)
 
@@ -413,19 +391,12 @@ class OwnHits(Sparse):
     hint: str | None = None
 
 
-def _own_plain(answer: OwnHits) -> OwnHits:
+def _plain(answer: OwnHits) -> OwnHits:
     return replace(answer, hits=[replace(hit, snippet=as_text(hit.snippet)) for hit in answer.hits])
 
 
-def _own_away(ask: SearchOwnConversations, why: str) -> OwnHits:
+def _not_available(ask: SearchOwnConversations, why: str) -> OwnHits:
     return OwnHits(0, ask.query, [], False, f"{NOT_AVAILABLE}: {why.removeprefix(f'{NOT_AVAILABLE}: ')}")
-
-
-def _self(read: Reader, caller: Caller) -> Owner:
-    agent = agents.find(read, caller.acting_agent) if caller.acting_agent else None
-    if agent is None:
-        raise identity.nobody()
-    return Owner(agent.id, agent.slug, agent.name)
 
 
 @operation(
@@ -435,42 +406,44 @@ def _self(read: Reader, caller: Caller) -> Owner:
         acts=True,
         toolset="sessions",
         listed="conversation_search_own",
-        show=_own_plain,
+        show=_plain,
         also={"q": "query"},
-        if_away=_own_away,
+        if_away=_not_available,
     )
 )
 async def search_own_conversations(here: Workspace, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
     """Search your own earlier sessions by keywords: what you and your user said before."""
     if not ask.query.strip():
         raise Refused("query must not be empty")
+
+    def find_own(read: Reader) -> OwnHits:
+        must_be_indexed(read)
+        if caller.acting_agent is None and caller.session.slug:  # the agent has a name, but is not registered yet
+            return OwnHits(0, ask.query, [], hint=hints.NOT_RECORDED)
+        agent = identity.me(read, caller)
+        if agent is None:
+            raise identity.unknown_agent()
+        found = find(read, ask.query, ask.limit, agent_id=agent.id, project=ask.project)
+        return OwnHits(found.count, found.query, found.hits, hint=found.hint)
+
     try:
-        return await here.read(lambda read: _own(read, caller, ask))
+        return await here.read(find_own)
     except PalaverError as problem:
-        return _own_away(ask, problem.message)
+        return _not_available(ask, problem.message)
 
 
-def _own(read: Reader, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
-    must_be_indexed(read)
-    if caller.acting_agent is None and caller.session.slug:  # it has a name, and has yet to come to be
-        return OwnHits(0, ask.query, [], hint=hints.NOT_RECORDED)
-    owner = _self(read, caller)
-    found = find(read, ask.query, ask.limit, agent_id=owner.id, project=ask.project)
-    return OwnHits(found.count, found.query, found.hits, hint=found.hint)
-
-
-# Looking after sessions
+# List, show, delete and export
 
 
 class ListSessions(Ask):
     agent: Id | None = None
-    """Id or slug of the agent; all agents if left out."""
+    """Id or slug of the agent. Default: all agents."""
     project: Project | None = None
-    """Only sessions of this project: its path, or its last component."""
+    """Only sessions of this project: path or folder name."""
     limit: Annotated[int, clamp(1, 1000)] = 100
-    """How many at the most."""
+    """Maximum number of sessions."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
-    """How many to skip."""
+    """Number of sessions to skip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,12 +458,11 @@ class Sessions:
     ),
 )
 def list_sessions(read: Reader, caller: Caller, ask: ListSessions) -> Sessions:
-    """Sessions, the latest first."""
+    """List sessions, latest first."""
     must_be_indexed(read)
-    if caller.is_agent and caller.is_authenticated:
-        agent_id: str | None = caller.agent_id
-    else:
-        agent_id = owner_of(read, caller, ask.agent).id if ask.agent else None
+    agent_id = visibility.only_sessions_of(caller)
+    if agent_id is None and ask.agent:
+        agent_id = owner_of(read, caller, ask.agent).id
     return Sessions(sessions.everyone(read, agent_id, ask.limit, ask.offset, ask.project))
 
 
@@ -503,9 +475,9 @@ class OneSession(Ask):
 
 class ShowSession(OneSession):
     after: Annotated[int, clamp(0, 2**31)] = 0
-    """How many turns to skip."""
+    """Number of turns to skip."""
     limit: Annotated[int, clamp(1, 1000)] = 200
-    """How many turns at the most."""
+    """Maximum number of turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -520,7 +492,7 @@ class SessionTurns:
     Command("session show", takes=("agent", "session"), columns=("ts", "role", "content"), rows="turns"),
 )
 def show_session(read: Reader, caller: Caller, ask: ShowSession) -> SessionTurns:
-    """The turns of a session, in order."""
+    """List the turns of a session in order."""
     must_be_indexed(read)
     owner = owner_of(read, caller, ask.agent)
     found = sessions.turns(read, owner, ask.session, ask.after, ask.limit)
@@ -540,17 +512,20 @@ class SessionDeleted:
     needs="write",
 )
 async def delete_session(here: Workspace, caller: Caller, ask: OneSession) -> SessionDeleted:
-    """Delete a session for good: its transcript and its place in the index. A rebuild does not bring it back."""
+    """Permanently delete a session: its transcript and its index entries. Rebuilding the index does not restore it."""
     owner = await here.read(lambda read: owner_of(read, caller, ask.agent))
     transcript = here.transcripts.of(owner, ask.session)
-    if not await asyncio.to_thread(transcript.path.exists) and not await _is_indexed(here, owner, ask.session):
-        raise NotFound("session", ask.session, "List sessions to see which exist.")
+    is_there = await asyncio.to_thread(transcript.path.exists)
+    if not is_there and here.settings.sessions_index:  # the file may be missing: indexed turns can still be deleted
+        is_there = await here.read(lambda read: sessions.is_known(read, owner, ask.session))
+    if not is_there:
+        raise NotFound("session", ask.session, "List sessions to see the known ids.")
     await delete_recorded(here, owner, ask.session)
     return SessionDeleted(True, ask.session, owner.id)
 
 
 async def delete_recorded(here: Workspace, owner: Owner, session_id: str) -> None:
-    """Delete a session's transcript, then its place in the index."""
+    """Delete the transcript of a session, then its index entries."""
     try:
         await asyncio.to_thread(here.transcripts.delete, owner, session_id)
     except OSError as problem:
@@ -559,14 +534,9 @@ async def delete_recorded(here: Workspace, owner: Owner, session_id: str) -> Non
         await forget(here, here.transcripts.of(owner, session_id), session_id)
 
 
-async def _is_indexed(here: Workspace, owner: Owner, session_id: str) -> bool:
-    """Somebody may have taken the transcript away; what is still found can still be deleted."""
-    return here.settings.sessions_index and await here.read(lambda read: sessions.is_known(read, owner, session_id))
-
-
 class ExportSession(OneSession):
     format: Literal["markdown", "jsonl"] = "markdown"
-    """markdown to read, jsonl to take elsewhere."""
+    """markdown for people, jsonl for programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -574,47 +544,27 @@ class SessionExport:
     text: str
 
 
-def _text(answer: SessionExport) -> str:
-    return answer.text
-
-
 @operation(
     _v1(
         "GET",
         "/api/v1/agents/{agent}/sessions/{session:any}/export",
-        show=_text,
+        show=only(SessionExport, "text"),
         media_type="text/plain; charset=utf-8",
     ),
     Command("session export", takes=("agent", "session"), text="text"),
 )
 async def export_session(here: Workspace, caller: Caller, ask: ExportSession) -> SessionExport:
-    """A session as Markdown, or as the JSON lines it is kept in."""
+    """Export a session as Markdown or as JSON Lines."""
     owner = await here.read(lambda read: owner_of(read, caller, ask.agent))
     transcript = here.transcripts.of(owner, ask.session)
     if not await asyncio.to_thread(transcript.path.exists):
-        raise NotFound("session", ask.session, "List sessions to see which exist.")
-    turns = await asyncio.to_thread(lambda: list(_distinct(here.transcripts.lines(transcript))))
-    return SessionExport("".join(_jsonl(turns) if ask.format == "jsonl" else _markdown(ask.session, turns)))
-
-
-def _distinct(lines: Iterator[TranscriptLine]) -> Iterator[Turn]:
-    seen: set[str] = set()
+        raise NotFound("session", ask.session, "List sessions to see the known ids.")
+    lines = await asyncio.to_thread(lambda: list(here.transcripts.lines(transcript)))
+    turns: dict[str, Turn] = {}
     for line in lines:
-        if line.turn and line.turn.id not in seen:
-            seen.add(line.turn.id)
-            yield line.turn
-
-
-def _jsonl(turns: list[Turn]) -> Iterator[str]:
-    from palaver.model.events import encode
-
-    for turn in turns:
-        yield encode(said(turn)).decode() + "\n"
-
-
-def _markdown(session_id: str, turns: list[Turn]) -> Iterator[str]:
-    from palaver.model.times import iso
-
-    yield f"# {session_id}\n\n"
-    for turn in turns:
-        yield f"## {turn.role} — {iso(turn.ts)}\n\n{turn.content}\n\n"
+        if line.turn:
+            turns.setdefault(line.turn.id, line.turn)
+    if ask.format == "jsonl":
+        return SessionExport("".join(encode(said(turn)).decode() + "\n" for turn in turns.values()))
+    parts = [f"## {turn.role} — {iso(turn.ts)}\n\n{turn.content}\n\n" for turn in turns.values()]
+    return SessionExport("".join([f"# {ask.session}\n\n", *parts]))

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from palaver.errors import NotFound, Refused
+from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, Query, clamp, storable
 from palaver.model.search import GetResponse, Standing
@@ -20,7 +21,6 @@ from palaver.search.open.conversation import FARTHEST
 from palaver.search.open.excerpt import Opening, Plan
 from palaver.search.present import SNIPPET
 from palaver.search.question import terms_of
-from palaver.search.scope import may_open
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.library.documents import HUMAN_ONLY
@@ -117,7 +117,7 @@ def open_document(read: Reader, caller: Caller, source: str, id: str, plan: Plan
         if str((plan.loc or {})[key]) != at.document:
             raise Refused(f"retrieval.loc.{key}: this place is in another item. Use the loc that came with this one.")
     if passage_id is None and plan.loc is None and plan.mode != "full":
-        without = (HUMAN_ONLY,) if caller.is_agent else None
+        without = None if visibility.sees_everything(caller) else (HUMAN_ONLY,)
         for terms in (plan.terms, plan.recent):
             if terms and not passage_id:
                 passage_id = recall.best_passage(read, source, at.document_id, terms, without)
@@ -136,6 +136,6 @@ def open_page(read: Reader, caller: Caller, source: str, id: str, plan: Plan, nu
 def _resolve(read: Reader, caller: Caller, source: str, id: str, plan: Plan) -> tuple[Opening, int | None]:
     found = found_passages.resolve(read, source, id)
     at: Standing | None = found_passages.document(read, found.document_id) if found else None
-    if found is None or at is None or not may_open(caller, at):
+    if found is None or at is None or not visibility.may_open(caller, at):
         raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
     return Opening(read, caller, at, plan), found.passage_id

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from palaver.errors import NotFound, Refused
-from palaver.model.messages import HIDDEN
+from palaver.model import visibility
 from palaver.model.search import GetResponse, Loc, Standing
 from palaver.model.times import instant, iso
 from palaver.search.open.excerpt import BETWEEN, Excerpt, Opening, cut, number_in, parse_cursor, place_in
-from palaver.search.scope import hides
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import PassageRow
 
@@ -112,8 +111,9 @@ def open_full(opening: Opening) -> GetResponse:
 
 
 def _text(opening: Opening, row: PassageRow) -> str:
-    is_hidden = opening.at.source == "bus" and hides(opening.caller, row.data)
-    return HIDDEN if is_hidden else row.text
+    if opening.at.source != "bus":
+        return row.text
+    return visibility.mask_text(opening.caller, row.data.get("metadata"), row.text)
 
 
 def _sender(opening: Opening, row: PassageRow) -> str:

@@ -43,7 +43,7 @@ class Archive(Conversation):
     name = "archive"
     filters = ArchiveFilters
     has_own_message_ids = False
-    search_help = "Find messages of imported conversations by a question or some words, best first."
+    search_help = "Search messages of imported conversations with keywords or a question, best match first."
     get_help = "Open an imported conversation: a page of its messages, or the part around one of them."
     id_field, id_help = "conversation_id", "Id of the conversation."
 

@@ -37,7 +37,7 @@ class Bus(Conversation):
     name = "bus"
     filters = BusFilters
     conversation_key, index_key, first_index = "thread_id", "seq", 1
-    search_help = "Find messages and threads of the bus by a question or some words, best first."
+    search_help = "Search messages and threads of the bus with keywords or a question, best match first."
     get_help = "Open a thread of the bus: a page of its messages, or the part around one of them."
     id_field, id_help = "thread_id", "Id of the thread, or of a message in it."
 

@@ -38,7 +38,7 @@ class Characters(Fields):
     name = "characters"
     filters = CharactersFilters
     fields = (*CHARACTER_TEXTS, GREETINGS)
-    search_help = "Find characters by who they are or by their tags, best first."
+    search_help = "Search characters by description or tags, best match first."
     get_help = "Open a character: the whole card, or a part of it."
     id_field, id_help = "character_id", "Id of the character."
 

@@ -34,6 +34,6 @@ class ChatsFilters(SourceFilters):
 class Chats(Conversation):
     name = "chats"
     filters = ChatsFilters
-    search_help = "Find chats by their titles, and what was said in them, best first."
+    search_help = "Search chats by title and messages, best match first."
     get_help = "Open a chat: a page of its messages, or the part around one of them."
     id_field, id_help = "conversation_id", "Id of the chat."

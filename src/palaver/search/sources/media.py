@@ -35,7 +35,7 @@ class MediaFilters(SourceFilters):
 class MediaSource(Text):
     name = "media"
     filters = MediaFilters
-    search_help = "Find videos, podcasts, books and articles by what is said in them, best first."
+    search_help = "Search the texts of videos, podcasts, books and articles, best match first."
     get_help = (
         "Open a media item (video, podcast, book, article): a snippet, a chunk with its neighbours, or all of it."
     )

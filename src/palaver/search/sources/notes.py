@@ -22,7 +22,7 @@ class NotesFilters(SourceFilters):
 class Notes(Text):
     name = "notes"
     filters = NotesFilters
-    search_help = "Find notes by what they say, best first."
+    search_help = "Search notes, best match first."
     get_help = "Open a note: a snippet, the matching chunk, the chunk with its neighbours, or the whole note."
     id_field, id_help = "note_id", "Id of the note."
 

@@ -30,7 +30,7 @@ class Prompts(Fields):
     name = "prompts"
     filters = PromptsFilters
     fields = PROMPT_TEXTS
-    search_help = "Find prompts by their name, text, author or keywords, best first."
+    search_help = "Search prompts by name, text, author or keywords, best match first."
     get_help = "Open a prompt by its id or its name: all its fields, or a part of one."
     id_field, id_help = "prompt_id_or_name", "Id or name of the prompt."
 

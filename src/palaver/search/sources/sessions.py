@@ -54,10 +54,12 @@ class Sessions(Conversation):
     name = "sessions"
     filters = SessionsFilters
     has_own_message_ids = False
-    search_help = "Find turns of agents' sessions by a question or some words, best first; an agent finds its own."
+    search_help = (
+        "Search turns of agents' sessions with keywords or a question, best match first. An agent searches its own."
+    )
     get_help = "Open an agent's session: a page of its turns, or the part around one of them."
     id_field = "session_id"
-    id_help = "Id of the session as a search gives it (agent/session), or the session's own id where you are the agent."
+    id_help = "Id from a search result (agent/session), or the plain session id if you are that agent."
 
     def key_of(self, hit: Hit) -> Hashable:
         return hit.native_id if hit.position and is_unique(hit.native_id) else super().key_of(hit)

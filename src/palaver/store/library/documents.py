@@ -12,9 +12,9 @@ from unicodedata import normalize
 
 import orjson
 
-from palaver.model.messages import is_human_only
 from palaver.model.projects import is_called, names_of
 from palaver.model.times import micros
+from palaver.model.visibility import is_human_only
 from palaver.store.engines.database import STEM, Change, IndexRow, Reader, Row, role_scope
 from palaver.store.engines.id_ranges import SUBSTRING_SOURCES, id_range_of
 from palaver.text import tokenize

@@ -1,0 +1,149 @@
+"""Visibility: all rules for masking and ownership. They depend on the caller, never on the door it uses.
+
+People see everything in their workspace. Agents do not read human-only messages, and see only their own sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from palaver.errors import Forbidden
+from palaver.model.messages import Edit, Message
+from palaver.model.people import Agent, Caller
+from palaver.model.search import Standing
+
+HIDDEN = "[human-only content hidden]"
+"""The text that agents read in place of human-only content."""
+
+
+def is_human_only(metadata: Mapping[str, Any] | None) -> bool:
+    """Whether a message with this metadata is for people only."""
+    if not metadata:
+        return False
+    visibility, audience = (str(metadata.get(name)).strip().casefold() for name in ("visibility", "audience"))
+    return visibility == "human_only" or audience == "human" or metadata.get("human_only") is True
+
+
+def sees_everything(caller: Caller) -> bool:
+    """Whether nothing in the workspace is hidden from the caller, and totals may count all of it."""
+    return not caller.is_agent
+
+
+# Messages
+
+
+def hides(caller: Caller, metadata: Mapping[str, Any] | None) -> bool:
+    """Whether the content of a message with this metadata is hidden from the caller."""
+    return caller.is_agent and is_human_only(metadata)
+
+
+def is_hidden(caller: Caller, at: Standing) -> bool:
+    """Whether a passage is a message whose content is hidden from the caller."""
+    return at.source == "bus" and hides(caller, at.marks.get("metadata"))
+
+
+def finds_hidden(caller: Caller, *, needs_token: bool) -> bool:
+    """Whether the bus search shows hidden messages as masked hits. A masked hit tells that a word was said: on an open
+    server agents may know that, elsewhere they may not."""
+    return sees_everything(caller) or not (caller.is_authenticated or needs_token)
+
+
+def mask_text(caller: Caller, metadata: Mapping[str, Any] | None, text: str) -> str:
+    return HIDDEN if hides(caller, metadata) else text
+
+
+def mask_message(caller: Caller, message: Message) -> Message:
+    """The message as the caller may read it."""
+    if not hides(caller, message.metadata):
+        return message
+    return replace(message, content=HIDDEN, metadata=_mask_metadata(message.metadata), mentions=[])
+
+
+def mask_messages(caller: Caller, messages: list[Message]) -> list[Message]:
+    return [mask_message(caller, message) for message in messages]
+
+
+def mask_edits(caller: Caller, message: Message, edits: list[Edit]) -> list[Edit]:
+    """The earlier versions of a message as the caller may read them."""
+    return [replace(edit, old_content=mask_text(caller, message.metadata, edit.old_content)) for edit in edits]
+
+
+def mask_payload(payload: dict[str, Any]) -> dict[str, Any]:
+    """The payload of an event as agents may read it."""
+    if not is_human_only(payload.get("metadata")):
+        return payload
+    masks: dict[str, Any] = {"content": HIDDEN, "old_content": HIDDEN, "mentions": []}
+    masked = {key: masks.get(key, value) for key, value in payload.items()}
+    return {**masked, "metadata": _mask_metadata(payload["metadata"])}
+
+
+def _mask_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
+    return {key: metadata[key] for key in ("visibility", "audience") if metadata and key in metadata}
+
+
+def must_be_author(caller: Caller, agent: Agent | None, message: Message) -> None:
+    """Only the author may change a message; so may admins, and all people on an open server. `agent` is the agent the
+    caller acts as."""
+    if agent:
+        is_allowed = message.author_id == agent.id
+    elif caller.is_authenticated:
+        is_author = message.author_id is None and caller.name in (message.author_name, message.author)
+        is_allowed = not caller.is_agent and (is_author or "admin" in caller.scopes)
+    else:
+        is_allowed = True
+    if not is_allowed:
+        raise Forbidden("Only the author can change this message. Reply or react to it instead.")
+
+
+def must_not_be_system(caller: Caller, role: str, priority: str) -> None:
+    if caller.is_agent and "system" in (role, priority):
+        raise Forbidden("Agents cannot post with role or priority 'system'. Leave it out, or use urgent.")
+
+
+# Threads
+
+
+def creator_of(caller: Caller) -> str | None:
+    """The caller, as stored with a thread it creates; None on an open server, where names are not proven."""
+    if not caller.is_authenticated:
+        return None
+    return f"agent:{caller.agent_id}" if caller.is_agent else f"human:{caller.name}"
+
+
+def must_be_creator(caller: Caller, created_by: str | None) -> None:
+    """A thread holds messages of many authors, so only its creator or an admin may delete it."""
+    if "admin" not in caller.scopes and (created_by is None or created_by != creator_of(caller)):
+        raise Forbidden("Only the creator or an admin can delete this thread. Archive it instead.")
+
+
+# Sessions
+
+
+def may_open(caller: Caller, at: Standing) -> bool:
+    """Whether the caller may open a search result: agents do not open sessions of other agents."""
+    return sees_everything(caller) or at.source != "sessions" or at.agent_id == caller.acting_agent
+
+
+def is_bound(caller: Caller) -> bool:
+    """Whether the token binds the caller to one agent. Without tokens a call may name any agent."""
+    return caller.is_authenticated and caller.is_agent
+
+
+def only_sessions_of(caller: Caller) -> str | None:
+    """The agent whose sessions alone the caller may list and search; None: those of all agents."""
+    return caller.agent_id if is_bound(caller) else None
+
+
+def must_reach_sessions_of(caller: Caller, agent_id: str | None) -> None:
+    if is_bound(caller) and agent_id != caller.agent_id:
+        raise Forbidden("An agent can access only its own sessions.")
+
+
+# Tokens
+
+
+def must_be_person(caller: Caller) -> None:
+    if caller.is_agent:
+        raise Forbidden("Agents cannot manage tokens. Use the token of a person.")
