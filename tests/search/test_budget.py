@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from palaver.search.open.budget import (
     LEAST_SHARED,
     characters,
-    cut_around,
     join_chunks,
     locate_chunks,
     spread,
 )
+from palaver.search.snippet import cut_around
 
 
 @given(st.integers(0, 10_000), st.floats(1, 20), st.integers(0, 300_000))

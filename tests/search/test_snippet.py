@@ -232,5 +232,5 @@ def test_a_passage_snippet_contains_the_match(text, length):
 @example(["beta", "beta", "beta"], '"beta be"*', 3)
 def test_the_short_way_to_an_excerpt_leads_where_the_long_one_does(said, typed, length):
     text, query = " ".join(said), expression(typed)
-    wanted = snippets._Wanted(wanted_phrases(query), length, stemmed=False)
+    wanted = snippets._Phrases(wanted_phrases(query), length, stemmed=False)
     assert snippets.excerpt(text, query, length=length) == snippets._general_excerpt(text, wanted)

@@ -40,9 +40,15 @@ class Standing:
     marks: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """Another message of the same conversation that belongs to a result."""
+Highlights = list[tuple[int, int]]
+"""Where matched words begin and end in a snippet."""
+
+
+@dataclass(frozen=True)
+class Beside(Sparse):
+    """Another message of the same conversation that belongs to a result: its answer, or a later correction."""
+
+    sparse = ("highlights",)
 
     id: str | int
     uri: str
@@ -50,14 +56,15 @@ class Beside:
     sender: str | None
     created_at: datetime | None
     snippet: str
+    highlights: Highlights | None = None
 
 
 @dataclass(frozen=True)
 class ResultItem(Sparse):
-    """Something that was found. `source` and `id` open it; `loc` says where in it the match is. `project` is there
-    where it is known; `seen` is there, and true, where this session was shown it before."""
+    """A search result. `source` and `id` open it; `loc` is the place of the match. `project` is present if it is known,
+    `seen` if this session was shown the result before, `highlights` if they were asked for."""
 
-    sparse = ("project", "seen")
+    sparse = ("project", "seen", "highlights")
 
     id: str | int
     source: str
@@ -79,6 +86,7 @@ class ResultItem(Sparse):
     link: str | None = None
     project: str | None = None
     seen: bool = False
+    highlights: Highlights | None = None
 
 
 @dataclass(frozen=True)

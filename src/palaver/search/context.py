@@ -18,11 +18,10 @@ from palaver.model.search import Standing
 from palaver.model.times import iso
 from palaver.search import search
 from palaver.search.followups import FollowUps, find_followups
-from palaver.search.open.budget import cut_around
 from palaver.search.present import standings_of
 from palaver.search.question import Question
 from palaver.search.results import Matched
-from palaver.search.snippet import match_place
+from palaver.search.snippet import cut_around, match_place
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader, Scope
 from palaver.text.fence import fenced, mark_for

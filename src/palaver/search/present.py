@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from urllib.parse import quote
 
 from palaver.model import visibility
@@ -13,7 +13,7 @@ from palaver.search.followups import FollowUps, find_followups
 from palaver.search.question import any_of
 from palaver.search.recall import LABELS, Hits, best_passage
 from palaver.search.results import Result
-from palaver.search.snippet import beginning, match_place, passage_snippet, snippet_and_place
+from palaver.search.snippet import beginning, highlights, match_place, passage_snippet, snippet_and_place
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
@@ -24,9 +24,16 @@ SNIPPET = 300
 
 
 def present(
-    read: Reader, caller: Caller, page: Sequence[Result], terms: Sequence[Phrase], hits: Hits | None, length: int
+    read: Reader,
+    caller: Caller,
+    page: Sequence[Result],
+    terms: Sequence[Phrase],
+    hits: Hits | None,
+    length: int,
+    *,
+    highlight: bool = False,
 ) -> list[ResultItem]:
-    """The results of a page as they are sent to the caller."""
+    """The results of a page as they are sent to the caller. `highlight` adds the places of matched words."""
     places = standings_of(read, page, terms, hits)
     followups = find_followups(read, places.values(), terms, hits, lambda at: visibility.is_hidden(caller, at))
     titles = [one.best.document_id for one in page if one.best.position == 0]
@@ -54,8 +61,18 @@ def present(
         item = source.result(at, score=one.score, snippet=snippet, loc=loc, link=link)
         if found := followups.get(at.passage_id):
             item = _with_followups(item, found, query, length)
-        items.append(item)
+        items.append(_with_highlights(item, terms) if highlight else item)
     return items
+
+
+def _with_highlights(item: ResultItem, terms: Sequence[Phrase]) -> ResultItem:
+    item = replace(item, highlights=highlights(item.snippet or "", terms))
+    if not isinstance(item, SaidItem):
+        return item
+    answer, later = (
+        replace(one, highlights=highlights(one.snippet, terms)) if one else None for one in (item.answer, item.later)
+    )
+    return replace(item, answer=answer, later=later)
 
 
 def standings_of(

@@ -1,4 +1,7 @@
-"""The part of a text that shows why it was found: one algorithm, from the text and the query, for both engines."""
+"""Snippets: the only place that cuts text around a match and marks matched words.
+
+`excerpts` cuts by words and marks the matches, `passage_snippet` cuts by characters, `cut_around` cuts to a budget.
+"""
 
 from __future__ import annotations
 
@@ -29,29 +32,29 @@ from palaver.text.tokenize import (
 
 CUT = "…"
 LONGEST_EXCERPT = 600
-"""Characters: between two words there may be pages of punctuation."""
+"""Characters. Between two words there can be pages of punctuation."""
 MOST_MATCHES = 5_000
-"""So many matches of a phrase are compared to find the best place."""
+"""Matches of a phrase that are compared to find the best place."""
 AT_FIRST = 16_000
-"""So many characters of a text are looked at before the rest of it is."""
+"""Characters of a text that are searched before the rest is."""
 
 
 _ASCII_WORD = re.compile(f"[A-Za-z0-9]{{1,{LONGEST}}}")
 _Place = tuple[int, int]
-"""Where a word begins in the text, and where it ends."""
+"""Where a word begins and ends in the text."""
 
 BEGIN, END = "\ue000", "\ue001"
-"""Around each match, until whoever shows it decides how marks look there. Private characters: no text means them."""
+"""Marks around each match, replaced when the excerpt is shown. They are private characters, which texts do not use."""
 _OWN_MARKS = str.maketrans("", "", BEGIN + END)
 
 
 def as_text(marked: str) -> str:
-    """An excerpt for those who read text: <mark> around the matches, everything else as it was written."""
+    """An excerpt as text, with <mark> around the matches."""
     return marked.replace(BEGIN, "<mark>").replace(END, "</mark>")
 
 
 def as_html(marked: str) -> str:
-    """An excerpt for a page: everything but the <mark> tags is escaped."""
+    """An excerpt as HTML: everything but the <mark> tags is escaped."""
     return as_text(html_escape(marked))
 
 
@@ -61,7 +64,7 @@ def excerpt(text: str, query: Query, *, length: int = 20, stemmed: bool = False)
 
 
 def excerpts(query: Query, *, length: int = 20, stemmed: bool = False) -> Callable[[str], str]:
-    """The same for many texts: what cuts them."""
+    """A function that cuts an excerpt from a text, for many texts and one query."""
     wanted = _wanted(query, max(length, 1), stemmed)
     only = wanted.phrases[0] if len(wanted.phrases) == 1 and not stemmed else None
     if only and (len(only.words) > length or _may_overlap_itself(only)):
@@ -75,7 +78,7 @@ def excerpts(query: Query, *, length: int = 20, stemmed: bool = False) -> Callab
     return excerpt
 
 
-def _general_excerpt(text: str, wanted: _Wanted) -> str:
+def _general_excerpt(text: str, wanted: _Phrases) -> str:
     view = _best_view(text, wanted)
     where = view.finder()
     start = where(view.first, view.last)[0] if view.first > 0 else 0
@@ -88,10 +91,10 @@ def _general_excerpt(text: str, wanted: _Wanted) -> str:
 
 
 def _around_one(text: str, phrase: Phrase, length: int) -> tuple[int, int, list[_Place]] | None:
-    """The same for one phrase in plain ASCII, which is most of what is asked: only words around it are looked at.
+    """An excerpt around one phrase in a plain ASCII text, the most common case. Only words around it are read.
 
-    It is done on bytes in lower case with a blank for whatever is no letter or digit, and one blank more before them:
-    what stands at a place in there is one place further than in the text.
+    It works on lower-case bytes with a blank for everything that is not a letter or digit, and one more blank before
+    them, so places are one higher than in the text.
     """
     pattern = _pattern(phrase)
     folded = plain(text)
@@ -100,7 +103,7 @@ def _around_one(text: str, phrase: Phrase, length: int) -> tuple[int, int, list[
         return None
     place = found.start()
     head, tail = line[: place + 1], line[place + 1 :]
-    after = tail.split(None, length)  # so many words, and what is left if there are more
+    after = tail.split(None, length)  # `length` words, and the rest
     last = place + (_end_before(tail, after[-1]) if len(after) > length else len(tail.rstrip()))
     marks = []
     best = place
@@ -108,7 +111,7 @@ def _around_one(text: str, phrase: Phrase, length: int) -> tuple[int, int, list[
         if match.start() >= last:
             break
         marks.append((match.start(), match.end() - 1))
-        best = match.end() if match.end() <= last + 1 else best  # what ends later is marked as far as it is shown
+        best = match.end() if match.end() <= last + 1 else best  # a match that ends later is marked in part
     best = len(line[place:best].split())
     left = max((length - best) // 2, length - len(after))
     before = head.rsplit(None, left)
@@ -130,27 +133,27 @@ def _end_before(words: bytes, rest: bytes) -> int:
 
 @lru_cache(maxsize=256)
 def _pattern(phrase: Phrase) -> re.Pattern[bytes]:
-    """The phrase with a blank before it: where that stands, the phrase stands in the text."""
+    """A pattern for the phrase with a blank before it."""
     return re.compile(
         b" " + b" +".join(word.encode() for word in phrase.words) + (b"[^ ]*" if phrase.prefix else b"(?= )")
     )
 
 
 def _may_overlap_itself(phrase: Phrase) -> bool:
-    """Could the phrase begin again before it ends? Then its matches must be put together, which is done elsewhere."""
+    """Whether matches of the phrase can overlap. Then they must be merged, which `_general_excerpt` does."""
     first, *others = phrase.words
     return first in others or (phrase.prefix and bool(others) and first.startswith(others[-1]))
 
 
 def passage_snippet(text: str, query: Query, *, length: int = 300, stemmed: bool = False) -> str:
-    """At most `length` characters around the matches, on one line and without marks."""
-    # Matches are shown together when they are close: a word and its space take six characters or so.
+    """At most `length` characters around the matches, on one line, without marks."""
+    # Close matches are shown together: a word and its space take about eight characters.
     view = _best_view(text, _wanted(query, max(length // 8, 1), stemmed))
     return _cut_around(text, _place_of(view) or (0, 0), length)
 
 
 def snippet_and_place(text: str, query: Query, *, length: int = 300) -> tuple[str, _Place | None]:
-    """The same whatever the endings of the words, and where the matches stand that it shows."""
+    """A snippet of at most `length` characters around the matches of stemmed words, and the place of those matches."""
     place = _place_of(_best_view(text, _wanted(query, max(length // 8, 1), stemmed=True)))
     return _cut_around(text, place or (0, 0), length), place
 
@@ -176,7 +179,7 @@ def _cut_around(text: str, place: _Place, length: int) -> str:
 
 
 def beginning(text: str, *, length: int = 300) -> str:
-    """At most `length` characters of how a text begins, on one line."""
+    """At most `length` characters of the beginning of a text, on one line."""
     line = _on_one_line(text[: 4 * length]).strip()
     if len(line) <= length and len(text) <= 4 * length:
         return line
@@ -184,7 +187,7 @@ def beginning(text: str, *, length: int = 300) -> str:
 
 
 class _Match(NamedTuple):
-    """A phrase, by its number, and the words it matches: from `first` up to and without `last`."""
+    """A match of a phrase, given by its number: words `first` to `last`, without `last`."""
 
     first: int
     last: int
@@ -192,7 +195,7 @@ class _Match(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A piece of a text, where it stands there, and how many words come before it; folded, if it is easy to read."""
+    """A piece of a text, its place, and the number of words before it. `folded` is None unless it is ASCII."""
 
     text: str
     offset: int
@@ -200,7 +203,7 @@ class _Piece(NamedTuple):
     folded: bytes | None
 
     def places(self, first: int, last: int) -> list[_Place]:
-        """Where some of the words stand, counted in the whole text; others may be in the next piece."""
+        """The places of words `first` to `last`, if they are in this piece. Words are counted in the whole text."""
         offset, first, last = self.offset, max(first - self.counted, 0), last - self.counted
         if self.folded is None:
             return [(start + offset, end + offset) for _, start, end in tokens(self.text)[first:last]]
@@ -208,7 +211,7 @@ class _Piece(NamedTuple):
         return [(start + offset, end + offset) for start, end in spans] if offset else spans
 
     def place(self, first: int, last: int) -> _Place | None:
-        """From the beginning of the first of them to the end of the last."""
+        """From the beginning of the first word to the end of the last."""
         if self.folded is None:
             places = self.places(first, last)
             return (places[0][0], places[-1][1]) if places else None
@@ -217,23 +220,23 @@ class _Piece(NamedTuple):
 
 
 def _within(folded: bytes, first: int, last: int) -> _Place:
-    """Where some of the words stand in a text in which blanks are between them."""
+    """The place of words `first` to `last` in a text with blanks between words."""
     rest = (folded.split(None, first) or [b""])[-1] if first else folded.lstrip()
     shown = rest.split(None, last - first)
     start = len(folded) - len(rest)
     return start, start + (_end_before(rest, shown[-1]) if len(shown) > last - first else len(rest.rstrip()))
 
 
-@dataclass(slots=True)  # not frozen, and neither is the next one: that takes four times as long
-class _Reading:
-    """The words of a text, or of its beginning, and the pieces it was read in, to find the words' places."""
+@dataclass(slots=True)  # not frozen, like the next one: that would take four times as long to create
+class _WordList:
+    """The words of a text, or of its beginning, and the pieces they come from, to find their places."""
 
     words: list[str]
     pieces: list[_Piece]
     is_partial: bool = False
 
     def places(self, first: int, last: int) -> list[_Place]:
-        """Where some of the words stand; the others are never given places, which takes longer than finding them."""
+        """The places of words `first` to `last`. Computing all places would take longer than finding words."""
         pieces = self._pieces(first, last)
         return (
             pieces[0].places(first, last)
@@ -242,12 +245,12 @@ class _Reading:
         )
 
     def place(self, first: int, last: int) -> _Place | None:
-        """From the beginning of the first word to the end of the last of some."""
+        """From the beginning of word `first` to the end of word `last`."""
         shown = [place for piece in self._pieces(first, last) if (place := piece.place(first, last))]
         return (shown[0][0], shown[-1][1]) if shown else None
 
     def _pieces(self, first: int, last: int) -> list[_Piece]:
-        """The pieces that these words stand in."""
+        """The pieces that have these words."""
         if len(self.pieces) == 1:
             return self.pieces
         number = max(0, bisect_right(self.pieces, first, key=attrgetter("counted")) - 1)
@@ -256,16 +259,16 @@ class _Reading:
 
 @dataclass(slots=True)
 class _View:
-    """The words to show, the matches among them, and the best of these: the ones it was chosen for."""
+    """The words to show, the matches among them, and the densest of these."""
 
-    reading: _Reading
+    reading: _WordList
     first: int
     last: int
     matches: Sequence[_Match]
     best: Sequence[_Match]
 
     def finder(self) -> Callable[[int, int], _Place]:
-        """What tells where some of the words to show stand."""
+        """A function that gives the place of some of the words to show."""
         pieces, first = self.reading.pieces, self.first
         if len(pieces) == 1 and pieces[0].folded is not None:
             return partial(_within, pieces[0].folded)
@@ -273,8 +276,8 @@ class _View:
         return lambda begin, end: (shown[begin - first][0], shown[end - 1 - first][1])
 
 
-class _Wanted:
-    """What is looked for in many texts: phrases, of which as many as can be are shown within `length` words."""
+class _Phrases:
+    """The phrases of a query, to find in many texts. As many as possible are shown within `length` words."""
 
     def __init__(self, phrases: tuple[Phrase, ...], length: int, stemmed: bool) -> None:
         self.phrases, self.length, self._stemmed = phrases, length, stemmed
@@ -286,7 +289,7 @@ class _Wanted:
             self._begun_by[phrase.words[0]].append(number)
 
     def matches(self, found: Sequence[str]) -> list[_Match]:
-        """Every place where a phrase stands, in order; of a phrase longer than `length` the beginning is enough."""
+        """All matches in order. Of a phrase longer than `length`, the beginning is enough."""
         if self._has_prefix:
             return self._matches_of_forms(found)
         if self._stemmed:
@@ -322,17 +325,17 @@ class _Wanted:
 
 
 @lru_cache(maxsize=256)
-def _wanted(query: Query, length: int, stemmed: bool) -> _Wanted:
-    return _Wanted(wanted_phrases(query), length, stemmed)
+def _wanted(query: Query, length: int, stemmed: bool) -> _Phrases:
+    return _Phrases(wanted_phrases(query), length, stemmed)
 
 
 def _in_order(match: _Match) -> tuple[int, int]:
     return match.first, match.phrase
 
 
-def _best_view(text: str, wanted: _Wanted) -> _View:
+def _best_view(text: str, wanted: _Phrases) -> _View:
     length = wanted.length
-    # Most texts show everything that was asked for near their beginning.
+    # In most texts all phrases are near the beginning.
     for limit in (AT_FIRST, len(text)):
         reading = _read(text, limit)
         matches = wanted.matches(reading.words)
@@ -348,26 +351,26 @@ def _best_view(text: str, wanted: _Wanted) -> _View:
     return _View(reading, first, last, [match for match in matches if match.first < last and match.last > first], best)
 
 
-def _read(text: str, limit: int) -> _Reading:
-    """The words of a text, or of as much of it. What is hard to read is cut small, so that places are found soon."""
+def _read(text: str, limit: int) -> _WordList:
+    """The words of a text, up to `limit`. Text that is not ASCII is read in small pieces: places are found faster."""
     size = AT_FIRST if text.isascii() else 300
     if len(text) <= max(1_000, size):
         folded = plain(text)
-        return _Reading(words(text) if folded is None else folded.decode().split(), [_Piece(text, 0, 0, folded)])
+        return _WordList(words(text) if folded is None else folded.decode().split(), [_Piece(text, 0, 0, folded)])
     found: list[str] = []
     pieces: list[_Piece] = []
     for offset, piece in stretches(text, size):
         if offset >= limit:
-            return _Reading(found, pieces, is_partial=True)
+            return _WordList(found, pieces, is_partial=True)
         pieces.append(_Piece(piece, offset, len(found), plain(piece)))
         found.extend(words(piece))
-    return _Reading(found, pieces)
+    return _WordList(found, pieces)
 
 
 def _forms(
     vocabulary: AbstractSet[str], phrases: tuple[Phrase, ...], stemmed: bool
 ) -> Iterator[list[AbstractSet[str]]]:
-    """For each word of each phrase, the words of the text that match it."""
+    """For each word of each phrase, the words of the text that match."""
     ordered = sorted(vocabulary) if any(phrase.prefix for phrase in phrases) else []
     by_stem: dict[str, set[str]] = {}
     if stemmed:
@@ -379,7 +382,7 @@ def _forms(
         forms = [by_stem[stem(word)] if stemmed else vocabulary & {word} for word in phrase.words]
         if phrase.prefix:
             prefix = phrase.words[-1]
-            # No word goes on with the last of all characters: it is always a word of its own.
+            # No word contains the last code point.
             forms[-1] = {*ordered[bisect_left(ordered, prefix) : bisect_left(ordered, prefix + "\U0010ffff")]}
         yield forms
 
@@ -390,7 +393,7 @@ def _follows(found: Sequence[str], place: int, forms: Sequence[AbstractSet[str]]
 
 
 def _densest(matches: Sequence[_Match], length: int) -> Sequence[_Match]:
-    """The matches that fit into `length` words and are of most different phrases; the earliest such."""
+    """The matches within `length` words that have the most different phrases; the earliest such."""
     if len(matches) <= 1 or max([match.last for match in matches]) <= matches[0].first + length:
         return matches
     by_end = sorted(matches, key=lambda match: match.last)
@@ -413,7 +416,7 @@ def _densest(matches: Sequence[_Match], length: int) -> Sequence[_Match]:
 
 
 def _marks(view: _View, where: Callable[[int, int], _Place]) -> Iterator[tuple[int, int]]:
-    """The places of the matches in the text, where those that overlap are one."""
+    """The places of the matches in the text; overlapping ones are merged."""
     held: tuple[int, int] | None = None
     for match in view.matches:
         start, end = where(max(match.first, view.first), min(match.last, view.last))
@@ -428,14 +431,14 @@ def _marks(view: _View, where: Callable[[int, int], _Place]) -> Iterator[tuple[i
 
 
 def _around(mark: tuple[int, int], text: str, start: int, end: int) -> tuple[int, int]:
-    """The best part of text[start:end] that is short enough."""
+    """A part of text[start:end] around the mark that is short enough."""
     spare = max(0, LONGEST_EXCERPT - (mark[1] - mark[0]))
     begin = max(start, min(mark[0] - spare // 2, end - LONGEST_EXCERPT))
     return _whole_after(text, begin), _whole_before(text, begin + LONGEST_EXCERPT)
 
 
 def _marked(text: str, start: int, end: int, marks: Iterable[tuple[int, int]]) -> str:
-    pieces: list[str] = []  # what is no match, and what is one, in turns
+    pieces: list[str] = []  # text between matches and matches, in turn
     done = start
     for mark_start, mark_end in marks:
         if mark_end > start and mark_start < end:
@@ -450,20 +453,20 @@ def _marked(text: str, start: int, end: int, marks: Iterable[tuple[int, int]]) -
 
 
 def _on_one_line(text: str) -> str:
-    """With one blank for whatever stands between the words, also before the first and after the last one."""
+    """The text with one blank for each run of white space."""
     line = " ".join(text.split())
     before, after = text[:1].isspace(), text[-1:].isspace()
     return f"{' ' * before}{line}{' ' * after}" if line else " " * before
 
 
 def _word_start(line: str, place: int, latest: int) -> int:
-    """Where the next word begins, if that is not far; else the next whole character."""
+    """Where the next word begins, if it is near; else the next whole character."""
     space = line.find(" ", place - 1, min(place + 20, latest))
     return space + 1 if space >= 0 else _whole_after(line, place)
 
 
 def _word_end(line: str, place: int, earliest: int) -> int:
-    """Where the word before ends, if that is not far; else the last whole character."""
+    """Where the word before ends, if it is near; else the last whole character."""
     space = line.rfind(" ", max(place - 20, earliest), place + 1)
     return space if space >= 0 else _whole_before(line, place)
 
@@ -483,14 +486,14 @@ def _whole_before(text: str, place: int) -> int:
 
 
 def _is_inside(text: str, place: int) -> bool:
-    """Whether what one sees as one character would be cut here: an accent, a joined emoji, a skin tone."""
+    """Whether a cut here would split a visible character: an accent, a joined emoji, a skin tone."""
     if not 0 < place < len(text) or text[place].isascii():
         return False
     return category(text[place]) in ("Mn", "Mc", "Me", "Sk") or "\u200d" in text[place - 1 : place + 1]
 
 
 def match_place(text: str, query: Query, *, stemmed: bool = True) -> _Place | None:
-    """Where the densest matches stand in the text: from the first to the last of them."""
+    """The place of the densest matches in a text: from the first to the last of them."""
     return _place_of(_best_view(text, _wanted(query, 40, stemmed)))
 
 
@@ -499,6 +502,28 @@ def _place_of(view: _View) -> _Place | None:
     if not view.best:
         return None
     return view.reading.place(view.best[0].first, max(match.last for match in view.best))
+
+
+def highlights(snippet: str, terms: Sequence[Phrase]) -> list[tuple[int, int]]:
+    """Where the words of the terms, in any form, begin and end in a snippet."""
+    wanted = {stem(word) for term in terms for word in term.words}
+    return [(token.start, token.end) for token in tokens(snippet) if stem(token.word) in wanted]
+
+
+def cut_around(text: str, budget: int, place: tuple[int, int] | None) -> str:
+    """At most `budget` characters of a text around a place, cut between words if possible."""
+    if len(text) <= budget:
+        return text
+    if budget <= 0:
+        return ""
+    start, end = place or (0, 0)
+    begin = min(max(0, start - max(0, budget - (end - start)) // 3), len(text) - budget)
+    stop = begin + budget
+    if begin > 0 and (blank := text.find(" ", begin, min(begin + 20, start))) >= 0:
+        begin = blank + 1
+    if stop < len(text) and (blank := text.rfind(" ", max(stop - 20, end, begin + 1), stop)) >= 0:
+        stop = blank
+    return text[begin:stop]
 
 
 def snippet_at(text: str, place: int, length: int) -> str:

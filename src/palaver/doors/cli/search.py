@@ -17,8 +17,6 @@ from palaver.model.projects import project_name, typed_project
 from palaver.model.sources import ALL_SOURCES
 from palaver.operations.search.bus_search import search_messages
 from palaver.operations.search.knowledge import search_knowledge
-from palaver.search.question import terms_of
-from palaver.text.tokenize import stem, tokens
 
 COLUMNS = ("source", "last_modified", "title", "uri", "snippet")
 BUS_COLUMNS = ("created_at", "thread_topic", "author", "snippet")
@@ -61,12 +59,14 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
     if narrowing["project"]:
         narrowing["project"] = typed_project(narrowing["project"])
     given = {"query": words, "limit": limit, "dedupe": False, **narrowing, "sources": list(narrowing["sources"])}
+    if where.format == "table":
+        given["highlight"] = True
     answer = asyncio.run(_everything(where, {name: value for name, value in given.items() if value not in (None, [])}))
     if where.format != "table" or not answer["results"]:
         output.show(answer, where.format, columns=COLUMNS, rows="results")
         return
     for item in answer["results"]:
-        item["snippet"] = "\n".join([_marked(item["snippet"] or "", words), *_beside(item, words)])
+        item["snippet"] = "\n".join([_marked(item["snippet"] or "", item.get("highlights") or []), *_beside(item)])
     if output.is_terminal():
         _show_in_blocks(answer["results"])
     else:
@@ -75,28 +75,23 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
         output.note(f"There is more: --offset {answer['next_offset']}.")
 
 
-def _marked(snippet: str, query: str) -> str:
-    """The snippet with the words that were asked for marked, as printing knows marks."""
-    wanted = {stem(word) for term in terms_of(query) for word in term.words}
+def _marked(snippet: str, highlights: list[list[int]]) -> str:
+    """The snippet as HTML, with <mark> around matched words."""
     parts: list[str] = []
     done = 0
-    for token in tokens(snippet):
-        if stem(token.word) in wanted:
-            parts += (
-                html.escape(snippet[done : token.start]),
-                f"<mark>{html.escape(snippet[token.start : token.end])}</mark>",
-            )
-            done = token.end
+    for start, end in highlights:
+        parts += html.escape(snippet[done:start]), f"<mark>{html.escape(snippet[start:end])}</mark>"
+        done = end
     return "".join(parts) + html.escape(snippet[done:])
 
 
-def _beside(item: dict[str, Any], query: str) -> Iterator[str]:
+def _beside(item: dict[str, Any]) -> Iterator[str]:
     """What was answered, and what took it back: each on a line of its own, with who said it and when."""
     for name, sign in (("answer", "↳ answered"), ("later", "↳ later")):
         if other := item.get(name):
             day = (other["created_at"] or "")[:10]
             who = ", ".join(part for part in (sign, other["sender"], day) if part)
-            yield f"{html.escape(who)}: {_marked(other['snippet'], query)}"
+            yield f"{html.escape(who)}: {_marked(other['snippet'], other.get('highlights') or [])}"
 
 
 def _show_in_blocks(results: list[dict[str, Any]]) -> None:

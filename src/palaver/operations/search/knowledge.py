@@ -40,7 +40,7 @@ Sources = Annotated[list[SourceName], BeforeValidator(_split_commas), Field(min_
 
 
 class SearchKnowledge(SearchText):
-    no_filters = SearchText.no_filters | {"session_id", "dedupe", "explain", "shape"}
+    no_filters = SearchText.no_filters | {"session_id", "dedupe", "explain", "highlight", "shape"}
 
     limit: Annotated[int, clamp(1, 100)] = 20
     """At most this many results, 1 to 100."""
@@ -64,6 +64,8 @@ class SearchKnowledge(SearchText):
     """false: also show results shown before."""
     explain: bool = False
     """Add the ranking features of each result."""
+    highlight: bool = False
+    """Add `highlights` to each snippet: where matched words begin and end."""
     shape: Literal["full", "compact"] = "full"
     """compact gives only id, title, text, url and metadata of each result."""
 
@@ -90,7 +92,7 @@ class SearchKnowledge(SearchText):
     def key(self) -> str:
         """What makes it the same search, whatever page of it is asked for."""
         same = self.model_dump(
-            exclude={"limit", "offset", "snippet_length", "session_id", "dedupe", "explain", "shape"}
+            exclude={"limit", "offset", "snippet_length", "session_id", "dedupe", "explain", "highlight", "shape"}
         )
         return json.dumps(same)
 
@@ -105,7 +107,9 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
 
 
 @operation(
-    Tool("knowledge.search", brings_words=True, acts=True, toolset="knowledge", hidden=("explain", "shape")),
+    Tool(
+        "knowledge.search", brings_words=True, acts=True, toolset="knowledge", hidden=("explain", "highlight", "shape")
+    ),
     Route(
         "GET",
         "/api/knowledge/search",
@@ -139,7 +143,15 @@ async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge
         seen = search_sessions.seen_before(recall, key, is_new=ask.offset == 0) if recall else frozenset[str]()
         page = await here.read(
             lambda read: find_page(
-                read, caller, question, ask.scopes(read, caller), order, ask, seen, explain=ask.explain
+                read,
+                caller,
+                question,
+                ask.scopes(read, caller),
+                order,
+                ask,
+                seen,
+                explain=ask.explain,
+                highlight=ask.highlight,
             )
         )
         if recall:

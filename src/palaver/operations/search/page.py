@@ -62,6 +62,7 @@ def find_page(
     seen: frozenset[str] = frozenset(),
     *,
     explain: bool = False,
+    highlight: bool = False,
 ) -> Page:
     """Search, leave out results that were shown before, and present one page."""
     wanted = ask.offset + ask.limit + len(seen)
@@ -72,7 +73,7 @@ def find_page(
         fresh = found.ranked
     page = fresh[ask.offset : ask.offset + ask.limit]
     length = ask.snippet_length or caller.config.get("snippet_length") or SNIPPET
-    items = present(read, caller, page, question.terms, found.hits, length) if page else []
+    items = present(read, caller, page, question.terms, found.hits, length, highlight=highlight) if page else []
     explanations = None
     if explain:
         explanations = {

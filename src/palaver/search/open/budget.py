@@ -34,22 +34,6 @@ def spread(anchor: int, count: int, reach: int, budget: int, cost: Callable[[int
     return first, last
 
 
-def cut_around(text: str, budget: int, place: tuple[int, int] | None) -> str:
-    """At most `budget` characters of a text around a place, cut between words if possible."""
-    if len(text) <= budget:
-        return text
-    if budget <= 0:
-        return ""
-    start, end = place or (0, 0)
-    begin = min(max(0, start - max(0, budget - (end - start)) // 3), len(text) - budget)
-    stop = begin + budget
-    if begin > 0 and (blank := text.find(" ", begin, min(begin + 20, start))) >= 0:
-        begin = blank + 1
-    if stop < len(text) and (blank := text.rfind(" ", max(stop - 20, end, begin + 1), stop)) >= 0:
-        stop = blank
-    return text[begin:stop]
-
-
 _BLANK = re.compile(r"\s*")
 
 

@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple
 from palaver.errors import Refused
 from palaver.model.people import Caller
 from palaver.model.search import GetResponse, Loc, Standing
-from palaver.search.open.budget import cut_around, join_chunks, spread
+from palaver.search.open.budget import join_chunks, spread
 from palaver.search.present import link_to
 from palaver.search.question import any_of
-from palaver.search.snippet import match_place, passage_snippet, snippet_at
+from palaver.search.snippet import cut_around, match_place, passage_snippet, snippet_at
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.text.passages import Piece
