@@ -119,12 +119,8 @@ class Folded(NamedTuple):
 
 
 def folded(source: str, text: str) -> Folded:
-    words = fold.words(text)
-    stems: list[str] = []
-    for at in range(0, len(words), fold.AT_ONCE):
-        stems += fold.stems(words[at : at + fold.AT_ONCE])
-    marked = STEM + fold.joined(stems, f" {STEM}") if words else ""
-    return Folded(fold.joined(words), marked, substring_form(text) if source in SUBSTRING_SOURCES else None)
+    words, stems = fold.words_and_stems(text, STEM)
+    return Folded(words, stems, substring_form(text) if source in SUBSTRING_SOURCES else None)
 
 
 class NewPassage(NamedTuple):

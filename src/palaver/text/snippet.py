@@ -195,7 +195,7 @@ class _Piece(NamedTuple):
         """Where some of the words stand, counted in the whole text; others may be in the next piece."""
         offset, first, last = self.offset, max(first - self.counted, 0), last - self.counted
         if self.folded is None:
-            return [(start + offset, end + offset) for _, start, end in tokens(self.text)[first:last]]
+            return [(start + offset, end + offset) for _, start, end in tokens(self.text, first, last)]
         spans = [found.span() for found in _ASCII_WORD.finditer(self.text, *_within(self.folded, first, last))]
         return [(start + offset, end + offset) for start, end in spans] if offset else spans
 

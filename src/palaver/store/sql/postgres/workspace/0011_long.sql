@@ -13,6 +13,8 @@ CREATE TABLE passage_index (
 );
 CREATE INDEX passage_index_words ON passage_index USING gin (words);
 ALTER TABLE passage_index ALTER COLUMN words SET STATISTICS 500;
+-- Compressing the tokens of a long text takes longer than all else that is done with it.
+ALTER TABLE passage_index ALTER COLUMN tokens SET STORAGE EXTERNAL, ALTER COLUMN stems SET STORAGE EXTERNAL;
 
 CREATE TABLE passage_parts (
     passage_id bigint NOT NULL REFERENCES passages (id) ON DELETE CASCADE,
