@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from tests.store.bus import HUMAN, Bus, opened
 
@@ -16,8 +18,9 @@ from palaver.model.people import Caller
 from palaver.operations.search import knowledge
 from palaver.settings import Settings
 from palaver.store.engines.database import IndexRow, Reader, Scope
-from palaver.store.engines.postgres.dialect import MOST_PLACES, MOST_WORDS, OVERLAP, tsvectors
+from palaver.store.engines.postgres.dialect import MOST_PLACES, MOST_WORDS, tsvectors
 from palaver.text.query import Phrase, closer, expression, plain
+from palaver.text.tokenize import stems
 
 LINES = 600
 LOG = "\n".join(
@@ -61,28 +64,64 @@ async def test_a_long_text_that_is_edited_is_found_by_its_new_words_only(bus: Bu
     assert await bus.found("TKT-358") == set()
 
 
-def words_of(part: str) -> int:
-    return part.count("A") if part else 0
-
-
 @pytest.mark.parametrize(
     "words",
     [
         ["a"] * 1_000,
         [f"w{n % 3}" for n in range(5_000)],
         [f"w{n}" for n in range(40_000)],
-        [f"w{n}" for n in range(MOST_PLACES + 1)],
-        ["a"] * MOST_PLACES + ["b"],
+        [f"{n:0200}" for n in range(20_000)],
+        [chr(0x4E00 + n * 7919 % 20_000) for n in range(100_000)],
+        [*(["filler"] * 300), "running", "jumps", "run"],
+        ["a"] * MOST_PLACES + ["b", "a"],
     ],
 )
-def test_the_parts_of_a_long_text_overlap_and_none_is_too_long(words: list[str]):
-    row = IndexRow(("busbody",), " ".join(words), " ".join(f"\u02e2{word}" for word in words))
-    parts = tsvectors(row)
-    assert all("busbody" in part for part in parts)
-    for part in parts:
-        lexemes = part.split()
-        assert max(lexeme.count(",") + 1 for lexeme in lexemes) <= MOST_PLACES
-    assert sum(map(words_of, parts)) == len(words) + OVERLAP * (len(parts) - 1)
+def test_a_long_text_has_each_word_in_one_of_its_parts(words: list[str]):
+    row = IndexRow(("busbody",), " ".join(words), " ".join(f"\u02e2{stem}" for stem in stems(words)))
+    own, parts = tsvectors(row)
+    assert own == "'\u00a7busbody'"
+    lexemes = [[lexeme.partition("':")[0].strip("'") for lexeme in part.split()] for part in parts]
+    for part, some in zip(parts, lexemes, strict=True):
+        assert "\u00a7busbody" in some
+        assert max(lexeme.count(",") + 1 for lexeme in part.split()) <= MOST_PLACES
+        assert len(part.encode()) <= 2 * 2**20
+    exact = Counter(lexeme for some in lexemes for lexeme in some if lexeme[0] not in "\u00a7\u02e2")
+    assert exact == Counter(set(words))
+    marked = {lexeme[1:] for some in lexemes for lexeme in some if lexeme[0] == "\u02e2"}
+    assert marked >= {stem for word, stem in zip(words, stems(words), strict=True) if word != stem}
+
+
+def test_a_text_that_is_not_long_has_no_parts():
+    for words in (["a"] * MOST_PLACES, [f"w{n}" for n in range(MOST_WORDS)], []):
+        row = IndexRow(("busbody",), " ".join(words), " ".join(f"\u02e2{word}" for word in words))
+        own, parts = tsvectors(row)
+        assert parts == []
+        assert own.count("A") == len(words)
+
+
+async def test_words_of_a_long_text_are_found_whatever_their_endings(bus: Bus):
+    thread = await bus.thread()
+    begins = " ".join(["filler"] * 300)
+    plain_text = " ".join(f"w{n}" for n in range(MOST_WORDS))
+    near = await bus.post(thread, f"{begins} jumping horses")
+    far = await bus.post(thread, f"{plain_text} jumping horses")
+
+    def having(read: Reader, words: tuple[str, ...]) -> set[str]:
+        groups, everywhere = [[Phrase(words)]], Scope(("bus",))
+        ids = read.having(groups, everywhere, 10)
+        assert {hit.passage_id for hit in read.recall(groups, everywhere, 10)} == set(ids)
+        return {row[1] for row in read.rows("found_messages", ids=orjson.dumps(ids).decode())}
+
+    for words, found in (
+        (("jumps",), {near.id, far.id}),
+        (("horse",), {near.id, far.id}),
+        (("jumped", "horse"), {near.id, far.id}),
+        (("horse", "jumped"), set()),
+        (("filler", "jump"), {near.id}),
+        ((f"w{MOST_WORDS - 1}", "jump"), {far.id}),
+        ((f"w{MOST_WORDS - 2}", "jump"), set()),
+    ):
+        assert await bus.here.read(partial(having, words=words)) == found, words
 
 
 VOCABULARY = ["deploy", "failed", "rate", "limit", "harbour", "lantern", "the", "a", "of", "merged", "build", "release"]
@@ -161,7 +200,7 @@ async def test_words_side_by_side_and_in_order_come_first(bus: Bus):
     assert len(await bus.hits("rate limit")) == 4
 
 
-async def test_one_phrase_is_looked_up_in_windows(bus: Bus):
+async def test_a_very_long_phrase_is_found_in_a_long_text(bus: Bus):
     thread = await bus.thread()
     words = [f"w{n}" for n in range(400)]
     message = await bus.post(thread, " ".join(["filler"] * 300 + words))

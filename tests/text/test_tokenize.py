@@ -221,8 +221,23 @@ def test_a_long_text_is_folded_in_pieces_and_has_the_same_words(text: str, size:
     whole = words(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokenize, "AT_ONCE", size)
-        assert words(text) == (whole[: len(text)] if len(text) > size else whole)
+        expected = whole[: len(text)] if len(text) > size else whole
+        assert words(text) == expected
+        marked = " ".join(f"!{stem}" for stem in tokenize.stems(expected))
+        assert tokenize.words_and_stems(text, "!") == (" ".join(expected), marked)
 
 
 def test_a_long_text_has_no_more_words_than_characters():
     assert len(words("ﷺ" * 30_000)) == 30_000
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+@given(text=texts, data=st.data())
+def test_some_words_of_a_text_have_the_same_places_as_among_all(text: str, size: int, data: st.DataObject):
+    whole = tokenize.tokens(text)
+    first = data.draw(st.integers(0, len(whole)))
+    last = data.draw(st.integers(first, len(whole) + 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenize, "PLACED_AT_ONCE", size)
+        assert tokenize.tokens(text) == whole
+        assert tokenize.tokens(text, first, last) == whole[first:last]

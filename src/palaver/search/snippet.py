@@ -206,7 +206,7 @@ class _Piece(NamedTuple):
         """The places of words `first` to `last`, if they are in this piece. Words are counted in the whole text."""
         offset, first, last = self.offset, max(first - self.counted, 0), last - self.counted
         if self.folded is None:
-            return [(start + offset, end + offset) for _, start, end in tokens(self.text)[first:last]]
+            return [(start + offset, end + offset) for _, start, end in tokens(self.text, first, last)]
         spans = [found.span() for found in _ASCII_WORD.finditer(self.text, *_within(self.folded, first, last))]
         return [(start + offset, end + offset) for start, end in spans] if offset else spans
 

@@ -11,8 +11,9 @@ and one pattern reads the words out of it. Folding the words again, or the stret
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import AnyStr, NamedTuple
 from unicodedata import category, normalize
 
 import Stemmer
@@ -23,6 +24,8 @@ LONGEST = 200
 
 AT_ONCE = 20_000
 """Characters that are folded in one call."""
+PLACED_AT_ONCE = 1_000
+"""Characters whose words are given places in one go."""
 MOST_STEMS = 100_000
 
 
@@ -40,26 +43,74 @@ def words(text: str) -> list[str]:
         return easy.decode().split()
     if len(text) <= AT_ONCE:
         return _words_of(_folded(text))
-    # In pieces that end before a space: one call over a million characters would keep all other threads waiting.
     found: list[str] = []
+    for portion in _portions(text):
+        found += _words_of(portion)
+        if len(found) > len(text):  # of characters that stand for whole sentences
+            break
+    return found[: len(text)]
+
+
+def words_and_stems(text: str, mark: str) -> tuple[str, str]:
+    """The words of a text with a blank between them, and their stems, each with the mark before it."""
+    if len(text) <= AT_ONCE:
+        found = words(text)
+        return " ".join(found), mark + f" {mark}".join(stems(found)) if found else ""
+    lines: list[str] = []
+    marked: list[str] = []
+    room = len(text)
+    for line in filter(None, map(_line_of, _portions(text))):
+        room -= line.count(" ") + 1
+        if room < 0:
+            line = " ".join(line.split(" ")[:room])
+        if _PLAIN_LETTER.search(line):
+            marked.append(f" {mark}".join(stems(line.split(" "))))
+        else:  # every word is its own stem
+            marked.append(line.replace(" ", f" {mark}"))
+        lines.append(line)
+        if room <= 0:
+            break
+    return " ".join(lines), mark + f" {mark}".join(marked) if lines else ""
+
+
+def _portions(text: str) -> Iterator[str]:
+    """The folded form of a long text in portions that end before a blank.
+
+    One call over a million characters would keep all other threads waiting.
+    """
     begun: list[str] = []
     for at in range(0, len(text), AT_ONCE):
         piece = text[at : at + AT_ONCE].translate(_FOLDED)
         end = piece.rfind(" ")
         if end >= 0:
-            found += _words_of(_closed("".join([*begun, piece[:end]])))
+            yield _closed("".join([*begun, piece[:end]]))
             begun = []
         begun.append(piece[max(end, 0) :])
-        if len(found) > len(text):  # of characters that stand for whole sentences
-            break
-    return (found + _words_of(_closed("".join(begun))))[: len(text)]
+    yield _closed("".join(begun))
 
 
 def _words_of(folded: str) -> list[str]:
-    found = folded.replace(_CLOSE, " ").split()
-    if max(map(len, found), default=0) > LONGEST:
+    spaced = folded.replace(_CLOSE, " ")
+    found = spaced.split()
+    if not _has_blanks(spaced, " ") and max(map(len, found), default=0) > LONGEST:
         return [token.word for token in _read(folded)]
     return [_composed(word) for word in found] if _MARK in folded else found
+
+
+def _line_of(folded: str) -> str:
+    """The words with a blank between them. Most portions need not be taken apart for it."""
+    line = folded.replace(_CLOSE, " ")
+    if _MARK in line or not _has_blanks(line, " "):
+        return " ".join(_words_of(folded))
+    while "  " in line:
+        line = line.replace("  ", " ")
+    return line.strip(" ")
+
+
+def _has_blanks(folded: AnyStr, blank: AnyStr) -> bool:
+    """Is there a blank in every stretch of half the length that a word may have? Then no word is too long."""
+    half = LONGEST // 2
+    return all(folded.find(blank, at, at + half) >= 0 for at in range(0, len(folded) - half, half))
 
 
 def plain(text: str) -> bytes | None:
@@ -68,27 +119,47 @@ def plain(text: str) -> bytes | None:
     if not text.isascii():
         return None
     folded = text.encode().translate(_PLAIN)
-    # No word is too long where there is a blank in every stretch of half that length.
-    for at in range(0, len(folded) - LONGEST // 2, LONGEST // 2):
-        if folded.find(b" ", at, at + LONGEST // 2) < 0:
-            return None
-    return None if b"\0" in folded else folded
+    return folded if b"\0" not in folded and _has_blanks(folded, b" ") else None
 
 
-def tokens(text: str) -> list[Token]:
-    """The words of a text with their places; a word's place includes the accents and joiners after its letters."""
-    folded = _folded(text)
-    if len(folded) == len(text) and text.isascii():
-        return list(_read(folded))
-    # came_from[i] is the place of the character that gave the i-th folded character.
-    came_from = [place for place, char in enumerate(text) for _ in _FOLDED[ord(char)]]
-    came_from += (len(text), len(text))
-    found = []
-    for word, start, end in _read(folded):
-        last = came_from[end - 1]
-        # Up to what gives the next folded character, but at least the last letter (㍿ alone is four words).
-        after = came_from[end + 1 if folded.startswith(_CLOSE, end) else end]
-        found.append(Token(word, came_from[start], after if after > last else last + 1))
+def tokens(text: str, first: int = 0, last: int | None = None) -> list[Token]:
+    """The words of a text with their places; a word's place includes the accents and joiners after its letters.
+
+    `first` and `last` choose some of the words by their number: no places are worked out for the others.
+    """
+    if text.isascii() and len(folded := _folded(text)) == len(text):
+        return list(islice(_read(folded), first, last))
+    found: list[Token] = []
+    counted = 0
+    begun: list[str] = []
+    start = skipped = 0  # the character that gives the first one of `begun`, and how many others it gives before it
+    for at in range(0, len(text), PLACED_AT_ONCE):
+        stop = min(at + PLACED_AT_ONCE, len(text))
+        piece = text[at:stop].translate(_FOLDED)
+        end = piece.rfind(" ") if stop < len(text) else len(piece)
+        if end < 0:
+            begun.append(piece)
+            continue
+        portion = _closed("".join([*begun, piece[:end]]))
+        next_start, left = stop, len(piece)
+        while left > end:
+            next_start -= 1
+            left -= len(_FOLDED[ord(text[next_start])])
+        amount = len(_words_of(portion))
+        if counted + amount > first:
+            # came_from[i] is the place of the character that gave the i-th folded character.
+            places = range(start, min(next_start + 1, len(text)))
+            came_from = [place for place in places for _ in _FOLDED[ord(text[place])]][skipped : skipped + len(portion)]
+            came_from += (next_start, next_start)
+            for word, begin, close in islice(_read(portion), max(first - counted, 0), last and last - counted):
+                final = came_from[close - 1]
+                # Up to what gives the next folded character, but at least the last letter (㍿ alone is four words).
+                after = came_from[close + 1 if portion.startswith(_CLOSE, close) else close]
+                found.append(Token(word, came_from[begin], after if after > final else final + 1))
+        counted += amount
+        if last is not None and counted >= last:
+            break
+        begun, start, skipped = [piece[end:]], next_start, end - left
     return found
 
 
@@ -135,13 +206,6 @@ def stems(words: Iterable[str]) -> list[str]:
     return list(map(_STEMS.__getitem__, words))
 
 
-def joined(words: Sequence[str], between: str = " ") -> str:
-    """The words as one text. Of very many words a piece at a time: one long call keeps all other threads waiting."""
-    if len(words) <= AT_ONCE:
-        return between.join(words)
-    return between.join([between.join(words[at : at + AT_ONCE]) for at in range(0, len(words), AT_ONCE)])
-
-
 class _Stems(dict[str, str]):
     """Those of the words met so far. All are forgotten when there are too many, which costs less than keeping count."""
 
@@ -159,13 +223,17 @@ _WORD = re.compile(f"[^ {_CLOSE}]{{1,{LONGEST}}}")
 _MARKED_WORD = re.compile(f"(?:{_MARK}.|[^ {_CLOSE}{_MARK}]){{1,{LONGEST}}}")
 _CLOSED_EARLY = re.compile(f"{_CLOSE}((?:{_MARK}.)+)")
 
+_PLAIN_LETTER = re.compile("[a-z]")
 _APOSTROPHES = "'\u2019"
 _IN_NUMBER = re.compile(r"(?<=[0-9])[.,:-](?=[0-9])")
 _BETWEEN = re.compile(r"[ \t\n\r!-/:-@\[-`{-~]")
 _IOTA = "\u03b9"  # may have been written below a letter, where it is no letter of the folded word
 
 # Characters before which a word surely ends; these are not all, but no long text is without them.
-_BOUNDARY = re.compile(r"[\s!-/:-@\[-`{-~\u0e01-\u0e2e\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")
+_BOUNDARY = re.compile(
+    r"[\s!-/:-@\[-`{-~\u0e01-\u0e2e\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3"
+    "\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
+)
 
 
 def _folded(text: str) -> str:

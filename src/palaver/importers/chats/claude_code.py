@@ -69,7 +69,8 @@ _NOISE = (
 )
 _TITLES = {"ai-title": (2, "aiTitle"), "custom-title": (3, "customTitle")}
 MOST_SUMMARIES = 200
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_REMINDER = "<system-reminder>"
+_REMINDED = re.compile(r"</system-reminder>\s*")
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -184,7 +185,12 @@ def _result(block: dict[str, Any], reading: Reading) -> str | None:
 
 def _typed(text: str) -> str:
     """What of a text somebody typed."""
-    text = _REMINDER.sub("", text) if "<system-reminder>" in text else text
+    parts: list[str] = []
+    done = 0
+    while (start := text.find(_REMINDER, done)) >= 0 and (end := _REMINDED.search(text, start)):
+        parts.append(text[done:start])
+        done = end.end()
+    text = "".join([*parts, text[done:]])
     return "" if text.lstrip().startswith(_NOISE) else text
 
 

@@ -119,12 +119,8 @@ class Folded(NamedTuple):
 
 
 def folded(source: str, text: str) -> Folded:
-    words = tokenize.words(text)
-    stems: list[str] = []
-    for at in range(0, len(words), tokenize.AT_ONCE):
-        stems += tokenize.stems(words[at : at + tokenize.AT_ONCE])
-    marked = STEM + tokenize.joined(stems, f" {STEM}") if words else ""
-    return Folded(tokenize.joined(words), marked, substring_form(text) if source in SUBSTRING_SOURCES else None)
+    words, stems = tokenize.words_and_stems(text, STEM)
+    return Folded(words, stems, substring_form(text) if source in SUBSTRING_SOURCES else None)
 
 
 class NewPassage(NamedTuple):

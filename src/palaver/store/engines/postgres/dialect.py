@@ -29,8 +29,8 @@ from palaver.store.engines.database import (
 from palaver.store.engines.id_ranges import SOURCES
 from palaver.text.match import has_near, is_match
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
+from palaver.text.tokenize import AT_ONCE, stem, words
 from palaver.text.tokenize import stems as stems_of
-from palaver.text.tokenize import words
 
 RANKED_AT_MOST = 20_000
 TEXTS_AT_ONCE = 500
@@ -38,8 +38,8 @@ TEXTS_AT_ONCE = 500
 MOST_PLACES = 255
 MOST_WORDS = 16_000
 MOST_BYTES = 900_000
-OVERLAP = 32
-"""So many words of a part of a long passage begin the next part too: phrases are found across the cut."""
+MOST_LOOKED_UP = 8
+"""Words of a phrase that are looked up in the parts of long passages. Their tokens tell whether the phrase is there."""
 COUNTED_AT_MOST = 20_000
 MOST_NUMBERS = 100_000
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
@@ -67,7 +67,7 @@ class PostgresDialect:
     def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding:
         if isinstance(query, Nothing):
             return Finding([], has_more=False, capped=False)
-        if has_near(query) or _longest(query) > OVERLAP + 1:
+        if has_near(query):
             return self._find_and_look(connection, query, scope, limit)
         hits, capped = self._ranked(connection, query, scope, limit + 1)
         return Finding(hits[:limit], has_more=len(hits) > limit, capped=capped)
@@ -81,7 +81,7 @@ class PostgresDialect:
             "since": scope.since,
             "until": scope.until,
         }
-        long = _in_parts(query, scopes, params)
+        long = _in_long(query, scopes, params)
         sql = _MATCHED.format(long=long) + _COUNTED.format(timed=_SAID_BETWEEN if scope.is_timed else "")
         phrases = list(_scored(query))
         params |= _needles(phrases)
@@ -112,8 +112,12 @@ class PostgresDialect:
         known = self.frequencies(connection, alone)
         common = {word: count for word, count in known.items() if count > COUNTED_AT_MOST}
         counted = [phrase for phrase in phrases if len(phrase.words) > 1 or phrase.words[0] not in common]
-        params = {"phrases": [_print(phrase) for phrase in counted]}
-        rows = iter(connection.fetch(self.sql("phrase_counts"), params | {"cap": COUNTED_AT_MOST}))
+        params: dict[str, Any] = {"cap": COUNTED_AT_MOST}
+        counts = []
+        for number, phrase in enumerate(counted):
+            params[f"phrase{number}"] = _print(phrase)
+            counts.append(_PHRASE_COUNT.format(number=number, long=_in_long(phrase, (), params)))
+        rows = iter(connection.fetch(" UNION ALL ".join(counts) + " ORDER BY number", params) if counts else ())
         return [next(rows)["passages"] if phrase in counted else common[phrase.words[0]] for phrase in phrases]
 
     def _find_and_look(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding:
@@ -134,7 +138,7 @@ class PostgresDialect:
         wanted = [f"({_any_stem(group)})" for group in groups]
         params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "wanted": " & ".join(wanted)}
         params |= {"cap": cap, "most": bm25.RANKED_AT_MOST // len(groups), "since": scope.since, "until": scope.until}
-        long = _each_in_parts(wanted, scopes, params)
+        long = _stems_in_long(groups, scopes, params)
         sql = _RECALL.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else "")
         return [Found(row["id"], row["score"]) for row in connection.fetch(sql, params)]
 
@@ -158,13 +162,13 @@ class PostgresDialect:
         wanted = [f"({_any_stem(group)})" for group in groups]
         params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
         params |= {"since": scope.since, "until": scope.until}
-        long = _each_in_parts(wanted, scopes, params)
+        long = _stems_in_long(groups, scopes, params)
         rows = connection.fetch(_HAVING.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else ""), params)
         ids: list[int] = rows[0]["ids"] or []
         return ids
 
     def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
-        return self._count(connection, [f"({_any_stem(terms)})"], scope, cap)
+        return self._count(connection, [terms], scope, cap)
 
     def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
         if scope.token_groups:
@@ -172,12 +176,13 @@ class PostgresDialect:
         rows = connection.fetch(self.sql("count_indexed"), {"sources": list(scope.sources), "cap": cap})
         return int(rows[0]["passages"])
 
-    def _count(self, connection: Connection, wanted: list[str], scope: Scope, cap: int) -> int:
+    def _count(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> int:
         scopes = _scopes(scope)
+        wanted = [f"({_any_stem(group)})" for group in groups]
         params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
         params |= {"since": scope.since, "until": scope.until}
         # The row of a long passage has its scopes, but not its words.
-        long = _each_in_parts(wanted, scopes, params) if wanted else _NONE
+        long = _stems_in_long(groups, scopes, params) if groups else _NONE
         sql = _COUNT_ALL.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else "")
         return int(connection.fetch(sql, params)[0]["passages"])
 
@@ -188,10 +193,19 @@ class PostgresDialect:
             connection.run_many(self.sql("drop_vector"), stale)
             connection.run_many(self.sql("unindex_trigrams"), stale)
         new = {id: row for id, row in rows.items() if row}
-        parts = {id: tsvectors(row) for id, row in new.items()}
-        connection.run_rows(self.sql("index_passages"), (_index_row(id, row, parts[id]) for id, row in new.items()))
-        long = ((id, n, part) for id, some in parts.items() if len(some) > 1 for n, part in enumerate(some))
-        connection.run_rows(self.sql("index_parts"), long)
+        parts: list[tuple[int, int, str]] = []
+
+        def index_rows() -> Iterator[tuple[int, int, str, str, str | None]]:
+            for id, row in new.items():
+                own, others = tsvectors(row)
+                parts.extend((id, number, part) for number, part in enumerate(others))
+                length = len(row.scopes) + 2 * (row.words.count(" ") + 1 if row.words else 0)
+                tokens = f" {row.words.replace(' ', '  ')} " if row.words else ""
+                stems = f"{row.stems.replace(STEM, ' ')} " if others else None
+                yield id, length, own, tokens, None if stems == tokens else stems
+
+        connection.run_rows(self.sql("index_passages"), index_rows())
+        connection.run_rows(self.sql("index_parts"), parts)
         self.write_parts(connection, {id: row.substring for id, row in new.items() if row.substring})
 
     def tidy(self, connection: Connection) -> None:
@@ -208,11 +222,14 @@ class PostgresDialect:
         return True
 
     def _hold(self, connection: Connection, rows: dict[int, IndexRow]) -> bool:
-        have: dict[int, set[str]] = {}
-        for found in connection.fetch(self.sql("lexemes"), {"ids": orjson.dumps(list(rows)).decode()}):
-            have.setdefault(found["id"], set()).update(found["lexemes"])
+        have: defaultdict[int, list[list[str]]] = defaultdict(list)
+        for one in connection.fetch(self.sql("lexemes"), {"ids": orjson.dumps(list(rows)).decode()}):
+            have[one["id"]].append(one["lexemes"])
         for id, row in rows.items():
-            if have.get(id) != {*row.words.split(), *row.stems.split(), *(SCOPE + scope for scope in row.scopes)}:
+            found = {lexeme for lexemes in have[id] for lexeme in lexemes}
+            if len(have[id]) > 1:  # the parts of a long passage leave out the stems that their words are themselves
+                found |= {STEM + word for word in found if not word.startswith((STEM, SCOPE)) and stem(word) == word}
+            if found != {*row.words.split(), *row.stems.split(), *(SCOPE + scope for scope in row.scopes)}:
                 return False
         return True
 
@@ -221,52 +238,55 @@ class PostgresDialect:
         return [row["id"] for row in connection.fetch(self.sql("trigram_hits"), {"match": match, "cap": cap})]
 
 
-def _index_row(id: int, row: IndexRow, parts: list[str]) -> tuple[int, int, str, str]:
-    """A long passage has its words in parts only, and its scopes here too."""
-    length = len(row.scopes) + 2 * (row.words.count(" ") + 1 if row.words else 0)
-    tokens = f" {row.words.replace(' ', '  ')} " if row.words else ""
-    scopes = " ".join(f"'{SCOPE}{scope}'" for scope in row.scopes)
-    return id, length, parts[0] if len(parts) == 1 else scopes, tokens
+def tsvectors(row: IndexRow) -> tuple[str, list[str]]:
+    """The index row as a literal: exact words weigh A, stems B, each with its places; scopes have none.
 
-
-def tsvectors(row: IndexRow) -> list[str]:
-    """The index row as a literal, or as several of them, each with a part of the words: exact words weigh A, stems B,
-    each with its places; scopes have none."""
-    words, stems = row.words.split(), row.stems.split()
+    Of a passage that is too long the literal has only the scopes, and there are more of them for its parts. The first
+    part has the words the passage begins with, and their places. The next ones have the words that are not in the
+    first, each once and without places, and their stems where these differ from them.
+    """
     scopes = [f"'{SCOPE}{scope}'" for scope in row.scopes]
-    return [_literal(words[first:last], stems[first:last], scopes) for first, last in _cuts(words, stems)]
+    words, stems = row.words.split(" ", MOST_WORDS), row.stems.split(" ", MOST_WORDS)
+    if not row.words:
+        return " ".join(scopes), []
+    rest = words.pop() if len(words) > MOST_WORDS else ""
+    size = len(words)
+    while size > MOST_PLACES and 2 * len(" ".join(stems[:size]).encode()) + 24 * size > MOST_BYTES:
+        size //= 2
+    if size == len(words) and not rest and (size <= MOST_PLACES or max(Counter(stems).values()) <= MOST_PLACES):
+        return _literal(words, stems, scopes), []
+    known = set(words[:size])
+    others = dict.fromkeys(words[size:])
+    at = 0
+    while at < len(rest):  # in pieces: one call over a million characters would keep all other threads waiting
+        end = rest.find(" ", at + AT_ONCE)
+        end = end if end >= 0 else len(rest)
+        others.update(dict.fromkeys(rest[at:end].split()))
+        at = end
+    parts, part, free = [_literal(words[:size], stems[:size], scopes)], list(scopes), MOST_BYTES
+    for word in others:
+        if word not in known:
+            lexemes = f"'{word}'" if stem(word) == word else f"'{word}' '{STEM}{stem(word)}'"
+            free -= len(lexemes.encode())
+            if free < 0:
+                parts.append(" ".join(part))
+                part, free = list(scopes), MOST_BYTES
+            part.append(lexemes)
+    if len(part) > len(scopes):
+        parts.append(" ".join(part))
+    return " ".join(scopes), parts
 
 
 def _literal(words: Sequence[str], stems: Sequence[str], scopes: Sequence[str]) -> str:
     places: dict[str, list[str]] = defaultdict(list)
     for word, place in zip(words, _EXACT_PLACES, strict=False):
         places[word].append(place)
-    for stem, place in zip(stems, _STEM_PLACES, strict=False):
-        places[stem].append(place)
-    return " ".join([f"'{word}':{','.join(at)}" for word, at in places.items()] + list(scopes))
+    for word, place in zip(stems[: len(words)], _STEM_PLACES, strict=False):
+        places[word].append(place)
+    return " ".join([f"'{word}':{','.join(at[:MOST_PLACES])}" for word, at in places.items()] + list(scopes))
 
 
 _EXACT_PLACES, _STEM_PLACES = ([f"{n}{weight}" for n in range(1, MOST_WORDS + 1)] for weight in "AB")
-
-
-def _cuts(words: Sequence[str], stems: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where each part begins and ends: no longer than a tsvector may be, with the last words of the part before it."""
-    first, size = 0, MOST_WORDS
-    while True:
-        last = min(first + size, len(words))
-        if last - first > MOST_PLACES and not _fits(words[first:last], stems[first:last]):
-            size = (last - first) // 2
-            continue
-        yield first, last
-        if last == len(words):
-            return
-        first, size = last - OVERLAP, min(2 * size, MOST_WORDS)
-
-
-def _fits(words: Sequence[str], stems: Sequence[str]) -> bool:
-    """No word stands in more places than its stem."""
-    size = 2 * len(" ".join(stems).encode()) + 24 * len(words)
-    return size <= MOST_BYTES and max(Counter(stems).values()) <= MOST_PLACES
 
 
 def numbers_of(text: str) -> str:
@@ -310,62 +330,85 @@ def _scopes(scope: Scope) -> list[str]:
     return inside + [f"!'{SCOPE}{token}'" for token in scope.without]
 
 
-# Long passages: what is asked may stand in several of their parts.
+# Long passages: the words that are asked for may be in several of their parts. Where they are to be side by side, the
+# tokens of the passage tell whether they are.
 
 
-def _each_in_parts(wanted: Sequence[str], scopes: Sequence[str], params: dict[str, Any]) -> str:
-    """The long passages that have all of these, each in whatever part."""
-    return " INTERSECT ".join(_part(" & ".join([one, *scopes]), params) for one in wanted)
-
-
-def _in_parts(query: Query, scopes: Sequence[str], params: dict[str, Any]) -> str:
-    """The long passages that match a query; where words are to be near each other, those that may."""
+def _in_long(query: Query, scopes: Sequence[str], params: dict[str, Any]) -> str:
+    """The long passages that match a query; scope words are to be near each other, those that may."""
     match query:
         case Phrase(words, prefix):
-            return _intersection([_part(" & ".join([_print(one), *scopes]), params) for one in _windows(words, prefix)])
+            lexemes = [f"'{word}'" for word in words]
+            if prefix:
+                lexemes[-1] += ":*"
+            return _phrase_in_long(lexemes, "tokens", _needle(words, prefix), scopes, params)
         case Near(parts, _) | AllOf(parts):
-            return _intersection([_in_parts(part, scopes, params) for part in parts])
+            return "(" + " INTERSECT ".join(_in_long(part, scopes, params) for part in parts) + ")"
         case AnyOf(parts):
-            return "(" + " UNION ".join(_in_parts(part, scopes, params) for part in parts) + ")"
+            return "(" + " UNION ".join(_in_long(part, scopes, params) for part in parts) + ")"
         case Without(wanted, unwanted):
-            if has_near(unwanted) or _longest(unwanted) > OVERLAP + 1:
-                return _in_parts(wanted, scopes, params)
-            return f"({_in_parts(wanted, scopes, params)} EXCEPT {_in_parts(unwanted, scopes, params)})"
+            if has_near(unwanted):
+                return _in_long(wanted, scopes, params)
+            return f"({_in_long(wanted, scopes, params)} EXCEPT {_in_long(unwanted, scopes, params)})"
         case Preferring(wanted, _):
-            return _in_parts(wanted, scopes, params)
+            return _in_long(wanted, scopes, params)
         case Nothing():
             return ""
 
 
-def _intersection(parts: Sequence[str]) -> str:
-    return "(" + " INTERSECT ".join(parts) + ")"
+def _stems_in_long(groups: Sequence[Sequence[Phrase]], scopes: Sequence[str], params: dict[str, Any]) -> str:
+    """The long passages that have a word of each group, whatever its ending."""
+    found = []
+    for group in groups:
+        terms = [stems_of(term.words) for term in group]
+        alone = [_stem_in_long(stems[0]) for stems in terms if len(stems) == 1]
+        either = [_part([f"({' | '.join(alone)})", *scopes], params)] if alone else []
+        for stems in terms:
+            if len(stems) > 1:
+                lexemes, needle = [_stem_in_long(one) for one in stems], _needle(stems)
+                either.append(_phrase_in_long(lexemes, "coalesce(stems, tokens)", needle, scopes, params))
+        found.append("(" + " UNION ".join(either) + ")")
+    return "(" + " INTERSECT ".join(found) + ")"
 
 
-def _part(match: str, params: dict[str, Any]) -> str:
+def _stem_in_long(one: str) -> str:
+    """A word that is its own stem may be there as the word only."""
+    return f"('{one}' | '{STEM}{one}')" if stem(one) == one else f"'{STEM}{one}'"
+
+
+def _phrase_in_long(
+    lexemes: Sequence[str], column: str, needle: str, scopes: Sequence[str], params: dict[str, Any]
+) -> str:
+    """The long passages that have the lexemes side by side: a column of theirs has the needle."""
+    telling = sorted(set(lexemes), key=lambda lexeme: (-len(lexeme), lexeme))[:MOST_LOOKED_UP]
+    found = "(" + " INTERSECT ".join(_part([lexeme, *scopes], params) for lexeme in telling) + ")"
+    if len(lexemes) == 1:
+        return found
+    name = f"beside{len(params)}"
+    params[name] = needle
+    inside = f"SELECT passage_id FROM {found} AS held JOIN passage_index USING (passage_id)"
+    return f"({inside} WHERE strpos({column}, %({name})s) > 0)"
+
+
+def _part(lexemes: Sequence[str], params: dict[str, Any]) -> str:
+    """The long passages of which one part has all of these."""
     name = f"part{len(params)}"
-    params[name] = match
+    params[name] = " & ".join(lexemes)
     return f"(SELECT DISTINCT passage_id FROM passage_parts WHERE words @@ CAST(%({name})s AS tsquery))"
-
-
-def _windows(words: tuple[str, ...], prefix: bool) -> Iterator[Phrase]:
-    """A phrase in pieces, each so short that it stands in one part."""
-    size = OVERLAP + 1
-    for first in range(0, max(1, len(words) - 1), size - 1):
-        piece = words[first : first + size]
-        yield Phrase(piece, prefix=prefix and first + size >= len(words))
 
 
 def _needles(phrases: Sequence[Phrase]) -> dict[str, Any]:
     """What stands for each phrase in the tokens of a passage."""
     params: dict[str, Any] = {}
     for number, phrase in enumerate(phrases):
-        needle = f" {'  '.join(phrase.words)}" + ("" if phrase.prefix else " ")
+        needle = _needle(phrase.words, phrase.prefix)
         params |= {f"needle{number}": needle, f"bytes{number}": float(len(needle.encode()))}
     return params
 
 
-def _longest(query: Query) -> int:
-    return max(len(phrase.words) for phrase in _scored(query))
+def _needle(words: Sequence[str], prefix: bool = False) -> str:
+    """Some words side by side, as tokens have them."""
+    return f" {'  '.join(words)}" + ("" if prefix else " ")
 
 
 def _scored(query: Query) -> Iterator[Phrase]:
@@ -411,6 +454,13 @@ _POINTS = (
     f"%(rarity{{number}})s * (times{{number}} * {K1 + 1})"
     f" / (times{{number}} + {K1} * ({1 - B} + {B} * length / %(usual)s))"
 )
+_PHRASE_COUNT = """
+SELECT {number} AS number, (
+    SELECT count(*) FROM (
+        SELECT 1 FROM passage_index, (SELECT CAST(%(phrase{number})s AS tsquery) AS q OFFSET 0) AS asked
+        WHERE words @@ q LIMIT %(cap)s
+    ) AS short
+) + (SELECT count(*) FROM {long} AS long) AS passages"""
 _NONE = "SELECT passage_id FROM passage_parts WHERE false"
 _COUNT_ALL = (
     _MATCHED

@@ -28,8 +28,8 @@ SELECT id, native_id, modified_at, data FROM documents
 WHERE source = 'archive' AND native_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- name: index_passages
-INSERT INTO passage_index (passage_id, length, words, tokens)
-SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 2 AS tsvector), value ->> 3
+INSERT INTO passage_index (passage_id, length, words, tokens, stems)
+SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 2 AS tsvector), value ->> 3, value ->> 4
 FROM json_array_elements(CAST(:rows AS json));
 
 -- name: index_parts  of passages that are too long for one row
@@ -40,11 +40,6 @@ FROM json_array_elements(CAST(:rows AS json));
 -- name: unindex_passage
 WITH parts AS (DELETE FROM passage_parts WHERE passage_id = :id)
 DELETE FROM passage_index WHERE passage_id = :id;
-
--- name: phrase_counts  how many passages have each phrase; beyond :cap it does not matter
-SELECT (SELECT count(*) FROM (SELECT 1 FROM passage_index WHERE words @@ CAST(phrase AS tsquery) LIMIT :cap) AS short)
-     + (SELECT count(DISTINCT passage_id) FROM passage_parts WHERE words @@ CAST(phrase AS tsquery)) AS passages
-FROM unnest(CAST(:phrases AS text[])) WITH ORDINALITY AS given (phrase, number) ORDER BY number;
 
 -- name: index_totals  of the whole index
 SELECT CAST(coalesce(sum(passages), 0) AS bigint) AS passages, CAST(coalesce(sum(tokens), 0) AS bigint) AS tokens
