@@ -22,7 +22,7 @@ def test_a_note_is_written_read_changed_and_deleted(window: Opening, rest: httpx
     page.get_by_role("button", name="New note").first.click()
     page.get_by_label("Title").fill(title)
     page.get_by_label("Text (Markdown)").fill("# Head\n\nsome *words* <script>alert(1)</script>")
-    page.get_by_label("Keywords, with commas").fill("one, two")
+    page.get_by_label("Keywords (comma-separated)").fill("one, two")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".head h1")).to_have_text(title)
     expect(page.locator(".prose h3")).to_have_text("Head")
@@ -55,7 +55,7 @@ def test_an_edit_over_somebody_else_s_is_refused_and_keeps_the_text(window: Open
     rest.put(f"/api/notes/{id}", json={"content": "second"})
     page.get_by_label("Text (Markdown)").fill("mine")
     page.get_by_role("button", name="Save").click()
-    expect(page.locator(".notices")).to_contain_text("Somebody changed it meanwhile")
+    expect(page.locator(".notices")).to_contain_text("It was changed in the meantime")
     expect(page.get_by_label("Text (Markdown)")).to_have_value("mine")
 
 
@@ -63,7 +63,7 @@ def test_a_prompt_is_written(window: Opening):
     page, name = window("#/library/prompts"), word("prompt ")
     page.get_by_role("button", name="New prompt").first.click()
     page.get_by_label("Name", exact=True).fill(name)
-    page.get_by_label("User prompt; {{name}} becomes an argument").fill("Review {{diff}}")
+    page.get_by_label("User prompt ({{name}} becomes an argument)").fill("Review {{diff}}")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".fields")).to_contain_text("Review {{diff}}")
     page.get_by_label("Back").click()
@@ -141,13 +141,13 @@ def test_notes_and_conversations_are_taken_along_as_markdown(window: Opening, re
 
 def test_what_is_not_there_says_so(window: Opening):
     page = window("#/open/notes/nothing")
-    expect(page.get_by_text("It is not here")).to_be_visible()
+    expect(page.get_by_text("Not found")).to_be_visible()
     page.evaluate("location.hash = '#/open/bus/nothing'")
-    expect(page.get_by_text("It is not here")).to_be_visible()
+    expect(page.get_by_text("Not found")).to_be_visible()
     page.evaluate("location.hash = '#/open/nonsense/x'")
-    expect(page.get_by_text("It is not here")).to_be_visible()
+    expect(page.get_by_text("Not found")).to_be_visible()
     page.evaluate("location.hash = '#/threads/nothing'")
-    expect(page.get_by_text("It is not here")).to_be_visible()
+    expect(page.get_by_text("Not found")).to_be_visible()
 
 
 def test_a_history_is_imported_and_read(window: Opening):
@@ -167,7 +167,7 @@ def test_a_history_is_imported_and_read(window: Opening):
     expect(page.locator(".cards a").first).to_be_visible()
     assert page.locator(".cards img").count() == 0
     page.go_back()
-    page.get_by_role("link", name="1 in Imported").click()
+    page.get_by_role("link", name="1 in Imported chats").click()
     page.locator(".cards a", has_text=unique).click()
     expect(page.locator(".turn")).to_have_count(2)
     expect(page.locator(".turn").first).to_contain_text("What is basalt?")
@@ -211,7 +211,7 @@ DROP = """async ([text, name]) => {
 def test_a_file_can_be_dropped_and_again_changes_nothing(window: Opening):
     export = json.dumps([_chatgpt(word("granite"))])
     page = window("#/import")
-    for outcome in (["1 new", "0 changed", "0 known already"], ["0 new", "0 changed", "1 known already"]):
+    for outcome in (["1 new", "0 changed", "0 unchanged"], ["0 new", "0 changed", "1 unchanged"]):
         expect(page.locator(".drop")).to_be_visible()
         page.evaluate(DROP, [export, "conversations.json"])
         expect(page.locator(".job .numbers li").nth(2)).to_have_text(outcome[2])
@@ -225,7 +225,7 @@ def test_something_unknown_is_said_to_be_so(window: Opening):
         [FilePayload(name="holiday.bin", mimeType="application/octet-stream", buffer=b"\x00\x01\x02")]
     )
     expect(page.locator(".job h2")).to_have_text("Done")
-    expect(page.locator(".job")).to_contain_text("Nothing in there was recognised")
+    expect(page.locator(".job")).to_contain_text("No supported format was recognised")
 
 
 def test_agents_are_shown_with_what_they_do_and_how_to_connect_another(
@@ -248,7 +248,7 @@ def test_agents_are_shown_with_what_they_do_and_how_to_connect_another(
     expect(page.locator(".copyable code")).to_contain_text("codex mcp add")
     page.get_by_role("button", name="New token").click()
     page.get_by_label("Name").fill("reviewer")
-    page.get_by_role("button", name="Make").click()
+    page.get_by_role("button", name="Create").click()
     expect(page.locator("dialog code")).to_contain_text("plv_")
     page.get_by_role("button", name="Done").click()
     row = page.locator(".keys-of tbody tr", has_text="reviewer")

@@ -50,7 +50,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
 
 def log_in(page: Page, secret: str) -> None:
     page.get_by_label("Token").fill(secret)
-    page.get_by_role("button", name="Come in").click()
+    page.get_by_role("button", name="Log in").click()
 
 
 def test_a_person_logs_in_talks_and_logs_out(window: Opening, closed: Closed):
@@ -60,8 +60,8 @@ def test_a_person_logs_in_talks_and_logs_out(window: Opening, closed: Closed):
     log_in(page, closed.token("anna"))
     page.get_by_label("New thread").click()
     topic = word("topic ")
-    page.get_by_label("What is it about?").fill(topic)
-    page.get_by_role("button", name="Open", exact=True).last.click()
+    page.get_by_label("Topic").fill(topic)
+    page.get_by_role("button", name="Create").click()
     page.get_by_label("Message", exact=True).fill("from anna")
     page.get_by_label("Message", exact=True).press("Enter")
     expect(page.locator(".message .author")).to_have_text("anna")
@@ -77,7 +77,7 @@ def test_a_person_logs_in_talks_and_logs_out(window: Opening, closed: Closed):
     [cookie] = page.context.cookies()
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     assert page.evaluate("document.cookie") == ""
-    page.get_by_label("You are anna").click()
+    page.get_by_label("Account: anna").click()
     page.get_by_role("menuitem", name="Log out", exact=True).click()
     expect(page.get_by_label("Token")).to_be_visible()
     assert page.context.cookies() == []
@@ -91,7 +91,7 @@ def test_logging_out_everywhere_ends_every_login_of_the_token(window: Opening, c
     for page in (one, other):
         log_in(page, secret)
         expect(page.get_by_label("New thread")).to_be_visible()
-    one.get_by_label("You are ben").click()
+    one.get_by_label("Account: ben").click()
     one.get_by_role("menuitem", name="Log out everywhere").click()
     expect(one.get_by_label("Token")).to_be_visible()
     other.reload()
@@ -106,8 +106,8 @@ def test_who_logs_out_in_one_window_is_out_in_the_other_and_the_next_one_hears_o
     log_in(one, closed.token("kai"))
     expect(one.get_by_label("New thread")).to_be_visible()
     other = window("#/threads", at=closed.server, context=one.context)
-    expect(other.get_by_label("You are kai")).to_be_visible()
-    one.get_by_label("You are kai").click()
+    expect(other.get_by_label("Account: kai")).to_be_visible()
+    one.get_by_label("Account: kai").click()
     one.get_by_role("menuitem", name="Log out", exact=True).click()
     expect(other.get_by_label("Token")).to_be_visible()
     log_in(other, elsewhere)
@@ -131,12 +131,12 @@ def test_who_comes_next_in_the_same_browser_sees_nothing_of_who_was_here(window:
     expect(page.locator(".message")).to_have_count(2)
     page.reload()
     expect(page.get_by_label("Message", exact=True)).to_have_value("what lea has not sent")
-    page.get_by_label("You are lea").click()
+    page.get_by_label("Account: lea").click()
     page.get_by_role("menuitem", name="Log out", exact=True).click()
     log_in(page, second)
     expect(page.locator(".message")).to_have_count(2)
     expect(page.get_by_label("Message", exact=True)).to_have_value("")
-    page.get_by_label("You are max").click()
+    page.get_by_label("Account: max").click()
     page.get_by_role("menuitem", name="Log out", exact=True).click()
     log_in(page, first)
     expect(page.get_by_label("Message", exact=True)).to_have_value("what lea has not sent")
@@ -230,7 +230,7 @@ def test_a_reader_sees_and_cannot_write(window: Opening, closed: Closed):
     page = window(f"#/threads/{thread.id}", at=closed.server)
     log_in(page, closed.token("ida", scopes=["read"]))
     expect(page.locator(".message")).to_contain_text("read me")
-    expect(page.get_by_text("You can read here, not write.")).to_be_visible()
+    expect(page.get_by_text("You have read-only access.")).to_be_visible()
     expect(page.get_by_label("New thread")).to_have_count(0)
 
 
@@ -241,7 +241,7 @@ def test_who_is_in_charge_reads_what_was_done_and_others_do_not(window: Opening,
     log_in(page, closed.token("pia", scopes=["read", "write", "admin"]))
     expect(page.locator(".keys-of tbody tr").first).to_be_visible()
     assert page.evaluate("Math.max(document.documentElement.scrollWidth, innerWidth)") == 390
-    page.get_by_role("link", name="What was done").first.click()
+    page.get_by_role("link", name="Audit log").first.click()
     expect(page.locator(".log tbody tr").first).to_contain_text("log in")
     page.get_by_role("button", name="Deletions").click()
     expect(page.locator(".log tbody tr").first).to_contain_text("delete thread")
@@ -249,4 +249,4 @@ def test_who_is_in_charge_reads_what_was_done_and_others_do_not(window: Opening,
     assert set(page.locator(".log tbody tr").evaluate_all("rows => rows.map(row => row.dataset.kind)")) == {"deletion"}
     reader = window("#/log", at=closed.server)
     log_in(reader, closed.token("quin"))
-    expect(reader.get_by_text("For those in charge")).to_be_visible()
+    expect(reader.get_by_text("Admins only")).to_be_visible()

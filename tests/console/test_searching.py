@@ -131,8 +131,8 @@ def test_nothing_found_and_nothing_asked_say_so_and_help(window: Opening):
     expect(page.get_by_text("What are you looking for?")).to_be_visible()
     page.get_by_label("Search everything", exact=True).fill(word())
     expect(page.get_by_text("Nothing found")).to_be_visible()
-    page.get_by_label("How to search").click()
-    expect(page.locator("dialog")).to_contain_text("words that begin so")
+    page.get_by_label("Search help").click()
+    expect(page.locator("dialog")).to_contain_text("words that start with this")
 
 
 def test_back_returns_to_where_one_was_among_the_results(window: Opening, thread: Thread):
@@ -179,15 +179,15 @@ def test_a_word_that_stands_nowhere_so_is_offered_as_a_beginning(window: Opening
 def test_links_that_lead_nowhere_say_so(window: Opening, thread: Thread):
     thread.post("still here")
     page = window("#/nonsense/place")
-    expect(page.get_by_text("This link leads nowhere")).to_be_visible()
-    page.get_by_role("link", name="To the threads").click()
+    expect(page.get_by_text("This link does not lead to a page")).to_be_visible()
+    page.get_by_role("link", name="Go to threads").click()
     expect(page.locator(".threads a").first).to_be_visible()
     for path in ("#/threads/no-such-thread", "#/open/constructor/1", "#/open/notes/none", "#/open/archive/none"):
         page.goto(page.url.partition("#")[0] + path)
-        expect(page.get_by_text("It is not here")).to_be_visible()
+        expect(page.get_by_text("Not found")).to_be_visible()
     page.goto(page.url.partition("#")[0] + f"#/threads/{thread.id}?message=gone")
     expect(page.locator(".message")).to_have_text(re.compile("still here"))
-    expect(page.locator(".notices")).to_contain_text("not here any more")
+    expect(page.locator(".notices")).to_contain_text("does not exist any more")
 
 
 def test_people_read_in_the_results_what_is_for_people_only(window: Opening, thread: Thread):
@@ -225,4 +225,4 @@ def test_it_says_when_no_result_has_all_of_the_words(window: Opening, thread: Th
     thread.post(f"{other} there")
     page = window(f"#/search?q={one} {other}")
     expect(page.locator(".hit")).to_have_count(2)
-    expect(page.locator(".head [role=status]")).to_contain_text("none with all of the words")
+    expect(page.locator(".head [role=status]")).to_contain_text("none contains all words")
