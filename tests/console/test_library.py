@@ -141,13 +141,13 @@ def test_notes_and_conversations_are_taken_along_as_markdown(window: Opening, re
 
 def test_what_is_not_there_says_so(window: Opening):
     page = window("#/open/notes/nothing")
-    expect(page.get_by_text("Not found")).to_be_visible()
+    expect(page.locator(".empty.bad h2")).to_have_text("Not found")
     page.evaluate("location.hash = '#/open/bus/nothing'")
-    expect(page.get_by_text("Not found")).to_be_visible()
+    expect(page.locator(".empty.bad h2")).to_have_text("Not found")
     page.evaluate("location.hash = '#/open/nonsense/x'")
-    expect(page.get_by_text("Not found")).to_be_visible()
+    expect(page.locator(".empty.bad h2")).to_have_text("Not found")
     page.evaluate("location.hash = '#/threads/nothing'")
-    expect(page.get_by_text("Not found")).to_be_visible()
+    expect(page.locator(".empty.bad h2")).to_have_text("Not found")
 
 
 def test_a_history_is_imported_and_read(window: Opening):

@@ -106,7 +106,13 @@ def test_markdown_is_shown_and_its_links_are_safe(window: Opening, thread: Threa
 def test_a_link_that_resolves_to_another_server_opens_in_a_new_tab_and_a_relative_one_is_no_link(
     window: Opening, thread: Thread, place: Server
 ):
-    foreign = [r"/\evil.example/a", "//evil.example/b", r"/\\evil.example/c", "https://evil.example/d", "/\t/evil.example/e"]
+    foreign = [
+        r"/\evil.example/a",
+        "//evil.example/b",
+        r"/\\evil.example/c",
+        "https://evil.example/d",
+        "/\t/evil.example/e",
+    ]
     ours = ["/docs", "#/library", f"{place.url}/docs"]
     thread.post("\n\n".join(f"[{number}](<{href}>)" for number, href in enumerate([*foreign, *ours, "x.html"])))
     page = window(f"#/threads/{thread.id}")

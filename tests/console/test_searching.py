@@ -184,7 +184,7 @@ def test_links_that_lead_nowhere_say_so(window: Opening, thread: Thread):
     expect(page.locator(".threads a").first).to_be_visible()
     for path in ("#/threads/no-such-thread", "#/open/constructor/1", "#/open/notes/none", "#/open/archive/none"):
         page.goto(page.url.partition("#")[0] + path)
-        expect(page.get_by_text("Not found")).to_be_visible()
+        expect(page.locator(".empty.bad h2")).to_have_text("Not found")
     page.goto(page.url.partition("#")[0] + f"#/threads/{thread.id}?message=gone")
     expect(page.locator(".message")).to_have_text(re.compile("still here"))
     expect(page.locator(".notices")).to_contain_text("does not exist any more")

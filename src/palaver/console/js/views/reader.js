@@ -110,7 +110,7 @@ function page(opened) {
   const retry = () => readerView.enter({ parts: [source, opened.id], query: new URLSearchParams() });
   return html`<header class="head">
       <button type="button" class="quiet back always" aria-label="Back" @click=${leaveReader}>${icon("back")}</button>
-      <div class="name"><h1 title=${title}>${title || (error ? "Not found" : "…")}</h1>
+      <div class="name"><h1 title=${title}>${title || (error ? (findSource(source)?.singular ?? "Document") : "…")}</h1>
         <p>${findSource(source)?.singular ?? ""}${item && reader.subtitle ? html` · ${reader.subtitle(opened)}` : item?.last_modified ? html` · changed ${timeElement(item.last_modified)}` : nothing}</p></div>
       ${item && !error ? actions(opened) : nothing}
     </header>

@@ -282,7 +282,7 @@ function header() {
   return html`<header class="head">
     <a class="quiet back" href="#/threads" aria-label="Back to threads">${icon("back")}</a>
     <div class="name">
-      <h1 title=${thread?.topic ?? ""}>${thread?.topic ?? (open.error ? "Thread not found" : "…")}</h1>
+      <h1 title=${thread?.topic ?? ""}>${thread?.topic ?? (open.error ? "Thread" : "…")}</h1>
       <p>${thread ? plural(thread.message_count, "message") : nothing}
         ${participants.length ? html`<span class="with">· ${participants.slice(0, 4).join(", ")}${more}</span>` : nothing}</p>
     </div>
