@@ -1,4 +1,4 @@
-"""The library: every kind of thing is listed, read, and opened by its link."""
+"""The library, the reader, imports, agents and the overview."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_note_is_written_read_changed_and_deleted(window: Opening, rest: httpx
     expect(page.locator(".cards a", has_text=title)).to_have_count(0)
 
 
-def test_who_begins_a_note_and_thinks_again_leaves_none(window: Opening, rest: httpx.Client):
+def test_cancelling_a_new_note_leaves_none(window: Opening, rest: httpx.Client):
     before = len(rest.get("/api/notes?limit=100").json())
     page = window("#/library/notes")
     page.get_by_role("button", name="New note").first.click()
@@ -48,7 +48,7 @@ def test_who_begins_a_note_and_thinks_again_leaves_none(window: Opening, rest: h
     assert len(rest.get("/api/notes?limit=100").json()) == before
 
 
-def test_an_edit_over_somebody_else_s_is_refused_and_keeps_the_text(window: Opening, rest: httpx.Client):
+def test_a_conflicting_edit_is_refused_and_keeps_the_text(window: Opening, rest: httpx.Client):
     id = made(rest, "/api/notes", title="Shared", content="first")
     page = window(f"#/open/notes/{id}")
     page.get_by_role("button", name="Edit").click()
@@ -76,7 +76,7 @@ def opens(page: Page, source: str, id: str, title: str, text: str) -> None:
     expect(page.locator(".scroll")).to_contain_text(text)
 
 
-def test_every_source_opens_by_its_link_and_what_is_found_opens_at_the_match(window: Opening, rest: httpx.Client):
+def test_every_source_opens_by_its_link_and_a_result_opens_at_the_match(window: Opening, rest: httpx.Client):
     unique, page = word("quartz"), window("#/library")
     note = made(
         rest, "/api/notes", title="N", content="filler. " * 800 + f"\n\nThe {unique} note.\n\n" + "filler. " * 800
@@ -119,7 +119,7 @@ def test_every_source_opens_by_its_link_and_what_is_found_opens_at_the_match(win
         expect(page.get_by_text(unique).last).to_be_in_viewport()
 
 
-def test_notes_and_conversations_are_taken_along_as_markdown(window: Opening, rest: httpx.Client):
+def test_notes_and_conversations_are_exported_as_markdown(window: Opening, rest: httpx.Client):
     note = made(rest, "/api/notes", title="Taken", content="# All\n\nof *it*")
     chat = made(rest, "/api/chats", title="A long talk")
     for number in range(3):
@@ -139,7 +139,7 @@ def test_notes_and_conversations_are_taken_along_as_markdown(window: Opening, re
         assert all(part in text for part in whole)
 
 
-def test_what_is_not_there_says_so(window: Opening):
+def test_a_missing_document_says_so(window: Opening):
     page = window("#/open/notes/nothing")
     expect(page.locator(".empty.bad h2")).to_have_text("Not found")
     page.evaluate("location.hash = '#/open/bus/nothing'")
@@ -208,7 +208,7 @@ DROP = """async ([text, name]) => {
 }"""
 
 
-def test_a_file_can_be_dropped_and_again_changes_nothing(window: Opening):
+def test_dropping_the_same_file_twice_changes_nothing(window: Opening):
     export = json.dumps([_chatgpt(word("granite"))])
     page = window("#/import")
     for outcome in (["1 new", "0 changed", "0 unchanged"], ["0 new", "0 changed", "1 unchanged"]):
@@ -219,7 +219,7 @@ def test_a_file_can_be_dropped_and_again_changes_nothing(window: Opening):
         expect(page.locator(".job .numbers li")).to_have_text([*outcome, "2 messages"])
 
 
-def test_something_unknown_is_said_to_be_so(window: Opening):
+def test_an_unknown_format_is_reported(window: Opening):
     page = window("#/import")
     page.locator(".drop input").first.set_input_files(
         [FilePayload(name="holiday.bin", mimeType="application/octet-stream", buffer=b"\x00\x01\x02")]
@@ -257,7 +257,7 @@ def test_agents_are_shown_with_what_they_do_and_how_to_connect_another(
     expect(row).to_have_count(0)
 
 
-def test_the_overview_counts_what_was_said(window: Opening, rest: httpx.Client, thread: Thread):
+def test_the_overview_counts_messages(window: Opening, rest: httpx.Client, thread: Thread):
     thread.post("one more", author=word("Nell"))
     page = window("#/overview")
     counted = rest.get("/api/overview?days=30").json()

@@ -1,4 +1,4 @@
-"""Coming in where tokens are required, and going again."""
+"""Logging in and out, sessions, and the permissions of tokens."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.helpers import Server, Thread, start_server, started, word
 class Closed:
     server: Server
     boss: httpx.Client
-    """Somebody in charge of the default workspace."""
+    """A client of an admin of the default workspace."""
     elsewhere: str
-    """A token of somebody in charge of another workspace."""
+    """The token of an admin of another workspace."""
 
     def token(self, name: str, *, kind: str = "human", scopes: Sequence[str] = ("read", "write"), **more: str) -> str:
         made = self.boss.post("/api/tokens", json={"kind": kind, "name": name, "scopes": list(scopes), **more})
@@ -98,7 +98,7 @@ def test_logging_out_everywhere_ends_every_login_of_the_token(window: Opening, c
     expect(other.get_by_label("Token")).to_be_visible()
 
 
-def test_who_logs_out_in_one_window_is_out_in_the_other_and_the_next_one_hears_only_their_own(
+def test_logging_out_ends_the_other_windows_and_the_next_user_gets_only_their_own_events(
     window: Opening, closed: Closed
 ):
     elsewhere = closed.elsewhere
@@ -119,7 +119,7 @@ def test_who_logs_out_in_one_window_is_out_in_the_other_and_the_next_one_hears_o
     expect(other.locator(".threads .topic")).to_have_text(["ours"])
 
 
-def test_who_comes_next_in_the_same_browser_sees_nothing_of_who_was_here(window: Opening, closed: Closed):
+def test_the_next_user_of_a_browser_sees_nothing_of_the_previous_one(window: Opening, closed: Closed):
     thread = Thread(closed.boss)
     thread.post("for both", author=None)
     first, second = closed.token("lea"), closed.token("max")
@@ -142,7 +142,7 @@ def test_who_comes_next_in_the_same_browser_sees_nothing_of_who_was_here(window:
     expect(page.get_by_label("Message", exact=True)).to_have_value("what lea has not sent")
 
 
-def test_when_a_token_ends_the_next_person_finds_a_fresh_window(window: Opening, closed: Closed):
+def test_after_a_revoked_token_the_next_user_gets_a_fresh_window(window: Opening, closed: Closed):
     closed.boss.post("/api/threads", json={"topic": word("theirs ")})
     ending = closed.token("nia")
     page = window("#/search?q=theirs", at=closed.server)
@@ -155,7 +155,7 @@ def test_when_a_token_ends_the_next_person_finds_a_fresh_window(window: Opening,
     expect(page.get_by_text("Nothing found")).to_be_visible()
 
 
-def test_the_page_says_who_is_in_and_nobody_else_s_word(closed: Closed):
+def test_the_page_contains_the_session_only_for_its_user(closed: Closed):
     with closed.server.client() as client:
         stranger = client.get("/")
         assert '"is_in":false' in unescape(stranger.text)
@@ -173,7 +173,7 @@ def cookies(client: httpx.Client, secret: str) -> str:
     return str(answer.json()["csrf"])
 
 
-def test_a_login_changes_nothing_without_the_word_only_our_page_knows(closed: Closed):
+def test_a_login_changes_nothing_without_the_csrf_token(closed: Closed):
     with closed.server.client() as client:
         csrf = cookies(client, closed.token("cleo"))
         assert client.get("/api/threads").status_code == 200
@@ -203,7 +203,7 @@ def test_an_agent_s_token_and_mcp_do_not_open_the_console(closed: Closed):
         assert client.post("/mcp", json={}).status_code == 401
 
 
-def test_who_is_not_in_charge_manages_nothing(closed: Closed):
+def test_only_admins_manage_tokens_and_workspaces(closed: Closed):
     with closed.server.client() as client:
         client.headers["authorization"] = f"Bearer {closed.token('fay')}"
         for method, path in (("GET", "/api/tokens"), ("POST", "/api/tokens"), ("GET", "/api/workspaces")):
@@ -234,7 +234,7 @@ def test_a_reader_sees_and_cannot_write(window: Opening, closed: Closed):
     expect(page.get_by_label("New thread")).to_have_count(0)
 
 
-def test_who_is_in_charge_reads_what_was_done_and_others_do_not(window: Opening, closed: Closed):
+def test_only_admins_see_the_audit_log(window: Opening, closed: Closed):
     thread = Thread(closed.boss)
     closed.boss.delete(thread.path)
     page = window("#/agents", at=closed.server, viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)

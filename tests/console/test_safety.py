@@ -1,4 +1,4 @@
-"""What others wrote stays text, the page keeps to itself, and everybody can use it."""
+"""Security (injection, links, CSP) and accessibility (keyboard, contrast, phones)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_link_that_resolves_to_another_server_opens_in_a_new_tab_and_a_relativ
     expect(page.locator(".message .no-link")).to_have_count(1)
 
 
-def test_a_very_long_message_is_folded_until_somebody_wants_it(window: Opening, thread: Thread):
+def test_a_very_long_message_is_folded(window: Opening, thread: Thread):
     thread.post("\n\n".join(f"line {number}" for number in range(400)))
     page = window(f"#/threads/{thread.id}")
     unfold = page.get_by_role("button", name="Show all")
@@ -306,7 +306,7 @@ def test_it_says_so_when_nothing_could_be_copied(window: Opening, thread: Thread
     expect(page.locator(".notices")).to_contain_text("does not allow copying")
 
 
-def test_whatever_has_the_focus_shows_it(window: Opening, thread: Thread, rest: httpx.Client):
+def test_every_focused_element_shows_it(window: Opening, thread: Thread, rest: httpx.Client):
     message = thread.post("see [this](https://example.org)")
     rest.post(f"/api/messages/{message['id']}/reactions", json={"reaction": "agree", "agent_id": "human:Zoe"})
     page = window(f"#/threads/{thread.id}")
@@ -421,7 +421,7 @@ def test_all_text_can_be_read_and_all_controls_have_names(
         assert page.evaluate(nameless) == []
 
 
-def test_who_wants_little_motion_gets_none(window: Opening):
+def test_reduced_motion_is_respected(window: Opening):
     page = window("#/threads", reduced_motion="reduce")
     page.get_by_label("New thread").click()
     longest = page.evaluate(

@@ -16,7 +16,7 @@ const REFRESH_INTERVAL = 5000; // milliseconds; an agent's activity changes with
 
 const ACTIVITIES = {
   msg_post: "posted a message",
-  msg_wait: "is waiting for messages",
+  msg_wait: "waited for messages",
   bus_connect: "connected",
   connect: "connected",
   heartbeat: "sent a heartbeat",

@@ -1,4 +1,4 @@
-"""Finding what was said, and opening it where it was said."""
+"""Searching, filters, and opening a result at the match."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_one_thread_can_be_searched_alone(window: Opening, thread: Thread, rest:
     expect(page.locator(".hit")).to_have_count(2)
 
 
-def test_what_cannot_be_read_is_answered_with_a_hint(window: Opening):
+def test_an_invalid_query_is_answered_with_a_hint(window: Opening):
     page = window("#/search")
     for source in ("Everything", "Threads"):
         page.get_by_role("button", name=source, exact=True).click()
@@ -135,7 +135,7 @@ def test_nothing_found_and_nothing_asked_say_so_and_help(window: Opening):
     expect(page.locator("dialog")).to_contain_text("words that start with this")
 
 
-def test_back_returns_to_where_one_was_among_the_results(window: Opening, thread: Thread):
+def test_back_restores_the_scroll_position_of_the_results(window: Opening, thread: Thread):
     unique = word("elk")
     for number in range(30):
         thread.post(f"{unique} stands here, {number}", author=f"a{number}")
@@ -155,7 +155,7 @@ def test_back_returns_to_where_one_was_among_the_results(window: Opening, thread
     expect(page.locator(".hit").first).to_be_in_viewport()
 
 
-def test_another_search_is_read_from_its_best_result(window: Opening, thread: Thread):
+def test_a_new_search_starts_at_its_best_result(window: Opening, thread: Thread):
     one, other = word("elk"), word("owl")
     for number in range(30):
         thread.post(f"{one} and {other} stand here, {number}", author=f"a{number}")
@@ -167,7 +167,7 @@ def test_another_search_is_read_from_its_best_result(window: Opening, thread: Th
     expect(page.locator(".hit").first).to_be_in_viewport()
 
 
-def test_a_word_that_stands_nowhere_so_is_offered_as_a_beginning(window: Opening, thread: Thread):
+def test_a_word_without_results_is_offered_as_a_prefix(window: Opening, thread: Thread):
     unique = word("deploys")
     thread.post(f"{unique}ment")
     page = window(f"#/search?thread={thread.id}&q={unique}s")
@@ -190,7 +190,7 @@ def test_links_that_lead_nowhere_say_so(window: Opening, thread: Thread):
     expect(page.locator(".notices")).to_contain_text("does not exist any more")
 
 
-def test_people_read_in_the_results_what_is_for_people_only(window: Opening, thread: Thread):
+def test_people_see_people_only_messages_in_the_results(window: Opening, thread: Thread):
     unique = word("quiet")
     thread.post(f"the {unique} budget", metadata={"visibility": "human_only"})
     page = window()
@@ -200,9 +200,7 @@ def test_people_read_in_the_results_what_is_for_people_only(window: Opening, thr
         expect(page.locator(".hit mark")).to_have_text(unique)
 
 
-def test_a_question_is_shown_with_its_answer_and_what_was_taken_back_with_what_came_later(
-    window: Opening, thread: Thread, rest: httpx.Client
-):
+def test_a_result_shows_its_answer_and_its_later_correction(window: Opening, thread: Thread, rest: httpx.Client):
     unique, other = word("lamp"), word("party")
     thread.post(f"Which colour has the {unique}?", author="Ann")
     answer = thread.post("It is green.", author="Ben")

@@ -1,4 +1,4 @@
-"""Watching, talking and reacting, in one window and another."""
+"""Threads: messages, reactions, drafts, unread marks and live updates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PNG = bytes.fromhex(
 )
 
 
-def test_what_is_posted_in_one_window_is_seen_in_another_within_a_second(window: Opening, thread: Thread):
+def test_a_message_appears_in_another_window_within_a_second(window: Opening, thread: Thread):
     one, other = window(f"#/threads/{thread.id}"), window(f"#/threads/{thread.id}")
     expect(other.get_by_text("No messages yet.")).to_be_visible()
     took = []
@@ -31,7 +31,7 @@ def test_what_is_posted_in_one_window_is_seen_in_another_within_a_second(window:
     expect(one.get_by_label("Message", exact=True)).to_have_value("")
 
 
-def test_what_is_posted_elsewhere_marks_the_thread_as_unread_until_it_is_read(
+def test_a_message_from_elsewhere_marks_the_thread_unread_until_it_is_read(
     window: Opening, thread: Thread, rest: httpx.Client
 ):
     page = window("#/threads")
@@ -45,7 +45,7 @@ def test_what_is_posted_elsewhere_marks_the_thread_as_unread_until_it_is_read(
     expect(row.locator(".news")).to_have_count(0)
 
 
-def test_what_was_there_at_the_first_visit_counts_as_read_also_for_who_comes_by_a_link(
+def test_at_the_first_visit_everything_counts_as_read_also_by_a_link(
     window: Opening, thread: Thread, rest: httpx.Client
 ):
     other = Thread(rest)
@@ -78,7 +78,7 @@ def test_a_reaction_becomes_a_pill_that_counts_and_names(window: Opening, thread
     eventually(lambda: len(rest.get(f"/api/messages/{message['id']}/reactions").json()) == 2)
 
 
-def test_pills_stand_beneath_the_message_one_for_each_label(window: Opening, thread: Thread, rest: httpx.Client):
+def test_pills_are_below_the_message_one_for_each_label(window: Opening, thread: Thread, rest: httpx.Client):
     message = thread.post("as the guide shows it")
     given = [("agree", "a"), ("agree", "b"), ("important", "a"), ("Agree", "a"), ("👍", "b")]
     for label, name in given:
@@ -96,7 +96,7 @@ def test_pills_stand_beneath_the_message_one_for_each_label(window: Opening, thr
     assert {"agree", "disagree", "important", "done", "flag", "👍", "👎"} <= set(offered)
 
 
-def test_the_picker_offers_labels_and_takes_ones_own_and_another_window_sees_them(window: Opening, thread: Thread):
+def test_the_picker_accepts_own_labels_and_another_window_sees_them(window: Opening, thread: Thread):
     thread.post("look")
     page, other = window(f"#/threads/{thread.id}"), window(f"#/threads/{thread.id}")
     page.locator(".message").hover()
@@ -123,7 +123,7 @@ def test_pills_look_right_in_both_themes(window: Opening, thread: Thread, rest: 
     assert len(colours) == 2
 
 
-def test_the_theme_follows_the_system_until_somebody_chooses(window: Opening):
+def test_the_theme_follows_the_system_until_it_is_chosen(window: Opening):
     page = window(color_scheme="light")
     body = page.locator("body")
     expect(body).to_have_attribute("data-theme", "light")
@@ -177,7 +177,7 @@ def test_a_draft_is_kept_until_it_is_sent(window: Opening, thread: Thread, rest:
     expect(page.get_by_label("Message", exact=True)).to_have_value("half a thou")
 
 
-def test_a_draft_is_kept_whole_also_for_whom_it_is(window: Opening, thread: Thread, rest: httpx.Client):
+def test_a_draft_keeps_its_reply_images_and_audience(window: Opening, thread: Thread, rest: httpx.Client):
     asked, other = thread.post("what do you really think?", author="Ann"), Thread(rest)
     page = window(f"#/threads/{thread.id}")
     page.locator(".message").hover()
@@ -234,9 +234,7 @@ def test_messages_for_people_only_are_marked_and_hidden_from_agents(window: Open
     assert thread.messages()[0]["metadata"] == {"visibility": "human_only"}
 
 
-def test_agents_are_offered_while_one_types_a_name_and_are_mentioned(
-    window: Opening, thread: Thread, rest: httpx.Client
-):
+def test_agents_are_suggested_while_typing_and_are_mentioned(window: Opening, thread: Thread, rest: httpx.Client):
     slug = word("rook")
     agent = rest.post("/api/agents/register", json={"display_name": slug.upper(), "slug": slug}).json()
     page = window(f"#/threads/{thread.id}")
@@ -249,9 +247,7 @@ def test_agents_are_offered_while_one_types_a_name_and_are_mentioned(
     assert thread.messages()[0]["mentions"] == [agent["agent_id"]]
 
 
-def test_agents_are_offered_also_when_they_come_after_the_name_was_begun(
-    window: Opening, thread: Thread, rest: httpx.Client
-):
+def test_agents_that_load_while_typing_are_suggested(window: Opening, thread: Thread, rest: httpx.Client):
     slug = word("rook")
     rest.post("/api/agents/register", json={"display_name": slug.upper(), "slug": slug})
     page = window("healthz")
@@ -315,7 +311,7 @@ def test_the_list_is_filtered_by_topic_and_name(window: Opening, thread: Thread)
     expect(page.get_by_text("No matching threads")).to_be_visible()
 
 
-def test_who_scrolls_up_to_point_at_something_stays_there(window: Opening, thread: Thread):
+def test_scrolling_up_to_use_a_menu_keeps_the_place(window: Opening, thread: Thread):
     for number in range(40):
         thread.post(f"number {number}", author=f"a{number}")
     page = window(f"#/threads/{thread.id}")
@@ -331,9 +327,7 @@ def test_who_scrolls_up_to_point_at_something_stays_there(window: Opening, threa
     expect(page.get_by_label("Another reaction")).to_be_in_viewport(ratio=1)
 
 
-def test_what_is_said_while_a_thread_is_on_its_way_is_there_when_it_has_come(
-    window: Opening, thread: Thread, rest: httpx.Client
-):
+def test_changes_during_the_load_of_a_thread_are_not_lost(window: Opening, thread: Thread, rest: httpx.Client):
     first, second = thread.post("first"), thread.post("second")
     page = window("#/threads")
     row = page.locator(f"[data-thread='{thread.id}']")
@@ -354,9 +348,7 @@ def test_what_is_said_while_a_thread_is_on_its_way_is_there_when_it_has_come(
     expect(page.locator(".talk .head .name p")).to_contain_text("3 messages")
 
 
-def test_what_is_said_while_the_list_is_on_its_way_is_in_it_when_it_has_come(
-    window: Opening, thread: Thread, rest: httpx.Client
-):
+def test_changes_during_the_load_of_the_list_are_not_lost(window: Opening, thread: Thread, rest: httpx.Client):
     doomed = Thread(rest)
     page = window("#/threads")
     row = page.locator(f"[data-thread='{thread.id}']")
@@ -376,7 +368,7 @@ def test_what_is_said_while_the_list_is_on_its_way_is_in_it_when_it_has_come(
     expect(page.locator(f"[data-thread='{doomed.id}']")).to_have_count(0)
 
 
-def test_when_the_server_goes_away_it_says_so_and_catches_up_without_loss_or_repeat(window: Opening, tmp_path: Path):
+def test_after_an_outage_the_console_catches_up_without_loss_or_repeat(window: Opening, tmp_path: Path):
     with start_server(tmp_path) as server, server.client() as api:
         thread = Thread(api)
         thread.post("before")
@@ -401,12 +393,12 @@ def test_when_the_server_goes_away_it_says_so_and_catches_up_without_loss_or_rep
 
 
 def kept(page: Page) -> str:
-    """What this window keeps in the browser, drafts among it."""
+    """The local storage of this window, with the drafts."""
     return str(page.evaluate("JSON.stringify({...localStorage})"))
 
 
 def send_slowly(page: Page, text: str) -> Slow:
-    """The server has the message, and its answer is still on its way."""
+    """Send a message whose response is held back."""
     expect(page.get_by_text("No messages yet.")).to_be_visible()
     answer = Slow(page, "**/messages")
     say = page.get_by_label("Message", exact=True)
@@ -416,7 +408,7 @@ def send_slowly(page: Page, text: str) -> Slow:
     return answer
 
 
-def test_what_is_written_while_a_message_is_on_its_way_goes_after_it_and_is_not_lost(window: Opening, thread: Thread):
+def test_a_message_written_while_another_is_sent_is_sent_after_it(window: Opening, thread: Thread):
     page = window(f"#/threads/{thread.id}")
     answer = send_slowly(page, "the first")
     say = page.get_by_label("Message", exact=True)
@@ -434,7 +426,7 @@ def test_what_is_written_while_a_message_is_on_its_way_goes_after_it_and_is_not_
     expect(page.locator(".message .prose")).to_have_text(["the first", "the second"])
 
 
-def test_what_could_not_be_sent_comes_back_before_what_was_written_since(window: Opening, thread: Thread):
+def test_an_unsent_message_returns_before_the_text_written_since(window: Opening, thread: Thread):
     page = window(f"#/threads/{thread.id}")
     expect(page.get_by_text("No messages yet.")).to_be_visible()
     held: list[Route] = []
@@ -454,7 +446,7 @@ def test_what_could_not_be_sent_comes_back_before_what_was_written_since(window:
     expect(page.locator(".message .prose")).to_contain_text("more of it")
 
 
-def test_who_goes_away_while_a_message_is_sent_and_comes_back_does_not_find_it_in_the_box(
+def test_leaving_and_returning_while_a_message_is_sent_shows_an_empty_box(
     window: Opening, thread: Thread, rest: httpx.Client
 ):
     other = Thread(rest)
@@ -476,7 +468,7 @@ def test_who_goes_away_while_a_message_is_sent_and_comes_back_does_not_find_it_i
     expect(say).to_have_value("")
 
 
-def test_a_message_whose_answer_was_not_heard_is_sent_again_without_being_doubled(window: Opening, thread: Thread):
+def test_sending_again_after_a_lost_response_makes_no_duplicate(window: Opening, thread: Thread):
     page = window(f"#/threads/{thread.id}")
     send_slowly(page, "once")
     say = page.get_by_label("Message", exact=True)
@@ -489,7 +481,7 @@ def test_a_message_whose_answer_was_not_heard_is_sent_again_without_being_double
     expect(page.locator(".message .prose")).to_have_text(["once", "after it"])
 
 
-def test_a_message_that_may_have_arrived_is_another_one_once_it_is_for_people_only(window: Opening, thread: Thread):
+def test_changing_the_audience_of_a_possibly_sent_message_makes_a_new_one(window: Opening, thread: Thread):
     page = window(f"#/threads/{thread.id}")
     send_slowly(page, "once")
     page.reload()
@@ -501,7 +493,7 @@ def test_a_message_that_may_have_arrived_is_another_one_once_it_is_for_people_on
     assert [one["metadata"] and one["metadata"]["visibility"] for one in thread.messages()] == [None, "human_only"]
 
 
-def test_who_has_gone_on_to_something_else_while_a_thread_came_is_not_called_back(window: Opening, thread: Thread):
+def test_a_loaded_thread_does_not_take_the_focus_from_an_open_menu(window: Opening, thread: Thread):
     thread.post("here I am")
     page = window("#/threads")
     answer = Slow(page, "**/messages?newest=true*")
