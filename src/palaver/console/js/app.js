@@ -16,8 +16,8 @@ import { html, nextDraw, nothing, pauseDrawing, redraw, render, setDraw } from "
 import { logOut, loginView } from "./views/login.js";
 import { searchView } from "./views/search.js";
 import { focusSearchBar, searchBar, searchInThread } from "./views/search_bar.js";
-import { threadsView } from "./views/thread.js";
-import { newThread } from "./views/thread_dialogs.js";
+import { threadsView } from "./views/thread/thread.js";
+import { newThread } from "./views/thread/thread_dialogs.js";
 
 const notFoundView = {
   title: () => "Page not found",

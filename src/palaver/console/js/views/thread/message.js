@@ -1,20 +1,20 @@
 // @ts-check
 // One message of a thread: author, time, quote, text, images, reactions and actions.
 
-import { agentsByName, findAgent } from "../data/agents.js";
-import { get, put, remove, url } from "../data/api.js";
-import { can, me } from "../data/session.js";
-import { isHumanOnly } from "../data/threads.js";
-import { linkToThread } from "../route.js";
-import { copyAndNotify } from "../ui/clipboard.js";
-import { confirmDialog, openDialog } from "../ui/dialog.js";
-import { avatar, errorState, iconButton, loading } from "../ui/elements.js";
-import { clockTime, dayKey, dayName, fullTime, plainText, timeElement } from "../ui/format.js";
-import { icon } from "../ui/icons.js";
-import { renderMarkdown } from "../ui/markdown.js";
-import { menu } from "../ui/menu.js";
-import { notifyError } from "../ui/notices.js";
-import { guard, html, nothing, redraw } from "../ui/render.js";
+import { agentsByName, findAgent } from "../../data/agents.js";
+import { get, put, remove, url } from "../../data/api.js";
+import { can, me } from "../../data/session.js";
+import { isHumanOnly } from "../../data/threads.js";
+import { linkToThread } from "../../route.js";
+import { copyAndNotify } from "../../ui/clipboard.js";
+import { confirmDialog, openDialog } from "../../ui/dialog.js";
+import { avatar, errorState, iconButton, loading } from "../../ui/elements.js";
+import { clockTime, dayKey, dayName, fullTime, plainText, timeElement } from "../../ui/format.js";
+import { icon } from "../../ui/icons.js";
+import { renderMarkdown } from "../../ui/markdown.js";
+import { menu } from "../../ui/menu.js";
+import { notifyError } from "../../ui/notices.js";
+import { guard, html, nothing, redraw } from "../../ui/render.js";
 import { reactionPicker, reactionPills } from "./reactions.js";
 
 const GROUP_TIME = 5 * 60 * 1000; // messages of one author within this time have one header
@@ -31,7 +31,7 @@ const isImportant = (message) => ["high", "urgent"].includes(message.priority);
 
 // A key and a template for each message. A template is drawn again only if something it shows has changed.
 export function messageTemplates(thread, { linkedId, unreadFrom, reply }) {
-  /** @type {import("../data/types.js").Message | null} */
+  /** @type {import("../../data/types.js").Message | null} */
   let previous = null;
   return thread.messages.map((message) => {
     const isFirstUnread =

@@ -1,11 +1,11 @@
 // @ts-check
 // Dialogs about a thread: create, rename, delete, details.
 
-import { createThread, deleteThread, updateThread } from "../data/threads.js";
-import { goTo, linkToThread } from "../route.js";
-import { confirmDialog, openDialog, promptDialog } from "../ui/dialog.js";
-import { formatNumber, plural, shortTime } from "../ui/format.js";
-import { html, nothing } from "../ui/render.js";
+import { createThread, deleteThread, updateThread } from "../../data/threads.js";
+import { goTo, linkToThread } from "../../route.js";
+import { confirmDialog, openDialog, promptDialog } from "../../ui/dialog.js";
+import { formatNumber, plural, shortTime } from "../../ui/format.js";
+import { html, nothing } from "../../ui/render.js";
 
 export const newThread = () =>
   promptDialog("New thread", { label: "Topic", action: "Create" }, async (topic) =>

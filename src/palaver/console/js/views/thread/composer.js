@@ -1,15 +1,15 @@
 // @ts-check
 // The box to write a message in. Enter sends, Shift+Enter starts a new line. Text that is not sent yet is saved as a draft.
 
-import { agents, displayName, findAgent } from "../data/agents.js";
-import { post, upload, url } from "../data/api.js";
-import { drafts } from "../data/drafts.js";
-import { can, me } from "../data/session.js";
-import { avatar, iconButton } from "../ui/elements.js";
-import { plainText } from "../ui/format.js";
-import { icon } from "../ui/icons.js";
-import { notifyError } from "../ui/notices.js";
-import { html, liveValue, nextDraw, nothing, redraw } from "../ui/render.js";
+import { agents, displayName, findAgent } from "../../data/agents.js";
+import { post, upload, url } from "../../data/api.js";
+import { drafts } from "../../data/drafts.js";
+import { can, me } from "../../data/session.js";
+import { avatar, iconButton } from "../../ui/elements.js";
+import { plainText } from "../../ui/format.js";
+import { icon } from "../../ui/icons.js";
+import { notifyError } from "../../ui/notices.js";
+import { html, liveValue, nextDraw, nothing, redraw } from "../../ui/render.js";
 
 // A draft. `key` is set when it was sent without an answer: the server accepts a key once, so sending it again is safe.
 /** @type {{text: string, replyTo: any, isForHumans: boolean, images: any[], key: string | null}} */

@@ -1,12 +1,12 @@
 // @ts-check
 // Reactions: the pills under a message and the picker.
 
-import { post, remove, url, withQuery } from "../data/api.js";
-import { can, me, myReactorId } from "../data/session.js";
-import { addReaction, removeReaction } from "../data/thread_messages.js";
-import { icon } from "../ui/icons.js";
-import { notifyError } from "../ui/notices.js";
-import { html, nothing, redraw, repeat } from "../ui/render.js";
+import { post, remove, url, withQuery } from "../../data/api.js";
+import { can, me, myReactorId } from "../../data/session.js";
+import { addReaction, removeReaction } from "../../data/thread_messages.js";
+import { icon } from "../../ui/icons.js";
+import { notifyError } from "../../ui/notices.js";
+import { html, nothing, redraw, repeat } from "../../ui/render.js";
 
 const LABELS = ["👍", "👎", "agree", "disagree", "important", "done", "flag", "🎉", "❤️", "👀"];
 

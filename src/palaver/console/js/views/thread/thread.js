@@ -1,24 +1,24 @@
 // @ts-check
 // The view of a thread: its header, its messages, and the box to write in.
 
-import { findAgent } from "../data/agents.js";
-import { url } from "../data/api.js";
-import { on } from "../data/events.js";
-import { readMarks } from "../data/read_marks.js";
-import { can } from "../data/session.js";
-import { ThreadMessages } from "../data/thread_messages.js";
-import { STATUSES, setArchived, threads, updateThread } from "../data/threads.js";
-import { goTo, linkToThread } from "../route.js";
-import { avatar, emptyState, errorState, iconButton, loading } from "../ui/elements.js";
-import { plural } from "../ui/format.js";
-import { clearHighlight, highlightElement } from "../ui/highlight.js";
-import { icon } from "../ui/icons.js";
-import { menu } from "../ui/menu.js";
-import { notify, notifyError } from "../ui/notices.js";
-import { html, nextDraw, nothing, redraw, ref, repeat } from "../ui/render.js";
+import { findAgent } from "../../data/agents.js";
+import { url } from "../../data/api.js";
+import { on } from "../../data/events.js";
+import { readMarks } from "../../data/read_marks.js";
+import { can } from "../../data/session.js";
+import { ThreadMessages } from "../../data/thread_messages.js";
+import { STATUSES, setArchived, threads, updateThread } from "../../data/threads.js";
+import { goTo, linkToThread } from "../../route.js";
+import { avatar, emptyState, errorState, iconButton, loading } from "../../ui/elements.js";
+import { plural } from "../../ui/format.js";
+import { clearHighlight, highlightElement } from "../../ui/highlight.js";
+import { icon } from "../../ui/icons.js";
+import { menu } from "../../ui/menu.js";
+import { notify, notifyError } from "../../ui/notices.js";
+import { html, nextDraw, nothing, redraw, ref, repeat } from "../../ui/render.js";
 import { Composer, fitHeight } from "./composer.js";
 import { messageTemplates, startEditing, updateActiveMessage } from "./message.js";
-import { searchInThread } from "./search_bar.js";
+import { searchInThread } from "../search_bar.js";
 import { confirmDeleteThread, renameThread, showThreadDetails } from "./thread_dialogs.js";
 import { threadList } from "./thread_list.js";
 

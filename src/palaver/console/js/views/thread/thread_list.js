@@ -1,15 +1,15 @@
 // @ts-check
 // The list of threads beside an open thread.
 
-import { agents, findAgent } from "../data/agents.js";
-import { can, me } from "../data/session.js";
-import { storage } from "../data/storage.js";
-import { filteredThreads, lastActivity, loadThreads, threads, unreadCount } from "../data/threads.js";
-import { linkToThread } from "../route.js";
-import { avatar, choice, emptyState, errorState, iconButton, loading } from "../ui/elements.js";
-import { formatNumber, plainText, shortTime } from "../ui/format.js";
-import { icon } from "../ui/icons.js";
-import { guard, html, nothing, redraw, repeat } from "../ui/render.js";
+import { agents, findAgent } from "../../data/agents.js";
+import { can, me } from "../../data/session.js";
+import { storage } from "../../data/storage.js";
+import { filteredThreads, lastActivity, loadThreads, threads, unreadCount } from "../../data/threads.js";
+import { linkToThread } from "../../route.js";
+import { avatar, choice, emptyState, errorState, iconButton, loading } from "../../ui/elements.js";
+import { formatNumber, plainText, shortTime } from "../../ui/format.js";
+import { icon } from "../../ui/icons.js";
+import { guard, html, nothing, redraw, repeat } from "../../ui/render.js";
 import { newThread } from "./thread_dialogs.js";
 
 const SHOW = [
