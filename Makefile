@@ -32,10 +32,12 @@ lint: setup-dev ## check style, format and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@tools/lint-javascript
 
 format: setup-dev ## put the code in shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@tools/lint-javascript --fix
 
 screenshots: setup-dev ## make the pictures in docs/pictures from the story of palaver demo
 	@$(BIN)/python tools/screenshots.py "$$(tools/ensure-chromium)"

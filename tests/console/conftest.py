@@ -35,13 +35,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """It ends with the file: while it runs, nothing else can run a loop in this thread."""
+    """One browser for each test file. While it runs, this thread cannot run another event loop."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        said = "CHROMIUM NOT FOUND: the console is not tested. Install chromium, or run tools/ensure-chromium."
+        message = "CHROMIUM NOT FOUND: the console is not tested. Install chromium, or run tools/ensure-chromium."
         if os.environ.get("CI") == "true":
-            pytest.fail(said)
-        pytest.skip(said)
+            pytest.fail(message)
+        pytest.skip(message)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield browser
@@ -50,7 +50,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The server whose console is looked at. One engine is enough: the console sees neither."""
+    """The server of the console. One engine is enough: the console does not depend on it."""
     with start_server(tmp_path_factory.mktemp("console")) as server:
         yield server
 
@@ -71,8 +71,7 @@ Opening = Callable[..., Page]
 
 @pytest.fixture
 def window(browser: Browser, place: Server) -> Iterator[Opening]:
-    """Opens windows. Whatever one of them complains of in its own console fails the test, as does a request that
-    leaves the machine."""
+    """Opens windows. An error in the browser's console fails the test, and so does a request to another server."""
     contexts: list[BrowserContext] = []
     complaints: list[str] = []
 
@@ -106,7 +105,7 @@ def window(browser: Browser, place: Server) -> Iterator[Opening]:
 
 
 class Slow:
-    """The first answer of these addresses: given by the server, and still on its way to the window."""
+    """Holds back the first response from these addresses until `arrives` is called."""
 
     def __init__(self, page: Page, addresses: str) -> None:
         self._given: tuple[Route, APIResponse] | None = None
@@ -120,7 +119,7 @@ class Slow:
             self._given = route, route.fetch()
 
     def is_given(self) -> bool:
-        self._page.wait_for_timeout(10)  # the page is told of what was asked
+        self._page.wait_for_timeout(10)  # lets the page report its requests
         return self._given is not None
 
     def arrives(self) -> None:

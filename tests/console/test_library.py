@@ -1,4 +1,4 @@
-"""The library: every kind of thing is listed, read, and opened by its link."""
+"""The library, the reader, imports, agents and the overview."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_note_is_written_read_changed_and_deleted(window: Opening, rest: httpx
     page.get_by_role("button", name="New note").first.click()
     page.get_by_label("Title").fill(title)
     page.get_by_label("Text (Markdown)").fill("# Head\n\nsome *words* <script>alert(1)</script>")
-    page.get_by_label("Keywords, with commas").fill("one, two")
+    page.get_by_label("Keywords (comma-separated)").fill("one, two")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".head h1")).to_have_text(title)
     expect(page.locator(".prose h3")).to_have_text("Head")
@@ -38,7 +38,7 @@ def test_a_note_is_written_read_changed_and_deleted(window: Opening, rest: httpx
     expect(page.locator(".cards a", has_text=title)).to_have_count(0)
 
 
-def test_who_begins_a_note_and_thinks_again_leaves_none(window: Opening, rest: httpx.Client):
+def test_cancelling_a_new_note_leaves_none(window: Opening, rest: httpx.Client):
     before = len(rest.get("/api/notes?limit=100").json())
     page = window("#/library/notes")
     page.get_by_role("button", name="New note").first.click()
@@ -48,14 +48,14 @@ def test_who_begins_a_note_and_thinks_again_leaves_none(window: Opening, rest: h
     assert len(rest.get("/api/notes?limit=100").json()) == before
 
 
-def test_an_edit_over_somebody_else_s_is_refused_and_keeps_the_text(window: Opening, rest: httpx.Client):
+def test_a_conflicting_edit_is_refused_and_keeps_the_text(window: Opening, rest: httpx.Client):
     id = made(rest, "/api/notes", title="Shared", content="first")
     page = window(f"#/open/notes/{id}")
     page.get_by_role("button", name="Edit").click()
     rest.put(f"/api/notes/{id}", json={"content": "second"})
     page.get_by_label("Text (Markdown)").fill("mine")
     page.get_by_role("button", name="Save").click()
-    expect(page.locator(".notices")).to_contain_text("Somebody changed it meanwhile")
+    expect(page.locator(".notices")).to_contain_text("It was changed in the meantime")
     expect(page.get_by_label("Text (Markdown)")).to_have_value("mine")
 
 
@@ -63,7 +63,7 @@ def test_a_prompt_is_written(window: Opening):
     page, name = window("#/library/prompts"), word("prompt ")
     page.get_by_role("button", name="New prompt").first.click()
     page.get_by_label("Name", exact=True).fill(name)
-    page.get_by_label("User prompt; {{name}} becomes an argument").fill("Review {{diff}}")
+    page.get_by_label("User prompt ({{name}} becomes an argument)").fill("Review {{diff}}")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".fields")).to_contain_text("Review {{diff}}")
     page.get_by_label("Back").click()
@@ -76,7 +76,7 @@ def opens(page: Page, source: str, id: str, title: str, text: str) -> None:
     expect(page.locator(".scroll")).to_contain_text(text)
 
 
-def test_every_source_opens_by_its_link_and_what_is_found_opens_at_the_match(window: Opening, rest: httpx.Client):
+def test_every_source_opens_by_its_link_and_a_result_opens_at_the_match(window: Opening, rest: httpx.Client):
     unique, page = word("quartz"), window("#/library")
     note = made(
         rest, "/api/notes", title="N", content="filler. " * 800 + f"\n\nThe {unique} note.\n\n" + "filler. " * 800
@@ -119,7 +119,7 @@ def test_every_source_opens_by_its_link_and_what_is_found_opens_at_the_match(win
         expect(page.get_by_text(unique).last).to_be_in_viewport()
 
 
-def test_notes_and_conversations_are_taken_along_as_markdown(window: Opening, rest: httpx.Client):
+def test_notes_and_conversations_are_exported_as_markdown(window: Opening, rest: httpx.Client):
     note = made(rest, "/api/notes", title="Taken", content="# All\n\nof *it*")
     chat = made(rest, "/api/chats", title="A long talk")
     for number in range(3):
@@ -139,15 +139,15 @@ def test_notes_and_conversations_are_taken_along_as_markdown(window: Opening, re
         assert all(part in text for part in whole)
 
 
-def test_what_is_not_there_says_so(window: Opening):
+def test_a_missing_document_says_so(window: Opening):
     page = window("#/open/notes/nothing")
-    expect(page.get_by_text("It is not here")).to_be_visible()
+    expect(page.locator(".empty.bad h2")).to_have_text("Not found")
     page.evaluate("location.hash = '#/open/bus/nothing'")
-    expect(page.get_by_text("It is not here")).to_be_visible()
+    expect(page.locator(".empty.bad h2")).to_have_text("Not found")
     page.evaluate("location.hash = '#/open/nonsense/x'")
-    expect(page.get_by_text("It is not here")).to_be_visible()
+    expect(page.locator(".empty.bad h2")).to_have_text("Not found")
     page.evaluate("location.hash = '#/threads/nothing'")
-    expect(page.get_by_text("It is not here")).to_be_visible()
+    expect(page.locator(".empty.bad h2")).to_have_text("Not found")
 
 
 def test_a_history_is_imported_and_read(window: Opening):
@@ -167,7 +167,7 @@ def test_a_history_is_imported_and_read(window: Opening):
     expect(page.locator(".cards a").first).to_be_visible()
     assert page.locator(".cards img").count() == 0
     page.go_back()
-    page.get_by_role("link", name="1 in Imported").click()
+    page.get_by_role("link", name="1 in Imported chats").click()
     page.locator(".cards a", has_text=unique).click()
     expect(page.locator(".turn")).to_have_count(2)
     expect(page.locator(".turn").first).to_contain_text("What is basalt?")
@@ -208,10 +208,10 @@ DROP = """async ([text, name]) => {
 }"""
 
 
-def test_a_file_can_be_dropped_and_again_changes_nothing(window: Opening):
+def test_dropping_the_same_file_twice_changes_nothing(window: Opening):
     export = json.dumps([_chatgpt(word("granite"))])
     page = window("#/import")
-    for outcome in (["1 new", "0 changed", "0 known already"], ["0 new", "0 changed", "1 known already"]):
+    for outcome in (["1 new", "0 changed", "0 unchanged"], ["0 new", "0 changed", "1 unchanged"]):
         expect(page.locator(".drop")).to_be_visible()
         page.evaluate(DROP, [export, "conversations.json"])
         expect(page.locator(".job .numbers li").nth(2)).to_have_text(outcome[2])
@@ -219,13 +219,13 @@ def test_a_file_can_be_dropped_and_again_changes_nothing(window: Opening):
         expect(page.locator(".job .numbers li")).to_have_text([*outcome, "2 messages"])
 
 
-def test_something_unknown_is_said_to_be_so(window: Opening):
+def test_an_unknown_format_is_reported(window: Opening):
     page = window("#/import")
     page.locator(".drop input").first.set_input_files(
         [FilePayload(name="holiday.bin", mimeType="application/octet-stream", buffer=b"\x00\x01\x02")]
     )
     expect(page.locator(".job h2")).to_have_text("Done")
-    expect(page.locator(".job")).to_contain_text("Nothing in there was recognised")
+    expect(page.locator(".job")).to_contain_text("No supported format was recognised")
 
 
 def test_agents_are_shown_with_what_they_do_and_how_to_connect_another(
@@ -248,7 +248,7 @@ def test_agents_are_shown_with_what_they_do_and_how_to_connect_another(
     expect(page.locator(".copyable code")).to_contain_text("codex mcp add")
     page.get_by_role("button", name="New token").click()
     page.get_by_label("Name").fill("reviewer")
-    page.get_by_role("button", name="Make").click()
+    page.get_by_role("button", name="Create").click()
     expect(page.locator("dialog code")).to_contain_text("plv_")
     page.get_by_role("button", name="Done").click()
     row = page.locator(".keys-of tbody tr", has_text="reviewer")
@@ -257,7 +257,7 @@ def test_agents_are_shown_with_what_they_do_and_how_to_connect_another(
     expect(row).to_have_count(0)
 
 
-def test_the_overview_counts_what_was_said(window: Opening, rest: httpx.Client, thread: Thread):
+def test_the_overview_counts_messages(window: Opening, rest: httpx.Client, thread: Thread):
     thread.post("one more", author=word("Nell"))
     page = window("#/overview")
     counted = rest.get("/api/overview?days=30").json()

@@ -1,4 +1,4 @@
-"""Coming in where tokens are required, and going again."""
+"""Logging in and out, sessions, and the permissions of tokens."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.helpers import Server, Thread, start_server, started, word
 class Closed:
     server: Server
     boss: httpx.Client
-    """Somebody in charge of the default workspace."""
+    """A client of an admin of the default workspace."""
     elsewhere: str
-    """A token of somebody in charge of another workspace."""
+    """The token of an admin of another workspace."""
 
     def token(self, name: str, *, kind: str = "human", scopes: Sequence[str] = ("read", "write"), **more: str) -> str:
         made = self.boss.post("/api/tokens", json={"kind": kind, "name": name, "scopes": list(scopes), **more})
@@ -50,7 +50,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
 
 def log_in(page: Page, secret: str) -> None:
     page.get_by_label("Token").fill(secret)
-    page.get_by_role("button", name="Come in").click()
+    page.get_by_role("button", name="Log in").click()
 
 
 def test_a_person_logs_in_talks_and_logs_out(window: Opening, closed: Closed):
@@ -60,8 +60,8 @@ def test_a_person_logs_in_talks_and_logs_out(window: Opening, closed: Closed):
     log_in(page, closed.token("anna"))
     page.get_by_label("New thread").click()
     topic = word("topic ")
-    page.get_by_label("What is it about?").fill(topic)
-    page.get_by_role("button", name="Open", exact=True).last.click()
+    page.get_by_label("Topic").fill(topic)
+    page.get_by_role("button", name="Create").click()
     page.get_by_label("Message", exact=True).fill("from anna")
     page.get_by_label("Message", exact=True).press("Enter")
     expect(page.locator(".message .author")).to_have_text("anna")
@@ -77,7 +77,7 @@ def test_a_person_logs_in_talks_and_logs_out(window: Opening, closed: Closed):
     [cookie] = page.context.cookies()
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     assert page.evaluate("document.cookie") == ""
-    page.get_by_label("You are anna").click()
+    page.get_by_label("Account: anna").click()
     page.get_by_role("menuitem", name="Log out", exact=True).click()
     expect(page.get_by_label("Token")).to_be_visible()
     assert page.context.cookies() == []
@@ -91,14 +91,14 @@ def test_logging_out_everywhere_ends_every_login_of_the_token(window: Opening, c
     for page in (one, other):
         log_in(page, secret)
         expect(page.get_by_label("New thread")).to_be_visible()
-    one.get_by_label("You are ben").click()
+    one.get_by_label("Account: ben").click()
     one.get_by_role("menuitem", name="Log out everywhere").click()
     expect(one.get_by_label("Token")).to_be_visible()
     other.reload()
     expect(other.get_by_label("Token")).to_be_visible()
 
 
-def test_who_logs_out_in_one_window_is_out_in_the_other_and_the_next_one_hears_only_their_own(
+def test_logging_out_ends_the_other_windows_and_the_next_user_gets_only_their_own_events(
     window: Opening, closed: Closed
 ):
     elsewhere = closed.elsewhere
@@ -106,8 +106,8 @@ def test_who_logs_out_in_one_window_is_out_in_the_other_and_the_next_one_hears_o
     log_in(one, closed.token("kai"))
     expect(one.get_by_label("New thread")).to_be_visible()
     other = window("#/threads", at=closed.server, context=one.context)
-    expect(other.get_by_label("You are kai")).to_be_visible()
-    one.get_by_label("You are kai").click()
+    expect(other.get_by_label("Account: kai")).to_be_visible()
+    one.get_by_label("Account: kai").click()
     one.get_by_role("menuitem", name="Log out", exact=True).click()
     expect(other.get_by_label("Token")).to_be_visible()
     log_in(other, elsewhere)
@@ -119,7 +119,7 @@ def test_who_logs_out_in_one_window_is_out_in_the_other_and_the_next_one_hears_o
     expect(other.locator(".threads .topic")).to_have_text(["ours"])
 
 
-def test_who_comes_next_in_the_same_browser_sees_nothing_of_who_was_here(window: Opening, closed: Closed):
+def test_the_next_user_of_a_browser_sees_nothing_of_the_previous_one(window: Opening, closed: Closed):
     thread = Thread(closed.boss)
     thread.post("for both", author=None)
     first, second = closed.token("lea"), closed.token("max")
@@ -131,18 +131,18 @@ def test_who_comes_next_in_the_same_browser_sees_nothing_of_who_was_here(window:
     expect(page.locator(".message")).to_have_count(2)
     page.reload()
     expect(page.get_by_label("Message", exact=True)).to_have_value("what lea has not sent")
-    page.get_by_label("You are lea").click()
+    page.get_by_label("Account: lea").click()
     page.get_by_role("menuitem", name="Log out", exact=True).click()
     log_in(page, second)
     expect(page.locator(".message")).to_have_count(2)
     expect(page.get_by_label("Message", exact=True)).to_have_value("")
-    page.get_by_label("You are max").click()
+    page.get_by_label("Account: max").click()
     page.get_by_role("menuitem", name="Log out", exact=True).click()
     log_in(page, first)
     expect(page.get_by_label("Message", exact=True)).to_have_value("what lea has not sent")
 
 
-def test_when_a_token_ends_the_next_person_finds_a_fresh_window(window: Opening, closed: Closed):
+def test_after_a_revoked_token_the_next_user_gets_a_fresh_window(window: Opening, closed: Closed):
     closed.boss.post("/api/threads", json={"topic": word("theirs ")})
     ending = closed.token("nia")
     page = window("#/search?q=theirs", at=closed.server)
@@ -155,7 +155,7 @@ def test_when_a_token_ends_the_next_person_finds_a_fresh_window(window: Opening,
     expect(page.get_by_text("Nothing found")).to_be_visible()
 
 
-def test_the_page_says_who_is_in_and_nobody_else_s_word(closed: Closed):
+def test_the_page_contains_the_session_only_for_its_user(closed: Closed):
     with closed.server.client() as client:
         stranger = client.get("/")
         assert '"is_in":false' in unescape(stranger.text)
@@ -173,7 +173,7 @@ def cookies(client: httpx.Client, secret: str) -> str:
     return str(answer.json()["csrf"])
 
 
-def test_a_login_changes_nothing_without_the_word_only_our_page_knows(closed: Closed):
+def test_a_login_changes_nothing_without_the_csrf_token(closed: Closed):
     with closed.server.client() as client:
         csrf = cookies(client, closed.token("cleo"))
         assert client.get("/api/threads").status_code == 200
@@ -203,7 +203,7 @@ def test_an_agent_s_token_and_mcp_do_not_open_the_console(closed: Closed):
         assert client.post("/mcp", json={}).status_code == 401
 
 
-def test_who_is_not_in_charge_manages_nothing(closed: Closed):
+def test_only_admins_manage_tokens_and_workspaces(closed: Closed):
     with closed.server.client() as client:
         client.headers["authorization"] = f"Bearer {closed.token('fay')}"
         for method, path in (("GET", "/api/tokens"), ("POST", "/api/tokens"), ("GET", "/api/workspaces")):
@@ -230,18 +230,18 @@ def test_a_reader_sees_and_cannot_write(window: Opening, closed: Closed):
     page = window(f"#/threads/{thread.id}", at=closed.server)
     log_in(page, closed.token("ida", scopes=["read"]))
     expect(page.locator(".message")).to_contain_text("read me")
-    expect(page.get_by_text("You can read here, not write.")).to_be_visible()
+    expect(page.get_by_text("You have read-only access.")).to_be_visible()
     expect(page.get_by_label("New thread")).to_have_count(0)
 
 
-def test_who_is_in_charge_reads_what_was_done_and_others_do_not(window: Opening, closed: Closed):
+def test_only_admins_see_the_audit_log(window: Opening, closed: Closed):
     thread = Thread(closed.boss)
     closed.boss.delete(thread.path)
     page = window("#/agents", at=closed.server, viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
     log_in(page, closed.token("pia", scopes=["read", "write", "admin"]))
     expect(page.locator(".keys-of tbody tr").first).to_be_visible()
     assert page.evaluate("Math.max(document.documentElement.scrollWidth, innerWidth)") == 390
-    page.get_by_role("link", name="What was done").first.click()
+    page.get_by_role("link", name="Audit log").first.click()
     expect(page.locator(".log tbody tr").first).to_contain_text("log in")
     page.get_by_role("button", name="Deletions").click()
     expect(page.locator(".log tbody tr").first).to_contain_text("delete thread")
@@ -249,4 +249,4 @@ def test_who_is_in_charge_reads_what_was_done_and_others_do_not(window: Opening,
     assert set(page.locator(".log tbody tr").evaluate_all("rows => rows.map(row => row.dataset.kind)")) == {"deletion"}
     reader = window("#/log", at=closed.server)
     log_in(reader, closed.token("quin"))
-    expect(reader.get_by_text("For those in charge")).to_be_visible()
+    expect(reader.get_by_text("Admins only")).to_be_visible()

@@ -63,7 +63,7 @@ def test_it_is_painted_at_once_and_little_is_transferred(window: Opening, long: 
     assert max(sizes) < 300_000
 
 
-def test_little_is_asked_for_and_nothing_twice_before_it_is_painted(window: Opening, long: tuple[Server, str]):
+def test_few_requests_and_none_twice_before_the_first_paint(window: Opening, long: tuple[Server, str]):
     server, thread_id = long
     page = window("healthz", at=server)
     asked: list[str] = []
@@ -99,7 +99,7 @@ def test_it_scrolls_to_its_beginning_and_holds_only_what_is_near(window: Opening
     expect(page.locator(f".message[data-seq='{MESSAGES}']")).to_be_in_viewport()
 
 
-def test_what_is_in_view_stays_there_while_earlier_messages_come(window: Opening, long: tuple[Server, str]):
+def test_messages_in_view_stay_there_while_older_ones_load(window: Opening, long: tuple[Server, str]):
     server, thread_id = long
     page = window(f"#/threads/{thread_id}", at=server)
     expect(page.locator(".message").last).to_be_in_viewport()
@@ -128,9 +128,7 @@ MOVED = "() => Math.abs(window.reading.seen.getBoundingClientRect().top - window
 TWO_PICTURES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
-def test_who_scrolls_up_before_the_earlier_messages_have_come_stays_where_he_reads(
-    window: Opening, long: tuple[Server, str]
-):
+def test_scrolling_up_before_older_messages_arrive_keeps_the_place(window: Opening, long: tuple[Server, str]):
     server, thread_id = long
     page = window("healthz", at=server)
     answer = Slow(page, "**/messages?before_seq=*")
@@ -144,9 +142,7 @@ def test_who_scrolls_up_before_the_earlier_messages_have_come_stays_where_he_rea
     assert page.evaluate(MOVED) < 3
 
 
-def test_who_scrolls_up_in_the_moment_in_which_they_come_stays_where_he_reads(
-    window: Opening, long: tuple[Server, str]
-):
+def test_scrolling_up_while_older_messages_arrive_keeps_the_place(window: Opening, long: tuple[Server, str]):
     server, thread_id = long
     page = window("healthz", at=server)
     page.add_init_script(
@@ -165,7 +161,7 @@ def test_who_scrolls_up_in_the_moment_in_which_they_come_stays_where_he_reads(
     assert page.evaluate(MOVED) < 3
 
 
-def test_news_do_not_tear_one_away_from_what_one_reads(window: Opening, long: tuple[Server, str]):
+def test_new_messages_do_not_move_the_reader(window: Opening, long: tuple[Server, str]):
     server, thread_id = long
     with server.client() as api:
         middle = api.get(f"/api/threads/{thread_id}/messages?after_seq=2499&limit=1").json()[0]

@@ -1,12 +1,16 @@
-"""What others wrote stays text, the page keeps to itself, and everybody can use it."""
+"""Security (injection, links, CSP) and accessibility (keyboard, contrast, phones)."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, Error, Page, expect
 from tests.console.conftest import Opening
 from tests.helpers import Server, Thread, word
+
+import palaver
 
 BAD = [
     "<img src=x onerror=alert(1)>",
@@ -99,7 +103,29 @@ def test_markdown_is_shown_and_its_links_are_safe(window: Opening, thread: Threa
     expect(prose.locator("a")).to_have_attribute("rel", "noopener noreferrer")
 
 
-def test_a_very_long_message_is_folded_until_somebody_wants_it(window: Opening, thread: Thread):
+def test_a_link_that_resolves_to_another_server_opens_in_a_new_tab_and_a_relative_one_is_no_link(
+    window: Opening, thread: Thread, place: Server
+):
+    foreign = [
+        r"/\evil.example/a",
+        "//evil.example/b",
+        r"/\\evil.example/c",
+        "https://evil.example/d",
+        "/\t/evil.example/e",
+    ]
+    ours = ["/docs", "#/library", f"{place.url}/docs"]
+    thread.post("\n\n".join(f"[{number}](<{href}>)" for number, href in enumerate([*foreign, *ours, "x.html"])))
+    page = window(f"#/threads/{thread.id}")
+    links = page.locator(".message .prose a")
+    expect(links).to_have_count(len(foreign) + len(ours))
+    found = links.evaluate_all("links => links.map(a => [new URL(a.href).host, a.target, a.rel])")
+    outside = ["evil.example", "_blank", "noopener noreferrer"]
+    inside = [place.url.removeprefix("http://"), "", ""]
+    assert found == [outside] * len(foreign) + [inside] * len(ours)
+    expect(page.locator(".message .no-link")).to_have_count(1)
+
+
+def test_a_very_long_message_is_folded(window: Opening, thread: Thread):
     thread.post("\n\n".join(f"line {number}" for number in range(400)))
     page = window(f"#/threads/{thread.id}")
     unfold = page.get_by_role("button", name="Show all")
@@ -141,6 +167,15 @@ def test_files_are_kept_for_ever_under_their_stamp_and_nothing_else_is_served(re
         "/console/%2e%2e/house.py",
     ):
         assert rest.get(path).status_code == 404
+
+
+def test_every_shared_module_is_in_the_joined_file(rest: httpx.Client):
+    """A shared module outside it would be loaded a second time, with a state of its own."""
+    folder = Path(palaver.__file__).parent / "console"
+    names = {path.relative_to(folder).as_posix() for path in (folder / "js").rglob("*.js")}
+    together = rest.get("/console/js/start.js").text
+    apart = {name for name in names if f"// {name}\n" not in together and not name.startswith("js/views/")}
+    assert apart == {"js/preload.js", "js/data/event_stream_worker.js"}
 
 
 def test_everything_can_be_done_with_the_keyboard(window: Opening, thread: Thread):
@@ -185,7 +220,7 @@ def test_menus_and_dialogs_are_walked_and_left_by_keyboard_and_focus_returns(win
     menu.focus()
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowDown")
-    expect(page.get_by_role("menuitem", name="About")).to_be_focused()
+    expect(page.get_by_role("menuitem", name="Details")).to_be_focused()
     page.keyboard.press("ArrowUp")
     expect(page.get_by_role("menuitem", name="Delete")).to_be_focused()
     page.keyboard.press("Escape")
@@ -209,7 +244,69 @@ def test_menus_and_dialogs_are_walked_and_left_by_keyboard_and_focus_returns(win
     expect(page.locator("details.menu[open]")).to_have_count(0)
 
 
-def test_whatever_has_the_focus_shows_it(window: Opening, thread: Thread, rest: httpx.Client):
+def test_enter_in_a_delete_dialog_deletes_nothing(window: Opening, thread: Thread, rest: httpx.Client):
+    thread.post("keep me")
+    page = window(f"#/threads/{thread.id}")
+    page.get_by_label("Thread menu").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    expect(page.locator("dialog").get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("dialog")).to_have_count(0)
+    assert rest.get(thread.path).status_code == 200
+
+
+NO_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', { value: undefined });"  # as over plain HTTP
+
+
+def test_text_is_copied_also_where_the_browser_has_no_clipboard_api(window: Opening, thread: Thread):
+    thread.post("one\n\n```\nx = 1\ny = 2\n```")
+    page = window("healthz")
+    page.add_init_script(NO_CLIPBOARD)
+    page.goto(page.url.replace("healthz", f"#/threads/{thread.id}"))
+    box = page.get_by_label("Message", exact=True)
+    page.get_by_label("Copy the code").click()
+    expect(page.locator(".code .copy")).to_have_text("Copied")
+    box.press("Control+v")
+    expect(box).to_have_value("x = 1\ny = 2")
+    page.locator(".message").hover()
+    page.locator(".message").get_by_label("More").click()
+    page.get_by_role("menuitem", name="Copy text").click()
+    expect(page.locator(".notices")).to_contain_text("Text copied.")
+    box.fill("")
+    box.press("Control+v")
+    expect(box).to_have_value("one\n\n```\nx = 1\ny = 2\n```")
+
+
+def test_a_new_token_is_copied_from_its_dialog_without_the_clipboard_api(window: Opening):
+    page = window("healthz")
+    page.add_init_script(NO_CLIPBOARD)
+    page.goto(page.url.replace("healthz", "#/agents"))
+    page.get_by_role("button", name="New token").click()
+    page.get_by_label("Name").fill(word("copied"))
+    page.get_by_role("button", name="Create").click()
+    secret = page.locator("dialog code").inner_text()
+    page.locator("dialog").get_by_label("Copy").click()
+    expect(page.locator(".notices")).to_contain_text("Copied.")
+    page.get_by_role("button", name="Done").click()
+    search = page.get_by_label("Search everything", exact=True)
+    search.press("Control+v")
+    expect(search).to_have_value(secret)
+
+
+def test_it_says_so_when_nothing_could_be_copied(window: Opening, thread: Thread):
+    thread.post("```\nx\n```")
+    page = window("healthz")
+    page.add_init_script(NO_CLIPBOARD + "document.execCommand = () => false;")
+    page.goto(page.url.replace("healthz", f"#/threads/{thread.id}"))
+    page.get_by_label("Copy the code").click()
+    expect(page.locator(".code .copy")).to_have_text("Not copied")
+    page.locator(".message").hover()
+    page.locator(".message").get_by_label("More").click()
+    page.get_by_role("menuitem", name="Copy link").click()
+    expect(page.locator(".notices")).to_contain_text("does not allow copying")
+
+
+def test_every_focused_element_shows_it(window: Opening, thread: Thread, rest: httpx.Client):
     message = thread.post("see [this](https://example.org)")
     rest.post(f"/api/messages/{message['id']}/reactions", json={"reaction": "agree", "agent_id": "human:Zoe"})
     page = window(f"#/threads/{thread.id}")
@@ -249,7 +346,7 @@ def test_it_fits_a_phone(window: Opening, thread: Thread, scheme: str):
     expect(page.get_by_label("Another reaction")).to_be_in_viewport(ratio=1)
     page.get_by_role("button", name="important").tap()
     expect(page.locator(".pill")).to_have_text("important")
-    page.get_by_label("Back to the threads").click()
+    page.get_by_label("Back to threads").click()
     expect(page.locator(f"[data-thread='{thread.id}']")).to_be_visible()
     for name in ("threads", "search?q=word", "library", "agents", "overview", "import", "log"):
         page.evaluate(f"location.hash = '#/{name}'")
@@ -324,7 +421,7 @@ def test_all_text_can_be_read_and_all_controls_have_names(
         assert page.evaluate(nameless) == []
 
 
-def test_who_wants_little_motion_gets_none(window: Opening):
+def test_reduced_motion_is_respected(window: Opening):
     page = window("#/threads", reduced_motion="reduce")
     page.get_by_label("New thread").click()
     longest = page.evaluate(

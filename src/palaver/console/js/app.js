@@ -1,297 +1,307 @@
-// The console: who is looking, where they are, and the frame around it.
+// @ts-check
+// The console: starts the session, shows the view of the current route, and draws the frame around it.
 
-import { hangUp, listen, on, tryAgain } from "./live.js";
-import { logOut, loginView } from "./login.js";
-import {
-  askFor,
-  empty,
-  face,
-  failed,
-  icon,
-  isDialogOpen,
-  openDialog,
-  shownDialog,
-  shownNotices,
-  tool,
-  trouble,
-  waiting,
-} from "./parts.js";
-import { loadAgents } from "./people.js";
-import { parse } from "./route.js";
-import { focusBar, searchBar, searchIn, searchView } from "./search.js";
-import { findOut, know, may, me, rename, theme, told } from "./state.js";
-import { threadsView } from "./thread.js";
-import { loadThreads, newThread, unreadThreads } from "./threads.js";
-import { drawWith, drawn, holdUntil, html, nothing, redraw, ref, render } from "./view.js";
+import { assetUrl } from "./assets.js";
+import { loadAgents } from "./data/agents.js";
+import { on, reconnect, startListening, stopListening } from "./data/events.js";
+import { can, loadSession, me, pageSession, setName, setSession } from "./data/session.js";
+import { theme } from "./data/storage.js";
+import { loadThreads, unreadThreadCount } from "./data/threads.js";
+import { parseRoute } from "./route.js";
+import { dialogTemplate, isDialogOpen, openDialog, promptDialog } from "./ui/dialog.js";
+import { avatar, emptyState, errorState, iconButton, loading } from "./ui/elements.js";
+import { icon } from "./ui/icons.js";
+import { noticesTemplate, notifyError } from "./ui/notices.js";
+import { html, nextDraw, nothing, pauseDrawing, redraw, render, setDraw } from "./ui/render.js";
+import { logOut, loginView } from "./views/login.js";
+import { searchView } from "./views/search.js";
+import { focusSearchBar, searchBar, searchInThread } from "./views/search_bar.js";
+import { threadsView } from "./views/thread/thread.js";
+import { newThread } from "./views/thread/thread_dialogs.js";
 
-const VIEWS = { threads: threadsView, search: searchView };
-
-// Not needed to read a thread: fetched when somebody goes there, or when there is nothing else to do.
-const PLACES_FOR_LATER = {
-  library: async () => (await import("./places/library.js")).libraryView,
-  open: async () => (await import("./places/reader.js")).readerView,
-  agents: async () => (await import("./places/agents.js")).agentsView,
-  overview: async () => (await import("./places/overview.js")).overviewView,
-  import: async () => (await import("./places/bring.js")).bringView,
-  log: async () => (await import("./places/log.js")).logView,
-};
-
-const nowhere = {
-  title: () => "No such place",
+const notFoundView = {
+  title: () => "Page not found",
   isInner: () => true,
   enter: () => {},
-  template: () => html`<main class="pane"><header class="head"><div class="name"><h1>No such place</h1></div></header>
-    ${empty("help", "It is not here", "This link leads nowhere. It may be old, or not whole.", html`<a class="button" href="#/threads">To the threads</a>`)}</main>`,
+  template: () => html`<main class="pane"><header class="head"><div class="name"><h1>Page not found</h1></div></header>
+    ${emptyState("help", "Not found", "This link does not lead to a page. It may be old or incomplete.", html`<a class="button" href="#/threads">Go to threads</a>`)}</main>`,
 };
 
-async function viewOf(name) {
-  if (!Object.hasOwn(PLACES_FOR_LATER, name)) return nowhere;
-  return (VIEWS[name] ??= await PLACES_FOR_LATER[name]());
+/**
+ * @typedef {object} View
+ * @property {() => string} title
+ * @property {() => boolean} isInner On a phone: does it hide the list of threads?
+ * @property {(route: any) => unknown} enter
+ * @property {() => void} [leave]
+ * @property {() => unknown} template
+ * @property {(event: KeyboardEvent) => boolean} [key] Handle a key; true if it was used.
+ * @property {() => void} [beforeDraw]
+ * @property {() => void} [afterDraw]
+ */
+
+/** @type {Record<string, View>} */
+const views = { threads: threadsView, search: searchView };
+
+// These views are loaded when they are opened, or when the browser is idle.
+const LAZY_VIEWS = {
+  library: async () => (await import("./views/library.js")).libraryView,
+  open: async () => (await import("./views/reader.js")).readerView,
+  agents: async () => (await import("./views/agents.js")).agentsView,
+  overview: async () => (await import("./views/overview.js")).overviewView,
+  import: async () => (await import("./views/import.js")).importView,
+  log: async () => (await import("./views/audit_log.js")).auditLogView,
+};
+
+async function loadView(name) {
+  if (!Object.hasOwn(LAZY_VIEWS, name)) return notFoundView;
+  return (views[name] ??= await LAZY_VIEWS[name]());
 }
 
-const PLACES = [
+const DRAW_DELAY = 250; // milliseconds to wait for a thread before the frame is drawn without it
+const LISTEN_DELAY = 1500; // milliseconds to wait for a view before the event stream is opened
+const OFFLINE_DELAY = 400; // milliseconds without a connection before the banner is shown
+
+let route = parseRoute();
+/** @type {View | null} */
+let view = null;
+/** @type {Error | null} */
+let startError = null;
+let isOffline = false;
+let wasLoggedIn = false;
+
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
+
+setDraw(() => {
+  view?.beforeDraw?.();
+  render(frame(), root);
+  view?.afterDraw?.();
+  const unread = me.isIn ? unreadThreadCount() : 0;
+  const title = me.isIn && view ? `${view.title()} · palaver` : "palaver";
+  document.title = unread ? `(${unread}) ${title}` : title;
+});
+
+// Navigation. The back button restores the scroll position: each entry of the history has an id for that.
+
+const scrollPositions = new Map();
+let entryId = null;
+const scrollBox = () => document.querySelector(".pane:not(.talk) > .scroll");
+
+async function navigate() {
+  const wanted = parseRoute();
+  route = wanted;
+  if (!me.isIn) return redraw();
+  if (entryId !== null) scrollPositions.set(entryId, scrollBox()?.scrollTop ?? 0);
+  if (!history.state?.entry) history.replaceState({ entry: `${Date.now()}.${scrollPositions.size}` }, "");
+  entryId = history.state.entry;
+  const scrollTop = scrollPositions.get(entryId) ?? 0;
+  try {
+    const next = Object.hasOwn(views, wanted.name) ? views[wanted.name] : await loadView(wanted.name);
+    if (wanted !== route) return;
+    if (view && view !== next) view.leave?.();
+    view = next;
+    const entering = view.enter(wanted);
+    redraw();
+    await entering;
+    if (!scrollTop || wanted !== route) return;
+    await nextDraw();
+    scrollBox()?.scrollTo(0, scrollTop);
+  } catch (error) {
+    notifyError(error);
+  }
+}
+
+addEventListener("hashchange", navigate);
+
+// The session
+
+async function startSession() {
+  startError = null;
+  redraw();
+  try {
+    const session = await loadSession();
+    if (me.isIn) return startConsole(session);
+  } catch (error) {
+    startError = error;
+  }
+  redraw();
+}
+
+// The current view is loaded first. Events are received from the session's event on, so none is missed meanwhile.
+async function startConsole(session) {
+  wasLoggedIn = true;
+  const agentsLoaded = loadAgents().catch(() => {});
+  const entered = navigate();
+  if (threadsView.opening) pauseDrawing(Promise.all([agentsLoaded, threadsView.opening]), DRAW_DELAY);
+  await Promise.race([entered, wait(LISTEN_DELAY)]);
+  await wait(0); // let the browser paint
+  loadThreads();
+  startListening(session.last_event_id);
+  (globalThis.requestIdleCallback ?? setTimeout)(() => {
+    for (const name of Object.keys(LAZY_VIEWS)) loadView(name).catch(() => {});
+  });
+}
+
+const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+addEventListener("palaver:logged-in", () => {
+  if (wasLoggedIn) return location.reload(); // remove everything the previous user has loaded
+  startSession();
+});
+addEventListener("palaver:logged-out", () => {
+  if (!me.isIn || !me.needsLogin) return;
+  me.isIn = false;
+  stopListening();
+  view?.leave?.();
+  view = null;
+  redraw();
+});
+addEventListener("focus", redraw); // messages in view are read now
+
+// The connection
+
+/** @type {number | undefined} */
+let offlineTimer;
+on("state", (isOpen) => {
+  clearTimeout(offlineTimer);
+  if (isOpen) {
+    if (isOffline) loadAgents().catch(() => {});
+    isOffline = false;
+    return redraw();
+  }
+  offlineTimer = setTimeout(() => {
+    isOffline = true;
+    redraw();
+    if (me.needsLogin) checkSession().catch(() => {});
+  }, OFFLINE_DELAY);
+});
+
+// The stream also ends when the user logs out, or logs in as someone else, in another window.
+async function checkSession() {
+  const { name, workspace } = me;
+  await loadSession();
+  if (!me.isIn) stopListening();
+  else if (me.name !== name || me.workspace !== workspace) location.reload();
+  else startListening();
+  redraw();
+}
+
+// Keyboard shortcuts
+
+const SHORTCUTS = [
+  [["/", "Ctrl K"], "search everything"],
+  [["s"], "search in this thread"],
+  [["j", "k"], "next, previous message, thread, result or document"],
+  [["Shift J", "Shift K"], "next, previous thread"],
+  [["Enter"], "open the selected item; in a thread, write a message"],
+  [["r"], "reply to the selected message"],
+  [["e"], "edit the selected message or document"],
+  [["c"], "write a message"],
+  [["n"], "new thread"],
+  [["Shift G"], "go to the newest message"],
+  [["Esc"], "close, cancel or go back"],
+  [["?"], "show this list"],
+];
+
+const showShortcuts = () =>
+  openDialog(
+    "Keyboard shortcuts",
+    () =>
+      html`<table class="keys"><tbody>${SHORTCUTS.map(
+        ([keys, action]) => html`<tr>
+    <td>${/** @type {string[]} */ (keys).map((key) => html`<kbd>${key}</kbd> `)}</td><td>${action}</td></tr>`,
+      )}</tbody></table>`,
+  );
+
+addEventListener("keydown", (event) => {
+  if (!me.isIn || isDialogOpen()) return;
+  const target = /** @type {Element} */ (event.target);
+  const run = (action) => (event.preventDefault(), action());
+  if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey)
+    return run(focusSearchBar);
+  const openMenu = /** @type {HTMLDetailsElement | null} */ (document.querySelector("details.menu[open]"));
+  if (event.key === "Escape" && openMenu) return (openMenu.open = false), openMenu.querySelector("summary")?.focus();
+  const isTyping = target.closest?.("input, textarea, select, [contenteditable]");
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  const threadId = threadsView.threadId();
+  if (event.key === "/") return run(focusSearchBar);
+  if (event.key === "?") return showShortcuts();
+  if (event.key === "n" && can("write")) return run(newThread);
+  if (event.key === "s" && threadId) return run(() => searchInThread(threadId));
+  if (target.closest?.("button, a, summary") && event.key === "Enter") return;
+  if (view?.key?.(event)) event.preventDefault();
+});
+
+// The frame
+
+const NAVIGATION = [
   ["threads", "Threads"],
   ["library", "Library"],
   ["agents", "Agents"],
   ["overview", "Overview"],
   ["import", "Import"],
 ];
+const PARENT_VIEWS = { open: "library", log: "agents" };
+const NEXT_THEME = { system: "light", light: "dark", dark: "system" };
+const THEME_ICONS = { system: "system", light: "sun", dark: "moon" };
 
-let route = parse();
-let view = null;
-let broken = null;
-let isAway = false;
-let wasIn = false;
-
-const SHORT = 250; // milliseconds a thread may take before the frame around it is drawn without it
-const LONG = 1500; // and a place before the stream is opened all the same
-
-const root = document.getElementById("app");
-
-drawWith(() => {
-  view?.beforeDraw?.();
-  render(shell(), root);
-  view?.afterDraw?.();
-  const unread = me.isIn ? unreadThreads() : 0;
-  document.title = `${unread ? `(${unread}) ` : ""}${me.isIn && view ? view.title() : "palaver"} · palaver`.replace(
-    "palaver · palaver",
-    "palaver",
-  );
-});
-
-// Who goes back finds a page as far down as it was. Every entry of the history has a number by which it is known.
-const wasDown = new Map();
-let entry = null;
-const scroller = () => document.querySelector(".pane:not(.talk) > .scroll");
-
-function arrive() {
-  if (entry !== null) wasDown.set(entry, scroller()?.scrollTop ?? 0);
-  if (!history.state?.entry) history.replaceState({ entry: `${Date.now()}.${wasDown.size}` }, "");
-  entry = history.state.entry;
-  return wasDown.get(entry) ?? 0;
-}
-
-async function follow() {
-  route = parse();
-  if (!me.isIn) return redraw();
-  const down = arrive();
-  try {
-    const asked = route;
-    const next = Object.hasOwn(VIEWS, route.name) ? VIEWS[route.name] : await viewOf(route.name);
-    if (asked !== route) return;
-    if (view && view !== next) view.leave?.();
-    view = next;
-    const entering = view.enter(route);
-    redraw();
-    await entering;
-    if (down && asked === route) {
-      await drawn();
-      if (scroller()) scroller().scrollTop = down;
-    }
-  } catch (problem) {
-    failed(problem);
-  }
-}
-
-// Coming in
-
-async function begin() {
-  broken = null;
-  redraw();
-  try {
-    const session = await findOut();
-    if (me.isIn) comeIn(session);
-    else redraw();
-  } catch (problem) {
-    broken = problem;
-    redraw();
-  }
-}
-
-// What somebody came to see comes first; what happens meanwhile is not missed: one listens from the event told with it.
-async function comeIn(session) {
-  wasIn = true;
-  const agents = loadAgents().catch(() => {});
-  const arriving = follow();
-  if (threadsView.opening) holdUntil(Promise.all([agents, threadsView.opening]), SHORT);
-  await Promise.race([arriving, waited(LONG)]);
-  await waited(0); // painted
-  loadThreads();
-  listen(session.last_event_id);
-  (globalThis.requestIdleCallback ?? setTimeout)(() =>
-    Object.keys(PLACES_FOR_LATER).forEach((name) => viewOf(name).catch(() => {})),
-  );
-}
-
-const waited = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
-
-addEventListener("hashchange", follow);
-addEventListener("palaver:in", () => {
-  if (wasIn) return location.reload(); // nothing that somebody else looked at stays in this window
-  begin();
-});
-addEventListener("focus", redraw); // what is in view has been read now
-addEventListener("palaver:stranger", () => {
-  if (!me.isIn || !me.needsLogin) return;
-  me.isIn = false;
-  hangUp();
-  view?.leave?.();
-  view = null;
-  redraw();
-});
-
-// When the server goes away, and comes back. A blink is not worth a word.
-
-let blink = null;
-on("state", (isOpen) => {
-  clearTimeout(blink);
-  if (isOpen) {
-    const wasAway = isAway;
-    isAway = false;
-    if (wasAway) loadAgents().catch(() => {});
-    redraw();
-  } else {
-    blink = setTimeout(() => {
-      isAway = true;
-      redraw();
-      if (me.needsLogin) lookAgain().catch(() => {});
-    }, 400);
-  }
-});
-
-// The stream also ends when somebody logs out in another window, or comes in as somebody else.
-async function lookAgain() {
-  const [name, workspace] = [me.name, me.workspace];
-  await findOut();
-  if (!me.isIn) hangUp();
-  else if (me.name !== name || me.workspace !== workspace) location.reload();
-  else listen();
-  redraw();
-}
-
-// Keys
-
-addEventListener("keydown", (event) => {
-  if (!me.isIn || isDialogOpen()) return;
-  const isTyping = event.target.closest?.("input, textarea, select, [contenteditable]");
-  if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey)
-    return (event.preventDefault(), focusBar());
-  if (event.key === "Escape") {
-    const open = document.querySelector("details.menu[open]");
-    if (open) return ((open.open = false), open.querySelector("summary").focus());
-  }
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "/") return (event.preventDefault(), focusBar());
-  if (event.key === "?") return help();
-  if (event.key === "n" && may("write")) return (event.preventDefault(), newThread());
-  if (event.key === "s" && threadsView.threadId()) return (event.preventDefault(), searchIn(threadsView.threadId()));
-  if (event.target.closest?.("button, a, summary") && event.key === "Enter") return;
-  if (view?.key?.(event)) event.preventDefault();
-});
-
-const KEYS = [
-  ["/  or  Ctrl K", "search everything"],
-  ["s", "search in this thread"],
-  ["j  k", "next, previous message, thread or result"],
-  ["Shift J  K", "next, previous thread"],
-  ["Enter", "open what is chosen; in a thread, write"],
-  ["r", "reply to the message"],
-  ["e", "edit the message"],
-  ["c", "write"],
-  ["n", "new thread"],
-  ["Shift G", "to the newest message"],
-  ["Esc", "leave, close, back"],
-  ["?", "this help"],
-];
-
-function help() {
-  openDialog(
-    "Keys",
-    () =>
-      html`<table class="keys"><tbody>${KEYS.map(
-        ([key, what]) => html`<tr>
-    <td>${key.split(/\s{2,}/).map((one) => (one === "or" ? " or " : html`<kbd>${one}</kbd> `))}</td><td>${what}</td></tr>`,
-      )}</tbody></table>`,
-  );
-}
-
-// The frame
-
-const THEMES = { system: "light", light: "dark", dark: "system" };
-const SIGN = { system: "system", light: "sun", dark: "moon" };
-
-function shell() {
-  if (broken) return html`<div class="alone">${trouble(broken, begin)}</div>`;
-  if (!me.isKnown) return html`<div class="alone">${waiting("One moment")}</div>`;
-  if (!me.isIn) return html`${loginView()}${shownNotices()}`;
-  const inner = view?.isInner?.() ? "inner" : "";
-  return html`<a class="skip" href="#app" @click=${skip}>Skip to the content</a>
-    <div class="shell ${inner}" data-view=${route.name}>
-      ${rail()}
+function frame() {
+  if (startError) return html`<div class="alone">${errorState(startError, startSession)}</div>`;
+  if (!me.isKnown) return html`<div class="alone">${loading()}</div>`;
+  if (!me.isIn) return html`${loginView()}${noticesTemplate()}`;
+  const skipToContent = (event) => {
+    event.preventDefault();
+    const content = /** @type {HTMLElement | null} */ (document.querySelector(".scroll, main"));
+    content?.setAttribute("tabindex", "-1");
+    content?.focus();
+  };
+  return html`<a class="skip" href="#app" @click=${skipToContent}>Skip to content</a>
+    <div class="shell ${view?.isInner() ? "inner" : ""}" data-view=${route.name}>
+      ${navigationRail()}
       <div class="top">${searchBar(route)}</div>
       ${
-        isAway
-          ? html`<p class="away" role="alert"><i></i> The server cannot be reached. Trying again …
-        <button type="button" @click=${tryAgain}>Now</button></p>`
+        isOffline
+          ? html`<p class="away" role="alert"><i></i> The server cannot be reached. Reconnecting …
+        <button type="button" @click=${reconnect}>Try now</button></p>`
           : nothing
       }
       ${view?.template() ?? nothing}
     </div>
-    ${shownDialog(ref)}${shownNotices()}`;
+    ${dialogTemplate()}${noticesTemplate()}`;
 }
 
-function skip(event) {
-  event.preventDefault();
-  const main = document.querySelector(".scroll, main");
-  main?.setAttribute("tabindex", "-1");
-  main?.focus();
-}
-
-const WITHIN = { open: "library", log: "agents" };
-const isAt = (name) => (WITHIN[route.name] ?? route.name) === name;
-
-function rail() {
-  const unread = unreadThreads();
-  return html`<nav class="rail" aria-label="Places">
-    <a class="brand" href="#/threads" aria-label="palaver"><img src=${new URL("../icon.svg", import.meta.url).pathname} alt="" width="32" height="32" /></a>
-    ${PLACES.map(
-      ([name, text]) => html`<a href="#/${name}" aria-current=${isAt(name) ? "page" : nothing}>
-      <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label="${unread} threads with news"></b>` : nothing}</span><span>${text}</span></a>`,
+function navigationRail() {
+  const unread = unreadThreadCount();
+  const current = PARENT_VIEWS[route.name] ?? route.name;
+  const switchTheme = () => ((theme.choice = NEXT_THEME[theme.choice]), redraw());
+  return html`<nav class="rail" aria-label="Main">
+    <a class="brand" href="#/threads" aria-label="palaver"><img src=${assetUrl("icon.svg")} alt="" width="32" height="32" /></a>
+    ${NAVIGATION.map(
+      ([name, label]) => html`<a href="#/${name}" aria-current=${name === current ? "page" : nothing}>
+      <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label="${unread} unread threads"></b>` : nothing}</span><span>${label}</span></a>`,
     )}
     <span class="space"></span>
-    ${tool(`Theme: ${theme.choice}`, SIGN[theme.choice], () => ((theme.choice = THEMES[theme.choice]), redraw()))}
-    <button type="button" class="quiet keys-help" aria-label="Keys" title="Keys (?)" @click=${help}>${icon("help")}</button>
-    ${account()}
+    ${iconButton(`Theme: ${theme.choice}`, THEME_ICONS[theme.choice], switchTheme)}
+    <button type="button" class="quiet keys-help" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" @click=${showShortcuts}>${icon("help")}</button>
+    ${accountMenu()}
   </nav>`;
 }
 
-function account() {
-  return html`<details class="menu account"><summary aria-label="You are ${me.name}" title=${me.name}>${face(me.name)}</summary>
+function accountMenu() {
+  const changeName = () =>
+    promptDialog(
+      "Change name",
+      { label: "Name shown with your messages", value: me.name, maxLength: 80 },
+      async (name) => {
+        setName(name);
+        redraw();
+      },
+    );
+  return html`<details class="menu account"><summary aria-label="Account: ${me.name}" title=${me.name}>${avatar(me.name)}</summary>
     <div role="menu">
       <p><b>${me.name}</b><br /><small>workspace ${me.workspace} · palaver ${me.version}</small></p>
-      ${me.needsLogin ? nothing : html`<button type="button" role="menuitem" @click=${chooseName}>${icon("edit")} Change name</button>`}
-      ${may("admin") ? html`<a role="menuitem" href="#/log">${icon("clock")} What was done</a>` : nothing}
-      <a role="menuitem" href="/docs" target="_blank">${icon("note")} API</a>
+      ${me.needsLogin ? nothing : html`<button type="button" role="menuitem" @click=${changeName}>${icon("edit")} Change name</button>`}
+      ${can("admin") ? html`<a role="menuitem" href="#/log">${icon("clock")} Audit log</a>` : nothing}
+      <a role="menuitem" href="/docs" target="_blank">${icon("note")} API reference</a>
       ${
         me.needsLogin
           ? html`<button type="button" role="menuitem" @click=${() => logOut()}>${icon("leave")} Log out</button>
@@ -301,15 +311,5 @@ function account() {
     </div></details>`;
 }
 
-function chooseName() {
-  askFor("Your name", { label: "What others see beside your messages", value: me.name, most: 80 }, async (name) => {
-    rename(name);
-    redraw();
-  });
-}
-
-if (told.is_in) comeIn(know(told));
-else {
-  redraw();
-  begin();
-}
+if (pageSession.is_in) startConsole(setSession(pageSession));
+else startSession();

@@ -1,12 +1,13 @@
-// Where we are: the part of the address behind the #. Every place has one, so that links and the back button work.
+// @ts-check
+// Routes: the part of the address after the #. Every view has one, so links and the back button work.
 
-export function parse(hash = location.hash) {
+export function parseRoute(hash = location.hash) {
   const [path, query = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
-  const parts = path.split("/").filter(Boolean).map(decoded);
-  return { name: parts[0] ?? "threads", parts: parts.slice(1), query: new URLSearchParams(query), hash };
+  const parts = path.split("/").filter(Boolean).map(decode);
+  return { name: parts[0] ?? "threads", parts: parts.slice(1), query: new URLSearchParams(query) };
 }
 
-function decoded(part) {
+function decode(part) {
   try {
     return decodeURIComponent(part);
   } catch {
@@ -14,19 +15,21 @@ function decoded(part) {
   }
 }
 
+// A link to a view. Empty query values are left out.
 export function link(parts, query = {}) {
   const path = [parts].flat().map(encodeURIComponent).join("/");
-  const kept = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const search = new URLSearchParams(kept).toString();
-  return `#/${path}${search ? `?${search}` : ""}`;
+  const values = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return `#/${path}${values.length ? `?${new URLSearchParams(values)}` : ""}`;
 }
 
-export const toThread = (threadId, messageId, q) => link(["threads", threadId], { message: messageId, q });
+/** @type {(threadId: string, messageId?: string, q?: string) => string} */
+export const linkToThread = (threadId, messageId, q) => link(["threads", threadId], { message: messageId, q });
 
-export const toItem = (source, id, loc, q) =>
+/** @type {(source: string, id: string | number, loc?: object, q?: string) => string} */
+export const linkToDocument = (source, id, loc, q) =>
   link(["open", source, String(id)], { loc: loc ? JSON.stringify(loc) : undefined, q });
 
-export function go(hash, { replace = false } = {}) {
+export function goTo(hash, { replace = false } = {}) {
   if (hash === location.hash) return;
   if (replace) {
     history.replaceState(history.state, "", hash);
@@ -35,3 +38,6 @@ export function go(hash, { replace = false } = {}) {
     location.hash = hash;
   }
 }
+
+// Back to the previous page, or to `fallback` in a window that has none.
+export const goBack = (fallback) => (history.length > 1 ? history.back() : goTo(fallback));

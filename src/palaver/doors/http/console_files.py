@@ -27,8 +27,8 @@ TYPES = {
 }
 FIRST, TOGETHER = "js/app.js", "js/start.js"
 """The module the console begins with, and the file in which it stands with all it needs."""
-SHEETS = ("css/look.css", "css/views.css")
-APART = "js/places/"
+SHEETS = ("css/base.css", "css/views.css")
+APART = "js/views/"
 FOR_EVER = "public, max-age=31536000, immutable"
 
 

@@ -1,0 +1,194 @@
+// @ts-check
+// The sources of documents: one row each, in the order in which search offers them. To add a source, add a row here and an
+// entry to views/reader_sources.js.
+
+import { plural, projectName } from "../ui/format.js";
+import { displayNameOf, findAgent } from "./agents.js";
+import { get, withQuery } from "./api.js";
+
+export const LIBRARY_PAGE = 60;
+
+const page = (path) => (offset) => get(withQuery(path, { limit: LIBRARY_PAGE, offset }));
+
+/**
+ * @typedef {object} Card What the library shows of a document.
+ * @property {string | number} id
+ * @property {string} title
+ * @property {string} [text]
+ * @property {string} [kind]
+ * @property {string[]} [tags]
+ * @property {string} [when]
+ * @property {string} [avatar] The name whose avatar is shown instead of the icon.
+ * @property {boolean} [isAgent]
+ * @property {object} [loc]
+ */
+
+/**
+ * @typedef {object} Source
+ * @property {string} label The name of the source, in the plural where it has one.
+ * @property {string} singular
+ * @property {string} icon
+ * @property {boolean} [hasMessages] Does the overview count its messages?
+ * @property {boolean} [hasAgentAuthors] Can the search be limited to an agent?
+ * @property {boolean} [hasHumanAuthors] Can the search be limited to a person?
+ * @property {string[]} [roles] The roles by which the search can be limited.
+ * @property {string} [kindInImports] The kind in the result of an import.
+ * @property {object} [blank] The document that "New" creates; without it the source has no such button.
+ * @property {string} [path] The path of its documents, where they can be created or deleted.
+ * @property {{about: string, list: (offset: number) => Promise<any[]>, card: (item: any) => Card}} [library]
+ */
+
+/** @type {Record<string, Source>} */
+export const SOURCES = {
+  bus: {
+    label: "Threads",
+    singular: "Thread",
+    icon: "threads",
+    hasMessages: true,
+    hasAgentAuthors: true,
+    hasHumanAuthors: true,
+  },
+  sessions: {
+    label: "Sessions",
+    singular: "Session",
+    icon: "sessions",
+    hasMessages: true,
+    hasAgentAuthors: true,
+    roles: ["user", "assistant", "tool", "system"],
+    library: {
+      about: "Coding sessions of agents, turn by turn.",
+      list: async (offset) => (await page("/api/v1/sessions")(offset)).sessions,
+      card: (one) => ({
+        id: `${one.agent_id}/${one.session_id}`,
+        title: one.title || one.session_id,
+        kind: [one.project && projectName(one.project), plural(one.turns, "turn")].filter(Boolean).join(" · "),
+        when: one.last_turn_at,
+        loc: { agent_id: one.agent_id, session_id: one.session_id },
+        avatar: findAgent(one.agent_id) ? displayNameOf(one.agent_id) : (one.agent ?? one.agent_id),
+        isAgent: true,
+      }),
+    },
+  },
+  archive: {
+    label: "Imported chats",
+    singular: "Imported chat",
+    icon: "archive",
+    hasMessages: true,
+    roles: ["user", "assistant", "tool"],
+    kindInImports: "conversations",
+    library: {
+      about: "Conversations imported from ChatGPT, Claude, Cursor and other tools.",
+      list: async (offset) => (await page("/api/archive")(offset)).conversations,
+      card: (one) => ({
+        id: one.id,
+        title: one.title,
+        kind: [one.origin, one.project && projectName(one.project), plural(one.messages, "message")]
+          .filter(Boolean)
+          .join(" · "),
+        when: one.updated_at,
+      }),
+    },
+  },
+  notes: {
+    label: "Notes",
+    singular: "Note",
+    icon: "note",
+    kindInImports: "notes",
+    blank: { title: "New note", content: "" },
+    path: "/api/notes",
+    library: {
+      about: "Notes for you and your agents.",
+      list: page("/api/notes"),
+      card: (one) => ({
+        id: one.id,
+        title: one.title,
+        text: one.content,
+        tags: one.keywords,
+        when: one.last_modified,
+      }),
+    },
+  },
+  media: {
+    label: "Media",
+    singular: "Media item",
+    icon: "media",
+    kindInImports: "media",
+    path: "/api/media",
+    library: {
+      about: "Videos, podcasts, books and articles, with their text or transcript.",
+      list: page("/api/media"),
+      card: (one) => ({
+        id: one.id,
+        title: one.title,
+        kind: one.media_type,
+        tags: one.keywords,
+        when: one.last_modified,
+        text: one.url ?? "",
+      }),
+    },
+  },
+  chats: {
+    label: "Chats",
+    singular: "Chat",
+    icon: "chats",
+    hasMessages: true,
+    hasHumanAuthors: true,
+    library: {
+      about: "Conversations with characters.",
+      list: page("/api/chats"),
+      card: (one) => ({
+        id: one.id,
+        title: one.title,
+        kind: plural(one.message_count, "message"),
+        when: one.last_modified,
+      }),
+    },
+  },
+  prompts: {
+    label: "Prompts",
+    singular: "Prompt",
+    icon: "prompts",
+    kindInImports: "prompts",
+    blank: { name: "New prompt" },
+    path: "/api/prompts",
+    library: {
+      about: "Prompts to use again. MCP clients see them too.",
+      list: page("/api/prompts"),
+      card: (one) => ({
+        id: one.id,
+        title: one.name,
+        text: one.details || one.user_prompt || one.system_prompt,
+        tags: one.keywords,
+        when: one.last_modified,
+        kind: one.author,
+      }),
+    },
+  },
+  characters: {
+    label: "Characters",
+    singular: "Character",
+    icon: "characters",
+    kindInImports: "characters",
+    path: "/api/characters",
+    library: {
+      about: "Characters you can chat with.",
+      list: page("/api/characters"),
+      card: (one) => ({
+        id: one.id,
+        title: one.name,
+        text: one.description,
+        tags: one.tags,
+        when: one.last_modified,
+        avatar: one.name,
+      }),
+    },
+  },
+};
+
+// The row of a source, or undefined. A name from a link may be anything, "constructor" too.
+export const findSource = (name) => (Object.hasOwn(SOURCES, name) ? SOURCES[name] : undefined);
+
+export const sourceNames = Object.keys(SOURCES);
+
+// The sources whose row has this field.
+export const sourcesWith = (field) => sourceNames.filter((name) => SOURCES[name][field]);

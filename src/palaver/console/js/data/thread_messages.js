@@ -1,0 +1,223 @@
+// @ts-check
+// The messages of one open thread: the newest ones, or those around one message. More are loaded while the reader scrolls,
+// and distant ones are dropped, so a thread can have any length.
+
+import { notify } from "../ui/notices.js";
+import { redraw } from "../ui/render.js";
+import { RequestError, get, url, withQuery } from "./api.js";
+import { EventReplay, on } from "./events.js";
+import { readMarks } from "./read_marks.js";
+
+const FIRST_PAGE = 24; // fills a window; preload.js requests the same number
+const PAGE = 60;
+const MAX_MESSAGES = 240;
+
+export class ThreadMessages {
+  /** @type {import("./types.js").Message[]} */
+  messages = [];
+  hasOlder = false;
+  hasNewer = false;
+  /** @type {import("./types.js").Thread | null} */
+  thread = null;
+  /** @type {any} */
+  error = null;
+  isLoaded = false;
+  unseen = new Set(); // ids of messages that arrived while the reader was further up
+  #replay = new EventReplay();
+  #subscriptions;
+  #isLoadingMore = false;
+  #repliedTo = new Map(); // messages that are quoted but not loaded
+
+  constructor(threadId) {
+    this.id = threadId;
+    const ours = (handle) => (event) => event.thread_id === this.id && handle(event);
+    this.#subscriptions = [
+      on(
+        "thread.state",
+        ours(() => this.#loadThread()),
+      ),
+      on(
+        "thread.deleted",
+        ours(() => this.#fail("The thread has been deleted.")),
+      ),
+      on("reset", () => this.load(this.hasNewer ? this.messages.at(-1)?.id : null)),
+      this.#replay.on("msg.new", (message) => (message.seq > this.firstSeq || this.hasNewer) && this.#insert(message)),
+      this.#replay.on("msg.edit", ({ message_id, content, edited_at, edit_version, metadata }) =>
+        this.#change(message_id, (message) => Object.assign(message, { content, edited_at, edit_version, metadata })),
+      ),
+      this.#replay.on("msg.delete", ({ message_id }) => {
+        this.messages = this.messages.filter((message) => message.id !== message_id);
+        redraw();
+      }),
+      this.#replay.on("msg.react", (reaction) =>
+        this.#change(reaction.message_id, (message) => addReaction(message, reaction)),
+      ),
+      this.#replay.on("msg.unreact", (reaction) =>
+        this.#change(reaction.message_id, (message) => removeReaction(message, reaction)),
+      ),
+    ];
+  }
+
+  close() {
+    for (const unsubscribe of this.#subscriptions) unsubscribe();
+  }
+
+  get firstSeq() {
+    return this.messages[0]?.seq ?? 0;
+  }
+
+  get lastSeq() {
+    return this.messages.at(-1)?.seq ?? 0;
+  }
+
+  find(messageId) {
+    return this.messages.find((message) => message.id === messageId);
+  }
+
+  // Load the thread and the messages around one message, or the newest ones.
+  async load(/** @type {string | null | undefined} */ messageId = null) {
+    this.error = null;
+    try {
+      await Promise.all([this.#loadThread(), messageId ? this.loadAround(messageId) : this.loadNewest()]);
+    } catch (error) {
+      this.error ??= error;
+    }
+    this.isLoaded = true;
+    redraw();
+  }
+
+  async #loadThread() {
+    try {
+      this.thread = await get(url`/api/threads/${this.id}`);
+      redraw();
+    } catch (error) {
+      if (this.thread) return;
+      if (error.status === 404)
+        this.#fail("This thread does not exist. It may have been deleted, or the link is incomplete.");
+      else this.error = error;
+    }
+  }
+
+  #fail(message) {
+    this.error = new RequestError(message, 404);
+    redraw();
+  }
+
+  #getPage = (query) => get(withQuery(url`/api/threads/${this.id}/messages`, query));
+
+  loadNewest = () =>
+    this.#replay.during(async () => {
+      this.messages = await this.#getPage({ newest: true, limit: FIRST_PAGE });
+      this.hasOlder = this.messages.length === FIRST_PAGE && this.firstSeq > 1;
+      this.hasNewer = false;
+      this.unseen.clear();
+      redraw();
+    });
+
+  loadAround = (messageId) =>
+    this.#replay.during(async () => {
+      const message = await get(url`/api/messages/${messageId}`).catch((error) => {
+        if (error.status !== 404) throw error;
+      });
+      if (message?.thread_id !== this.id) {
+        notify("The message of this link does not exist any more.");
+        return this.loadNewest();
+      }
+      const half = PAGE / 2;
+      const [before, after] = await Promise.all([
+        this.#getPage({ before_seq: message.seq, limit: half }),
+        this.#getPage({ after_seq: message.seq, limit: half }),
+      ]);
+      this.messages = [...before, message, ...after];
+      this.hasOlder = before.length === half;
+      this.hasNewer = after.length === half;
+      redraw();
+    });
+
+  // Returns whether there were older messages.
+  loadOlder = () =>
+    this.#loadMore(async () => {
+      if (!this.hasOlder) return false;
+      const found = await this.#getPage({ before_seq: this.firstSeq, limit: PAGE });
+      this.messages = [...found, ...this.messages];
+      this.hasOlder = found.length === PAGE && found[0].seq > 1;
+      if (this.messages.length > MAX_MESSAGES) {
+        this.messages = this.messages.slice(0, MAX_MESSAGES);
+        this.hasNewer = true;
+      }
+      return found.length > 0;
+    });
+
+  // Returns whether there were newer messages.
+  loadNewer = () =>
+    this.#loadMore(async () => {
+      if (!this.hasNewer) return false;
+      const found = await this.#getPage({ after_seq: this.lastSeq, limit: PAGE });
+      this.messages = [...this.messages, ...found];
+      this.hasNewer = found.length === PAGE;
+      if (!this.hasNewer) this.unseen.clear();
+      if (this.messages.length > MAX_MESSAGES) {
+        this.messages = this.messages.slice(-MAX_MESSAGES);
+        this.hasOlder = true;
+      }
+      return found.length > 0;
+    });
+
+  async #loadMore(load) {
+    if (this.#isLoadingMore) return false;
+    this.#isLoadingMore = true;
+    try {
+      return await this.#replay.during(load);
+    } catch {
+      return false; // the "state" event says that the server is offline
+    } finally {
+      this.#isLoadingMore = false;
+    }
+  }
+
+  // Add a message that was sent from here. Its event may have arrived already.
+  add = (message) => this.#replay.apply(() => this.#insert(message));
+
+  #insert(message) {
+    if (message.thread_id !== this.id || this.find(message.id)) return;
+    if (this.hasNewer) {
+      this.unseen.add(message.id);
+    } else {
+      const position = this.messages.findLastIndex((known) => known.seq < message.seq) + 1;
+      this.messages = this.messages.toSpliced(position, 0, message);
+    }
+    redraw();
+  }
+
+  #change(messageId, change) {
+    const message = this.find(messageId) ?? this.#repliedTo.get(messageId);
+    if (!message) return;
+    change(message);
+    redraw();
+  }
+
+  // The message to which another one replies, or null until it is loaded.
+  repliedTo(messageId) {
+    const known = this.find(messageId) ?? this.#repliedTo.get(messageId);
+    if (known !== undefined) return known;
+    this.#repliedTo.set(messageId, null);
+    get(url`/api/messages/${messageId}`)
+      .then((message) => (this.#repliedTo.set(messageId, message), redraw()))
+      .catch(() => {});
+    return null;
+  }
+
+  markRead() {
+    if (!this.hasNewer && this.messages.length) readMarks.set(this.id, this.lastSeq);
+  }
+}
+
+/** @type {(message: any, reaction: any) => void} */
+export function addReaction(message, { reaction_id: id, agent_id, agent_name, reaction }) {
+  const isKnown = message.reactions.some((one) => one.reaction === reaction && one.agent_id === agent_id);
+  if (!isKnown) message.reactions = [...message.reactions, { id, agent_id, agent_name, reaction }];
+}
+
+export function removeReaction(message, { agent_id, reaction }) {
+  message.reactions = message.reactions.filter((one) => one.reaction !== reaction || one.agent_id !== agent_id);
+}

@@ -1,0 +1,174 @@
+// @ts-check
+// The threads of this workspace: a list that is loaded once and then kept up to date by events.
+
+import { redraw } from "../ui/render.js";
+import { get, post, put, remove, url, withQuery } from "./api.js";
+import { EventReplay, on } from "./events.js";
+import { readMarks } from "./read_marks.js";
+import { storage } from "./storage.js";
+
+const FIRST_PAGE = 60; // fills a window
+const PAGE = 300;
+const MAX_THREADS = 3000;
+const PREVIEW_LENGTH = 200; // characters of the last message
+
+export const STATUSES = ["discuss", "implement", "review", "done", "closed", "archived"];
+
+export const threads = {
+  /** @type {Map<string, import("./types.js").ListedThread>} */
+  byId: new Map(),
+  isLoaded: false,
+  error: /** @type {any} */ (null),
+  filter: "",
+  show: storage.read("threads.show", "open"), // open, unread or all
+  hasMore: false,
+};
+
+const replay = new EventReplay();
+
+export const loadThreads = () =>
+  replay.during(async () => {
+    try {
+      const found = [];
+      let page;
+      do {
+        const query = {
+          limit: found.length ? PAGE : FIRST_PAGE,
+          offset: found.length,
+          include_archived: threads.show === "all",
+        };
+        page = await get(withQuery("/api/threads/glance", query));
+        found.push(...page.threads);
+        const isLast = !page.has_more || found.length >= MAX_THREADS;
+        if (isLast || found.length === page.threads.length) setThreads(found, isLast); // the first page is shown at once
+      } while (page.has_more && found.length < MAX_THREADS);
+      threads.hasMore = page.has_more;
+      threads.error = null;
+    } catch (error) {
+      threads.error = error;
+    }
+    threads.isLoaded = true;
+    redraw();
+  });
+
+function setThreads(found, isComplete) {
+  readMarks.initialize(
+    found.map(({ thread }) => thread),
+    isComplete,
+  );
+  threads.byId = new Map(
+    found.map(({ thread, last_message: last, participants }) => [thread.id, { ...thread, last, participants }]),
+  );
+  threads.isLoaded = true;
+  redraw();
+}
+
+export const lastActivity = (thread) => thread.last?.created_at ?? thread.created_at;
+export const unreadCount = (thread) => Math.max(0, thread.current_seq - readMarks.get(thread.id));
+export const unreadThreadCount = () =>
+  [...threads.byId.values()].filter((thread) => unreadCount(thread) && thread.status !== "archived").length;
+
+// The threads that match the filter, pinned ones first, then by last activity. The open thread is never hidden by "unread".
+export function filteredThreads(openId) {
+  const text = threads.filter.trim().toLowerCase();
+  return [...threads.byId.values()]
+    .filter((thread) => {
+      if (threads.show !== "all" && thread.status === "archived") return false;
+      if (threads.show === "unread" && !unreadCount(thread) && thread.id !== openId) return false;
+      const names = [thread.topic, ...thread.participants];
+      return !text || thread.status === text || names.some((name) => name.toLowerCase().includes(text));
+    })
+    .sort(
+      (a, b) =>
+        Number(Boolean(b.metadata?.pinned)) - Number(Boolean(a.metadata?.pinned)) ||
+        (lastActivity(a) < lastActivity(b) ? 1 : -1),
+    );
+}
+
+export const isHumanOnly = (metadata) =>
+  metadata?.visibility === "human_only" || metadata?.audience === "human" || metadata?.human_only === true;
+
+// Events
+
+replay.on("msg.new", (message) => {
+  const thread = threads.byId.get(message.thread_id);
+  if (!thread) return refreshThread(message.thread_id);
+  if (message.seq <= thread.current_seq) return;
+  thread.current_seq = message.seq;
+  thread.message_count += 1;
+  thread.last = {
+    seq: message.seq,
+    author_name: message.author_name,
+    text: message.content.slice(0, PREVIEW_LENGTH),
+    is_human_only: isHumanOnly(message.metadata),
+    created_at: message.created_at,
+  };
+  thread.participants = [message.author_name, ...thread.participants.filter((name) => name !== message.author_name)];
+  redraw();
+});
+
+replay.on("msg.edit", (edit) => {
+  const thread = threads.byId.get(edit.thread_id);
+  if (!thread?.last || thread.last.seq !== edit.seq) return;
+  thread.last.text = edit.content.slice(0, PREVIEW_LENGTH);
+  redraw();
+});
+
+replay.on("msg.delete", ({ thread_id }) => threads.byId.has(thread_id) && reloadSoon());
+replay.on("thread.new", ({ thread_id }) => refreshThread(thread_id));
+replay.on("thread.state", ({ thread_id }) => refreshThread(thread_id));
+replay.on("thread.deleted", ({ thread_id }) => {
+  threads.byId.delete(thread_id);
+  redraw();
+});
+on("reset", loadThreads);
+
+async function refreshThread(threadId) {
+  try {
+    const thread = await get(url`/api/threads/${threadId}`);
+    const known = threads.byId.get(threadId);
+    if (thread.status === "archived" && threads.show !== "all") threads.byId.delete(threadId);
+    else if (known) Object.assign(known, thread, { current_seq: Math.max(thread.current_seq, known.current_seq) });
+    else if (thread.message_count) reloadSoon();
+    else threads.byId.set(threadId, { ...thread, last: null, participants: [] });
+    redraw();
+  } catch (error) {
+    if (error.status === 404) threads.byId.delete(threadId);
+  }
+}
+
+// Many events in a row cause one request.
+let isReloading = false;
+function reloadSoon() {
+  if (isReloading) return;
+  isReloading = true;
+  setTimeout(() => {
+    isReloading = false;
+    loadThreads();
+  }, 200);
+}
+
+// Changes
+
+export async function createThread(topic) {
+  const thread = await post("/api/threads", { topic });
+  if (!threads.byId.has(thread.id)) threads.byId.set(thread.id, { ...thread, last: null, participants: [] });
+  return thread;
+}
+
+export async function updateThread(thread, changes) {
+  const updated = await put(url`/api/threads/${thread.id}`, changes);
+  Object.assign(threads.byId.get(thread.id) ?? {}, updated);
+  redraw();
+  return updated;
+}
+
+export async function setArchived(thread, isArchived) {
+  await post(url`/api/threads/${thread.id}/${isArchived ? "archive" : "unarchive"}`);
+  await refreshThread(thread.id);
+}
+
+export async function deleteThread(thread) {
+  await remove(url`/api/threads/${thread.id}`);
+  threads.byId.delete(thread.id);
+}

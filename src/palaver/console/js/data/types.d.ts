@@ -1,0 +1,80 @@
+// The parts of the server's answers that the console uses.
+
+export interface Agent {
+  id: string;
+  slug: string;
+  name: string;
+  display_name: string | null;
+  is_online: boolean;
+  ide: string | null;
+  model: string | null;
+  description: string | null;
+  capabilities: string[] | null;
+  waiting_in: string | null;
+  last_activity: string | null;
+  last_activity_time: string | null;
+  last_heartbeat: string;
+}
+
+export interface Reaction {
+  id?: string;
+  agent_id: string | null;
+  agent_name: string | null;
+  reaction: string;
+}
+
+export interface Message {
+  id: string;
+  thread_id: string;
+  seq: number;
+  author_id: string | null;
+  author_name: string;
+  role: string;
+  content: string;
+  created_at: string;
+  edited_at: string | null;
+  edit_version: number;
+  priority: string;
+  reply_to_msg_id: string | null;
+  metadata: Record<string, any> | null;
+  reactions: Reaction[];
+}
+
+export interface Thread {
+  id: string;
+  topic: string;
+  status: string;
+  created_at: string;
+  current_seq: number;
+  message_count: number;
+  metadata: Record<string, any> | null;
+  summary: string | null;
+  system_prompt: string | null;
+  template_id: string | null;
+}
+
+// A thread in the list, with its last message.
+export interface ListedThread extends Thread {
+  participants: string[];
+  last: { seq: number; author_name: string; text: string; is_human_only: boolean; created_at: string } | null;
+}
+
+// One search result, as it is shown.
+export interface SearchResult {
+  source: string;
+  href: string;
+  title: string;
+  author?: string;
+  when?: string;
+  snippet: unknown;
+  kind?: string;
+  project?: string;
+  answer?: RelatedMessage;
+  correction?: RelatedMessage;
+}
+
+export interface RelatedMessage {
+  href: string;
+  author: string;
+  snippet: unknown;
+}

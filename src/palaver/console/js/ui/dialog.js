@@ -1,0 +1,72 @@
+// @ts-check
+// Dialogs: one at a time. When it closes, the focus returns to the element that opened it.
+
+import { icon } from "./icons.js";
+import { notifyError } from "./notices.js";
+import { html, nextDraw, nothing, redraw, ref } from "./render.js";
+
+/** @type {{title: string, content: () => unknown, opener: HTMLElement | null} | null} */
+let dialog = null;
+
+export function openDialog(title, content) {
+  const focused = /** @type {HTMLElement | null} */ (document.activeElement);
+  dialog = { title, content, opener: focused?.closest("details.menu")?.querySelector("summary") ?? focused };
+  redraw();
+}
+
+export function closeDialog() {
+  const opener = dialog?.opener;
+  dialog = null;
+  nextDraw().then(() => opener?.isConnected && opener.focus()); // an open dialog keeps the focus
+}
+
+export const isDialogOpen = () => dialog !== null;
+
+// showModal() works only after the element is in the page.
+const showModal = (element) => queueMicrotask(() => element?.isConnected && !element.open && element.showModal());
+
+export function dialogTemplate() {
+  if (!dialog) return nothing;
+  return html`<dialog ${ref(showModal)} aria-label=${dialog.title} @cancel=${(e) => (e.preventDefault(), closeDialog())}
+    @click=${(event) => event.target === event.currentTarget && closeDialog()}>
+    <header><h2>${dialog.title}</h2>
+      <button type="button" class="quiet" aria-label="Close" @click=${closeDialog}>${icon("close")}</button></header>
+    <div class="body">${dialog.content()}</div>
+  </dialog>`;
+}
+
+// Ask for one line of text.
+export function promptDialog(title, { label, value = "", action = "Save", maxLength = 500 }, submit) {
+  const onSubmit = async (event) => {
+    event.preventDefault();
+    const answer = event.target.elements.answer.value.trim();
+    if (!answer) return;
+    try {
+      await submit(answer);
+      closeDialog();
+    } catch (error) {
+      notifyError(error);
+    }
+  };
+  openDialog(
+    title,
+    () => html`<form class="ask" @submit=${onSubmit}>
+    <label>${label}<input name="answer" .value=${value} maxlength=${maxLength} autocomplete="off" autofocus required /></label>
+    <footer><button type="button" @click=${closeDialog}>Cancel</button><button class="main">${action}</button></footer>
+  </form>`,
+  );
+}
+
+// Ask before something that cannot be undone. Cancel has the focus, so that Enter alone changes nothing.
+export function confirmDialog(title, text, action, confirm) {
+  const onConfirm = async () => {
+    closeDialog();
+    await confirm().catch(notifyError);
+  };
+  openDialog(
+    title,
+    () => html`<p>${text}</p>
+    <footer><button type="button" autofocus @click=${closeDialog}>Cancel</button
+      ><button type="button" class="main bad" @click=${onConfirm}>${action}</button></footer>`,
+  );
+}

@@ -1,0 +1,47 @@
+// @ts-check
+// Small elements that many views use: avatars, icon buttons, choices, tags, and the empty, error and loading states.
+
+import { icon } from "./icons.js";
+import { html, nothing } from "./render.js";
+
+// Initials on a colour computed from the name.
+/** @type {(name: string, state?: {isAgent?: boolean, isOnline?: boolean | null}) => unknown} */
+export function avatar(name, { isAgent = false, isOnline = null } = {}) {
+  const words = name
+    .replace(/[^\p{L}\p{N}\s_-]/gu, "")
+    .split(/[\s_-]+/)
+    .filter(Boolean)
+    .map((word) => [...word]);
+  const initials = words.length > 1 ? words[0][0] + words[1][0] : (words[0] ?? ["?"]).slice(0, 2).join("");
+  let hash = 7;
+  for (const letter of name) hash = (hash * 31 + (letter.codePointAt(0) ?? 0)) >>> 0;
+  return html`<span class="face ${isAgent ? "agent" : ""}" data-tint=${hash % 8} data-initials=${initials.toUpperCase()} aria-hidden="true"
+    >${isOnline === null ? nothing : html`<i class="dot ${isOnline ? "on" : ""}"></i>`}</span
+  >`;
+}
+
+export const iconButton = (label, iconName, click, title = label) => html`<button type="button" class="quiet"
+  aria-label=${label} title=${title} @click=${click}>${icon(iconName)}</button>`;
+
+// Buttons of which exactly one is pressed. `options` are pairs of value and text.
+export const choice = (label, options, chosen, choose) => html`<div class="choice" role="group" aria-label=${label}>
+  ${options.map(
+    ([value, text]) =>
+      html`<button type="button" aria-pressed=${value === chosen} @click=${() => choose(value)}>${text}</button>`,
+  )}</div>`;
+
+export const tagList = (tags) =>
+  tags?.length ? html`<p class="tags">${tags.map((tag) => html`<i class="tag">${tag}</i>`)}</p>` : nothing;
+
+// Shown when there is nothing to list.
+/** @type {(iconName: string, title: string, text?: unknown, action?: unknown) => unknown} */
+export const emptyState = (iconName, title, text = nothing, action = nothing) => html`<div class="empty">
+  ${icon(iconName)}<h2>${title}</h2><p>${text}</p>${action}</div>`;
+
+// Shown when loading failed.
+/** @type {(error: any, retry?: () => unknown) => unknown} */
+export const errorState = (error, retry) => html`<div class="empty bad" role="alert">
+  ${icon("help")}<h2>${error.status === 404 ? "Not found" : "Something went wrong"}</h2><p>${error.message}</p>
+  ${retry && error.status !== 404 ? html`<button type="button" @click=${retry}>Try again</button>` : nothing}</div>`;
+
+export const loading = (text = "Loading") => html`<div class="waiting" role="status"><i></i><span>${text}</span></div>`;

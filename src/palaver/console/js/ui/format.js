@@ -1,0 +1,89 @@
+// @ts-check
+// Formatting of dates, times, numbers, file sizes and plain text.
+
+import { html } from "./render.js";
+
+// A formatter is created at its first use: creating them all costs more than drawing a thread.
+function lazyFormat(options) {
+  /** @type {Intl.DateTimeFormat | undefined} */
+  let format;
+  return (date) => (format ??= new Intl.DateTimeFormat(undefined, options)).format(date);
+}
+
+const formatClock = lazyFormat({ hour: "2-digit", minute: "2-digit" });
+const formatWeekday = lazyFormat({ weekday: "long", day: "numeric", month: "long" });
+const formatDate = lazyFormat({ day: "numeric", month: "long", year: "numeric" });
+const formatShortDay = lazyFormat({ day: "numeric", month: "short" });
+const formatShortDate = lazyFormat({ day: "numeric", month: "short", year: "numeric" });
+const formatFull = lazyFormat({ dateStyle: "full", timeStyle: "medium" });
+
+const DAY = 864e5; // milliseconds
+const YEAR_SHOWN_AFTER = 300; // days
+
+const daysAgo = (date) => Math.round((new Date().setHours(0, 0, 0, 0) - new Date(date).setHours(0, 0, 0, 0)) / DAY);
+
+// "Today", "Yesterday", or a date.
+export function dayName(iso) {
+  const date = new Date(iso);
+  const ago = daysAgo(date);
+  if (ago === 0) return "Today";
+  if (ago === 1) return "Yesterday";
+  return ago < YEAR_SHOWN_AFTER && ago > 0 ? formatWeekday(date) : formatDate(date);
+}
+
+// Equal for two times on the same day.
+export const dayKey = (iso) => new Date(iso).toDateString();
+export const clockTime = (iso) => formatClock(new Date(iso));
+export const fullTime = (iso) => formatFull(new Date(iso));
+
+// The clock time for today, otherwise the date.
+export function shortTime(iso) {
+  const date = new Date(iso);
+  const ago = daysAgo(date);
+  if (ago === 0) return formatClock(date);
+  return (ago < YEAR_SHOWN_AFTER ? formatShortDay : formatShortDate)(date);
+}
+
+export function timeAgo(iso) {
+  const seconds = Math.max(0, (Date.now() - new Date(iso).getTime()) / 1000);
+  if (seconds < 45) return "just now";
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min ago`;
+  if (seconds < 86400) return `${Math.round(seconds / 3600)} h ago`;
+  return shortTime(iso);
+}
+
+// A <time> element whose tooltip is the full date and time.
+export const timeElement = (iso, shown = shortTime(iso)) =>
+  html`<time datetime=${iso} title=${fullTime(iso)}>${shown}</time>`;
+
+// "1:02:03" or "02:03": a position in a recording.
+export function formatTimestamp(seconds) {
+  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, Math.floor(seconds) % 60];
+  return `${h ? `${h}:` : ""}${String(m).padStart(2, "0")}:${String(s).padStart(2, "0")}`;
+}
+
+export const formatNumber = (n) => n.toLocaleString();
+export const plural = (n, one, many = `${one}s`) => `${formatNumber(n)} ${n === 1 ? one : many}`;
+
+export function fileSize(bytes) {
+  if (bytes < 1e6) return `${Math.max(1, Math.round(bytes / 1e3))} kB`;
+  return bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`;
+}
+
+// The last component of a project's path, on Windows too.
+export const projectName = (path) =>
+  path
+    .split(/^[a-z]:[/\\]|^\\\\/i.test(path) ? /[/\\]/ : "/")
+    .filter(Boolean)
+    .at(-1) ?? path;
+
+// The beginning of a Markdown text as one line without markup, for previews.
+export const plainText = (markdown) =>
+  markdown
+    .slice(0, 600)
+    .replace(/^---\n[\s\S]*?\n---/, "")
+    .replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .replace(/[-:]{3,}/g, "")
+    .replace(/```\w*|[*`>|~]+|^#+ |^[-*] (\[.\] )?/gm, "")
+    .replace(/\s+/g, " ")
+    .trim();

@@ -1,0 +1,88 @@
+// @ts-check
+// Highlighting of the words of a search query, in snippets and in open documents. This is the only file that decides
+// which words match.
+
+import { html } from "./render.js";
+
+const MAX_RANGES = 2000;
+
+// Common words are highlighted only if the query has no others.
+const COMMON = new Set(
+  `a about after all an and any are as at be been but by can could did do does for from had has have he her his how i if in
+  into is it its just me my near no not of on or our out she should so than that the their them then there these they this
+  to up us was we were what when where which who whom whose why will with would you your`.split(/\s+/),
+);
+
+// Lower case, without accents.
+const fold = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+const isCjk = (word) => /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/u.test(word);
+
+// An approximation of the server's stemmer: "retries" and "retry" have the same stem.
+export const stem = (word) => (word.length > 7 ? word.slice(0, -3) : word.length > 4 ? word.slice(0, -1) : word);
+
+// A function that says whether a word of a text matches the query; null if the query has no words.
+function wordMatcher(query) {
+  const all = [...new Set(fold(query).match(/[\p{L}\p{N}]+/gu) ?? [])];
+  const rare = all.filter((word) => !COMMON.has(word));
+  const stems = (rare.length ? rare : all).map(stem);
+  if (!stems.length) return null;
+  return (word) => {
+    const folded = fold(word);
+    return stems.some((one) => {
+      if (isCjk(one)) return folded.includes(one);
+      return one.length < 3 ? folded === one : folded.startsWith(one);
+    });
+  };
+}
+
+// Markdown signs are left out of a snippet, which is read as one line.
+const withoutMarkdown = (text) =>
+  text
+    .replace(/```\w*\s?|`/g, "")
+    .replace(/\*\*(?=\S)(.+?)\*\*/g, "$1")
+    .replace(/(^|\s)\*(?=\S)([^*]+?)\*(?=[\s.,;:!?)]|$)/g, "$1$2");
+
+// A plain-text snippet with the words of the query in <mark>.
+export function highlightSnippet(snippet, query) {
+  const text = withoutMarkdown(snippet);
+  const matches = wordMatcher(query);
+  if (!matches) return text;
+  return text
+    .split(/([\p{L}\p{N}\p{M}]+)/u)
+    .map((part, i) => (i % 2 && matches(part) ? html`<mark>${part}</mark>` : part));
+}
+
+const ENTITIES = { "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&#x27;": "'", "&#39;": "'" };
+const unescapeHtml = (text) => text.replace(/&(?:lt|gt|amp|quot|#x27|#39);/g, (entity) => ENTITIES[entity]);
+
+// A snippet in which the server has marked the matches. It contains escaped text and <mark>, and is never parsed as HTML.
+export const showMarkedSnippet = (snippet) =>
+  withoutMarkdown(snippet)
+    .split(/<mark>(.*?)<\/mark>/s)
+    .map((part, i) => (i % 2 ? html`<mark>${unescapeHtml(part)}</mark>` : unescapeHtml(part)));
+
+// Highlight the words of the query inside an element, with the CSS Custom Highlight API: the elements do not change.
+// Returns the matches, each with its offset in the element's text.
+export function highlightElement(root, query) {
+  clearHighlight();
+  const matches = query && wordMatcher(query);
+  if (!matches) return [];
+  const found = [];
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  let start = 0;
+  for (let node = walker.nextNode(); node && found.length < MAX_RANGES; node = walker.nextNode()) {
+    const text = node.textContent ?? "";
+    for (const word of text.matchAll(/[\p{L}\p{N}\p{M}]+/gu)) {
+      if (!matches(word[0])) continue;
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      found.push({ range, offset: start + word.index });
+    }
+    start += text.length;
+  }
+  if (found.length) CSS.highlights?.set("found", new Highlight(...found.map(({ range }) => range)));
+  return found;
+}
+
+export const clearHighlight = () => CSS.highlights?.delete("found");

@@ -1,0 +1,159 @@
+// @ts-check
+// Markdown to DOM elements. marked only splits the text into tokens. Every element is created here, so user text is never
+// parsed as HTML. Images from other servers become links: the console sends no request to another server.
+
+import { Lexer } from "../../vendor/marked/marked.js";
+import { copyText } from "./clipboard.js";
+
+const MAX_LENGTH = 200_000; // characters
+
+// `mentions` has the lower-case names that are highlighted after an @.
+export function renderMarkdown(text, { mentions = new Map() } = {}) {
+  const prose = element("div", { class: "prose" });
+  let tokens;
+  try {
+    tokens = new Lexer({ gfm: true, breaks: true }).lex(text.slice(0, MAX_LENGTH));
+  } catch {
+    tokens = [{ type: "text", text: text.slice(0, MAX_LENGTH) }];
+  }
+  prose.append(...renderBlocks(tokens, mentions));
+  if (text.length > MAX_LENGTH) prose.append(element("p", {}, ["… (the rest is too long to show here)"]));
+  return prose;
+}
+
+// A checked link: null if it must not be a link, otherwise its address and whether it leaves this server. The resolved
+// URL decides: browsers read "/\host" and "//host" as another server.
+export function checkLink(href) {
+  if (!/^(https?:|mailto:|#\/|\/)/i.test(href)) return null;
+  const isForeign = new URL(href, location.href).origin !== location.origin;
+  return { href, isForeign };
+}
+
+/** @returns {any} */
+function element(name, attributes = {}, children = []) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+const renderBlocks = (tokens, mentions) => tokens.flatMap((token) => renderBlock(token, mentions));
+
+function renderBlock(token, mentions) {
+  switch (token.type) {
+    case "space":
+    case "def":
+      return [];
+    case "heading":
+      return [element(`h${Math.min(token.depth + 2, 6)}`, {}, renderInline(token.tokens, mentions))];
+    case "paragraph":
+      return [element("p", {}, renderInline(token.tokens, mentions))];
+    case "text":
+      return [element("p", {}, token.tokens ? renderInline(token.tokens, mentions) : [token.text])];
+    case "code":
+      return [renderCode(token)];
+    case "blockquote":
+      return [element("blockquote", {}, renderBlocks(token.tokens, mentions))];
+    case "hr":
+      return [element("hr")];
+    case "list":
+      return [renderList(token, mentions)];
+    case "table":
+      return [renderTable(token, mentions)];
+    default:
+      return [element("p", {}, [token.raw ?? token.text ?? ""])]; // HTML is shown as typed
+  }
+}
+
+function renderCode(token) {
+  const language = (token.lang ?? "").trim().split(/\s/)[0].slice(0, 30);
+  const copy = element("button", { type: "button", class: "copy", "aria-label": "Copy the code" }, ["Copy"]);
+  copy.addEventListener("click", async () => {
+    copy.textContent = (await copyText(token.text)) ? "Copied" : "Not copied";
+    setTimeout(() => (copy.textContent = "Copy"), 1500);
+  });
+  return element("figure", { class: "code" }, [
+    element("figcaption", {}, [element("span", {}, [language || "text"]), copy]),
+    element("pre", { tabindex: "0" }, [element("code", {}, [token.text])]),
+  ]);
+}
+
+function renderList(token, mentions) {
+  const items = token.items.map((item) => {
+    // The text of a tight item is not wrapped in a paragraph.
+    const children = item.tokens.flatMap((child) => {
+      if (child.type === "checkbox") return [];
+      const isTight = child.type === "text" && !item.loose;
+      return isTight ? renderInline(child.tokens ?? [child], mentions) : renderBlock(child, mentions);
+    });
+    if (!item.task) return element("li", {}, children);
+    const box = element("input", { type: "checkbox", disabled: "", "aria-label": item.checked ? "done" : "open" });
+    box.checked = item.checked;
+    return element("li", { class: "task" }, [box, ...children]);
+  });
+  const start = token.ordered && token.start > 1 ? { start: String(token.start) } : {};
+  return element(token.ordered ? "ol" : "ul", start, items);
+}
+
+function renderTable(token, mentions) {
+  const row = (cells, name) => {
+    const made = cells.map((cell, i) => {
+      const align = token.align[i];
+      return element(name, align ? { class: `to-${align}` } : {}, renderInline(cell.tokens, mentions));
+    });
+    return element("tr", {}, made);
+  };
+  const head = element("thead", {}, [row(token.header, "th")]);
+  const rows = token.rows.map((cells) => row(cells, "td"));
+  const table = element("table", {}, [head, element("tbody", {}, rows)]);
+  return element("div", { class: "wide", tabindex: "0" }, [table]);
+}
+
+const renderInline = (tokens, mentions) => (tokens ?? []).flatMap((token) => renderSpan(token, mentions));
+
+function renderSpan(token, mentions) {
+  switch (token.type) {
+    case "strong":
+    case "em":
+    case "del":
+      return [element(token.type, {}, renderInline(token.tokens, mentions))];
+    case "codespan":
+      return [element("code", {}, [unescapeEntities(token.text)])];
+    case "br":
+      return [element("br")];
+    case "link":
+      return [renderLink(token.href, renderInline(token.tokens, mentions))];
+    case "image":
+      return /^\/uploads\/[\w.-]+$/.test(token.href)
+        ? [element("img", { src: token.href, alt: token.text || "", loading: "lazy" })]
+        : [renderLink(token.href, [token.text || token.href])];
+    case "escape":
+      return [token.text];
+    case "text":
+      return token.tokens
+        ? renderInline(token.tokens, mentions)
+        : renderMentions(unescapeEntities(token.text), mentions);
+    default:
+      return [token.raw ?? token.text ?? ""];
+  }
+}
+
+// marked leaves entities in some texts as they were typed.
+const ENTITIES = { lt: "<", gt: ">", amp: "&", quot: '"', "#39": "'", nbsp: "\u00a0" };
+const unescapeEntities = (text) => text.replace(/&(lt|gt|amp|quot|#39|nbsp);/g, (_, name) => ENTITIES[name]);
+
+function renderLink(href, children) {
+  const link = checkLink(href);
+  if (!link) return element("span", { class: "no-link", title: href.slice(0, 300) }, children);
+  const newTab = link.isForeign ? { target: "_blank", rel: "noopener noreferrer" } : {};
+  return element("a", { href, ...newTab }, children);
+}
+
+function renderMentions(text, mentions) {
+  if (!mentions.size || !text.includes("@")) return [text];
+  return text.split(/(@[\p{L}\p{N}_.-]+)/u).flatMap((part, i) => {
+    const name = part.slice(1).replace(/[.-]+$/, ""); // "@rook." ends a sentence
+    if (i % 2 === 0 || !mentions.has(name.toLowerCase())) return [part];
+    return [element("span", { class: "mention" }, [`@${name}`]), part.slice(1 + name.length)];
+  });
+}

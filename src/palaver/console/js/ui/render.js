@@ -1,0 +1,51 @@
+// @ts-check
+// Rendering with lit-html. One template covers the whole console. redraw() renders it again; lit-html updates only the
+// parts that differ.
+
+import { html, nothing, render, svg } from "../../vendor/lit-html/lit-html.js";
+import { guard } from "../../vendor/lit-html/directives/guard.js";
+import { live as liveValue } from "../../vendor/lit-html/directives/live.js";
+import { ref } from "../../vendor/lit-html/directives/ref.js";
+import { repeat } from "../../vendor/lit-html/directives/repeat.js";
+
+export { guard, html, liveValue, nothing, ref, render, repeat, svg };
+
+let draw = () => {};
+let isScheduled = false;
+let isPaused = false;
+let waiting = [];
+
+// Set the function that renders the console.
+export function setDraw(drawing) {
+  draw = drawing;
+}
+
+// Render soon. Several calls in one task cause one rendering.
+export function redraw() {
+  if (isScheduled) return;
+  isScheduled = true;
+  queueMicrotask(() => {
+    isScheduled = false;
+    if (isPaused) return;
+    draw();
+    const resolvers = waiting;
+    waiting = [];
+    for (const resolve of resolvers) resolve();
+  });
+}
+
+// Render and resolve when the page is up to date, for code that measures it.
+export function nextDraw() {
+  redraw();
+  return new Promise((resolve) => waiting.push(resolve));
+}
+
+// Render nothing until `promise` settles or `timeout` milliseconds pass: one rendering costs less than two.
+export function pauseDrawing(promise, timeout) {
+  isPaused = true;
+  const resume = () => {
+    isPaused = false;
+    redraw();
+  };
+  Promise.race([promise, new Promise((resolve) => setTimeout(resolve, timeout))]).then(resume, resume);
+}

@@ -1,0 +1,97 @@
+// @ts-check
+// The audit log, for admins: logins, tokens, denials, exports and deletions. It never contains message texts.
+
+import { get, withQuery } from "../data/api.js";
+import { can } from "../data/session.js";
+import { goTo, link, linkToThread } from "../route.js";
+import { avatar, choice, emptyState, errorState, loading } from "../ui/elements.js";
+import { formatNumber, timeElement } from "../ui/format.js";
+import { icon } from "../ui/icons.js";
+import { html, nothing, redraw } from "../ui/render.js";
+
+const KINDS = [
+  ["", "Everything"],
+  ["login", "Logins"],
+  ["logout", "Logouts"],
+  ["token", "Tokens"],
+  ["denied", "Denied"],
+  ["export", "Exports"],
+  ["deletion", "Deletions"],
+  ["workspace", "Workspace"],
+  ["upkeep", "Maintenance"],
+];
+const PAGE = 100;
+const MAX_ENTRIES = 1000;
+
+let kind = "";
+let limit = PAGE;
+/** @type {any[] | null} */
+let entries = null;
+/** @type {Error | null} */
+let error = null;
+
+export const auditLogView = {
+  title: () => "Audit log",
+  isInner: () => true,
+  enter({ query }) {
+    const wanted = query.get("kind") ?? "";
+    if (wanted !== kind) (entries = null), (limit = PAGE);
+    kind = wanted;
+    return load();
+  },
+  template: () => html`<main class="pane log">
+    <header class="head">
+      <a class="quiet back always" href="#/agents" aria-label="Back to agents">${icon("back")}</a>
+      <div class="name"><h1>Audit log</h1><p>Who did what and when, without message texts</p></div></header>
+    <div class="narrow">${choice("Kind", KINDS, kind, (wanted) => goTo(link("log", { kind: wanted }), { replace: true }))}</div>
+    <div class="scroll"><div class="page-body wide">${table()}</div></div>
+  </main>`,
+};
+
+async function load() {
+  if (!can("admin")) return redraw();
+  const wanted = kind;
+  try {
+    const found = await get(withQuery("/api/audit", { kind: wanted, limit }));
+    if (wanted !== kind) return;
+    entries = found;
+    error = null;
+  } catch (problem) {
+    error = problem;
+  }
+  redraw();
+}
+
+function table() {
+  if (!can("admin"))
+    return emptyState("lock", "Admins only", "To see the audit log, log in with a token that has the admin scope.");
+  if (error) return errorState(error, load);
+  if (!entries) return loading();
+  if (!entries.length) return emptyState("check", "No entries", kind ? "There are no entries of this kind." : nothing);
+  const showMore = () => {
+    limit = Math.min(limit + PAGE, MAX_ENTRIES);
+    return load();
+  };
+  return html`<div class="wide-table" tabindex="0" role="region" aria-label="Audit log"><table>
+      <thead><tr><th scope="col">Time</th><th scope="col">Who</th><th scope="col">Action</th><th scope="col">Details</th></tr></thead>
+      <tbody>${entries.map(row)}</tbody></table></div>
+    ${entries.length === limit && limit < MAX_ENTRIES ? html`<p class="more"><button type="button" @click=${showMore}>Show more</button></p>` : nothing}
+    ${entries.length === MAX_ENTRIES ? html`<p class="hint">These are the latest ${formatNumber(MAX_ENTRIES)} entries. On the server, <code>palaver audit</code> shows all.</p>` : nothing}`;
+}
+
+function row(entry) {
+  const [, type, name, token] = entry.who.match(/^(human|agent) (.+) \(token (\S+)\)$/) ?? [];
+  const who = name
+    ? html`<span class="who" title="token ${token}">${avatar(name, { isAgent: type === "agent" })} ${name}</span>`
+    : entry.who;
+  const details = Object.entries(entry.facts).map(
+    ([label, value]) =>
+      html`<span><small>${label.replaceAll("_", " ").replace(/ id$/, "")}</small> ${
+        label === "thread_id" && typeof value === "string"
+          ? html`<a href=${linkToThread(value)}><code>${value}</code></a>`
+          : html`<code>${value}</code>`
+      }</span>`,
+  );
+  return html`<tr data-kind=${entry.kind}><td>${timeElement(entry.at)}</td><td>${who}</td>
+  <td><i class="tag">${entry.kind}</i> ${entry.what.replaceAll("_", " ")}</td><td class="facts-of">${details}</td></tr>`;
+}

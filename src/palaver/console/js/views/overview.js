@@ -1,0 +1,148 @@
+// @ts-check
+// The overview: messages per day, the most active authors, documents by source, and the state of the index.
+
+import { get } from "../data/api.js";
+import { SOURCES, sourcesWith } from "../data/sources.js";
+import { link } from "../route.js";
+import { choice, emptyState, errorState, loading } from "../ui/elements.js";
+import { fileSize, formatNumber } from "../ui/format.js";
+import { icon } from "../ui/icons.js";
+import { notifyError } from "../ui/notices.js";
+import { html, nothing, redraw, svg } from "../ui/render.js";
+
+const CHART_SOURCES = sourcesWith("hasMessages");
+const DAY = 864e5; // milliseconds
+
+let days = 30;
+/** @type {any} */
+let overview = null;
+/** @type {Error | null} */
+let error = null;
+
+export const overviewView = {
+  title: () => "Overview",
+  isInner: () => true,
+  enter: () => load(),
+  template: () => html`<main class="pane overview">
+    <header class="head"><div class="name"><h1>Overview</h1><p>Messages and documents in this workspace</p></div>
+      ${choice(
+        "Period",
+        [7, 30, 90].map((n) => [n, `${n} days`]),
+        days,
+        (n) => ((days = n), load()),
+      )}</header>
+    <div class="scroll"><div class="page-body wide">${error ? errorState(error, load) : overview ? content() : loading()}</div></div>
+  </main>`,
+};
+
+async function load() {
+  try {
+    overview = await get(`/api/overview?days=${days}`);
+    error = null;
+  } catch (problem) {
+    if (overview) notifyError(problem);
+    else error = problem;
+  }
+  redraw();
+}
+
+function content() {
+  const { status, storage_bytes, speakers, documents } = overview;
+  const { model } = status;
+  const total = overview.days.reduce((sum, day) => sum + day.messages, 0);
+  return html`
+    <ul class="tiles">
+      ${tile("Messages", formatNumber(total), `in ${days} days`)}
+      ${tile("Threads", formatNumber(status.threads), `${formatNumber(status.messages)} messages in total`)}
+      ${tile("Agents", formatNumber(status.agents_online), `of ${formatNumber(status.agents)} online`)}
+      ${storage_bytes === null ? nothing : tile("Storage", fileSize(storage_bytes), status.engine === "sqlite" ? "SQLite" : "PostgreSQL")}
+      ${
+        overview.is_index_complete
+          ? tile("Index", "Complete", "search covers everything", "good")
+          : tile("Index", "Updating", "search may miss the newest items", "warn")
+      }
+      ${
+        !model
+          ? nothing
+          : model.done >= model.passages
+            ? tile("Model", "Ready", model.name, "good")
+            : tile(
+                "Model",
+                `${Math.floor((100 * model.done) / model.passages)} %`,
+                `of vectors computed by ${model.name}`,
+                "warn",
+              )
+      }
+    </ul>
+    <section class="chart"><h2>Messages per day</h2>${total ? dayChart() : emptyState("overview", "No messages", "There are no messages in this period.")}</section>
+    <div class="two">
+      <section class="chart"><h2>Most active</h2>${barChart(speakers.map((one) => [one.name, one.messages, one.agent_id ? "agents" : "person"]))}</section>
+      <section class="chart"><h2>Documents by source</h2>${barChart(
+        Object.entries(documents).map(([name, n]) => [
+          SOURCES[name].label,
+          n,
+          SOURCES[name].icon,
+          SOURCES[name].library ? link(["library", name]) : "#/threads",
+        ]),
+      )}</section>
+    </div>`;
+}
+
+const tile = (name, value, note, mood = "") =>
+  html`<li class=${mood}><small>${name}</small><b>${value}</b><span>${note}</span></li>`;
+
+function dayChart() {
+  const width = Math.max(280, Math.min(900, innerWidth - 110)); // a narrow window gets fewer units, so text keeps its size
+  const height = width < 500 ? 150 : 180;
+  const start = new Date(`${overview.since}T00:00:00Z`).getTime();
+  const columns = Array.from({ length: days }, (_, i) => {
+    const day = new Date(start + i * DAY).toISOString().slice(0, 10);
+    const counts = CHART_SOURCES.map(
+      (source) => overview.days.find((one) => one.day === day && one.source === source)?.messages ?? 0,
+    );
+    return { day, counts, sum: counts.reduce((a, b) => a + b, 0) };
+  });
+  const max = roundUp(Math.max(...columns.map(({ sum }) => sum)));
+  const step = width / days;
+  const used = CHART_SOURCES.filter((_, i) => columns.some(({ counts }) => counts[i]));
+  const format = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
+  const label = (day) => format.format(new Date(day));
+  const labelEvery = Math.ceil(days / (width / 110));
+  return html`<svg class="days" viewBox="0 0 ${width + 40} ${height + 30}" role="img" aria-label="Messages per day, at most ${max}">
+      ${[0, 0.5, 1].map(
+        (part) => svg`<line x1="40" x2=${width + 40} y1=${10 + height * (1 - part)} y2=${10 + height * (1 - part)} />
+        <text class="y" x="34" y=${14 + height * (1 - part)}>${formatNumber(Math.round(max * part))}</text>`,
+      )}
+      ${columns.map(({ day, counts, sum }, i) => {
+        const x = 40 + i * step;
+        let y = height + 10;
+        return svg`<g><title>${label(day)}: ${formatNumber(sum)}</title><rect class="ground" x=${x} y="10" width=${step} height=${height} />
+          ${counts.map((n, source) => {
+            if (!n) return nothing;
+            const barHeight = Math.max(2, (n / max) * height);
+            y -= barHeight;
+            return svg`<rect class="s${source}" x=${x + step * 0.14} y=${y} width=${step * 0.72} height=${barHeight} rx=${Math.min(3, step / 6)} />`;
+          })}</g>`;
+      })}
+      ${columns.map(({ day }, i) => (i % labelEvery ? nothing : svg`<text class="x" x=${40 + i * step + step / 2} y=${height + 27}>${label(day)}</text>`))}
+    </svg>
+    <p class="legend">${used.map((source) => html`<span><i class="s${CHART_SOURCES.indexOf(source)}"></i> ${SOURCES[source].label}</span>`)}</p>`;
+}
+
+// The next round number, for the top of an axis.
+function roundUp(n) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(n, 1)));
+  return Math.max(2, [1, 2, 4, 5, 10].map((factor) => factor * power).find((round) => round >= n) ?? n);
+}
+
+// `rows` have a name, a number, an icon and optionally a link.
+function barChart(rows) {
+  const shown = rows.filter(([, n]) => n);
+  if (!shown.length) return html`<p class="hint">Nothing yet.</p>`;
+  const max = Math.max(...shown.map(([, n]) => n));
+  return html`<ul class="bars">${shown.map(
+    ([name, n, iconName, href]) => html`<li>
+    ${icon(iconName)} ${href ? html`<a href=${href}>${name}</a>` : html`<span>${name}</span>`}
+    <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(1, (n / max) * 100)} height="8" rx="1" /></svg><b>${formatNumber(n)}</b></li>`,
+  )}</ul>`;
+}

@@ -1,0 +1,198 @@
+// @ts-check
+// The reader: an open document of any source, at #/open/{source}/{id}. `loc` in the address names the place in it.
+
+import { RequestError, get, remove, url, withQuery } from "../data/api.js";
+import { can } from "../data/session.js";
+import { SOURCES, findSource } from "../data/sources.js";
+import { goBack, goTo, link, linkToDocument } from "../route.js";
+import { copyAndNotify } from "../ui/clipboard.js";
+import { confirmDialog } from "../ui/dialog.js";
+import { errorState, loading } from "../ui/elements.js";
+import { formatTimestamp, timeElement } from "../ui/format.js";
+import { clearHighlight, highlightElement } from "../ui/highlight.js";
+import { icon } from "../ui/icons.js";
+import { menu } from "../ui/menu.js";
+import { notify, notifyError } from "../ui/notices.js";
+import { html, nextDraw, nothing, redraw, ref } from "../ui/render.js";
+import { editor } from "./reader_editor.js";
+import { READER_SOURCES } from "./reader_sources.js";
+
+/** @type {import("./reader_sources.js").OpenDocument | null} */
+let open = null;
+/** @type {HTMLElement | null} */
+let scrollBox = null;
+
+const leaveReader = () => goBack(link(["library", open?.source]));
+
+export const readerView = {
+  title: () => open?.title || (findSource(open?.source)?.singular ?? "Open"),
+  isInner: () => true,
+  async enter({ parts: [source, ...rest], query }) {
+    /** @type {import("./reader_sources.js").OpenDocument} */
+    const entered = {
+      source,
+      id: rest.join("/"), // some tools decode the slashes of an id in a link
+      q: query.get("q") ?? "",
+      loc: parseJson(query.get("loc")),
+      isEditing: query.has("edit"),
+      isEditLinked: query.has("edit"),
+      isNew: query.get("edit") === "new",
+      item: null,
+      error: null,
+      title: "",
+    };
+    open = entered;
+    redraw();
+    try {
+      if (!findSource(source) || !entered.id) throw new RequestError("This link does not name a known source.", 404);
+      await READER_SOURCES[source].open(entered);
+    } catch (error) {
+      const isMissing = error.status === 404 && findSource(source);
+      entered.error = isMissing ? new RequestError("It may have been deleted, or the link is incomplete.", 404) : error;
+    }
+    if (open !== entered) return;
+    await nextDraw();
+    showFoundPlace(entered);
+  },
+  leave() {
+    clearHighlight();
+    open = null;
+  },
+  template: () => html`<main class="pane reader">${open ? page(open) : nothing}</main>`,
+  key(event) {
+    if (!open) return false;
+    if (event.key === "Escape") return leaveReader(), true;
+    if (event.key === "e" && open.item && READER_SOURCES[open.source].fields && can("write"))
+      return (open.isEditing = true), redraw(), true;
+    const step = { j: 1, k: -1 }[event.key];
+    const turns = /** @type {HTMLElement[]} */ (step ? [...document.querySelectorAll(".turn")] : []);
+    if (!step || !turns.length) return false;
+    const current = turns.findIndex((turn) => turn.contains(document.activeElement));
+    const next = turns[current + step] ?? turns[0];
+    next.focus({ preventScroll: true });
+    next.scrollIntoView({ block: "nearest" });
+    return true;
+  },
+};
+
+function parseJson(text) {
+  try {
+    return text ? JSON.parse(text) : null;
+  } catch {
+    return null;
+  }
+}
+
+// Highlight the words of the search, and scroll to the turn or the place that the link names.
+/** @param {import("./reader_sources.js").OpenDocument} opened */
+function showFoundPlace({ foundId, q, loc, item }) {
+  const turn = foundId && document.getElementById(`t-${foundId}`);
+  const root = turn ?? document.querySelector(".page-body");
+  if (!root) return;
+  const matches = highlightElement(root, q);
+  if (turn) {
+    turn.scrollIntoView({ block: "center" });
+    turn.focus({ preventScroll: true });
+  } else if (matches.length && scrollBox) {
+    // `approx_offset` counts characters of the source text, which is longer than the shown text.
+    const length = root.textContent?.length || 1;
+    const wanted = ((loc?.approx_offset ?? 0) / Math.max(length, item?.content?.length ?? 1)) * length;
+    const distance = (match) => Math.abs(match.offset - wanted);
+    const nearest = matches.reduce((best, match) => (distance(match) < distance(best) ? match : best));
+    const { top } = nearest.range.getBoundingClientRect();
+    scrollBox.scrollTop += top - scrollBox.getBoundingClientRect().top - scrollBox.clientHeight / 3;
+  }
+}
+
+function page(opened) {
+  const { source, title, item, error } = opened;
+  const reader = READER_SOURCES[source];
+  const retry = () => readerView.enter({ parts: [source, opened.id], query: new URLSearchParams() });
+  return html`<header class="head">
+      <button type="button" class="quiet back always" aria-label="Back" @click=${leaveReader}>${icon("back")}</button>
+      <div class="name"><h1 title=${title}>${title || (error ? (findSource(source)?.singular ?? "Document") : "…")}</h1>
+        <p>${findSource(source)?.singular ?? ""}${item && reader.subtitle ? html` · ${reader.subtitle(opened)}` : item?.last_modified ? html` · changed ${timeElement(item.last_modified)}` : nothing}</p></div>
+      ${item && !error ? actions(opened) : nothing}
+    </header>
+    <div class="scroll" ${ref((element) => (scrollBox = element))}>${
+      error
+        ? errorState(error, retry)
+        : item
+          ? html`<div class="page-body">${opened.isEditing && reader.fields ? editor(opened, reader.fields) : reader.body(opened)}</div>`
+          : loading()
+    }</div>`;
+}
+
+function actions(opened) {
+  const { source, id, title, item } = opened;
+  const canEdit = READER_SOURCES[source].fields && can("write") && !opened.isEditing;
+  const transcript = item.transcript?.segments
+    .map(({ start, text }) => `[${formatTimestamp(start)}] ${text}`)
+    .join("\n");
+  return html`${canEdit ? html`<button type="button" @click=${() => ((opened.isEditing = true), redraw())}>${icon("edit")} Edit</button>` : nothing}
+    ${menu("More", [
+      {
+        text: "Copy link",
+        icon: "link",
+        run: () => copyAndNotify(`${location.origin}/${linkToDocument(source, id)}`, "Link copied."),
+      },
+      source === "sessions" && {
+        text: "Export Markdown",
+        icon: "download",
+        href: url`/api/v1/agents/${item.agent}/sessions/${item.session}/export`,
+        download: `${item.session}.md`,
+      },
+      source === "notes" && {
+        text: "Export Markdown",
+        icon: "download",
+        run: () => saveFile(`${title}.md`, "text/markdown", item.content),
+      },
+      ["archive", "chats"].includes(source) && {
+        text: "Export Markdown",
+        icon: "download",
+        run: () => exportConversation(opened).catch(notifyError),
+      },
+      item.transcript && {
+        text: "Copy transcript",
+        icon: "copy",
+        run: () => copyAndNotify(transcript, "Transcript copied."),
+      },
+      item.transcript && { text: "Download SRT", icon: "download", run: () => exportSrt(opened).catch(notifyError) },
+      SOURCES[source].path &&
+        can("write") && { text: "Delete", icon: "trash", isDangerous: true, run: () => confirmDelete(opened) },
+    ])}`;
+}
+
+function saveFile(name, type, text) {
+  const anchor = document.createElement("a");
+  anchor.href = URL.createObjectURL(new Blob([text], { type }));
+  anchor.download = name.replace(/^(.{60}).*(\.\w+)$/, "$1$2");
+  anchor.click();
+  setTimeout(() => URL.revokeObjectURL(anchor.href), 10_000);
+}
+
+async function exportSrt({ id, title }) {
+  const { content } = await get(withQuery(url`/api/media/${id}/transcript`, { format: "srt" }));
+  saveFile(`${title}.srt`, "application/x-subrip", content);
+}
+
+// The whole conversation, also the turns that are not loaded yet.
+async function exportConversation({ title, turns }) {
+  const sections = (await turns.loadAll()).map((turn) => {
+    const when = turn.created_at ?? turn.ts;
+    return `## ${turn.sender ?? turn.role}${when ? `, ${when}` : ""}\n\n${turn.content ?? turn.text}\n`;
+  });
+  saveFile(`${title}.md`, "text/markdown", [`# ${title}\n`, ...sections].join("\n"));
+}
+
+const confirmDelete = ({ source, id, title }) =>
+  confirmDialog(
+    `Delete ${SOURCES[source].singular.toLowerCase()}`,
+    `“${title}” will be deleted. Search will no longer find it.`,
+    "Delete",
+    async () => {
+      await remove(`${SOURCES[source].path}/${encodeURIComponent(id)}`);
+      notify("Deleted.");
+      goTo(link(["library", source]));
+    },
+  );

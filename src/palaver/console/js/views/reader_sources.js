@@ -1,0 +1,285 @@
+// @ts-check
+// How the reader loads and shows the documents of each source. Names, icons and paths are in data/sources.js.
+
+import { displayNameOf } from "../data/agents.js";
+import { get, post, url, withQuery } from "../data/api.js";
+import { goTo, linkToThread } from "../route.js";
+import { avatar, emptyState, loading, tagList } from "../ui/elements.js";
+import { clockTime, dayKey, dayName, formatTimestamp, plural, timeElement } from "../ui/format.js";
+import { checkLink, renderMarkdown } from "../ui/markdown.js";
+import { notifyError } from "../ui/notices.js";
+import { html, nothing, redraw, repeat } from "../ui/render.js";
+
+const PAGE = 80;
+const EXPORT_PAGE = 100;
+
+/**
+ * @typedef {object} OpenDocument A document that is open in the reader.
+ * @property {string} source
+ * @property {string} id
+ * @property {string} q The search that led here.
+ * @property {any} loc The place in the document that the link names.
+ * @property {string} title
+ * @property {any} item The document as the server sent it; null while it is loading.
+ * @property {any} error
+ * @property {boolean} isEditing
+ * @property {boolean} isEditLinked Does the address ask for the editor?
+ * @property {boolean} isNew
+ * @property {string} [foundId] The id of the turn that the link names.
+ * @property {Turns} [turns]
+ */
+
+/**
+ * @typedef {object} ReaderSource
+ * @property {(document: OpenDocument) => Promise<void>} open Load the document.
+ * @property {(document: OpenDocument) => unknown} body
+ * @property {(document: OpenDocument) => unknown} [subtitle]
+ * @property {[name: string, label: string, kind?: "long" | "text" | "list"][]} [fields] The fields of the editor.
+ */
+
+// The turns of a conversation, loaded in pages in both directions.
+export class Turns {
+  items = [];
+  hasEarlier = false;
+  hasLater = false;
+  #start = 0;
+  #load;
+
+  constructor(load) {
+    this.#load = load; // (offset, limit) => items
+  }
+
+  get isFromStart() {
+    return this.#start === 0;
+  }
+
+  // Load the page around the turn with this number.
+  async open(number) {
+    this.#start = Math.max(0, number - Math.floor(PAGE / 2));
+    this.items = await this.#load(this.#start, PAGE);
+    this.hasEarlier = this.#start > 0;
+    this.hasLater = this.items.length === PAGE;
+  }
+
+  loadEarlier = async () => {
+    const start = Math.max(0, this.#start - PAGE);
+    this.items = [...(await this.#load(start, this.#start - start)), ...this.items];
+    this.#start = start;
+    this.hasEarlier = start > 0;
+    redraw();
+  };
+
+  loadLater = async () => {
+    const found = await this.#load(this.#start + this.items.length, PAGE);
+    this.items = [...this.items, ...found];
+    this.hasLater = found.length === PAGE;
+    redraw();
+  };
+
+  async loadAll() {
+    const all = [];
+    for (;;) {
+      const page = await this.#load(all.length, EXPORT_PAGE);
+      if (!page.length) return all;
+      all.push(...page);
+    }
+  }
+}
+
+// The place of a document in its conversation. The server is asked if the link does not name it.
+async function locate({ loc, source, id }) {
+  if (loc?.conversation_id || loc?.thread_id || loc?.session_id) return loc;
+  const { meta } = await post("/api/knowledge/get", { source, id, retrieval: { mode: "snippet" } });
+  return { conversation_id: meta.conversation_id, message_id: meta.message_id, ...meta.loc };
+}
+
+/** @type {Record<string, ReaderSource>} */
+export const READER_SOURCES = {
+  bus: {
+    async open(document) {
+      const loc = await locate(document);
+      goTo(linkToThread(loc.thread_id ?? loc.conversation_id, loc.message_id, document.q), { replace: true });
+    },
+    body: () => loading(),
+  },
+
+  notes: {
+    async open(document) {
+      document.item = await get(url`/api/notes/${document.id}`);
+      document.title = document.item.title;
+    },
+    body: ({ item }) =>
+      html`${tagList(item.keywords)}${item.content.trim() ? prose(item, item.content) : html`<p class="beginning">This note is empty.</p>`}`,
+    fields: [
+      ["title", "Title"],
+      ["content", "Text (Markdown)", "long"],
+      ["keywords", "Keywords (comma-separated)", "list"],
+    ],
+  },
+
+  prompts: {
+    async open(document) {
+      document.item = await get(url`/api/prompts/${document.id}`);
+      document.id = String(document.item.id);
+      document.title = document.item.name;
+    },
+    body: ({ item }) =>
+      html`${tagList(item.keywords)}${fieldList([
+        ["Description", item.details],
+        ["System prompt", item.system_prompt],
+        ["User prompt", item.user_prompt],
+        ["Author", item.author],
+      ])}`,
+    fields: [
+      ["name", "Name"],
+      ["details", "Description", "text"],
+      ["system_prompt", "System prompt", "long"],
+      ["user_prompt", "User prompt ({{name}} becomes an argument)", "long"],
+      ["author", "Author"],
+      ["keywords", "Keywords (comma-separated)", "list"],
+    ],
+  },
+
+  characters: {
+    async open(document) {
+      document.item = await get(url`/api/characters/${document.id}`);
+      document.title = document.item.name;
+    },
+    body: ({
+      item,
+    }) => html`<p class="who">${avatar(item.name)} ${item.creator ? html`<span>by ${item.creator}</span>` : nothing}</p>
+      ${tagList(item.tags)}
+      ${fieldList([
+        ["Description", item.description],
+        ["Personality", item.personality],
+        ["Scenario", item.scenario],
+        ["First message", item.first_message],
+        ["Example messages", item.message_examples],
+        ...item.alternate_greetings.map((greeting) => ["Alternate greeting", greeting]),
+        ["System prompt", item.system_prompt],
+        ["Post-history instructions", item.post_history_instructions],
+        ["Creator's notes", item.creator_notes],
+      ])}`,
+  },
+
+  media: {
+    async open(document) {
+      document.item = await get(url`/api/media/${document.id}`);
+      document.title = document.item.title;
+    },
+    body: ({ item }) => {
+      const isLink = /^https?:/i.test(item.url ?? "") && checkLink(item.url);
+      return html`<p class="facts-line"><span>${item.media_type}</span>${
+        isLink
+          ? html`<a href=${item.url} target="_blank" rel="noopener noreferrer">${item.url}</a>`
+          : html`<span>${item.url ?? nothing}</span>`
+      }</p>
+      ${tagList(item.keywords)}
+      ${
+        item.transcript?.segments.length
+          ? html`<ol class="transcript">${item.transcript.segments.map((segment) => html`<li><time>${formatTimestamp(segment.start)}</time><span>${segment.text}</span></li>`)}</ol>`
+          : html`<div class="pre page">${item.content}</div>`
+      }`;
+    },
+  },
+
+  chats: {
+    async open(document) {
+      const loc = await locate(document);
+      const id = loc.conversation_id;
+      document.item = await get(url`/api/chats/${id}`);
+      document.title = document.item.title;
+      document.foundId = loc.message_id;
+      document.turns = new Turns((offset, limit) => get(withQuery(url`/api/chats/${id}/messages`, { offset, limit })));
+      await document.turns.open(loc.message_index ?? 0);
+    },
+    body: (document) =>
+      conversation(document, ({ id, sender, content, created_at }) => ({
+        id,
+        name: sender,
+        text: content,
+        when: created_at,
+      })),
+  },
+
+  sessions: {
+    async open(document) {
+      const loc = await locate(document);
+      const { agent_id: agent, session_id: session } = loc;
+      document.item = { session, agent };
+      document.foundId = loc.message_id;
+      document.turns = new Turns(
+        async (after, limit) =>
+          (await get(withQuery(url`/api/v1/agents/${agent}/sessions/${session}/messages`, { after, limit }))).turns,
+      );
+      await document.turns.open(loc.message_index ?? 0);
+      // The first line of the first question is a better title than the id, if it is loaded.
+      const loaded = document.turns.isFromStart ? document.turns.items : [];
+      const first = loaded.find((turn) => turn.role === "user");
+      document.title = first?.content.split("\n")[0].slice(0, 120) || `Session ${session}`;
+    },
+    body: (document) =>
+      conversation(document, ({ id, role, content, ts }) => ({
+        id,
+        name: role === "assistant" ? displayNameOf(document.item.agent) : role,
+        isAgent: role === "assistant",
+        text: content,
+        when: ts,
+      })),
+    subtitle: ({ item }) => html`${displayNameOf(item.agent)} · session ${item.session}`,
+  },
+
+  archive: {
+    async open(document) {
+      const loc = await locate(document);
+      document.item = await get(url`/api/archive/${loc.conversation_id}`);
+      document.title = document.item.title;
+      document.foundId = loc.message_id;
+      document.turns = new Turns(async (offset, limit) => document.item.messages.slice(offset, offset + limit));
+      await document.turns.open(loc.message_index ?? 0);
+    },
+    body: (document) =>
+      conversation(document, ({ id, role, text, ts }) => ({
+        id,
+        name: role,
+        isAgent: role === "assistant",
+        text,
+        when: ts,
+      })),
+    subtitle: ({ item }) => html`${item.origin} · ${plural(item.messages.length, "message")}`,
+  },
+};
+
+const fieldList = (fields) =>
+  html`<dl class="fields">${fields.filter(([, text]) => text).map(([label, text]) => html`<dt>${label}</dt><dd class="pre">${text}</dd>`)}</dl>`;
+
+// Markdown is rendered once for each item, and again when its text changes.
+const rendered = new WeakMap();
+function prose(item, text) {
+  if (rendered.get(item)?.text !== text) rendered.set(item, { text, element: renderMarkdown(text) });
+  return rendered.get(item).element;
+}
+
+/** @type {(document: OpenDocument, describe: (item: any) => any) => unknown} */
+function conversation({ turns, foundId }, describe) {
+  if (!turns?.items.length) return emptyState("chats", "No messages");
+  const moreButton = (text, load) =>
+    html`<p class="more"><button type="button" @click=${() => load().catch(notifyError)}>${text}</button></p>`;
+  let previous = null;
+  return html`${turns.hasEarlier ? moreButton("Show earlier", turns.loadEarlier) : nothing}
+    ${repeat(
+      turns.items,
+      (item) => item.id,
+      (item) => {
+        const turn = describe(item);
+        const isNewDay = turn.when && (!previous || dayKey(previous) !== dayKey(turn.when));
+        if (turn.when) previous = turn.when;
+        return html`${isNewDay ? html`<h2 class="day"><span>${dayName(turn.when)}</span></h2>` : nothing}
+        <article class="turn message ${turn.id === foundId ? "found" : ""}" id="t-${turn.id}" tabindex="-1">
+          <div class="side">${avatar(turn.name, { isAgent: turn.isAgent })}</div>
+          <div class="what"><header><b class="author">${turn.name}</b>${turn.when ? timeElement(turn.when, clockTime(turn.when)) : nothing}</header>${prose(item, turn.text)}</div>
+        </article>`;
+      },
+    )}
+    ${turns.hasLater ? moreButton("Show later", turns.loadLater) : nothing}`;
+}

@@ -1,0 +1,193 @@
+// @ts-check
+// The search view: filters and results.
+
+import { agents, displayName, findAgent } from "../data/agents.js";
+import { cancelSearch, runSearch, search, usesQueryLanguage } from "../data/search.js";
+import { SOURCES, sourceNames } from "../data/sources.js";
+import { threads } from "../data/threads.js";
+import { link, parseRoute } from "../route.js";
+import { openDialog } from "../ui/dialog.js";
+import { avatar, choice, emptyState, errorState, iconButton, loading } from "../ui/elements.js";
+import { formatNumber, plural, projectName, timeElement } from "../ui/format.js";
+import { stem } from "../ui/highlight.js";
+import { icon } from "../ui/icons.js";
+import { html, nothing } from "../ui/render.js";
+import { goToSearch, openSelectedResult, parseSearch, selectResult } from "./search_bar.js";
+
+const TYPING_PAUSE = 120; // milliseconds without a key before a request is sent
+const SOURCE_CHOICE = [["", "Everything"], ...sourceNames.map((name) => [name, SOURCES[name].label])];
+const ROLES = ["", "user", "assistant", "tool", "system"];
+const SORT_ORDERS = [
+  ["", "best first"],
+  ["recent", "newest first"],
+];
+const MATCH_NOTES = {
+  "some words": ", none contains all words",
+  similar: ", none contains these words: related results",
+};
+const EXAMPLES = [
+  ["deploy staging", "both words, in any order"],
+  ['"blue green"', "exactly this phrase"],
+  ["perf*", "words that start with this"],
+  ["cache OR queue", "one of the words"],
+  ["deploy NOT staging", "the first word without the second"],
+  ["(cache OR queue) AND retry", "parentheses group"],
+  ["NEAR(cache retry, 5)", "at most five words apart"],
+];
+
+/** @type {string | null} */
+let lastSearch = null; // as JSON
+/** @type {number | undefined} */
+let timer;
+let areFiltersOpen = false;
+
+export const searchView = {
+  title: () => "Search",
+  isInner: () => true,
+  enter({ query }) {
+    const wanted = parseSearch(query);
+    const key = JSON.stringify(wanted);
+    if (key === lastSearch) return;
+    lastSearch = key;
+    search.selected = 0;
+    clearTimeout(timer);
+    timer = setTimeout(() => runSearch(wanted), search.results.length ? TYPING_PAUSE : 0);
+  },
+  leave() {
+    clearTimeout(timer);
+    if (!search.isRunning) return;
+    cancelSearch();
+    lastSearch = null;
+  },
+  template: () => html`<main class="pane search">${resultsPage(parseSearch(parseRoute().query))}</main>`,
+  key(event) {
+    const step = { j: 1, k: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) selectResult(search.selected + step);
+    else if (event.key === "Enter" && search.results[search.selected]) openSelectedResult();
+    else if (event.key === "Escape") history.back();
+    else return false;
+    return true;
+  },
+};
+
+const isFiltered = (wanted) => ["source", "project", "author", "role", "since", "until"].some((name) => wanted[name]);
+
+function resultsPage(wanted) {
+  const hasQuery = Boolean(wanted.q.trim());
+  const { results, error, isRunning, hint, capped, nextOffset } = search;
+  const isEmpty = hasQuery && !isRunning && !error && !results.length && search.milliseconds !== null;
+  const emptyText = isFiltered(wanted)
+    ? "No document with these words matches the filters. Try fewer filters."
+    : "No document contains these words. Try other words.";
+  const showMore = () => runSearch(wanted, nextOffset ?? results.length);
+  return html`<header class="head"><div class="name"><h1>Search</h1>
+      <p role="status">${summary(wanted)}</p></div>
+      ${iconButton("Search help", "help", showHelp)}</header>
+    ${wanted.thread ? nothing : filterBar(wanted)}
+    <div class="scroll"><div class="hits">
+    ${error ? errorState(error, () => runSearch(wanted)) : nothing}
+    ${hint && hasQuery ? html`<p class="hint">${hint}</p>` : nothing}
+    ${Object.values(search.errors ?? {}).map((message) => html`<p class="hint">${message}</p>`)}
+    ${
+      capped && results.length
+        ? html`<p class="hint">Truncated: for the very common ${capped.words.length === 1 ? "word" : "words"}
+          ${capped.words
+            .slice(0, 5)
+            .map((word) => `“${word}”`)
+            .join(", ")} only the newest passages were considered. Add a rarer word.</p>`
+        : nothing
+    }
+    ${hasQuery ? nothing : emptyState("search", "What are you looking for?", "Search finds messages, sessions, notes and all other documents by their words.", examples())}
+    ${isEmpty ? emptyState("search", "Nothing found", hint ? nothing : emptyText, suggestions(wanted)) : nothing}
+    <ol>${results.map(resultItem)}</ol>
+    ${isRunning && !results.length ? loading("Searching") : nothing}
+    ${
+      search.hasMore && results.length
+        ? nextOffset !== null
+          ? html`<p class="more"><button type="button" @click=${showMore} ?disabled=${isRunning}>Show more</button></p>`
+          : hint
+            ? nothing
+            : html`<p class="hint">There are more results. Add a word to narrow the search.</p>`
+        : nothing
+    }
+    </div></div>`;
+}
+
+function summary(wanted) {
+  if (!wanted.q.trim()) return "Threads, sessions, imported chats, notes and all other sources";
+  if (search.isRunning && !search.results.length) return "Searching …";
+  const number = search.total ?? search.results.length;
+  const milliseconds =
+    search.milliseconds === null ? "" : ` · ${formatNumber(Math.max(1, Math.round(search.milliseconds)))} ms`;
+  const atLeast = search.capped ? "At least " : search.hasMore && search.total === null ? "More than " : "";
+  return `${atLeast}${plural(number, "result")}${MATCH_NOTES[search.matched ?? ""] ?? ""}${milliseconds}`;
+}
+
+// Searches that may find more. In threads a word matches only as it is written, so its prefix is offered.
+function suggestions(wanted) {
+  const isPlain = usesQueryLanguage(wanted) && /^[\p{L}\p{N}\s]+$/u.test(wanted.q);
+  const words = isPlain ? wanted.q.trim().split(/\s+/) : [];
+  const prefixes = words.map((word) => (word.length > 3 ? `${stem(word)}*` : word)).join(" ");
+  return html`<p class="ways">
+    ${prefixes.includes("*") ? html`<a class="button" href=${link("search", { ...wanted, q: prefixes })}>Try ${prefixes}</a>` : nothing}
+    ${wanted.thread || isFiltered(wanted) ? html`<a class="button" href=${link("search", { q: wanted.q })}>Search everything</a>` : nothing}</p>`;
+}
+
+function filterBar(wanted) {
+  const set = (name) => (event) => goToSearch({ ...wanted, [name]: event.target.value });
+  const isSet = ["project", "author", "role", "since", "until", "sort"].some((name) => wanted[name]);
+  const participants = [...threads.byId.values()].flatMap((thread) => thread.participants);
+  const authors = [...new Set([...agents.list.map(displayName), ...participants])].slice(0, 200);
+  return html`<div class="narrow">
+    ${choice("Source", SOURCE_CHOICE, wanted.source, (source) => goToSearch({ ...wanted, source }))}
+    <details class="further" ?open=${isSet || areFiltersOpen} @toggle=${(event) => (areFiltersOpen = event.target.open)}><summary>${icon("filter")} Filters</summary><div>
+      <label>Project <input .value=${wanted.project} placeholder="any" title="Path or name of a project. Only sessions and imported chats have one." @change=${set("project")} /></label>
+      <label>Author <input list="authors" .value=${wanted.author} placeholder="anyone" @change=${set("author")} /></label>
+      <datalist id="authors">${authors.map((name) => html`<option value=${name}></option>`)}</datalist>
+      <label>Role <select @change=${set("role")}>${ROLES.map(
+        (role) => html`<option value=${role} ?selected=${role === wanted.role}>${role || "any"}</option>`,
+      )}</select></label>
+      <label>From <input type="date" .value=${wanted.since} @change=${set("since")} /></label>
+      <label>To <input type="date" .value=${wanted.until} @change=${set("until")} /></label>
+      <label>Sort <select @change=${set("sort")}>${SORT_ORDERS.map(
+        ([value, text]) => html`<option value=${value} ?selected=${value === wanted.sort}>${text}</option>`,
+      )}</select></label>
+      ${isSet ? html`<button type="button" @click=${() => goToSearch({ q: wanted.q, source: wanted.source })}>Clear</button>` : nothing}
+    </div></details>
+  </div>`;
+}
+
+function resultItem(result, i) {
+  const { singular, icon: iconName } = SOURCES[result.source];
+  return html`<li><a class="hit" href=${result.href} aria-current=${i === search.selected ? "true" : nothing} @focus=${() => (search.selected = i)}>
+    <span class="from"><span title=${singular}>${icon(iconName)}</span> <b>${result.title || singular}</b>
+      <small>${result.kind ?? (result.source === "bus" ? nothing : singular)}</small>
+      ${result.project ? html`<small title=${result.project}>${projectName(result.project)}</small>` : nothing}</span>
+    <span class="meta">${
+      result.author
+        ? html`${avatar(result.author, { isAgent: Boolean(findAgent(result.author)) })} ${result.author} · `
+        : nothing
+    }${result.when ? timeElement(result.when) : nothing}</span>
+    <span class="snippet">${result.snippet}</span>
+  </a>
+  ${result.answer ? relatedMessage(result.answer, "Answer", "reply", "") : nothing}
+  ${result.correction ? relatedMessage(result.correction, "Later correction", "clock", "back") : nothing}</li>`;
+}
+
+const relatedMessage = (message, label, iconName, className) =>
+  html`<a class="beside ${className}" href=${message.href}>${icon(iconName)}
+    <span><b>${label}${message.author ? `, ${message.author}` : ""}:</b> ${message.snippet}</span></a>`;
+
+const examples =
+  () => html`<div class="how-to"><p>Type words or a whole question. The best results come first. In threads you can also use:</p>
+  <table class="how"><tbody>${EXAMPLES.map(
+    ([example, meaning]) => html`<tr>
+  <td><a href=${link("search", { q: example, source: "bus" })}><code>${example}</code></a></td><td>${meaning}</td></tr>`,
+  )}</tbody></table></div>`;
+
+const showHelp = () =>
+  openDialog(
+    "Search help",
+    () => html`${examples()}<p>Case and accents make no difference. Names with dots and dashes
+    (<code>node.js</code>, <code>POL-358</code>) are found as they are written.</p>`,
+  );

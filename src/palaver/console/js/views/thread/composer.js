@@ -1,0 +1,287 @@
+// @ts-check
+// The box to write a message in. Enter sends, Shift+Enter starts a new line. Text that is not sent yet is saved as a draft.
+
+import { agents, displayName, findAgent } from "../../data/agents.js";
+import { post, upload, url } from "../../data/api.js";
+import { drafts } from "../../data/drafts.js";
+import { can, me } from "../../data/session.js";
+import { avatar, iconButton } from "../../ui/elements.js";
+import { plainText } from "../../ui/format.js";
+import { icon } from "../../ui/icons.js";
+import { notifyError } from "../../ui/notices.js";
+import { html, liveValue, nextDraw, nothing, redraw } from "../../ui/render.js";
+
+// A draft. `key` is set when it was sent without an answer: the server accepts a key once, so sending it again is safe.
+/** @type {{text: string, replyTo: any, isForHumans: boolean, images: any[], key: string | null}} */
+const EMPTY = { text: "", replyTo: null, isForHumans: false, images: [], key: null };
+
+export class Composer {
+  /** @type {string | null} */
+  error = null;
+  text = "";
+  /** @type {{id: string, author_name: string, content: string} | null} */
+  replyTo = null;
+  isForHumans = false;
+  /** @type {{url: string, name: string}[]} */
+  images = [];
+  /** @type {string | null} */
+  key = null;
+  #thread;
+  #onSent;
+  /** @type {(typeof EMPTY)[]} */
+  #queue = []; // drafts on their way to the server
+  /** @type {string | undefined} */
+  #typedName; // the part of a name after the @, in lower case
+  #selected = 0; // among the suggested names
+  /** @type {HTMLTextAreaElement | null} */
+  #textarea = null;
+
+  // Composers that are sending, by thread. Coming back to a thread meanwhile shows the same composer.
+  static #sending = new Map();
+  /** @type {any} */
+  static #current = null;
+
+  // The composer of an open thread. `onSent` is called after each message that was sent.
+  static of(thread, onSent) {
+    const composer = Composer.#sending.get(thread.id) ?? new Composer(thread);
+    composer.#thread = thread;
+    composer.#onSent = onSent;
+    Composer.#current = composer;
+    return composer;
+  }
+
+  constructor(thread) {
+    this.#thread = thread;
+    Object.assign(this, EMPTY, drafts.get(thread.id));
+  }
+
+  reply({ id, author_name, content }) {
+    this.#change({ replyTo: { id, author_name, content: plainText(content).slice(0, 120) } });
+    this.focus();
+  }
+
+  focus() {
+    /** @type {HTMLElement | null} */ (document.querySelector(".compose textarea"))?.focus();
+  }
+
+  // A changed draft is a new message, so it loses its key.
+  #change(values) {
+    Object.assign(this, { key: null }, values);
+    this.#save();
+    redraw();
+  }
+
+  // Queued messages stay in the saved draft until the server has them.
+  #save() {
+    drafts.set(this.#thread.id, mergeDrafts([...this.#queue, this]));
+  }
+
+  // The box is empty again at once. Messages are sent one after the other.
+  async send() {
+    if (!hasContent(this)) return;
+    const { text, replyTo, isForHumans, images } = this;
+    const key = this.key ?? crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
+    this.#queue.push({ text: text.trim(), replyTo, isForHumans, images, key });
+    this.#typedName = undefined;
+    this.error = null;
+    this.#change(EMPTY);
+    this.#fitHeight();
+    if (!Composer.#sending.has(this.#thread.id)) await this.#sendQueue();
+  }
+
+  async #sendQueue() {
+    Composer.#sending.set(this.#thread.id, this);
+    try {
+      while (this.#queue.length) {
+        const message = await this.#post(this.#queue[0]);
+        this.#queue.shift();
+        this.#save();
+        if (this.#thread.hasNewer) await this.#thread.loadNewest().catch(notifyError);
+        else this.#thread.add(message);
+        this.#onSent?.();
+      }
+    } catch (error) {
+      // Unsent messages return to the box, before the text written since.
+      const unsent = mergeDrafts([...this.#queue, this]);
+      this.#queue = [];
+      this.#change(unsent);
+      this.#fitHeight();
+      this.error = error.isOffline
+        ? "Not sent: the server cannot be reached. Your text is saved. Send it again when the server is back."
+        : `Not sent: ${error.message}`;
+    }
+    Composer.#sending.delete(this.#thread.id);
+    redraw();
+  }
+
+  #post = ({ text, replyTo, isForHumans, images, key }) =>
+    post(url`/api/threads/${this.#thread.id}/messages`, {
+      content: text || images.map((image) => image.name).join(", "),
+      author: me.needsLogin ? undefined : me.name,
+      reply_to_msg_id: replyTo?.id,
+      mentions: mentionedIds(text),
+      metadata: isForHumans ? { visibility: "human_only" } : undefined,
+      images: images.length ? images : undefined,
+      idempotency_key: key,
+    });
+
+  #fitHeight() {
+    nextDraw().then(() => this.#textarea?.isConnected && fitHeight(this.#textarea));
+  }
+
+  async #attach(files) {
+    for (const file of [...files].filter(({ type }) => type.startsWith("image/"))) {
+      try {
+        const { url, name } = await upload("/api/upload/image", file);
+        // The thread may have been left and opened again during the upload; then it has another composer.
+        const current = Composer.#current;
+        const composer = current.#thread.id === this.#thread.id ? current : this;
+        composer.#change({ images: [...composer.images, { url, name }] });
+      } catch (error) {
+        notifyError(error);
+      }
+    }
+  }
+
+  // Agents whose name contains the text after the @.
+  get #suggestions() {
+    const typed = this.#typedName;
+    if (typed === undefined) return [];
+    return agents.list
+      .filter((agent) =>
+        [agent.slug, agent.name, agent.display_name].some((name) => name?.toLowerCase().includes(typed)),
+      )
+      .sort((a, b) => rank(b, typed) - rank(a, typed))
+      .slice(0, 6);
+  }
+
+  #insertName(agent) {
+    const textarea = this.#textarea;
+    if (!textarea) return;
+    const end = textarea.selectionStart;
+    const before = textarea.value.slice(0, end).replace(/@[\p{L}\p{N}_.-]*$/u, `@${agent.slug} `);
+    this.#typedName = undefined;
+    this.#change({ text: before + textarea.value.slice(end) });
+    textarea.value = this.text;
+    textarea.focus();
+    textarea.setSelectionRange(before.length, before.length);
+  }
+
+  #onInput(event) {
+    const textarea = event.target;
+    const before = textarea.value.slice(0, textarea.selectionStart);
+    this.#textarea = textarea;
+    this.#typedName = before.match(/(?:^|\s)@([\p{L}\p{N}_.-]*)$/u)?.[1]?.toLowerCase();
+    this.#selected = 0;
+    this.#change({ text: textarea.value });
+    fitHeight(textarea);
+  }
+
+  #onKey(event) {
+    const suggestions = this.#suggestions;
+    if (suggestions.length) {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (step) {
+        event.preventDefault();
+        this.#selected = (this.#selected + step + suggestions.length) % suggestions.length;
+        return redraw();
+      }
+      if (event.key === "Enter" || event.key === "Tab")
+        return event.preventDefault(), this.#insertName(suggestions[this.#selected] ?? suggestions[0]);
+      if (event.key === "Escape") return event.stopPropagation(), (this.#typedName = undefined), redraw();
+    }
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      this.send();
+    } else if (event.key === "Escape") {
+      event.stopPropagation();
+      if (this.replyTo) this.#change({ replyTo: null });
+      else event.target.blur();
+    }
+  }
+
+  template() {
+    const { thread } = this.#thread;
+    if (!can("write")) return html`<p class="compose closed">${icon("lock")} You have read-only access.</p>`;
+    if (thread && ["closed", "archived"].includes(thread.status))
+      return html`<p class="compose closed">${icon("lock")} This thread is ${thread.status}. It accepts no messages.</p>`;
+    const suggestions = this.#suggestions;
+    const attach = (event, files) => (event.preventDefault(), this.#attach(files));
+    return html`<form class="compose ${this.isForHumans ? "for-humans" : ""}" @submit=${(event) => (event.preventDefault(), this.send())}
+      @dragover=${(event) => event.preventDefault()} @drop=${(event) => attach(event, event.dataTransfer.files)}>
+      ${
+        suggestions.length
+          ? html`<ul class="names" id="names" role="listbox" aria-label="Agents">${suggestions.map(
+              (agent, i) => html`
+        <li role="option" id="name-${i}" aria-selected=${i === this.#selected} @mousedown=${(event) => (event.preventDefault(), this.#insertName(agent))}>
+          ${avatar(displayName(agent), { isAgent: true, isOnline: agent.is_online })} <b>${displayName(agent)}</b> <small>@${agent.slug}</small></li>`,
+            )}</ul>`
+          : nothing
+      }
+      ${
+        this.replyTo
+          ? html`<p class="answering">${icon("reply")} <span>Replying to <b>${this.replyTo.author_name}</b>: ${this.replyTo.content}</span>
+        ${iconButton("Cancel reply", "close", () => this.#change({ replyTo: null }))}</p>`
+          : nothing
+      }
+      ${this.error ? html`<p class="problem" role="alert">${this.error}</p>` : nothing}
+      ${
+        this.images.length
+          ? html`<div class="images">${this.images.map(
+              (image) => html`<span><img src=${image.url} alt=${image.name} />
+        ${iconButton(`Remove ${image.name}`, "close", () => this.#change({ images: this.images.filter((one) => one !== image) }))}</span>`,
+            )}</div>`
+          : nothing
+      }
+      <label class="hidden" for="say">Message</label>
+      <textarea id="say" rows="1" placeholder="Message ${thread?.topic ?? ""}" .value=${liveValue(this.text)} enterkeyhint="send"
+        aria-autocomplete="list" aria-controls=${suggestions.length ? "names" : nothing}
+        aria-activedescendant=${suggestions.length ? `name-${this.#selected}` : nothing}
+        @keydown=${(event) => this.#onKey(event)} @input=${(event) => this.#onInput(event)}
+        @paste=${(event) => event.clipboardData.files.length && attach(event, event.clipboardData.files)}></textarea>
+      <footer>
+        <label class="quiet" title="Attach an image"><span class="hidden">Attach an image</span>${icon("image")}
+          <input class="hidden" type="file" accept="image/png,image/jpeg,image/gif,image/webp" multiple
+            @change=${(event) => (this.#attach(event.target.files), (event.target.value = ""))} /></label>
+        <button type="button" class="quiet only-people" aria-pressed=${this.isForHumans} title="Hide the text from agents"
+          @click=${() => this.#change({ isForHumans: !this.isForHumans })}>${icon("lock")}<span>People only</span></button>
+        <span class="as">as <b>${me.name}</b></span>
+        <button class="main send" aria-label="Send" title="Send (Enter)"
+          ?disabled=${!hasContent(this)}>${icon("send")}</button>
+      </footer>
+    </form>`;
+  }
+}
+
+// Agents whose name starts with the typed text come first, then those online.
+const rank = (agent, typed) => 2 * Number(agent.slug.startsWith(typed)) + Number(agent.is_online);
+
+const hasContent = ({ text, images }) => text.trim() || images.length;
+
+// One draft of several, or null if all are empty. If one of them is for people only, so is the result.
+function mergeDrafts(all) {
+  const filled = all.filter(hasContent);
+  if (!filled.length) return null;
+  return {
+    text: filled
+      .map((one) => one.text)
+      .filter(Boolean)
+      .join("\n\n"),
+    replyTo: all.find((one) => one.replyTo)?.replyTo ?? null,
+    isForHumans: all.some((one) => one.isForHumans),
+    images: filled.flatMap((one) => one.images),
+    key: filled.length === 1 ? filled[0].key : null,
+  };
+}
+
+// Make a text box as high as its text. The style sheet sets the maximum.
+export function fitHeight(textarea) {
+  textarea.style.height = "auto";
+  textarea.style.height = `${textarea.scrollHeight}px`;
+}
+
+function mentionedIds(text) {
+  const names = [...text.matchAll(/(?:^|\s)@([\p{L}\p{N}_.-]+)/gu)].map(([, name]) => name.replace(/[.-]+$/, ""));
+  const ids = [...new Set(names.map((name) => findAgent(name)?.id).filter(Boolean))];
+  return ids.length ? ids : undefined;
+}

@@ -1,0 +1,252 @@
+// @ts-check
+// One message of a thread: author, time, quote, text, images, reactions and actions.
+
+import { agentsByName, findAgent } from "../../data/agents.js";
+import { get, put, remove, url } from "../../data/api.js";
+import { can, me } from "../../data/session.js";
+import { isHumanOnly } from "../../data/threads.js";
+import { linkToThread } from "../../route.js";
+import { copyAndNotify } from "../../ui/clipboard.js";
+import { confirmDialog, openDialog } from "../../ui/dialog.js";
+import { avatar, errorState, iconButton, loading } from "../../ui/elements.js";
+import { clockTime, dayKey, dayName, fullTime, plainText, timeElement } from "../../ui/format.js";
+import { icon } from "../../ui/icons.js";
+import { renderMarkdown } from "../../ui/markdown.js";
+import { menu } from "../../ui/menu.js";
+import { notifyError } from "../../ui/notices.js";
+import { guard, html, nothing, redraw } from "../../ui/render.js";
+import { reactionPicker, reactionPills } from "./reactions.js";
+
+const GROUP_TIME = 5 * 60 * 1000; // messages of one author within this time have one header
+const FOLD_LENGTH = 6000; // characters
+const FOLD_LINES = 80;
+
+const editedTexts = new Map(); // message id -> text in the editor
+const unfolded = new Set(); // ids of long messages shown in full
+let activeId = null; // the message under the pointer or with the focus
+
+const isMine = (message) => message.author_name === me.name && !message.author_id;
+const canChange = (message) => can("write") && (!me.needsLogin || isMine(message) || can("admin"));
+const isImportant = (message) => ["high", "urgent"].includes(message.priority);
+
+// A key and a template for each message. A template is drawn again only if something it shows has changed.
+export function messageTemplates(thread, { linkedId, unreadFrom, reply }) {
+  /** @type {import("../../data/types.js").Message | null} */
+  let previous = null;
+  return thread.messages.map((message) => {
+    const isFirstUnread =
+      unreadFrom !== null &&
+      message.seq > unreadFrom &&
+      (previous ? previous.seq <= unreadFrom : !thread.hasOlder) &&
+      !isMine(message);
+    const isNewDay = !previous || dayKey(previous.created_at) !== dayKey(message.created_at);
+    const isGrouped =
+      previous !== null &&
+      !isNewDay &&
+      previous.author_name === message.author_name &&
+      !message.reply_to_msg_id &&
+      isHumanOnly(previous.metadata) === isHumanOnly(message.metadata) &&
+      new Date(message.created_at).getTime() - new Date(previous.created_at).getTime() < GROUP_TIME;
+    previous = message;
+    const agent = findAgent(message.author_id ?? message.author_name);
+    const repliedTo = message.reply_to_msg_id ? thread.repliedTo(message.reply_to_msg_id) : null;
+    const isLinked = linkedId === message.id;
+    const dependencies = [
+      message,
+      message.content,
+      message.reactions,
+      message.edit_version,
+      repliedTo,
+      repliedTo?.content,
+      isFirstUnread,
+      isNewDay,
+      isGrouped,
+      isLinked,
+      activeId === message.id,
+      editedTexts.has(message.id),
+      unfolded.has(message.id),
+      agent,
+      agent?.is_online,
+      agentsByName.size,
+      me.name,
+    ];
+    return {
+      key: message.id,
+      template: guard(
+        dependencies,
+        () => html`
+      ${isNewDay ? html`<h2 class="day"><span>${dayName(message.created_at)}</span></h2>` : nothing}
+      ${isFirstUnread ? html`<p class="new"><span>New</span></p>` : nothing}
+      ${messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply })}`,
+      ),
+    };
+  });
+}
+
+function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply }) {
+  const isHidden = isHumanOnly(message.metadata);
+  const classes = [
+    "message",
+    isGrouped && "going-on",
+    isHidden && "for-humans",
+    isLinked && "found",
+    isMine(message) && "mine",
+    message.role === "system" && "system",
+    isImportant(message) && message.priority,
+  ];
+  const messageLink = linkToThread(message.thread_id, message.id);
+  const images = (message.metadata?.images ?? []).filter((image) => /^\/uploads\/[\w.-]+$/.test(image?.url ?? ""));
+  return html`<article class=${classes.filter(Boolean).join(" ")} id="m-${message.id}" data-seq=${message.seq} tabindex="-1"
+    aria-label="Message ${message.seq} by ${message.author_name}">
+    <div class="side">${
+      isGrouped
+        ? html`<a class="when" href=${messageLink} tabindex="-1" aria-hidden="true">${clockTime(message.created_at)}</a>`
+        : avatar(message.author_name, {
+            isAgent: Boolean(agent ?? message.author_id),
+            isOnline: agent ? agent.is_online : null,
+          })
+    }</div>
+    <div class="what">
+      ${
+        isGrouped
+          ? nothing
+          : html`<header>
+        <b class="author">${message.author_name}</b>
+        ${agent?.model ? html`<span class="model">${agent.model}</span>` : nothing}
+        ${["user", "assistant"].includes(message.role) ? nothing : html`<span class="role">${message.role}</span>`}
+        <a class="when" href=${messageLink}>${timeElement(message.created_at, clockTime(message.created_at))}</a>
+        <span class="seq">#${message.seq}</span>
+      </header>`
+      }
+      ${isHidden ? html`<p class="only">${icon("lock")} Only people can read this. Agents see that a message is hidden.</p>` : nothing}
+      ${isImportant(message) ? html`<p class="priority">${message.priority}</p>` : nothing}
+      ${
+        message.reply_to_msg_id
+          ? html`<a class="quote" href=${linkToThread(message.thread_id, message.reply_to_msg_id)}>
+        ${icon("reply")} <b>${repliedTo?.author_name ?? "An earlier message"}</b> ${repliedTo ? plainText(repliedTo.content).slice(0, 160) : ""}</a>`
+          : nothing
+      }
+      ${editedTexts.has(message.id) ? editor(message) : text(message, isLinked)}
+      ${
+        images.length
+          ? html`<div class="images">${images.map(
+              (image) => html`<a href=${image.url} target="_blank" rel="noopener"
+        ><img src=${image.url} alt=${String(image.name ?? "image")} title=${String(image.name ?? "")} loading="lazy" /></a>`,
+            )}</div>`
+          : nothing
+      }
+      ${
+        message.edit_version
+          ? html`<button type="button" class="edited" @click=${() => showHistory(message)}
+        title="Edited ${message.edited_at ? fullTime(message.edited_at) : ""}. Show earlier versions">edited</button>`
+          : nothing
+      }
+      ${reactionPills(message)}
+    </div>
+    ${activeId === message.id ? toolbar(message, reply) : nothing}
+  </article>`;
+}
+
+// Only the active message has a toolbar: toolbars on all of them would be most of the page.
+export function updateActiveMessage(event) {
+  const id = event.target.closest?.(".message")?.id.slice(2) ?? null;
+  if (id === activeId || document.querySelector(".tools details[open]")) return;
+  activeId = id;
+  redraw();
+}
+
+function toolbar(message, reply) {
+  const link = `${location.origin}/${linkToThread(message.thread_id, message.id)}`;
+  return html`<div class="tools" role="toolbar" aria-label="Message actions">
+      ${can("write") ? html`${reactionPicker(message)}${iconButton("Reply", "reply", () => reply(message), "Reply (r)")}` : nothing}
+      ${menu("More", [
+        { text: "Copy link", icon: "link", run: () => copyAndNotify(link, "Link copied.") },
+        { text: "Copy text", icon: "copy", run: () => copyAndNotify(message.content, "Text copied.") },
+        canChange(message) && { text: "Edit", icon: "edit", run: () => startEditing(message) },
+        message.edit_version > 0 && { text: "History", icon: "clock", run: () => showHistory(message) },
+        canChange(message) && { text: "Delete", icon: "trash", isDangerous: true, run: () => confirmDelete(message) },
+      ])}
+    </div>`;
+}
+
+// The Markdown of a message is rendered once, and again when the text or the known names change.
+const rendered = new WeakMap();
+
+function text(message, isLinked) {
+  const { content } = message;
+  const names = agentsByName.size;
+  let cached = rendered.get(message);
+  if (cached?.content !== content || cached.names !== names) {
+    cached = { content, names, element: renderMarkdown(content, { mentions: agentsByName }) };
+    rendered.set(message, cached);
+  }
+  const isLong = content.length > FOLD_LENGTH || content.split("\n", FOLD_LINES + 1).length > FOLD_LINES;
+  if (isLinked || unfolded.has(message.id) || !isLong) return cached.element;
+  return html`<div class="folded">${cached.element}</div>
+    <button type="button" class="unfold" @click=${() => (unfolded.add(message.id), redraw())}>Show all</button>`;
+}
+
+export function startEditing(message) {
+  editedTexts.set(message.id, message.content);
+  redraw();
+  setTimeout(() => {
+    const textarea = document.querySelector(`#m-${CSS.escape(message.id)} textarea`);
+    /** @type {HTMLTextAreaElement | null} */ (textarea)?.focus();
+  });
+}
+
+function editor(message) {
+  const close = () => (editedTexts.delete(message.id), redraw());
+  const save = async (event) => {
+    event.preventDefault();
+    try {
+      const saved = await put(url`/api/messages/${message.id}`, { content: editedTexts.get(message.id) });
+      const { content, edited_at, edit_version } = saved;
+      if (!saved.no_change) Object.assign(message, { content, edited_at, edit_version });
+      close();
+    } catch (error) {
+      notifyError(error);
+    }
+  };
+  const onKey = (event) => {
+    if (event.key === "Escape") event.stopPropagation(), close();
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) save(event);
+  };
+  return html`<form class="editor" @submit=${save}>
+    <textarea aria-label="Edit the message" .value=${editedTexts.get(message.id)} @keydown=${onKey}
+      @input=${(event) => editedTexts.set(message.id, event.target.value)}></textarea>
+    <footer><button type="button" @click=${close}>Cancel</button><button class="main">Save</button></footer>
+  </form>`;
+}
+
+const confirmDelete = (message) =>
+  confirmDialog(
+    "Delete message",
+    "The message, its history and its reactions will be deleted for good.",
+    "Delete",
+    () => remove(url`/api/messages/${message.id}`),
+  );
+
+function showHistory(message) {
+  /** @type {any} */
+  let history = null;
+  let error = null;
+  openDialog("Edit history", () => {
+    if (error) return errorState(error);
+    if (!history) return loading();
+    const versions = [
+      ...history.edits.map((edit) => ({
+        text: edit.old_content,
+        note: `Until ${fullTime(edit.created_at)}, then edited by ${edit.edited_by}`,
+      })),
+      { text: history.current_content, note: "Current version" },
+    ];
+    return html`<ol class="versions">${versions.reverse().map((one) => html`<li><small>${one.note}</small><div class="pre">${one.text}</div></li>`)}</ol>`;
+  });
+  get(url`/api/messages/${message.id}/history`)
+    .then(
+      (answer) => (history = answer),
+      (problem) => (error = problem),
+    )
+    .finally(redraw);
+}

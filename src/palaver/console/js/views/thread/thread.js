@@ -1,0 +1,356 @@
+// @ts-check
+// The view of a thread: its header, its messages, and the box to write in.
+
+import { findAgent } from "../../data/agents.js";
+import { url } from "../../data/api.js";
+import { on } from "../../data/events.js";
+import { readMarks } from "../../data/read_marks.js";
+import { can } from "../../data/session.js";
+import { ThreadMessages } from "../../data/thread_messages.js";
+import { STATUSES, setArchived, threads, updateThread } from "../../data/threads.js";
+import { goTo, linkToThread } from "../../route.js";
+import { avatar, emptyState, errorState, iconButton, loading } from "../../ui/elements.js";
+import { plural } from "../../ui/format.js";
+import { clearHighlight, highlightElement } from "../../ui/highlight.js";
+import { icon } from "../../ui/icons.js";
+import { menu } from "../../ui/menu.js";
+import { notify, notifyError } from "../../ui/notices.js";
+import { html, nextDraw, nothing, redraw, ref, repeat } from "../../ui/render.js";
+import { Composer, fitHeight } from "./composer.js";
+import { messageTemplates, startEditing, updateActiveMessage } from "./message.js";
+import { searchInThread } from "../search_bar.js";
+import { confirmDeleteThread, renameThread, showThreadDetails } from "./thread_dialogs.js";
+import { threadList } from "./thread_list.js";
+
+const LOAD_MORE_DISTANCE = 700; // pixels from an end of the list
+const AT_END_DISTANCE = 80; // pixels that still count as the end
+const MIN_MESSAGES = 60; // loaded in advance, for readers who scroll up at once
+
+/** @type {ThreadMessages | null} */
+let open = null;
+/** @type {Composer | null} */
+let composer = null;
+let linkedId = null; // the message in the address
+let query = null; // the search that led here
+let unreadFrom = null; // the last message read before the thread was opened
+let isAtEnd = true;
+let wasAtEnd = false; // before the current drawing
+/** @type {HTMLElement | null} */
+let scrollBox = null;
+let lastScrollTop = 0;
+
+export const threadsView = {
+  /** @type {Promise<void> | null} */
+  opening: null, // resolves when the messages are loaded
+  title: () => open?.thread?.topic ?? "Threads",
+  isInner: () => open !== null,
+  threadId: () => open?.id,
+
+  async enter({ parts: [id], query: parameters }) {
+    const wanted = parameters.get("message");
+    query = parameters.get("q");
+    if (open?.id === id) return wanted && jumpTo(wanted);
+    this.leave();
+    if (!id) return;
+    const entered = new ThreadMessages(id);
+    open = entered;
+    composer = Composer.of(entered, () => open === entered && scrollToEnd());
+    const known = threads.byId.get(id);
+    unreadFrom = known && known.current_seq > readMarks.get(id) ? readMarks.get(id) : null;
+    linkedId = wanted;
+    isAtEnd = !wanted;
+    const focused = document.activeElement;
+    this.opening = entered.load(wanted);
+    await this.opening;
+    if (open !== entered) return;
+    await nextDraw();
+    if (wanted && entered.find(wanted)) showMessage(wanted);
+    else scrollToEnd();
+    performance.mark("palaver:thread");
+    fillScrollBox();
+    const textarea = document.querySelector(".compose textarea");
+    if (textarea) fitHeight(textarea);
+    // Focus the box, unless the user has opened a menu or a search in the meantime.
+    const isIdle = [focused, document.body].includes(document.activeElement);
+    if (matchMedia("(min-width: 700px)").matches && !wanted && isIdle) composer?.focus();
+  },
+
+  leave() {
+    clearHighlight();
+    open?.close();
+    open = composer = linkedId = scrollBox = null;
+  },
+
+  template: () => html`${threadList(open?.id)}${open ? openThread() : noThread()}`,
+
+  // Messages in view stay where they are when the list is drawn again.
+  beforeDraw() {
+    // The box itself is asked: its scroll event may not have arrived yet.
+    wasAtEnd = scrollBox !== null && isAtEnd && !open?.hasNewer && distanceToEnd() < AT_END_DISTANCE;
+    anchor = scrollBox && anchorUsers && !wasAtEnd ? firstMessageInView() : null;
+  },
+  afterDraw() {
+    if (wasAtEnd && scrollBox) scrollDown();
+    const element = anchor && document.getElementById(anchor.id);
+    if (element && scrollBox) {
+      const moved = element.getBoundingClientRect().top - (anchor?.top ?? 0);
+      scrollBox.scrollTop += moved;
+      lastScrollTop += moved;
+    }
+    if (scrollBox && isAtEnd && !document.hidden && document.hasFocus()) open?.markRead();
+  },
+
+  key(event) {
+    const links = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".threads a")]);
+    if (!open || !composer) {
+      if (event.key !== "j" && event.key !== "k") return false;
+      const current = links.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+      (links[current + (event.key === "j" ? 1 : -1)] ?? links[0])?.focus();
+      return true;
+    }
+    const element = document.activeElement?.closest(".message");
+    const message = element && open.find(element.id.slice(2));
+    if (event.key === "j" || event.key === "k") focusNextMessage(element, event.key === "j" ? 1 : -1);
+    else if (event.key === "J" || event.key === "K") {
+      const current = links.findIndex((one) => one.dataset.thread === open?.id);
+      const next = links[current + (event.key === "J" ? 1 : -1)];
+      if (next) goTo(next.getAttribute("href"));
+    } else if (event.key === "G") jumpToEnd();
+    else if (event.key === "r" && message) composer.reply(message);
+    else if (event.key === "e" && message) startEditing(message);
+    else if (event.key === "c" || (event.key === "Enter" && element === document.activeElement)) composer.focus();
+    else if (event.key === "Escape") goTo("#/threads");
+    else return false;
+    return true;
+  },
+};
+
+on("state", (isOpen) => {
+  if (!isOpen || !composer?.error) return;
+  composer.error = "The server is back. Press Enter to send your message.";
+  redraw();
+});
+
+function focusNextMessage(element, step) {
+  const all = /** @type {HTMLElement[]} */ ([...(scrollBox?.querySelectorAll(".message") ?? [])]);
+  const top = (scrollBox?.getBoundingClientRect().top ?? 0) + 20;
+  const first = step < 0 ? all.at(-1) : all.find((one) => one.getBoundingClientRect().bottom > top);
+  const next = element ? all[all.indexOf(element) + step] : first;
+  next?.focus({ preventScroll: true });
+  next?.scrollIntoView({ block: "nearest" });
+}
+
+// Scrolling
+
+/** @type {{id: string, top: number} | null} */
+let anchor = null; // the message that must not move during a drawing
+let anchorUsers = 0; // loads in progress that need an anchor
+
+const distanceToEnd = () => (scrollBox ? scrollBox.scrollHeight - scrollBox.scrollTop - scrollBox.clientHeight : 0);
+
+// Load messages, and keep those in view where they are when the new ones are drawn.
+async function loadInPlace(load) {
+  anchorUsers += 1;
+  try {
+    if (!(await load())) return false;
+    await nextDraw();
+    return true;
+  } finally {
+    anchorUsers -= 1;
+  }
+}
+
+function firstMessageInView() {
+  const edge = scrollBox?.getBoundingClientRect().top ?? 0;
+  const all = [...(scrollBox?.querySelectorAll(".message") ?? [])];
+  const first = all.find((one) => one.getBoundingClientRect().bottom > edge);
+  return first ? { id: first.id, top: first.getBoundingClientRect().top } : null;
+}
+
+// The position is remembered at once. The scroll event comes later, and a reader may scroll up before it.
+function scrollDown() {
+  if (!scrollBox) return;
+  scrollBox.scrollTop = scrollBox.scrollHeight;
+  lastScrollTop = scrollBox.scrollTop;
+}
+
+function scrollToEnd() {
+  isAtEnd = true;
+  scrollDown();
+  open?.markRead();
+}
+
+async function onScroll() {
+  const thread = open;
+  if (!scrollBox || !thread?.isLoaded) return;
+  const distance = distanceToEnd();
+  const before = isAtEnd;
+  const isScrolledUp = scrollBox.scrollTop < lastScrollTop;
+  lastScrollTop = scrollBox.scrollTop;
+  // An image that has just loaded moves the end away. Only scrolling up leaves the end.
+  isAtEnd = !thread.hasNewer && (distance < AT_END_DISTANCE || (before && !isScrolledUp));
+  if (isAtEnd && distance >= AT_END_DISTANCE) scrollDown();
+  if (isAtEnd) {
+    thread.unseen.clear();
+    thread.markRead();
+  }
+  if (before !== isAtEnd) redraw();
+  if (scrollBox.scrollTop < LOAD_MORE_DISTANCE && thread.hasOlder) await loadInPlace(() => thread.loadOlder());
+  else if (distance < LOAD_MORE_DISTANCE && thread.hasNewer) await loadInPlace(() => thread.loadNewer());
+}
+
+// Load older messages until a tall window is full.
+async function fillScrollBox() {
+  const thread = open;
+  while (thread && thread === open && scrollBox && thread.hasOlder) {
+    const isFull = scrollBox.scrollHeight >= scrollBox.clientHeight + LOAD_MORE_DISTANCE;
+    if (isFull && thread.messages.length >= MIN_MESSAGES) return;
+    if (!(await loadInPlace(() => thread.loadOlder()))) return;
+  }
+}
+
+async function jumpToEnd() {
+  if (!open) return;
+  linkedId = null;
+  if (location.hash.includes("message=")) history.replaceState(history.state, "", linkToThread(open.id));
+  if (open.hasNewer) await open.loadNewest().catch(notifyError);
+  await nextDraw();
+  scrollToEnd();
+  redraw();
+}
+
+async function jumpTo(messageId) {
+  linkedId = messageId;
+  if (!open?.find(messageId)) {
+    isAtEnd = false;
+    await open?.loadAround(messageId).catch(notifyError);
+  }
+  await nextDraw();
+  if (open?.find(messageId)) showMessage(messageId);
+  else scrollToEnd();
+}
+
+function showMessage(messageId) {
+  const element = document.getElementById(`m-${messageId}`);
+  if (!element) return;
+  isAtEnd = false;
+  highlightElement(element.querySelector(".prose") ?? element, query);
+  element.scrollIntoView({ block: "center" });
+  element.focus({ preventScroll: true });
+  onScroll();
+}
+
+// The end stays in view when the window or the messages change their height.
+const resizeObserver = new ResizeObserver(() => {
+  if (isAtEnd && !open?.hasNewer) scrollDown();
+});
+
+function setScrollBox(element) {
+  if (element === undefined) return;
+  scrollBox = element;
+  lastScrollTop = 0;
+  resizeObserver.disconnect();
+  resizeObserver.observe(element);
+  if (element.firstElementChild) resizeObserver.observe(element.firstElementChild);
+}
+
+// Templates
+
+const noThread = () =>
+  html`<main class="pane nobody">${emptyState(
+    "threads",
+    "Choose a thread",
+    html`Or press <kbd>n</kbd> to create one, <kbd>/</kbd> to search, <kbd>?</kbd> for all keyboard shortcuts.`,
+  )}</main>`;
+
+function openThread() {
+  return html`<main class="pane talk">
+    ${header()}
+    ${messageList()}
+    ${open?.error ? nothing : composer?.template()}
+  </main>`;
+}
+
+function header() {
+  if (!open) return nothing;
+  const known = threads.byId.get(open.id);
+  const thread = open.thread && { ...open.thread, message_count: (known ?? open.thread).message_count };
+  const participants = [
+    ...new Set([...(known?.participants ?? []), ...open.messages.map((message) => message.author_name)]),
+  ];
+  const more = participants.length > 4 ? ` and ${participants.length - 4} more` : "";
+  return html`<header class="head">
+    <a class="quiet back" href="#/threads" aria-label="Back to threads">${icon("back")}</a>
+    <div class="name">
+      <h1 title=${thread?.topic ?? ""}>${thread?.topic ?? (open.error ? "Thread" : "…")}</h1>
+      <p>${thread ? plural(thread.message_count, "message") : nothing}
+        ${participants.length ? html`<span class="with">· ${participants.slice(0, 4).join(", ")}${more}</span>` : nothing}</p>
+    </div>
+    <span class="faces">${participants.slice(0, 5).map((name) => {
+      const agent = findAgent(name);
+      return html`<span title=${name}>${avatar(name, { isAgent: Boolean(agent), isOnline: agent ? agent.is_online : null })}</span>`;
+    })}</span>
+    ${thread ? headerActions(thread, participants) : nothing}
+  </header>`;
+}
+
+function headerActions(thread, participants) {
+  const update = (changes) =>
+    updateThread(thread, changes)
+      .then((updated) => open && (open.thread = updated))
+      .catch(notifyError)
+      .finally(redraw);
+  const archive = async () => {
+    const isArchived = thread.status !== "archived";
+    await setArchived(thread, isArchived).catch(notifyError);
+    notify(isArchived ? "Archived. Search still finds it." : "Unarchived.");
+  };
+  return html`
+    <label class="status-choice"><span class="hidden">Status</span>
+      <select ?disabled=${!can("write")} data-status=${thread.status} @change=${(event) => update({ status: event.target.value })}>
+        ${STATUSES.map((status) => html`<option value=${status} ?selected=${status === thread.status}>${status}</option>`)}
+      </select></label>
+    ${iconButton("Search in this thread", "search", () => searchInThread(thread.id), "Search in this thread (s)")}
+    ${menu("Thread menu", [
+      { text: "Details", icon: "help", run: () => showThreadDetails(thread, participants) },
+      can("write") && {
+        text: thread.metadata?.pinned ? "Unpin" : "Pin",
+        icon: "pin",
+        run: () => update({ metadata: { pinned: !thread.metadata?.pinned } }),
+      },
+      can("write") && { text: "Rename", icon: "edit", run: () => renameThread(thread) },
+      {
+        text: "Export Markdown",
+        icon: "download",
+        href: url`/api/threads/${thread.id}/export`,
+        download: `${thread.topic.slice(0, 60)}.md`,
+      },
+      can("write") && { text: thread.status === "archived" ? "Unarchive" : "Archive", icon: "archive", run: archive },
+      can("write") && { text: "Delete", icon: "trash", isDangerous: true, run: () => confirmDeleteThread(thread) },
+    ])}`;
+}
+
+function messageList() {
+  const thread = open;
+  if (!thread) return nothing;
+  if (thread.error) return errorState(thread.error, () => thread.load(linkedId));
+  if (!thread.isLoaded) return loading();
+  const start = thread.messages.length ? "This is the start of the thread." : "No messages yet.";
+  return html`<div class="stage"><div class="scroll" tabindex="0" role="log" aria-label="Messages" @scroll=${onScroll} ${ref(setScrollBox)}>
+    <div class="messages" @pointerover=${updateActiveMessage} @focusin=${updateActiveMessage}>
+      ${thread.hasOlder ? loading("Loading older messages") : html`<p class="beginning">${start}</p>`}
+      ${repeat(
+        messageTemplates(thread, { linkedId, unreadFrom, reply: (message) => composer?.reply(message) }),
+        (one) => one.key,
+        (one) => one.template,
+      )}
+      ${thread.hasNewer ? loading("Loading newer messages") : nothing}
+    </div>
+  </div>
+  ${
+    isAtEnd
+      ? nothing
+      : html`<button type="button" class="to-end" @click=${jumpToEnd}>${icon("down")}
+    ${thread.unseen.size ? plural(thread.unseen.size, "new message") : "Newest messages"}</button>`
+  }</div>`;
+}

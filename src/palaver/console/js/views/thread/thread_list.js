@@ -1,0 +1,101 @@
+// @ts-check
+// The list of threads beside an open thread.
+
+import { agents, findAgent } from "../../data/agents.js";
+import { can, me } from "../../data/session.js";
+import { storage } from "../../data/storage.js";
+import { filteredThreads, lastActivity, loadThreads, threads, unreadCount } from "../../data/threads.js";
+import { linkToThread } from "../../route.js";
+import { avatar, choice, emptyState, errorState, iconButton, loading } from "../../ui/elements.js";
+import { formatNumber, plainText, shortTime } from "../../ui/format.js";
+import { icon } from "../../ui/icons.js";
+import { guard, html, nothing, redraw, repeat } from "../../ui/render.js";
+import { newThread } from "./thread_dialogs.js";
+
+const SHOW = [
+  ["open", "Open"],
+  ["unread", "Unread"],
+  ["all", "All"],
+];
+
+export function threadList(openId) {
+  const show = (value) => {
+    threads.show = value;
+    storage.write("threads.show", value);
+    loadThreads();
+  };
+  return html`<aside class="list" aria-label="Threads">
+    <header>
+      <h1>Threads</h1>
+      ${can("write") ? iconButton("New thread", "plus", newThread, "New thread (n)") : nothing}
+    </header>
+    <div class="filters">
+      <label class="find"><span class="hidden">Filter threads</span>
+        <input type="search" placeholder="Filter" .value=${threads.filter} autocomplete="off"
+          @input=${(event) => ((threads.filter = event.target.value), redraw())} /></label>
+      ${choice("Show", SHOW, threads.show, show)}
+    </div>
+    ${listBody(openId)}
+  </aside>`;
+}
+
+function listBody(openId) {
+  if (threads.error && !threads.byId.size) return errorState(threads.error, loadThreads);
+  if (!threads.isLoaded) return loading();
+  const shown = filteredThreads(openId);
+  if (!shown.length && threads.filter)
+    return emptyState("search", "No matching threads", "No topic, status or participant matches the filter.");
+  if (!shown.length && threads.show === "unread") return emptyState("check", "All read", "There are no new messages.");
+  if (!shown.length)
+    return emptyState(
+      "threads",
+      "No threads yet",
+      "Create one, or connect an agent and let it start.",
+      can("write") ? html`<button type="button" class="main" @click=${newThread}>New thread</button>` : nothing,
+    );
+  return html`<ul class="threads">
+    ${repeat(
+      shown,
+      (thread) => thread.id,
+      (thread) => {
+        const isOpen = thread.id === openId;
+        const unread = isOpen ? 0 : unreadCount(thread);
+        // A row is drawn again only when one of these changes.
+        const dependencies = [
+          thread.topic,
+          thread.status,
+          thread.metadata,
+          thread.last,
+          thread.last?.text,
+          thread.participants,
+          isOpen,
+          unread,
+          me.name,
+          agents.list,
+        ];
+        return guard(dependencies, () => row(thread, isOpen, unread));
+      },
+    )}
+    ${threads.hasMore ? html`<li class="end">These are the latest ${formatNumber(threads.byId.size)} threads. Use search to find older ones.</li>` : nothing}
+  </ul>`;
+}
+
+function row(thread, isOpen, unread) {
+  const { last } = thread;
+  return html`<li><a href=${linkToThread(thread.id)} class=${unread ? "unread" : ""} aria-current=${isOpen ? "page" : nothing} data-thread=${thread.id}>
+    <span class="line">
+      <span class="topic">${thread.metadata?.pinned ? html`<span class="pinned" title="Pinned">${icon("pin")}</span>` : nothing}${thread.topic}</span>
+      <time datetime=${lastActivity(thread)}>${shortTime(lastActivity(thread))}</time>
+    </span>
+    <span class="line">
+      <span class="last">${
+        last
+          ? html`<b>${last.author_name === me.name ? "You" : last.author_name}:</b> ${last.is_human_only ? icon("lock") : nothing} ${plainText(last.text)}`
+          : "No messages yet"
+      }</span>
+      ${thread.status === "discuss" ? nothing : html`<i class="status" data-status=${thread.status}>${thread.status}</i>`}
+      ${unread ? html`<b class="news" aria-label="${unread} unread">${unread > 99 ? "99+" : unread}</b>` : nothing}
+      <span class="faces">${thread.participants.slice(0, 3).map((name) => avatar(name, { isAgent: Boolean(findAgent(name)) }))}</span>
+    </span>
+  </a></li>`;
+}
