@@ -19,7 +19,7 @@ from tests.faults.press import Client, tell
 from tests.helpers import eventually, start_server
 from tests.store.bus import Bus
 
-from palaver.app import House
+from palaver.app import App
 from palaver.operations.archive import conversations
 from palaver.operations.bus import threads
 from palaver.operations.sessions import sessions
@@ -68,15 +68,15 @@ def seen(place: Place, room: str | None = None, *words: str) -> Seen:
     """Look into it, and post something: that must work again."""
 
     async def look() -> Seen:
-        house = House(Settings(home=place.home, database_url=place.url))
-        bus = Bus(await house.open())
+        app = App(Settings(home=place.home, database_url=place.url))
+        bus = Bus(await app.open())
         thread = await bus.do(threads.get_thread, thread_id=room) if room else await bus.thread()
         texts = [message.content for message in await bus.messages(thread)]
         found = {word: len(await bus.found(word)) for word in words}
         hits = await bus.do(sessions.search_conversations, agent_id="bot", query="harbour", limit=50)
         after = await bus.post(thread, "afterwards")
         assert after.id in await bus.found("afterwards")
-        await house.close()
+        await app.close()
         return Seen(texts, found, [hit.content for hit in hits.hits])
 
     return asyncio.run(look())
@@ -86,8 +86,8 @@ def fill(home: Path, url: str = "") -> str:
     """Some messages, and a session; returns the thread's id."""
 
     async def talk() -> str:
-        house = House(Settings(home=home, database_url=url))
-        bus = Bus(await house.open())
+        app = App(Settings(home=home, database_url=url))
+        bus = Bus(await app.open())
         thread = await bus.thread()
         filling = " ".join(f"w{n:x}" for n in range(150))
         for n in range(MESSAGES):
@@ -96,7 +96,7 @@ def fill(home: Path, url: str = "") -> str:
         for n in range(3):
             turn = {"role": "user", "content": f"turn{n} harbour"}
             await bus.do(sessions.record_turn, agent="bot", session="s-1", **turn)
-        await house.close()
+        await app.close()
         return thread.id
 
     return asyncio.run(talk())
@@ -511,11 +511,11 @@ def part_found(place: Place, part: str) -> str:
     """What conversation_search shows for a part of a word."""
 
     async def look() -> str:
-        house = House(Settings(home=place.home, database_url=place.url))
+        app = App(Settings(home=place.home, database_url=place.url))
         try:
-            return str(await Bus(await house.open()).do(conversations.search_archive, query=part))
+            return str(await Bus(await app.open()).do(conversations.search_archive, query=part))
         finally:
-            await house.close()
+            await app.close()
 
     return asyncio.run(look())
 

@@ -26,7 +26,7 @@ from tests.faults.press import IS_LONG, Client, kill, tell
 from tests.faults.test_disk import small_disk
 from tests.helpers import PATIENCE, Server, eventually, start_server, started_with, word
 
-from palaver.app import House
+from palaver.app import App
 from palaver.operations.sessions import session_index
 from palaver.settings import Settings
 
@@ -70,11 +70,11 @@ def differences(server: Server) -> list[session_index.Difference]:
     """What `palaver verify` finds wrong."""
 
     async def look() -> list[session_index.Difference]:
-        house = House(Settings(home=server.home, database_url=server.env.get("PALAVER_DATABASE_URL", "")))
+        app = App(Settings(home=server.home, database_url=server.env.get("PALAVER_DATABASE_URL", "")))
         try:
-            return await session_index.verify(await house.open())
+            return await session_index.verify(await app.open())
         finally:
-            await house.close()
+            await app.close()
 
     return [difference for difference in asyncio.run(look()) if not difference.is_fine]
 

@@ -34,7 +34,7 @@ from tests.importers.samples import (
     typed,
 )
 
-from palaver.app import House
+from palaver.app import App
 from palaver.errors import Unavailable
 from palaver.model.people import Caller
 from palaver.operations.sessions import watch as watching
@@ -485,10 +485,10 @@ async def test_where_the_system_does_not_tell_it_looks_by_itself(tmp_path: Path,
 
     monkeypatch.setattr("watchfiles.awatch", too_many)
     monkeypatch.setattr(watching, "RESCAN_ALONE_SECONDS", 0.01)
-    house = House(Settings(home=tmp_path / "palaver"))
+    app = App(Settings(home=tmp_path / "palaver"))
     try:
         (tmp_path / "p").mkdir()
-        watch = watching.Watch(await house.open(), Caller(kind="human"), [tmp_path / "p"])
+        watch = watching.Watch(await app.open(), Caller(kind="human"), [tmp_path / "p"])
         await watch.first_pass()
         grown: asyncio.Queue[watching.Grown] = asyncio.Queue()
         following = asyncio.create_task(watch.follow(grown.put_nowait))
@@ -498,7 +498,7 @@ async def test_where_the_system_does_not_tell_it_looks_by_itself(tmp_path: Path,
         with pytest.raises(asyncio.CancelledError):
             await following
     finally:
-        await house.close()
+        await app.close()
 
 
 def test_it_works_beside_a_running_server(server: Server, api: httpx.Client, tmp_path: Path):

@@ -24,9 +24,9 @@ from tests.trust.worlds import CREATES, Comer, Scene, World, absent, given, in_p
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from palaver.app import House
+from palaver.app import App
 from palaver.doors.cli import main
-from palaver.doors.http.routes import application
+from palaver.doors.http.routes import web_application
 from palaver.doors.mcp import lazy_app
 from palaver.operations import OPERATIONS
 from palaver.operations.operation import Operation
@@ -76,8 +76,8 @@ def comer(request: pytest.FixtureRequest, scene: Scene, engine: Engine) -> Comer
 
 def doors(tmp_path: Path) -> set[str]:
     """Every route of the running program."""
-    house = House(Settings(home=tmp_path))
-    guard: Any = application(house)
+    app = App(Settings(home=tmp_path))
+    guard: Any = web_application(app)
     found: set[str] = set()
 
     def walk(routes: list[BaseRoute], before: str = "") -> None:
@@ -91,7 +91,7 @@ def doors(tmp_path: Path) -> set[str]:
             else:
                 found.add(f"? {route}")
 
-    walk(guard._app.routes)
+    walk(guard._inner.routes)
     return found
 
 

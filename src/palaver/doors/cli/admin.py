@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeVar
 
 import click
 
-from palaver.app import DEFAULT, House
+from palaver.app import DEFAULT, App
 from palaver.doors.cli import output, target
-from palaver.doors.cli.connection import open_house
+from palaver.doors.cli.connection import open_app
 from palaver.errors import NotFound, Refused
 from palaver.model.audit import KINDS
 from palaver.model.events import encode
@@ -25,14 +25,14 @@ LONGEST = timedelta(days=36500)
 SHOWN = ("format", "json", *target.ON_THE_DATA)
 
 
-def inside(work: Callable[[House], Awaitable[T]]) -> T:
+def inside(work: Callable[[App], Awaitable[T]]) -> T:
     where = target.here(click.get_current_context())
     if where.server:
         raise Refused("Workspaces and tokens are managed where the data is: leave --url and PALAVER_URL out.")
 
     async def run() -> T:
-        async with open_house(where.settings()) as house:
-            return await work(house)
+        async with open_app(where.settings()) as app:
+            return await work(app)
 
     return asyncio.run(run())
 
@@ -49,7 +49,7 @@ def _show(answer: Any, *columns: str) -> None:
 def create_workspace(where: target.Where, name: str) -> None:
     """Make a workspace: a world of its own, which no other can look into."""
     name = target.workspace_name(name)
-    inside(lambda house: house.create_workspace(name))
+    inside(lambda app: app.create_workspace(name))
     if where.format == "table":
         output.note(f"Made the workspace '{name}'. Let somebody in: palaver token create --workspace {name}")
     _show([{"name": name}], "name")
@@ -59,7 +59,7 @@ def create_workspace(where: target.Where, name: str) -> None:
 @click.command("list")
 def list_workspaces() -> None:
     """The workspaces there are."""
-    _show([{"name": name} for name in inside(lambda house: house.workspaces())], "name")
+    _show([{"name": name} for name in inside(lambda app: app.workspaces())], "name")
 
 
 @target.takes(*SHOWN)
@@ -74,7 +74,7 @@ def delete_workspace(name: str, yes: bool) -> None:
     name = target.workspace_name(name)
     if not yes:
         click.confirm(f"Everything in the workspace '{name}' will be gone. Go on?", abort=True, err=True)
-    count = inside(lambda house: house.delete_workspace(name))
+    count = inside(lambda app: app.delete_workspace(name))
     output.note(f"Deleted the workspace '{name}' and {count} token{'' if count == 1 else 's'}.")
 
 
@@ -123,7 +123,7 @@ def _make(
     expires: timedelta | None,
 ) -> None:
     workspace = where.workspace or DEFAULT
-    token, secret = inside(lambda house: house.create_token(workspace, kind, name, scopes, expires))
+    token, secret = inside(lambda app: app.access.create_token(workspace, kind, name, scopes, expires))
     if where.format != "table":
         output.show({"token": secret} | json.loads(encode(token)), where.format)
         return
@@ -148,7 +148,7 @@ def _scopes(given: tuple[str, ...]) -> list[Scope]:
 @click.pass_obj
 def list_tokens(where: target.Where) -> None:
     """The tokens there are: for whom, how far they reach, when they were used. Never their secrets."""
-    found = inside(lambda house: house.tokens())
+    found = inside(lambda app: app.access.tokens())
     columns = ("id", "workspace", "kind", "name", "scopes", "created_at", "expires_at", "last_used_at")
     _show([token for token in found if where.workspace in (None, token.workspace)], *columns)
 
@@ -161,7 +161,7 @@ def revoke_token(id: str) -> None:
 
     ID is as 'palaver token list' shows it, or the token itself.
     """
-    output.note(f"Revoked the token {inside(lambda house: house.revoke_token(id))}.")
+    output.note(f"Revoked the token {inside(lambda app: app.access.revoke_token(id))}.")
 
 
 # People
@@ -188,7 +188,7 @@ def add_user(where: target.Where, name: str, scope: tuple[str, ...], expires: ti
 @click.pass_obj
 def list_users(where: target.Where) -> None:
     """Who can come in: people and agents, with their workspace, how far they reach and when they last did."""
-    found = inside(lambda house: house.tokens())
+    found = inside(lambda app: app.access.tokens())
     people: dict[tuple[str, str, str], list[Token]] = {}
     for token in found:
         if where.workspace in (None, token.workspace):
@@ -216,12 +216,12 @@ def remove_user(where: target.Where, name: str, agent: bool) -> None:
     """End every token of a person (or an agent) in a workspace. What they wrote stays."""
     workspace, kind = where.workspace or DEFAULT, "agent" if agent else "human"
 
-    async def work(house: House) -> int:
-        theirs = [t for t in await house.tokens() if (t.workspace, t.kind, t.name) == (workspace, kind, name)]
+    async def work(app: App) -> int:
+        theirs = [t for t in await app.access.tokens() if (t.workspace, t.kind, t.name) == (workspace, kind, name)]
         if not theirs:
             raise NotFound("user", name, f"'palaver user list --workspace {workspace}' shows who there is.")
         for token in theirs:
-            await house.revoke_token(token.id)
+            await app.access.revoke_token(token.id)
         return len(theirs)
 
     count = inside(work)
@@ -244,12 +244,12 @@ def audit(where: target.Where, kind: str | None, limit: int, verify: bool) -> in
     prints somewhere else, and nobody can rewrite the log unnoticed, not even who can write to the data.
     """
     if not verify:
-        found = inside(lambda house: house.deeds(where.workspace, kind, limit))
+        found = inside(lambda app: app.audit_log(where.workspace, kind, limit))
         _show(found, "id", "at", "workspace", "kind", "who", "what", "facts")
         return 0
 
-    async def work(house: House) -> tuple[list[str], list[Any]]:
-        return await house.check(), await house.deeds(limit=1)
+    async def work(app: App) -> tuple[list[str], list[Any]]:
+        return await app.check(), await app.audit_log(limit=1)
 
     problems, newest = inside(work)
     for problem in problems:

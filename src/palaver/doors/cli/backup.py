@@ -8,11 +8,13 @@ from pathlib import Path
 
 import click
 
-from palaver import __version__
-from palaver.app import House, Purged, restore_from
+from palaver.app import App
 from palaver.doors.cli import output, target
 from palaver.doors.cli.admin import inside
 from palaver.errors import Refused
+from palaver.operations.admin import backup as backups
+from palaver.operations.admin.purge import PurgeResult
+from palaver.operations.admin.purge import purge as purge_workspace
 
 SHOWN = ("format", "json", *target.ON_THE_DATA)
 
@@ -27,7 +29,13 @@ def backup(file: Path) -> None:
     """
     if not file.absolute().parent.is_dir():
         raise Refused(f"There is no folder {file.absolute().parent} to write to.")
-    count = inside(lambda house: house.backup(file.absolute(), __version__))
+
+    async def work(app: App) -> int:
+        workspaces = [await app.open(name) for name in await app.workspaces()]
+        await backups.back_up(file.absolute(), app.settings, app.trail, workspaces)
+        return len(workspaces)
+
+    count = inside(work)
     size = file.stat().st_size / 1024**2
     output.note(f"Wrote {file.name}: {count} workspace{'s' if count > 1 else ''}, {size:.1f} MB.")
 
@@ -43,7 +51,7 @@ def restore(where: target.Where, file: Path) -> None:
     """
     if where.server:
         raise Refused("A backup is restored where the data is: leave --url and PALAVER_URL out.")
-    names = restore_from(where.settings(), file)
+    names = backups.restore(where.settings(), file)
     output.note(f"Restored {', '.join(names)}. 'palaver doctor' looks whether all is well.")
 
 
@@ -61,9 +69,9 @@ def purge(where: target.Where, yes: bool) -> None:
     if not yes:
         click.confirm("What is in the trash cannot be restored afterwards. Go on?", abort=True, err=True)
 
-    async def work(house: House) -> list[Purged]:
-        names = [where.workspace] if where.workspace else await house.workspaces()
-        return [await house.purge(name) for name in names]
+    async def work(app: App) -> list[PurgeResult]:
+        names = [where.workspace] if where.workspace else await app.workspaces()
+        return [await purge_workspace(await app.open(name), app.trail) for name in names]
 
     rows = json.loads(json.dumps([asdict(one) for one in inside(work)]))
     output.show(rows, where.format, columns=("workspace", "items", "images"), rows="rows")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from palaver.app import DEFAULT, House
+from palaver.app import DEFAULT, App
+from palaver.doors.authentication import Requester, authenticate
 from palaver.doors.cli.target import Where
 from palaver.doors.running_server import beside_server
-from palaver.doors.visit import Visit, admit
 from palaver.errors import Forbidden, Invalid, NotFound, PalaverError, Refused, Unauthorized, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode
@@ -57,29 +57,29 @@ async def reach(where: Where) -> AsyncIterator[Reach]:
         async with _client(where.server, where.token) as client:
             yield There(client)
     else:
-        async with open_house(where.settings()) as house:
-            yield Here(await _visit(house, where))
+        async with open_app(where.settings()) as app:
+            yield Here(await _requester(app, where))
 
 
 @asynccontextmanager
-async def open_house(settings: Settings) -> AsyncIterator[House]:
+async def open_app(settings: Settings) -> AsyncIterator[App]:
     try:
-        house = House(beside_server(settings))
+        app = App(beside_server(settings))
     except PermissionError:
         raise  # it names the folder, and the command line says what to do
     except OSError as problem:
         raise Unavailable(f"The data directory cannot be used: {problem.strerror or problem}.") from None
     try:
-        yield house
+        yield app
     finally:
-        await house.close()
+        await app.close()
 
 
-async def _visit(house: House, where: Where) -> Visit:
+async def _requester(app: App, where: Where) -> Requester:
     """Who can open the data may do everything with it; a token narrows that to what it stands for."""
     if where.token and where.workspace is None:
-        return await admit(house, where.token, "human")
-    return Visit(await house.open(where.workspace or DEFAULT), Caller(kind="human", name="human"))
+        return await authenticate(app, where.token, "human")
+    return Requester(await app.open(where.workspace or DEFAULT), Caller(kind="human", name="human"))
 
 
 async def thread_id_of(reach: Reach, given: str) -> str:
@@ -100,21 +100,21 @@ def _fits_a_path(given: str) -> bool:
 class Here:
     """In this process, on the data itself."""
 
-    def __init__(self, visit: Visit) -> None:
-        self._visit = visit
+    def __init__(self, requester: Requester) -> None:
+        self._requester = requester
 
     async def ask(self, operation: Operation, given: dict[str, Any]) -> Any:
         face = operation.routes[0]
         ask = requests.read(operation.ask, given, refuse_unknown=True)
-        answer = await operation.perform(self._visit.here, self._visit.caller, ask)
+        answer = await operation.perform(self._requester.workspace, self._requester.caller, ask)
         shown = face.show(answer) if face.show else answer
         return shown if face.media_type.startswith("text/") else json.loads(encode(shown))
 
     async def events(self, after: int | None, thread_id: str | None) -> AsyncGenerator[Told]:
-        async with self._visit.here.feed(after, thread_id) as listener:
+        async with self._requester.workspace.feed(after, thread_id) as listener:
             while True:
                 for event in await listener.next(timeout=None):
-                    payload = event.payload_for(self._visit.caller.is_agent)
+                    payload = event.payload_for(self._requester.caller.is_agent)
                     yield Told(event.id, event.type, json.loads(payload))
 
 

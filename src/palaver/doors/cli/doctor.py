@@ -149,24 +149,24 @@ async def _repaired(settings: Settings, discard_missing: bool) -> AsyncIterator[
 
 async def _data(settings: Settings) -> AsyncIterator[Finding]:
     from palaver.app import DEFAULT
-    from palaver.doors.cli.connection import open_house
+    from palaver.doors.cli.connection import open_app
     from palaver.operations.admin.repair import problems
 
     if not settings.database_url and not settings.data.is_dir():
         return
     try:
-        async with open_house(settings) as house:
-            found = await house.check()
+        async with open_app(settings) as app:
+            found = await app.check()
             says = found[0].split("\n")[0] if found else "opens; the audit log is whole"
             yield Finding("house", not found, says, _cure(settings) if found else "")
-            for loss in await house.losses():
+            for loss in await app.losses():
                 yield Finding("house", False, loss, "'palaver doctor --repair' takes note of it.")
-            for name in await house.unlisted_workspaces():
+            for name in await app.unlisted_workspaces():
                 says = f"the data of workspace {name} is there, but the workspace is not in the list"
                 yield Finding("house", False, says, "'palaver doctor --repair' puts it there.")
-            if DEFAULT not in await house.listed_workspaces():
-                await house.open()  # the default workspace is made at first use
-            for name in await house.listed_workspaces():
+            if DEFAULT not in await app.listed_workspaces():
+                await app.open()  # the default workspace is made at first use
+            for name in await app.listed_workspaces():
                 yield _workspace(settings, name, await problems(settings, name))
     except PalaverError as problem:
         yield Finding("database", False, problem.message, _cure(settings))

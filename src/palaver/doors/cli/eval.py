@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from palaver.app import House
+from palaver.app import App
 from palaver.doors.cli import output, target
 from palaver.operations.admin import evaluation
 from palaver.search.vectors import background
@@ -48,16 +48,16 @@ async def _asked(where: target.Where, path: Path, budget: int, together: bool, e
     report, worlds = evaluation.Report(), evaluation.read(path)[::every]
     messages = sum(len(talk.lines) for world in worlds for talk in world.talks)
     with tempfile.TemporaryDirectory(prefix="palaver-eval-") as home:
-        house = House(load({"home": Path(home), "database_url": where.database_url}))
+        app = App(load({"home": Path(home), "database_url": where.database_url}))
         try:
             with (
                 output.progress("Making vectors", messages)
-                if background.is_set(house.settings)
+                if background.is_set(app.settings)
                 else nullcontext(_nobody) as told
             ):
-                shared = await house.create_workspace("eval") if together else None
+                shared = await app.create_workspace("eval") if together else None
                 for number, world in enumerate(worlds):
-                    here = shared or await house.create_workspace(f"eval-{number}")
+                    here = shared or await app.create_workspace(f"eval-{number}")
                     await evaluation.settle(here, world)
                     await background.make_all(here, told)
                     if not together:
@@ -66,7 +66,7 @@ async def _asked(where: target.Where, path: Path, budget: int, together: bool, e
                 questions = [asked for world in worlds for asked in world.asked]
                 report.outcomes += [await evaluation.ask(shared, asked, budget) for asked in questions]
         finally:
-            await house.close()
+            await app.close()
     return report
 
 

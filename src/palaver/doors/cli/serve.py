@@ -142,22 +142,22 @@ def _leave_at_once(number: int, frame: FrameType | None) -> None:
 
 async def _stdio(settings: Settings, token: str | None) -> None:
     from palaver.app import ShownOut
-    from palaver.doors.cli.connection import open_house
-    from palaver.doors.visit import admit
+    from palaver.doors.authentication import authenticate
+    from palaver.doors.cli.connection import open_app
     from palaver.operations import toolsets
 
-    async with open_house(settings) as house:
+    async with open_app(settings) as app:
         toolsets.chosen(settings.toolsets)
-        visit = await admit(house, token, "agent")
-        house.start_sweeping()
+        requester = await authenticate(app, token, "agent")
+        app.start_background_tasks()
         from palaver.doors.mcp import McpDoor  # the heaviest of all; who may not come in need not wait for it
 
-        talking = asyncio.ensure_future(McpDoor(house, visit, project_of(Path.cwd())).stdio())
-        if visit.token_id is None:
+        talking = asyncio.ensure_future(McpDoor(app, requester, project_of(Path.cwd())).stdio())
+        if requester.token_id is None:
             await talking
             return
         try:
-            with house.present.stay(visit.token_id):
+            with app.access.present.stay(requester.token_id):
                 await asyncio.shield(talking)
         except ShownOut:
             output.note("This token is not valid any more: it was revoked or has run out.")

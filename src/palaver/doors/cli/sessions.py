@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from palaver.app import DEFAULT, House
+from palaver.app import DEFAULT, App
 from palaver.doors.cli import output, target
-from palaver.doors.cli.connection import open_house, reach
+from palaver.doors.cli.connection import open_app, reach
 from palaver.doors.cli.target import Where
 from palaver.errors import Invalid, PalaverError, Refused, Unavailable
 from palaver.model import requests
@@ -165,14 +165,14 @@ async def workspace() -> AsyncIterator[Workspace]:
 
 
 @asynccontextmanager
-async def _house_and_workspace() -> AsyncIterator[tuple[House, Workspace]]:
+async def _house_and_workspace() -> AsyncIterator[tuple[App, Workspace]]:
     where = target.here(click.get_current_context())
     if where.server:
         raise Refused("This works where the data is: leave --url and PALAVER_URL out.")
-    async with open_house(where.settings()) as house:
-        if not house.settings.sessions_index:
+    async with open_app(where.settings()) as app:
+        if not app.settings.sessions_index:
             raise Unavailable("There is no index to look after: it is off (PALAVER_SESSIONS_INDEX).")
-        yield house, await house.open(where.workspace or DEFAULT)
+        yield app, await app.open(where.workspace or DEFAULT)
 
 
 @target.takes("workspace", *target.ON_THE_DATA)
@@ -200,8 +200,8 @@ async def _embed() -> int:
     where = target.here(click.get_current_context())
     if where.server:
         raise Refused("This works where the data is: leave --url and PALAVER_URL out.")
-    async with open_house(where.settings()) as house:
-        here = await house.open(where.workspace or DEFAULT)
+    async with open_app(where.settings()) as app:
+        here = await app.open(where.workspace or DEFAULT)
         known = await here.read(background.progress_of)
         if known is None:
             raise Refused("No stronger model is set: say which one with PALAVER_MODEL.")
@@ -256,8 +256,8 @@ async def _verify() -> tuple[list[session_index.Difference], list[str], list[ses
         name = where.workspace or DEFAULT
         if problems := await repair.problems_before_opening(where.settings(), name):
             return [], problems, []
-    async with _house_and_workspace() as (house, here):
-        problems = await house.losses() + await repair.problems_of_data(here)
+    async with _house_and_workspace() as (app, here):
+        problems = await app.losses() + await repair.problems_of_data(here)
         if problems:
             return [], problems, []
         found = await session_index.verify(here)

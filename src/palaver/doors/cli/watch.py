@@ -13,10 +13,10 @@ from pathlib import Path
 
 import click
 
-from palaver.app import House
+from palaver.app import App
+from palaver.doors.authentication import Requester, authenticate
 from palaver.doors.cli import output, target
-from palaver.doors.cli.connection import Absent, open_house
-from palaver.doors.visit import Visit, admit
+from palaver.doors.cli.connection import Absent, open_app
 from palaver.errors import Refused
 from palaver.model.people import Caller
 from palaver.operations.sessions.watch import Grown, Tally, Watch, usual_places
@@ -82,10 +82,10 @@ async def _watch(
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with open_house(where.settings()) as house:
-        visit = await _visit(house, where)
+    async with open_app(where.settings()) as app:
+        requester = await _requester(app, where)
         progress = Progress(is_shown=not quiet and sys.stderr.isatty())
-        watch = Watch(visit.here, visit.caller, places, agent, tool_output, progress.told)
+        watch = Watch(requester.workspace, requester.caller, places, agent, tool_output, progress.told)
         tally = await watch.first_pass(is_patient=not once)
         if not quiet:
             output.say(_summary(tally, where.format))
@@ -95,11 +95,11 @@ async def _watch(
             await watch.follow(lambda grown: None if quiet else output.say(_line(grown, where.format)))
 
 
-async def _visit(house: House, where: target.Where) -> Visit:
+async def _requester(app: App, where: target.Where) -> Requester:
     if where.token and where.workspace is None:
-        return await admit(house, where.token, "human")
-    here = await (house.open(where.workspace) if where.workspace else house.open())
-    return Visit(here, Caller(kind="human", name="human"))
+        return await authenticate(app, where.token, "human")
+    here = await (app.open(where.workspace) if where.workspace else app.open())
+    return Requester(here, Caller(kind="human", name="human"))
 
 
 class Progress:

@@ -19,10 +19,10 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from palaver.app import House, ShownOut
+from palaver.app import App, ShownOut
+from palaver.doors.authentication import Requester, authenticate, bearer_token
 from palaver.doors.http.login import admitted
 from palaver.doors.mcp import unavailable
-from palaver.doors.visit import Visit, admit, bearer
 from palaver.errors import Forbidden, PalaverError, Unauthorized, Unavailable
 from palaver.settings import LOOPBACK, Settings
 
@@ -53,16 +53,16 @@ SAFETY_OF_WHAT_IS_PRIVATE = (*SAFETY, (b"cache-control", b"no-store"))
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, house: House) -> None:
-        self._app, self._house = app, house
-        self._names = known_hosts(house.settings)
-        self._sites = known_sites(house.settings)
-        self._takes_any_address = not house.settings.is_loopback
+    def __init__(self, inner: ASGIApp, app: App) -> None:
+        self._inner, self._app = inner, app
+        self._names = known_hosts(app.settings)
+        self._sites = known_sites(app.settings)
+        self._takes_any_address = not app.settings.is_loopback
         self._knows = lru_cache(256)(self._serves)  # most callers use one name
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
+            await self._inner(scope, receive, send)
             return
         # Some HTTP parsers leave white space behind header values.
         scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
@@ -72,23 +72,23 @@ class Guard:
             await self._note(problem, scope)
             if isinstance(problem, Unavailable) and scope["path"] == "/mcp" and scope.get("method") == "POST":
                 sending = _Answer(send, scope["path"]).send
-                await unavailable.answer(problem, self._house.settings.max_body, scope, receive, sending)
+                await unavailable.answer(problem, self._app.settings.max_body, scope, receive, sending)
                 return
             await refuse(problem, scope, receive, _Answer(send, scope["path"]).send)
             return
-        visit: Visit | None = scope.get("palaver.visit")
+        requester: Requester | None = scope.get("palaver.requester")
         answer = _Answer(send, scope["path"])
         began = time.perf_counter()
         try:
-            if visit is None or visit.token_id is None:
-                await self._app(scope, receive, answer.send)
+            if requester is None or requester.token_id is None:
+                await self._inner(scope, receive, answer.send)
                 return
-            with self._house.present.stay(*visit.keys):
-                await self._app(scope, receive, answer.send)
+            with self._app.access.present.stay(*requester.keys):
+                await self._inner(scope, receive, answer.send)
         except ShownOut:
             await answer.end(scope, receive)
         finally:
-            _count(scope, visit, answer.status, time.perf_counter() - began)
+            _count(scope, requester, answer.status, time.perf_counter() - began)
 
     async def _note(self, problem: PalaverError, scope: Scope) -> None:
         """Whoever is turned away is written down: from where and at which door, not what they carried."""
@@ -96,7 +96,7 @@ class Guard:
             client = scope.get("client")
             what = f"{scope.get('method', 'WEBSOCKET')} {door_of(scope['path'])[:60]}"
             with contextlib.suppress(PalaverError):  # they are turned away all the same
-                await self._house.trail.denied(
+                await self._app.trail.denied(
                     f"somebody at {client[0] if client else '?'}", what, facts={"status": problem.status}
                 )
 
@@ -115,7 +115,7 @@ class Guard:
         if path.startswith((*PUBLIC, *OAUTH)) or path == "/register":
             return
         try:
-            scope["palaver.visit"] = await self._visit(scope, headers)
+            scope["palaver.requester"] = await self._requester(scope, headers)
         except Unauthorized:
             if path not in ("/", SESSION):  # whoever asks whether they are logged in need not be
                 raise
@@ -123,15 +123,15 @@ class Guard:
             if path != "/":  # the page comes even when nothing else does: it says what is wrong
                 raise
 
-    async def _visit(self, scope: Scope, headers: Headers) -> Visit:
+    async def _requester(self, scope: Scope, headers: Headers) -> Requester:
         """Who it is, by their token; or, in a browser, by the cookie of their login."""
-        secret = bearer(headers.get("authorization"))
+        secret = bearer_token(headers.get("authorization"))
         default: Literal["human", "agent"] = "agent" if scope["path"].startswith(AGENTS) else "human"
         if secret is None and default == "human":
-            visit = await admitted(self._house, headers, scope.get("method", "GET"))
-            if visit:
-                return visit
-        return await admit(self._house, secret, default)
+            requester = await admitted(self._app, headers, scope.get("method", "GET"))
+            if requester:
+                return requester
+        return await authenticate(self._app, secret, default)
 
     def _serves(self, host: str) -> bool:
         name = _host_name(host)
@@ -156,16 +156,16 @@ def door_of(path: str) -> str:
     return _SECRET.sub("…", "/".join(path.split("/")[:3]))
 
 
-def _count(scope: Scope, visit: Visit | None, status: int, seconds: float) -> None:
+def _count(scope: Scope, requester: Requester | None, status: int, seconds: float) -> None:
     method = scope.get("method", "WEBSOCKET")
-    if visit:
-        visit.here.done["request", method, str(status)] += 1
+    if requester:
+        requester.workspace.done["request", method, str(status)] += 1
     if log.isEnabledFor(logging.INFO):
         # The door, not the address: an address may hold what somebody searched for.
         door = getattr(scope.get("route"), "path", None) or door_of(scope["path"])
         facts = {"method": method, "door": door, "status": status, "ms": round(seconds * 1000, 1)}
-        if visit:
-            facts |= {"workspace": visit.here.name, "token": visit.token_id}
+        if requester:
+            facts |= {"workspace": requester.workspace.name, "token": requester.token_id}
         log.info("%s %s %s", method, door, status, extra={"facts": facts})
 
 

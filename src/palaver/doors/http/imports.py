@@ -24,8 +24,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message
 
+from palaver.doors.authentication import Requester
 from palaver.doors.http.rest import error
-from palaver.doors.visit import Visit
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.model.events import encode
 from palaver.model.ids import new_id
@@ -98,23 +98,23 @@ class Imports:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def begin(self, request: Request) -> Response:
-        visit: Visit = request.scope["palaver.visit"]
+        requester: Requester = request.scope["palaver.requester"]
         try:
-            if "write" not in visit.caller.scopes:
+            if "write" not in requester.caller.scopes:
                 raise Forbidden("This token has no 'write' scope.")
-            folder = await asyncio.to_thread(_folder, visit.here.settings.data)
+            folder = await asyncio.to_thread(_folder, requester.workspace.settings.data)
             try:
-                await _receive(request, folder, visit.here.settings.max_import)
+                await _receive(request, folder, requester.workspace.settings.max_import)
             except BaseException:
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
                 raise
         except PalaverError as problem:
             return error(problem)
-        job = Job(new_id(), visit.here.name, str(folder))
+        job = Job(new_id(), requester.workspace.name, str(folder))
         self._jobs[job.id] = job
         for old in list(self._jobs)[:-KEPT]:
             del self._jobs[old]
-        task = asyncio.create_task(_run(job, visit, folder))
+        task = asyncio.create_task(_run(job, requester, folder))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return _json(job, 202)
@@ -139,10 +139,10 @@ class Imports:
         return StreamingResponse(_frames(job), media_type="text/event-stream")
 
     def _job(self, request: Request) -> Job:
-        visit: Visit = request.scope["palaver.visit"]
+        requester: Requester = request.scope["palaver.requester"]
         id = request.path_params["id"]
         job = self._jobs.get(id)
-        if job is None or job.workspace != visit.here.name:
+        if job is None or job.workspace != requester.workspace.name:
             raise NotFound("import", id[:80])
         return job
 
@@ -208,7 +208,7 @@ def _harmless(name: str) -> str:
     return last.encode()[-LONGEST_NAME:].decode(errors="ignore").lstrip(". ") or "upload"
 
 
-async def _run(job: Job, visit: Visit, folder: Path) -> None:
+async def _run(job: Job, requester: Requester, folder: Path) -> None:
     def progress(summary: Summary) -> None:
         job.summary = summary
         job.moved()
@@ -216,7 +216,7 @@ async def _run(job: Job, visit: Visit, folder: Path) -> None:
     complaint = None
     try:
         paths = sorted(path for place in folder.iterdir() for path in place.iterdir())
-        job.summary = await bring(visit.here, paths, are_uploads=True, progress=progress)
+        job.summary = await bring(requester.workspace, paths, are_uploads=True, progress=progress)
     except PalaverError as problem:
         complaint = problem.message
     except Exception:

@@ -9,20 +9,20 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from palaver import __version__
+from palaver.doors.authentication import Requester
 from palaver.doors.http import rest
-from palaver.doors.visit import Visit
 from palaver.errors import PalaverError
 from palaver.operations.bus.agents import Nobody
 from palaver.operations.bus.connect import BusStatus, get_status
 
 
 async def metrics(request: Request) -> Response:
-    visit: Visit = request.scope["palaver.visit"]
+    requester: Requester = request.scope["palaver.requester"]
     try:
-        status = await get_status.perform(visit.here, visit.caller, Nobody())
+        status = await get_status.perform(requester.workspace, requester.caller, Nobody())
     except PalaverError as problem:
         return rest.error(problem)
-    lines = [*_stored(status, time.monotonic() - request.app.state.started), *_busy(visit)]
+    lines = [*_stored(status, time.monotonic() - request.app.state.started), *_busy(requester)]
     return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
 
 
@@ -36,8 +36,8 @@ def _stored(status: BusStatus, uptime: float) -> Iterator[str]:
     yield from _one("palaver_events_total", "counter", status.last_event_id)
 
 
-def _busy(visit: Visit) -> Iterator[str]:
-    here = visit.here
+def _busy(requester: Requester) -> Iterator[str]:
+    here = requester.workspace
     done, engine = dict(here.done), here.engine_numbers()
     yield "# TYPE palaver_requests_total counter"
     for (kind, name, how), count in sorted(done.items()):

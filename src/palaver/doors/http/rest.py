@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.routing import Route as WebRoute
 from starlette.types import Receive, Scope, Send
 
-from palaver.doors.visit import Visit
+from palaver.doors.authentication import Requester
 from palaver.errors import Invalid, PalaverError, Refused, Timeout, TooLarge
 from palaver.model import requests
 from palaver.model.events import encode
@@ -91,16 +91,16 @@ class _Endpoint:
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        visit: Visit = request.scope["palaver.visit"]
+        requester: Requester = request.scope["palaver.requester"]
         operation, face = self._operation, self._face
         try:
-            await operation.must_be_allowed(visit.here, visit.caller)
-            rate_limits.refuse_too_many(visit.here, visit.caller, operation)
-            caller = _preferring(visit.caller, request)
+            await operation.must_be_allowed(requester.workspace, requester.caller)
+            rate_limits.refuse_too_many(requester.workspace, requester.caller, operation)
+            caller = _preferring(requester.caller, request)
             most = 0 if face.method == "GET" else min(self._max_body, largest_body(operation.ask))
             ask = await _ask(request, operation, face, most)
             async with asyncio.timeout(self._seconds):
-                answer = await operation.perform(visit.here, caller, ask)
+                answer = await operation.perform(requester.workspace, caller, ask)
         except TimeoutError:
             return error(Timeout(), face)
         except PalaverError as problem:

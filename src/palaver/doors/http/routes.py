@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp
 
 from palaver import __version__
-from palaver.app import House
+from palaver.app import App
 from palaver.doors.http import (
     console_files,
     imports,
@@ -32,29 +32,29 @@ from palaver.errors import PalaverError
 from palaver.model.events import encode
 
 
-def application(house: House) -> ASGIApp:
-    agents, coming = LateMcp(house), imports.Imports()
+def web_application(app: App) -> ASGIApp:
+    mcp, jobs = LateMcp(app), imports.Imports()
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        await house.open()
-        house.start_sweeping()
-        async with agents.opening():
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await app.open()
+        app.start_background_tasks()
+        async with mcp.opening():
             yield
-        await coming.close()
-        await house.close()
+        await jobs.close()
+        await app.close()
 
-    app = Starlette(
-        routes=[*rest.routes(house.settings.max_body), agents, *_pages(coming)],
+    web = Starlette(
+        routes=[*rest.routes(app.settings.max_body), mcp, *_pages(jobs)],
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_problem, Exception: _unexpected},
     )
-    app.router.redirect_slashes = False  # see _elsewhere
-    app.state.house, app.state.started = house, time.monotonic()
-    return Guard(app, house)
+    web.router.redirect_slashes = False  # see _elsewhere
+    web.state.app, web.state.started = app, time.monotonic()
+    return Guard(web, app)
 
 
-def _pages(coming: imports.Imports) -> list[BaseRoute]:
+def _pages(jobs: imports.Imports) -> list[BaseRoute]:
     console = console_files.Console()
     return [
         Route("/", console.home),
@@ -69,9 +69,9 @@ def _pages(coming: imports.Imports) -> list[BaseRoute]:
         Route("/metrics", metrics.metrics),
         Route("/events", sse.all_events),
         Route("/api/threads/{thread_id}/events", sse.thread_events),
-        Route("/api/import", coming.begin, methods=["POST"]),
-        Route("/api/import/{id}", coming.show),
-        Route("/api/import/{id}/events", coming.follow),
+        Route("/api/import", jobs.begin, methods=["POST"]),
+        Route("/api/import/{id}", jobs.show),
+        Route("/api/import/{id}/events", jobs.follow),
         Route("/api/upload/image", uploads.upload_image, methods=["POST"]),
         Route("/uploads/{name}", uploads.show_image),
     ]
@@ -100,10 +100,10 @@ async def _ready(request: Request) -> Response:
     `degraded` (200): something is missing, and requests are answered. `unavailable` (503): do not send requests here.
     """
     try:
-        here = await request.app.state.house.open()
+        here = await request.app.state.app.open()
         await here.read(lambda read: read.must("last_event_id"))
         await here.change(lambda change: change.must("last_event_id"))  # the writer answers as well
-        signs = await request.app.state.house.signs()
+        signs = await request.app.state.app.signs()
     except PalaverError as problem:
         return _json({"status": "unavailable", "detail": problem.message}, 503)
     if not signs:

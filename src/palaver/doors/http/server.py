@@ -10,9 +10,9 @@ from types import FrameType
 
 import uvicorn
 
-from palaver.app import House
+from palaver.app import App
 from palaver.doors.http import logs
-from palaver.doors.http.routes import application
+from palaver.doors.http.routes import web_application
 from palaver.doors.http.timeouts import PatientHttp
 from palaver.doors.running_server import announced
 from palaver.errors import Refused, Unavailable
@@ -22,12 +22,12 @@ from palaver.settings import Settings
 class _Server(uvicorn.Server):
     """Lets listeners go at once when told to stop, instead of waiting for streams that never end."""
 
-    house: House
+    app: App
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
         self._captured_signals.clear()  # or it would be raised again at the end: being told to stop is no failure
-        asyncio.get_event_loop().call_soon_threadsafe(self.house.dismiss_listeners)
+        asyncio.get_event_loop().call_soon_threadsafe(self.app.dismiss_listeners)
 
 
 def serve(settings: Settings, banner: str = "") -> None:
@@ -35,11 +35,11 @@ def serve(settings: Settings, banner: str = "") -> None:
     os.umask(0o077)  # nobody else on the machine reads what is said here
     sys.setswitchinterval(0.001)  # the writer thread must not wait 5 ms for its turn
     sock = listening_socket(settings)
-    house = House(settings)
-    asyncio.run(must_be_fit_to_serve(house))
-    house = House(settings)
+    app = App(settings)
+    asyncio.run(must_be_fit_to_serve(app))
+    app = App(settings)
     config = uvicorn.Config(
-        application(house),
+        web_application(app),
         loop="uvloop" if sys.platform != "win32" else "asyncio",
         http=PatientHttp,
         ws="websockets-sansio",
@@ -54,7 +54,7 @@ def serve(settings: Settings, banner: str = "") -> None:
         lifespan="on",
     )
     server = _Server(config)
-    server.house = house
+    server.app = app
     if banner:
         print(banner, flush=True)
     with announced(settings):
@@ -79,18 +79,18 @@ def listening_socket(settings: Settings) -> socket.socket:
     return sock
 
 
-async def must_be_fit_to_serve(house: House) -> None:
+async def must_be_fit_to_serve(app: App) -> None:
     """The data can be opened; and where others can reach us a token exists, or nobody could come in (and everybody
     must not)."""
-    settings = house.settings
+    settings = app.settings
     try:
-        await house.open()
+        await app.open()
         if not settings.is_loopback and settings.auth == "open":
             raise Refused("PALAVER_AUTH=open is only for loopback addresses: anybody could read everything.")
-        if not settings.is_loopback and not await house.tokens():
+        if not settings.is_loopback and not await app.access.tokens():
             raise Refused(
                 f"{settings.host} can be reached by others, and no token exists yet. "
                 "Run 'palaver token create --human NAME --scope read,write,admin' first."
             )
     finally:
-        await house.close()
+        await app.close()

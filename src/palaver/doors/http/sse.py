@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from palaver.doors.authentication import Requester
 from palaver.doors.http.rest import error
-from palaver.doors.visit import Visit
 from palaver.errors import PalaverError
 from palaver.operations.bus.threads import OneThread, get_thread
 from palaver.store.bus.feed import FeedClosed
@@ -32,8 +32,8 @@ HEADERS = [
 class EventStream(Response):
     """An endless answer; who only asks for the head gets that."""
 
-    def __init__(self, visit: Visit, after: int | None, thread_id: str | None) -> None:
-        self._visit, self._after, self._thread_id = visit, after, thread_id
+    def __init__(self, requester: Requester, after: int | None, thread_id: str | None) -> None:
+        self._requester, self._after, self._thread_id = requester, after, thread_id
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,8 +52,8 @@ class EventStream(Response):
                 await streaming
 
     async def _stream(self, send: Send) -> None:
-        is_agent = self._visit.caller.is_agent
-        async with self._visit.here.feed(self._after, self._thread_id) as listener:
+        is_agent = self._requester.caller.is_agent
+        async with self._requester.workspace.feed(self._after, self._thread_id) as listener:
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await _write(send, b": connected\n\n")
             while True:
@@ -85,7 +85,7 @@ def _after(request: Request) -> int | None:
 async def all_events(request: Request) -> Response:
     if thread_id := request.query_params.get("thread_id"):
         return await _events_of(thread_id, request)
-    return EventStream(request.scope["palaver.visit"], _after(request), None)
+    return EventStream(request.scope["palaver.requester"], _after(request), None)
 
 
 async def thread_events(request: Request) -> Response:
@@ -93,9 +93,9 @@ async def thread_events(request: Request) -> Response:
 
 
 async def _events_of(thread_id: str, request: Request) -> Response:
-    visit: Visit = request.scope["palaver.visit"]
+    requester: Requester = request.scope["palaver.requester"]
     try:
-        thread = await get_thread.perform(visit.here, visit.caller, OneThread(thread_id=thread_id[:500]))
+        thread = await get_thread.perform(requester.workspace, requester.caller, OneThread(thread_id=thread_id[:500]))
     except PalaverError as problem:
         return error(problem)
-    return EventStream(visit, _after(request), thread.id)
+    return EventStream(requester, _after(request), thread.id)

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.types import Message
 
+from palaver.doors.authentication import Requester
 from palaver.doors.http.rest import error
-from palaver.doors.visit import Visit
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.settings import Settings
 
@@ -41,17 +41,17 @@ def folder(settings: Settings, workspace: str) -> Path:
 
 async def upload_image(request: Request) -> Response:
     """Store an image; returns {url, name} to attach to a message."""
-    visit: Visit = request.scope["palaver.visit"]
+    requester: Requester = request.scope["palaver.requester"]
     try:
-        if "write" not in visit.caller.scopes:
+        if "write" not in requester.caller.scopes:
             raise Forbidden("This token has no 'write' scope.")
-        return JSONResponse(await _store(request, visit))
+        return JSONResponse(await _store(request, requester))
     except PalaverError as problem:
         return error(problem)
 
 
-async def _store(request: Request, visit: Visit) -> dict[str, str]:
-    limit = visit.here.settings.max_upload
+async def _store(request: Request, requester: Requester) -> dict[str, str]:
+    limit = requester.workspace.settings.max_upload
     too_large = TooLarge(f"Images may have at most {limit:,} bytes (PALAVER_MAX_UPLOAD).")
     taken = 0
 
@@ -81,7 +81,7 @@ async def _store(request: Request, visit: Visit) -> dict[str, str]:
         if ending is None:
             raise Refused("Only PNG, JPEG, GIF and WebP images can be attached.")
         name = uuid4().hex + ending
-        await asyncio.to_thread(_write, folder(visit.here.settings, visit.here.name), name, data)
+        await asyncio.to_thread(_write, folder(requester.workspace.settings, requester.workspace.name), name, data)
         return {"url": f"/uploads/{name}", "name": (part.filename or name)[:200]}
     finally:
         await form.close()
@@ -96,9 +96,9 @@ def _write(where: Path, name: str, data: bytes) -> None:
 
 
 async def show_image(request: Request) -> Response:
-    visit: Visit = request.scope["palaver.visit"]
+    requester: Requester = request.scope["palaver.requester"]
     name = request.path_params["name"]
-    path = folder(visit.here.settings, visit.here.name) / name
+    path = folder(requester.workspace.settings, requester.workspace.name) / name
     if not _NAME.fullmatch(name) or not await asyncio.to_thread(path.is_file):
         return error(NotFound("image", name[:80]))
     return FileResponse(path, media_type=TYPES[path.suffix], headers={"cache-control": "private, max-age=31536000"})

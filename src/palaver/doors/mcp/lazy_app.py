@@ -12,7 +12,7 @@ from typing import Any
 from starlette.routing import BaseRoute, Match, Router
 from starlette.types import Receive, Scope, Send
 
-from palaver.app import House
+from palaver.app import App
 
 PATHS = frozenset({"/mcp", "/mcp/ws", "/sse", "/messages", "/messages/"})
 
@@ -20,8 +20,8 @@ PATHS = frozenset({"/mcp", "/mcp/ws", "/sse", "/messages", "/messages/"})
 class LateMcp(BaseRoute):
     """A route that takes everything meant for agents, and holds it until the door is open."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, app: App) -> None:
+        self._app = app
         self._opened: asyncio.Future[Router] | None = None
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -47,7 +47,7 @@ class LateMcp(BaseRoute):
     async def _run(self, opened: asyncio.Future[Router]) -> None:
         try:
             mcp = await _imported("palaver.doors.mcp")
-            door = mcp.McpDoor(self._house)
+            door = mcp.McpDoor(self._app)
             async with door.running():
                 opened.set_result(Router(door.routes()))
                 await asyncio.Event().wait()

@@ -35,13 +35,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from palaver import __version__
-from palaver.app import House
+from palaver.app import App
+from palaver.doors.authentication import Requester
 from palaver.doors.mcp import clients, tools
 from palaver.doors.mcp.large_answers import plain_if_large
 from palaver.doors.mcp.sessions import LastingSessionManager, header_of
 from palaver.doors.mcp.stdio_pending import Asked, Noted
 from palaver.doors.mcp.surrogates import MendedLines, mended, mending
-from palaver.doors.visit import Visit
 from palaver.errors import Invalid, NotFound, PalaverError
 from palaver.model.events import encode
 from palaver.model.ids import new_id
@@ -72,9 +72,9 @@ INSTRUCTIONS = (
 
 
 class McpDoor:
-    def __init__(self, house: House, visit: Visit | None = None, project: str = "") -> None:
-        self._house = house
-        self._visit = visit  # on stdio: the one visitor there is
+    def __init__(self, app: App, requester: Requester | None = None, project: str = "") -> None:
+        self._app = app
+        self._requester = requester  # on stdio: the one visitor there is
         self._project = project
         self.server: Server[Any] = Server(
             "palaver",
@@ -94,27 +94,27 @@ class McpDoor:
         self.server.middleware.append(_remember_config)
         # The guard has checked Host and Origin before anything gets here.
         self._manager = LastingSessionManager(
-            self.server, max_request_body_size=house.settings.max_body, session_idle_timeout=3600
+            self.server, max_request_body_size=app.settings.max_body, session_idle_timeout=3600
         )
-        self._sse = SseServerTransport("/messages/", max_request_body_size=house.settings.max_body)
+        self._sse = SseServerTransport("/messages/", max_request_body_size=app.settings.max_body)
         self._sse_asked: dict[str, bytes] = {}
 
     # Who is calling
 
-    async def _visit_of(self, ctx: Context) -> Visit:
-        """The visit of this request, with what its connection has become so far."""
+    async def _requester_of(self, ctx: Context) -> Requester:
+        """The requester of this request, with what its connection has become so far."""
         request: Request | WebSocket | None = ctx.request
-        visit: Visit | None = request.scope["palaver.visit"] if request is not None else self._visit
-        assert visit is not None
+        requester: Requester | None = request.scope["palaver.requester"] if request is not None else self._requester
+        assert requester is not None
         about: dict[str, Any] = {"recall": _recall_of(ctx), "config": _config_of(ctx), "client": self._client_of(ctx)}
-        if visit.caller.is_authenticated:
-            return Visit(visit.here, replace(visit.caller, **about), visit.token_id)
-        session = _session_of(ctx, visit)
+        if requester.caller.is_authenticated:
+            return Requester(requester.workspace, replace(requester.caller, **about), requester.token_id)
+        session = _session_of(ctx, requester)
         if request is None:
-            session.slug = self._house.settings.agent or None
+            session.slug = self._app.settings.agent or None
         else:
             session.slug = request.query_params.get("agent") or request.headers.get(AGENT_HEADER) or None
-        return Visit(visit.here, Caller(kind="agent", name="agent", session=session, **about))
+        return Requester(requester.workspace, Caller(kind="agent", name="agent", session=session, **about))
 
     def _client_of(self, ctx: Context) -> Client:
         """The program that calls: what it says in clientInfo, and the project in its address."""
@@ -131,7 +131,7 @@ class McpDoor:
     # Requests
 
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        settings, asked = self._house.settings, _query_of(ctx)
+        settings, asked = self._app.settings, _query_of(ctx)
         client = ctx.session.client_params
         profile = asked.get("profile", settings.profile)
         is_research = profile == toolsets.RESEARCH or (client and client.client_info.name.startswith(RESEARCHER))
@@ -150,8 +150,8 @@ class McpDoor:
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name == "bus_connect":
             await _learn_project(ctx)
-        visit, full = await self._visit_of(ctx), _wants_full(_query_of(ctx), self._house.settings)
-        calling = asyncio.create_task(tools.call(visit, params.name, params.arguments or {}, full=full))
+        requester, full = await self._requester_of(ctx), _wants_full(_query_of(ctx), self._app.settings)
+        calling = asyncio.create_task(tools.call(requester, params.name, params.arguments or {}, full=full))
         try:
             seconds = 0.0
             while not (await asyncio.wait((calling,), timeout=PROGRESS_SECONDS))[0]:
@@ -184,9 +184,9 @@ class McpDoor:
         )
 
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        visit, uri = await self._visit_of(ctx), str(params.uri)
+        requester, uri = await self._requester_of(ctx), str(params.uri)
         try:
-            mime_type, text = await visit.here.read(lambda read: resources.read(read, visit.caller, uri))
+            mime_type, text = await requester.workspace.read(lambda read: resources.read(read, requester.caller, uri))
         except NotFound as problem:
             raise MCPError(types.INVALID_PARAMS, problem.message, {"uri": uri}) from None
         except PalaverError as problem:
@@ -194,11 +194,11 @@ class McpDoor:
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=mime_type, text=text)])
 
     async def _list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-        visit, cursor = await self._visit_of(ctx), (params.cursor if params else None) or "0"
+        requester, cursor = await self._requester_of(ctx), (params.cursor if params else None) or "0"
         if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
             raise MCPError(types.INVALID_PARAMS, "This is no cursor: use the nextCursor of an answer, as it is.")
         try:
-            found, after = await visit.here.read(lambda read: agent_prompts.page(read, int(cursor)))
+            found, after = await requester.workspace.read(lambda read: agent_prompts.page(read, int(cursor)))
         except PalaverError as problem:
             raise MCPError(types.INTERNAL_ERROR, problem.message) from None
         return types.ListPromptsResult(
@@ -217,9 +217,9 @@ class McpDoor:
         )
 
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        visit = await self._visit_of(ctx)
+        requester = await self._requester_of(ctx)
         try:
-            prompt = await visit.here.read(lambda read: agent_prompts.named(read, params.name))
+            prompt = await requester.workspace.read(lambda read: agent_prompts.named(read, params.name))
             texts = prompt.write(params.arguments or {})
         except PalaverError as problem:
             raise MCPError(types.INVALID_PARAMS, problem.message) from None
@@ -246,12 +246,12 @@ class McpDoor:
     async def _streamable(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
         asked = QueryParams(scope["query_string"])
-        if refusal := _refused(asked, self._house.settings):
+        if refusal := _refused(asked, self._app.settings):
             await refusal(scope, receive, send)
             return
         if "mcp-session-id" in asked and not any(name == b"mcp-session-id" for name, _ in scope["headers"]):
             scope = {**scope, "headers": [*scope["headers"], (b"mcp-session-id", asked["mcp-session-id"].encode())]}
-        receive = mending(receive, self._house.settings.max_body)
+        receive = mending(receive, self._app.settings.max_body)
         if scope["method"] == "POST" and any(name == b"mcp-session-id" for name, _ in scope["headers"]):
             first = await receive()
             if _is_initialize(first.get("body", b"")):  # a session begins: the name of another one does not matter
@@ -265,20 +265,20 @@ class McpDoor:
             if session_id:  # it deleted its session, or closed the stream it listens on, as most do when they exit
                 has_ended = scope["method"] == "DELETE"
                 free = identity.end_connection if has_ended else identity.pause_connection
-                await self._free(scope["palaver.visit"], identity.connection_key(session_id), free)
+                await self._free(scope["palaver.requester"], identity.connection_key(session_id), free)
             return
         async with plain_if_large(send) as sending:
             await self._manager.asgi_app(scope, receive, sending)
 
-    async def _free(self, visit: Visit, key: str | None, free: Free = identity.end_connection) -> None:
+    async def _free(self, requester: Requester, key: str | None, free: Free = identity.end_connection) -> None:
         """A client has gone, so its agent is free for the next one. With tokens there is nothing to free."""
-        if key and not visit.caller.is_authenticated:
+        if key and not requester.caller.is_authenticated:
             with contextlib.suppress(PalaverError):
-                await asyncio.shield(visit.here.change(lambda change: free(change, key)))
+                await asyncio.shield(requester.workspace.change(lambda change: free(change, key)))
 
     async def _legacy_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
-        if refusal := _refused(QueryParams(scope["query_string"]), self._house.settings):
+        if refusal := _refused(QueryParams(scope["query_string"]), self._app.settings):
             await refusal(scope, receive, send)
             return
         if scope["method"] == "HEAD":
@@ -299,14 +299,14 @@ class McpDoor:
         finally:
             for name in own:
                 self._sse_asked.pop(name, None)
-                await self._free(scope["palaver.visit"], identity.connection_key(name))
+                await self._free(scope["palaver.requester"], identity.connection_key(name))
 
     async def _legacy_post(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
         name = QueryParams(scope["query_string"]).get("session_id", "")
         if asked := self._sse_asked.get(name.replace("-", "")):
             scope = {**scope, "query_string": asked + b"&" + scope["query_string"]}
-        await self._sse.handle_post_message(scope, mending(receive, self._house.settings.max_body), send)
+        await self._sse.handle_post_message(scope, mending(receive, self._app.settings.max_body), send)
 
     async def _websocket(self, websocket: WebSocket) -> None:
         offered = websocket.scope.get("subprotocols", [])
@@ -316,7 +316,7 @@ class McpDoor:
                 await self.server.run(read, write, self.server.create_initialization_options())
         finally:
             if session := websocket.scope.get(SESSION):
-                await self._free(websocket.scope["palaver.visit"], session.key)
+                await self._free(websocket.scope["palaver.requester"], session.key)
 
     async def stdio(self) -> None:
         from mcp.server.stdio import stdio_server
@@ -324,14 +324,14 @@ class McpDoor:
         lines = anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
         asked = Asked()
         given = asked.held_back(MendedLines(lines))
-        assert self._visit is not None
-        session = self._visit.caller.session
+        assert self._requester is not None
+        session = self._requester.caller.session
         session.key = identity.process_key(os.getpid())
         try:
             async with stdio_server(stdin=cast(Any, given)) as (read, write):
                 await self.server.run(read, cast(Any, Noted(write, asked)), self.server.create_initialization_options())
         finally:
-            await self._free(self._visit, session.key)
+            await self._free(self._requester, session.key)
 
 
 class _App:
@@ -416,17 +416,17 @@ def _wants_full(asked: QueryParams, settings: Settings) -> bool:
 
 def _own_session(scope: Scope) -> None:
     """A session belongs to the token that opened it: the SDK compares this user at every request."""
-    visit: Visit = scope["palaver.visit"]
-    if visit.token_id:
-        token = AccessToken(token="", client_id=visit.token_id, scopes=sorted(visit.caller.scopes))
+    requester: Requester = scope["palaver.requester"]
+    if requester.token_id:
+        token = AccessToken(token="", client_id=requester.token_id, scopes=sorted(requester.caller.scopes))
         scope["user"] = AuthenticatedUser(token)
 
 
-def _session_of(ctx: Context, visit: Visit) -> Session:
+def _session_of(ctx: Context, requester: Requester) -> Session:
     """Which agent this connection has become so far. The SDK keeps a scratch place for each connection."""
     request: Request | WebSocket | None = ctx.request
     if request is None:
-        return visit.caller.session
+        return requester.caller.session
     if isinstance(request, WebSocket):
         return cast(Session, request.scope.setdefault(SESSION, Session(key=identity.connection_key(new_id()))))
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:

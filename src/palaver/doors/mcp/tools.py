@@ -13,7 +13,7 @@ import mcp_types as types
 import orjson
 from mcp.shared.exceptions import MCPError
 
-from palaver.doors.visit import Visit
+from palaver.doors.authentication import Requester
 from palaver.errors import Invalid, PalaverError, Timeout, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode
@@ -126,19 +126,19 @@ def _description(field: dict[str, Any]) -> dict[str, Any]:
 # Calling
 
 
-async def call(visit: Visit, name: str, arguments: dict[str, Any], *, full: bool) -> types.CallToolResult:
+async def call(requester: Requester, name: str, arguments: dict[str, Any], *, full: bool) -> types.CallToolResult:
     """Do what the tool says. An error is a result too: the model reads it and does better next time."""
     operation, tool = must_know(name)
     given = {tool.also.get(key, key): value for key, value in arguments.items() if value is not None}
     is_full = full
     try:
         is_full = requests.is_true(given.pop("verbose", False), "verbose") or full
-        await operation.must_be_allowed(visit.here, visit.caller)
-        rate_limits.refuse_too_many(visit.here, visit.caller, operation)
-        caller = await _resolve(visit, operation, given)
+        await operation.must_be_allowed(requester.workspace, requester.caller)
+        rate_limits.refuse_too_many(requester.workspace, requester.caller, operation)
+        caller = await _resolve(requester, operation, given)
         ask = read_arguments(operation, tool, caller, given if is_full else {**tool.defaults, **given})
         try:
-            answer = await operation.perform(visit.here, caller, ask)
+            answer = await operation.perform(requester.workspace, caller, ask)
         except Timeout:
             if tool.if_late is None:
                 raise
@@ -146,7 +146,7 @@ async def call(visit: Visit, name: str, arguments: dict[str, Any], *, full: bool
         shown = tool.show(answer) if tool.show else answer
         if tool.is_text:
             return text_result(shown)
-        note = await _assumption(visit, caller) if tool.acts else {}
+        note = await _assumption(requester, caller) if tool.acts else {}
         return result(shown if is_full else compact.shorten(shown), note)
     except Unavailable as problem:
         if tool.if_away is None:
@@ -159,9 +159,9 @@ async def call(visit: Visit, name: str, arguments: dict[str, Any], *, full: bool
         return _refusal(tool, PalaverError("The server failed. Its log says why."), full=is_full)
 
 
-async def _resolve(visit: Visit, operation: Operation, given: dict[str, Any]) -> Caller:
+async def _resolve(requester: Requester, operation: Operation, given: dict[str, Any]) -> Caller:
     """The caller as the agent it is in this call. Arguments that only say who calls are taken out of `given`."""
-    caller, known = visit.caller, operation.ask.model_fields
+    caller, known = requester.caller, operation.ask.model_fields
     named = {name: given.get(name) for name in ("agent_id", "token", "reply_token")}
     for name in named:
         if name in given and name not in known:
@@ -171,20 +171,22 @@ async def _resolve(visit: Visit, operation: Operation, given: dict[str, Any]) ->
     decides_itself = operation.name in identity.DECIDES_ITSELF
     said = identity.Credentials() if decides_itself else identity.Credentials(**named)
     if "agent_id" not in known and said.agent_id and not said.token:
-        await visit.here.read(lambda read: identity.must_be(read, caller, said.agent_id, None))
+        await requester.workspace.read(lambda read: identity.must_be(read, caller, said.agent_id, None))
     names_itself = said.reply_token or (said.agent_id and said.token)
     is_settled = caller.is_authenticated or (caller.session.agent_id and not caller.session.slug)
     if is_settled and not names_itself:
         return caller
-    return await visit.here.read(lambda read: identity.resolve(read, caller, said, may_assume=not decides_itself))
+    return await requester.workspace.read(
+        lambda read: identity.resolve(read, caller, said, may_assume=not decides_itself)
+    )
 
 
-async def _assumption(visit: Visit, caller: Caller) -> dict[str, str]:
+async def _assumption(requester: Requester, caller: Caller) -> dict[str, str]:
     """What to add to an answer when nothing in the call said who it is."""
     if not caller.session.is_assumed:
         return {}
     try:
-        agent = await visit.here.read(lambda read: identity.me(read, caller))
+        agent = await requester.workspace.read(lambda read: identity.me(read, caller))
     except Unavailable:
         return {}  # the call itself was done
     return {"assumed": ASSUMED.format(name=agent.shown_name)} if agent else {}
