@@ -33,7 +33,7 @@ ALLOWED: dict[str, frozenset[str]] = {
 # Doors pass a Workspace on to operations and do not look inside it. Each exception is one file and one name.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("doors/authentication.py", "store.workspaces.Workspace"): "a requester has a workspace",
-    ("doors/cli/sessions.py", "store.workspaces.Workspace"): "a command opens a workspace",
+    ("doors/cli/connection.py", "store.workspaces.Workspace"): "a command opens a workspace",
     ("doors/http/sse.py", "store.bus.feed.FeedClosed"): "tells a listener that the server closes",
 }
 

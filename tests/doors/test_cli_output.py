@@ -88,7 +88,7 @@ def test_a_query_that_cannot_be_read_comes_back_with_a_hint(talk: Terminal):
     result = talk.run("search", '"quick', "--thread", "plans")
     assert result.exit_code == 0
     assert result.stderr.startswith("palaver: ")
-    assert result.stderr != "palaver: Nothing there.\n"
+    assert result.stderr != "palaver: No results.\n"
 
 
 @pytest.mark.parametrize("args", [("search", "quick"), ("config",)])
@@ -193,7 +193,7 @@ def test_text_is_cut_where_it_reads_best(text: str, room: int, lines: list[str])
         (
             ("status", "--url", "http://127.0.0.1:9", "--workspace", "w"),
             2,
-            "A server takes the workspace from your token",
+            "the token decides the workspace",
         ),
         (("status", "--database-url", "mysql://x"), 2, "PALAVER_DATABASE_URL must begin with"),
     ],

@@ -157,7 +157,7 @@ def test_a_damaged_index_is_made_anew_while_a_server_runs(place: Place, filled: 
         assert (status, answer["seq"]) == (201, MESSAGES + 1)
         assert client.found("afterwards") == [answer["id"]]
     assert place.wrong() == (0, "")
-    assert "there was nothing to mend" in place.repaired()[1]
+    assert "nothing to repair" in place.repaired()[1]
 
 
 @pytest.mark.parametrize("where", ["in the middle", "at the end", "in an index", "half is gone"])

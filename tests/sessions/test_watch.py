@@ -520,7 +520,7 @@ def test_it_works_beside_a_running_server(server: Server, api: httpx.Client, tmp
 def test_nothing_to_follow_is_not_found(person: Person):
     result = person.terminal.run("watch", HOME=str(person.home), CLAUDE_CONFIG_DIR="", CODEX_HOME="")
     assert result.exit_code == 3
-    assert "No sessions of Claude Code or Codex are here" in result.stderr
+    assert "Found no sessions of Claude Code or Codex" in result.stderr
     result = person.terminal.run("watch", str(person.home / "nowhere"))
     assert result.exit_code == 3
     assert "There is no file or folder" in result.stderr
@@ -530,7 +530,7 @@ def test_files_are_not_followed_through_a_server(person: Person):
     for args in (("--url", "http://127.0.0.1:9", "watch"), ("watch", "--url", "http://127.0.0.1:9")):
         result = person.terminal.run(*args)
         assert result.exit_code == 2
-        assert "Files are followed where the data is" in result.stderr
+        assert "only on local data" in result.stderr
 
 
 def test_who_may_only_read_may_not_watch(person: Person):

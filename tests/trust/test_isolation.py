@@ -84,7 +84,7 @@ def doors(tmp_path: Path) -> set[str]:
         for route in routes:
             if isinstance(route, Route):
                 found.update(f"{method} {before}{route.path}" for method in (route.methods or set()) - {"HEAD"})
-            elif isinstance(route, lazy_app.LateMcp):
+            elif isinstance(route, lazy_app.LazyMcpRoute):
                 found.update(f"* {path}" for path in lazy_app.PATHS)
             elif isinstance(route, Mount):
                 walk(list(route.routes), before + route.path)
@@ -346,7 +346,7 @@ def _wrong_tools(mcp: Mcp, scene: Scene, comer: Comer, checks: list[int]) -> lis
             if TOOLS[tool] not in comer.scopes:
                 if "FORBIDDEN" not in text:
                     wrong.append((tool, "without the scope", text[:200]))
-            elif "Something went wrong" in text or "result" not in answer:
+            elif "The server failed" in text or "result" not in answer:
                 wrong.append((tool, text[:300]))
     return wrong
 

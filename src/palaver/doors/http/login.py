@@ -1,11 +1,11 @@
-"""Logging in to the console: a token, shown once, becomes a cookie.
+"""Console login: exchange a token for a cookie.
 
-GET    /api/session              who is looking, and what they may do
+GET    /api/session              the user and their permissions
 POST   /api/session {"token"}    log in
-DELETE /api/session              log out here; ?everywhere=true: in every browser that token was used in
+DELETE /api/session              log out of this browser; ?everywhere=true: of all browsers with this token
 
-The cookie cannot be read by scripts and is not sent along from other sites. A request that changes something must also
-carry a word that only a page of ours can know: it is in the answer of GET /api/session.
+Scripts cannot read the cookie, and requests from other sites do not send it. Requests that change data must also send
+the CSRF token from the answer of GET /api/session.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from palaver import __version__
 from palaver.app import App
-from palaver.doors.authentication import Requester, requester_with_token
+from palaver.doors.authentication import INVALID_TOKEN, Requester, requester_with_token
 from palaver.doors.http.rest import body_of, error
 from palaver.errors import Forbidden, PalaverError, Refused, Unauthorized
 from palaver.model.events import encode
@@ -31,12 +31,12 @@ from palaver.settings import Settings
 log = logging.getLogger("palaver.requests")
 
 CSRF_HEADER = "x-palaver-csrf"
-SAFE = ("GET", "HEAD", "OPTIONS")
-LASTS_SECONDS = 30 * 24 * 3600
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+COOKIE_SECONDS = 30 * 24 * 3600
 
 
 def cookie_name(settings: Settings) -> str:
-    """Cookies do not know ports: two servers on one machine must not take each other's."""
+    """Cookies ignore ports, so each server on a machine needs its own cookie name."""
     return f"palaver_{settings.port}"
 
 
@@ -49,18 +49,18 @@ def csrf_of(cookie: str) -> str:
     return hashlib.sha256(f"csrf {cookie}".encode()).hexdigest()
 
 
-async def admitted(app: App, headers: Headers, method: str) -> Requester | None:
-    """Who comes with a cookie, if it is a good one."""
+async def requester_with_cookie(app: App, headers: Headers, method: str) -> Requester | None:
+    """The requester with a valid login cookie."""
     cookie = cookie_of(headers, app.settings)
     token = await app.access.find_login(cookie) if cookie else None
     if cookie is None or token is None:
         return None
-    if method not in SAFE and not hmac.compare_digest(headers.get(CSRF_HEADER, ""), csrf_of(cookie)):
-        raise Forbidden(f"This request did not come from the console: it lacks the {CSRF_HEADER} header.")
+    if method not in SAFE_METHODS and not hmac.compare_digest(headers.get(CSRF_HEADER, ""), csrf_of(cookie)):
+        raise Forbidden(f"The {CSRF_HEADER} header is missing or wrong. Send the 'csrf' value from GET /api/session.")
     return await requester_with_token(app, token, app.access.login_key(cookie))
 
 
-def _answering(work: Callable[[Request, App], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(work: Callable[[Request, App], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
             return await work(request, request.app.state.app)
@@ -74,20 +74,20 @@ def _json(value: dict[str, Any]) -> Response:
     return Response(encode(value), media_type="application/json")
 
 
-@_answering
+@_endpoint
 async def show(request: Request, app: App) -> Response:
-    return _json(await said(request))
+    return _json(await session_info(request))
 
 
-async def said(request: Request) -> dict[str, Any]:
-    """Who is looking, what they may do, and the event from which on they need to listen."""
+async def session_info(request: Request) -> dict[str, Any]:
+    """The user, their permissions, and the id of the last event."""
     requester: Requester | None = request.scope.get("palaver.requester")
     if requester is None:
         return {"is_in": False, "needs_login": True, "version": __version__}
-    return await _shown(requester, cookie_of(request.headers, requester.workspace.settings))
+    return await _session_info(requester, cookie_of(request.headers, requester.workspace.settings))
 
 
-async def _shown(requester: Requester, cookie: str | None) -> dict[str, Any]:
+async def _session_info(requester: Requester, cookie: str | None) -> dict[str, Any]:
     settings, caller = requester.workspace.settings, requester.caller
     last = await requester.workspace.read(lambda read: read.must("last_event_id"))
     return {
@@ -105,27 +105,27 @@ async def _shown(requester: Requester, cookie: str | None) -> dict[str, Any]:
 
 
 def is_owner(requester: Requester) -> bool:
-    """Who is in charge of this workspace: makes and revokes its tokens. Of others nobody is, from here."""
+    """Whether the user may create and revoke the tokens of this workspace."""
     return "admin" in requester.caller.scopes and not requester.caller.is_agent
 
 
-@_answering
+@_endpoint
 async def begin(request: Request, app: App) -> Response:
     given = (await body_of(request, 10_000)).get("token")
     token = await app.access.find_token(given.strip()) if isinstance(given, str) else None
     if token is None:
         who = f"somebody at {request.client.host if request.client else '?'}"
-        log.warning("%s could not log in: the token is not valid", who)
+        log.warning("login of %s failed: the token is not valid", who)
         await app.trail.denied(who, f"POST {request.url.path}", facts={"status": 401})
-        raise Unauthorized("This token is not valid: it is unknown, revoked or has run out.")
+        raise Unauthorized(INVALID_TOKEN)
     if token.kind != "human":
-        raise Refused("This token belongs to an agent. The console is for people: use a token made with --human.")
+        raise Refused("This token belongs to an agent. The console needs a token of a person: create one with --human.")
     cookie = await app.access.log_in(token)
-    response = _json(await _shown(await requester_with_token(app, token), cookie))
+    response = _json(await _session_info(await requester_with_token(app, token), cookie))
     response.set_cookie(
         cookie_name(app.settings),
         cookie,
-        max_age=LASTS_SECONDS,
+        max_age=COOKIE_SECONDS,
         path="/",
         httponly=True,
         samesite="strict",
@@ -134,7 +134,7 @@ async def begin(request: Request, app: App) -> Response:
     return response
 
 
-@_answering
+@_endpoint
 async def end(request: Request, app: App) -> Response:
     requester: Requester | None = request.scope.get("palaver.requester")
     cookie = cookie_of(request.headers, app.settings)

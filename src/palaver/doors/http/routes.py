@@ -1,4 +1,4 @@
-"""The web application: all HTTP and WebSocket doors on one port, behind the guard."""
+"""The web application: all HTTP and WebSocket routes, behind the security middleware."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from palaver.doors.http import (
     uploads,
 )
 from palaver.doors.http.guard import Guard
-from palaver.doors.mcp.lazy_app import LateMcp
+from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.errors import PalaverError
 from palaver.model.events import encode
 
 
 def web_application(app: App) -> ASGIApp:
-    mcp, jobs = LateMcp(app), imports.Imports()
+    mcp, jobs = LazyMcpRoute(app), imports.Imports()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await app.open()
         app.start_background_tasks()
-        async with mcp.opening():
+        async with mcp.running():
             yield
         await jobs.close()
         await app.close()
@@ -49,7 +49,7 @@ def web_application(app: App) -> ASGIApp:
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_problem, Exception: _unexpected},
     )
-    web.router.redirect_slashes = False  # see _elsewhere
+    web.router.redirect_slashes = False  # see _redirect_target
     web.state.app, web.state.started = app, time.monotonic()
     return Guard(web, app)
 
@@ -90,25 +90,25 @@ async def _openapi(request: Request) -> Response:
 
 
 async def _healthy(request: Request) -> Response:
-    """The process answers."""
+    """Liveness."""
     return _json({"status": "ok", "version": __version__})
 
 
 async def _ready(request: Request) -> Response:
-    """The database answers too, to who reads and to who writes, and nothing of the data is missing at a glance.
+    """Readiness: the database can be read and written, and a quick look finds no missing data.
 
-    `degraded` (200): something is missing, and requests are answered. `unavailable` (503): do not send requests here.
+    `degraded` (200): data is missing, but requests are answered. `unavailable` (503): send no requests here.
     """
     try:
         here = await request.app.state.app.open()
         await here.read(lambda read: read.must("last_event_id"))
-        await here.change(lambda change: change.must("last_event_id"))  # the writer answers as well
+        await here.change(lambda change: change.must("last_event_id"))
         signs = await request.app.state.app.signs()
     except PalaverError as problem:
         return _json({"status": "unavailable", "detail": problem.message}, 503)
     if not signs:
         return _json({"status": "ready"})
-    detail = f"{signs[0].says}. Run 'palaver doctor' where the data is."
+    detail = f"{signs[0].says}. Run 'palaver doctor' on the server."
     problems = [sign.says for sign in signs]
     if any(sign.stops for sign in signs):
         return _json({"status": "unavailable", "detail": detail, "problems": problems}, 503)
@@ -120,19 +120,19 @@ async def _http_problem(request: Request, problem: Exception) -> Response:
     detail, headers = problem.detail, dict(problem.headers or {})
     if problem.status_code == 405:
         headers["Allow"] = _allowed(request) or ", ".join(sorted(headers.get("Allow", "").split(", ")))
-        detail = f"{request.method} is not possible here. This address takes {headers['Allow']}."
+        detail = f"{request.method} is not allowed here. Allowed: {headers['Allow']}."
     elif problem.status_code == 404 and detail == "Not Found":
-        if address := _elsewhere(request):
+        if address := _redirect_target(request):
             return RedirectResponse(address)
-        detail = "There is nothing at this address. What there is, /docs tells."
+        detail = "There is no route with this path. /docs lists all routes."
     names = ("error", "detail") if request.url.path.startswith("/api/v1/") else ("detail",)
     return Response(encode(dict.fromkeys(names, detail)), problem.status_code, headers, media_type="application/json")
 
 
-def _elsewhere(request: Request) -> URL | None:
-    """The same address with or without its last slash, if what is asked can be done there.
+def _redirect_target(request: Request) -> URL | None:
+    """The URL with or without its last slash, if it has a route for this method.
 
-    Never to delete: many clients make `…/` of `…/reactions/..`, and nobody who takes off a label means the message.
+    Never for DELETE: many clients turn `…/reactions/..` into `…/`, which would delete the message itself.
     """
     scope, path = request.scope, request.scope["path"]
     routes = request.app.routes
@@ -144,11 +144,11 @@ def _elsewhere(request: Request) -> URL | None:
 
 
 def _allowed(request: Request) -> str:
-    """Every method this address takes: each has a route of its own, under the same path."""
+    """All methods of this path. Each has its own route."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     path = next((route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE), "")
     return ", ".join(sorted({method for route in routes if route.path == path for method in route.methods or ()}))
 
 
 async def _unexpected(request: Request, problem: Exception) -> Response:
-    return _json({"detail": "Something went wrong on the server's side. It has been written to its log."}, 500)
+    return _json({"detail": "The server failed. Its log says why."}, 500)
