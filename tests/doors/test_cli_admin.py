@@ -127,7 +127,7 @@ def test_settings_under_a_table_of_our_name_count_as_if_they_stood_at_the_top(te
         ("port = 4000\n[palaver]\nport = 5000\n", "port is in palaver.toml twice"),
         ("palaver = 5\n", "must be a table"),
         ("[palaver\n", "is not valid TOML"),
-        ("[palaver]\nport = 'many'\n", "port in palaver.toml = 'many' cannot be read"),
+        ("[palaver]\nport = 'many'\n", "port in palaver.toml = 'many' is not valid"),
     ],
 )
 def test_a_file_of_settings_that_cannot_be_meant_is_refused(terminal: Terminal, text: str, complaint: str):
@@ -156,14 +156,14 @@ def test_commands_are_completed_without_loading_them(tmp_path: Path):
 # The doctor
 
 
-def test_the_doctor_finds_a_healthy_house_well(terminal: Terminal):
+def test_the_doctor_finds_healthy_data_well(terminal: Terminal):
     terminal.ok("thread", "create", "plans")
     result = terminal.run("doctor", PALAVER_PORT="9")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert "✓ workspace default: opens; data, search index and transcripts are sound" in lines
+    assert "✓ workspace default: opens; data, search index and transcripts are intact" in lines
     assert [line for line in lines if line.startswith("✗")] == []
-    assert lines[-1].startswith("– server: none answers at http://127.0.0.1:9")
+    assert lines[-1].startswith("– server: no server at http://127.0.0.1:9")
 
 
 def test_the_doctor_sees_a_search_index_that_is_broken(terminal: Terminal):
@@ -192,7 +192,7 @@ def test_the_doctor_sees_a_file_that_is_no_database(terminal: Terminal):
 def test_the_doctor_sees_a_setting_that_cannot_be_read(terminal: Terminal):
     result = terminal.run("doctor", PALAVER_AUTH="maybe")
     assert result.exit_code == 1
-    assert "✗ settings: PALAVER_AUTH = 'maybe' cannot be read" in result.stdout
+    assert "✗ settings: PALAVER_AUTH = 'maybe' is not valid" in result.stdout
 
 
 def test_the_doctor_makes_nothing_where_nothing_is(terminal: Terminal):

@@ -359,7 +359,7 @@ def test_a_workspace_that_is_not_in_the_list_is_put_there(place: Place):
     raw.execute("DELETE FROM workspaces WHERE name = 'other'")
     raw.close()
     code, wrong = place.wrong()
-    assert (code, "the data of workspace other is there" in wrong) == (1, True)
+    assert (code, "workspace other has data, but is not in the list" in wrong) == (1, True)
     assert "the workspace other was not in the list" in place.repaired()[1]
     assert place.wrong() == (0, "")
 

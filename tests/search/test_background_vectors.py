@@ -240,7 +240,7 @@ def test_a_likeness_is_put_on_the_scale_of_another():
 
 def test_how_far_it_is_is_a_sentence_in_a_table():
     known = {"name": "minilm", "passages": 1_200, "done": 80}
-    assert output.cell("model", known) == "minilm: 80 of 1,200 passages have their vectors"
+    assert output.cell("model", known) == "minilm: 80 of 1,200 passages have vectors"
 
 
 def test_labelled_questions_are_asked_with_its_vectors(tmp_path: Path, endpoint: Endpoint):

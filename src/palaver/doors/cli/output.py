@@ -110,15 +110,9 @@ def show(
         case _ if isinstance(answer, Mapping):
             _show_fields(answer, columns)
         case _:
-            _show_text(str(answer))
-
-
-def _show_text(text: str) -> None:
-    """Print text unchanged, but without control characters on a terminal."""
-    sys.stdout.write(_CONTROL.sub("", text) if is_terminal() else text)
-    if not text.endswith("\n"):
-        sys.stdout.write("\n")
-    sys.stdout.flush()
+            text = _CONTROL.sub("", str(answer)) if is_terminal() else str(answer)
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            sys.stdout.flush()
 
 
 def _show_notes(answer: Any, listed: list[Any]) -> None:
@@ -145,7 +139,9 @@ def cell(name: str, value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case str() if name == "snippet":
-            return _snippet(value)
+            # HTML with <mark> around matches becomes text with bold matches.
+            pieces = [clean(html.unescape(piece)) for piece in _MARK.split(value)]
+            return "".join(bold(piece) if n % 2 else piece for n, piece in enumerate(pieces))
         case str() if name == "project":
             return clean(project_name(value))
         case str():
@@ -161,12 +157,6 @@ def cell(name: str, value: Any) -> str:
             return clean(json.dumps(value, ensure_ascii=False))
         case _:
             return str(value)
-
-
-def _snippet(value: str) -> str:
-    """Turn a snippet from HTML with <mark> into text with bold matches."""
-    pieces = [clean(html.unescape(piece)) for piece in _MARK.split(value)]
-    return "".join(bold(piece) if n % 2 else piece for n, piece in enumerate(pieces))
 
 
 def one_line(text: str) -> str:
@@ -193,7 +183,7 @@ def _show_table(listed: list[Mapping[str, Any]], columns: Sequence[str]) -> None
     header = [name.replace("_", " ").upper() for name in names]
     if not is_terminal():
         table = [[one_line(text) for text in row] for row in table]  # one row, one line
-    rooms = [max(_widest(row[n]) for row in [header, *table]) for n in range(len(names))]
+    rooms = [max(width(line) for row in [header, *table] for line in row[n].split("\n")) for n in range(len(names))]
     wrapped = _fit(names, rooms, table) if is_terminal() else None
     _show_row([bold(title) for title in header], rooms)
     for row in table:
@@ -205,10 +195,6 @@ def _show_table(listed: list[Mapping[str, Any]], columns: Sequence[str]) -> None
             others = row if number == 0 else [""] * len(row)
             cells = [line if n == wrapped else one_line(text) for n, text in enumerate(others)]
             _show_row(cells, rooms)
-
-
-def _widest(text: str) -> int:
-    return max((width(line) for line in text.split("\n")), default=0)
 
 
 def _fit(names: list[str], rooms: list[int], table: list[list[str]]) -> int | None:

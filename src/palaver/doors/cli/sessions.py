@@ -164,7 +164,7 @@ def reindex(model: bool, discard_missing: bool) -> None:
     if model:
         output.say(f"Made the vectors of {asyncio.run(_embed(target)):,} passages.")
     else:
-        output.say(f"The index has {asyncio.run(_reindex(target, discard_missing)):,} turns.")
+        output.say(f"{asyncio.run(_reindex(target, discard_missing)):,} turns are in the index.")
 
 
 async def _embed(target: Target) -> int:

@@ -90,8 +90,19 @@ async def _watch(
             output.say(_summary(tally, target.format))
             if not once and target.format == "table":
                 output.note("Following new turns. Stop with Ctrl-C.")
+
+        def show(grown: Grown) -> None:
+            if quiet:
+                return
+            if target.format == "table":
+                turns = _count(grown.turns, "new turn")
+                output.say(f"{grown.agent}  {output.clean(grown.session_id)}  {turns}")
+            else:
+                facts = {"agent": grown.agent, "session_id": grown.session_id, "turns": grown.turns}
+                output.say(_json(facts, target.format))
+
         if not once:
-            await watch.follow(lambda grown: None if quiet else output.say(_line(grown, target.format)))
+            await watch.follow(show)
 
 
 class Progress:
@@ -139,12 +150,6 @@ def _reasons(skipped: Counter[str], noun: str) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def _line(grown: Grown, format: str) -> str:
-    if format != "table":
-        return _json({"agent": grown.agent, "session_id": grown.session_id, "turns": grown.turns}, format)
-    return f"{grown.agent}  {output.clean(grown.session_id)}  {_count(grown.turns, 'new turn')}"
 
 
 def _json(facts: dict[str, object], format: str) -> str:

@@ -112,23 +112,18 @@ class Guard:
         if path.startswith((*PUBLIC, *OAUTH)) or path == "/register":
             return
         try:
-            scope["palaver.requester"] = await self._requester(scope, headers)
+            secret = bearer_token(headers.get("authorization"))
+            default: Literal["human", "agent"] = "agent" if path.startswith(AGENTS) else "human"
+            requester = None
+            if secret is None and default == "human":  # a browser has the cookie of a login
+                requester = await requester_with_cookie(self._app, headers, scope.get("method", "GET"))
+            scope["palaver.requester"] = requester or await authenticate(self._app, secret, default)
         except Unauthorized:
             if path not in ("/", SESSION):  # these work without a login
                 raise
         except PalaverError:
             if path != "/":  # the page loads and shows the problem
                 raise
-
-    async def _requester(self, scope: Scope, headers: Headers) -> Requester:
-        """Authenticate by token, or in a browser by the cookie of a login."""
-        secret = bearer_token(headers.get("authorization"))
-        default: Literal["human", "agent"] = "agent" if scope["path"].startswith(AGENTS) else "human"
-        if secret is None and default == "human":
-            requester = await requester_with_cookie(self._app, headers, scope.get("method", "GET"))
-            if requester:
-                return requester
-        return await authenticate(self._app, secret, default)
 
     def _serves(self, host: str) -> bool:
         name = _host_name(host)

@@ -55,10 +55,6 @@ class Job:
     """How often the job has changed, for clients that wait for the next change."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def _uploaded_name(self, name: str) -> str:
-        """The file name as uploaded, without the folder where the server keeps it."""
-        return re.sub(rf"^{re.escape(self.folder)}/\d+/", "", name) if self.folder else name
-
     def changed(self) -> None:
         """Wake all clients that follow this job."""
         self.changes += 1
@@ -74,6 +70,7 @@ class Job:
 
     def as_json(self) -> dict[str, Any]:
         summary = self.summary
+        folder = rf"^{re.escape(self.folder)}/\d+/"  # names are shown as uploaded
         return {
             "id": self.id,
             "status": self.status,
@@ -87,7 +84,7 @@ class Job:
             "formats": summary.formats,
             "kinds": summary.kinds,
             "items": summary.items,
-            "skipped": [{"name": self._uploaded_name(one.name), "why": one.why} for one in summary.skipped],
+            "skipped": [{"name": re.sub(folder, "", one.name), "why": one.why} for one in summary.skipped],
             "skipped_count": summary.skipped_count,
         }
 

@@ -59,6 +59,10 @@ def document() -> dict[str, Any]:
 
 def _describe(operation: Operation, face: Route, number: int, components: dict[str, Any]) -> dict[str, Any]:
     schema = _move_definitions(operation.ask.model_json_schema(ref_template="#/components/schemas/{model}"), components)
+    media_type, answer = face.media_type.partition(";")[0], {"type": "string"}
+    if media_type == "application/json":
+        answer = _move_definitions(schema_of(shown_type(operation.answer, face.show)), components)
+    statuses = (400, 401, 403, 404, 422, 503, *((409, 413, 429) if operation.kind == "change" else ()))
     in_path = _PARAMETER.findall(face.path)
     names = {field: name for name, field in face.also.items()}
     fields = {names.get(field, field): value for field, value in schema.get("properties", {}).items()}
@@ -68,7 +72,10 @@ def _describe(operation: Operation, face: Route, number: int, components: dict[s
         "operationId": operation.name + (f"_{number + 1}" if number else ""),
         "summary": operation.summary,
         "description": operation.description,
-        "responses": {str(face.status): _answer(operation, face, components)} | _errors(operation),
+        "responses": {
+            str(face.status): {"description": "Done.", "content": {media_type: {"schema": answer}}},
+            **{str(status): {"description": _PROBLEMS[status], "content": _PROBLEM} for status in statuses},
+        },
     }
     if face.method in ("GET", "DELETE"):
         parameters += [
@@ -205,19 +212,6 @@ def _nullable(field: dict[str, Any]) -> dict[str, Any]:
     about: dict[str, Any] = {key: field[key] for key in ("description", "default", "title") if key in field}
     core = {key: value for key, value in field.items() if key not in about}
     return {"anyOf": [*core.get("anyOf", [core]), {"type": "null"}], **about}
-
-
-def _answer(operation: Operation, face: Route, components: dict[str, Any]) -> dict[str, Any]:
-    media_type = face.media_type.partition(";")[0]
-    if media_type != "application/json":
-        return {"description": "Done.", "content": {media_type: {"schema": {"type": "string"}}}}
-    schema = _move_definitions(schema_of(shown_type(operation.answer, face.show)), components)
-    return {"description": "Done.", "content": {"application/json": {"schema": schema}}}
-
-
-def _errors(operation: Operation) -> dict[str, Any]:
-    statuses = (400, 401, 403, 404, 422, 503, *((409, 413, 429) if operation.kind == "change" else ()))
-    return {str(status): {"description": _PROBLEMS[status], "content": _PROBLEM} for status in statuses}
 
 
 def _move_definitions(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:

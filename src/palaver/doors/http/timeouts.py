@@ -52,21 +52,19 @@ class HttpProtocol(HttpToolsProtocol):
         self._wait_for("headers")
 
     def data_received(self, data: bytes) -> None:
-        """Percent-encode the first line: some clients, such as curl, send café instead of caf%C3%A9."""
+        # Percent-encode the first line: some clients, such as curl, send café instead of caf%C3%A9.
         if self._is_between and not (line := data.partition(b"\n")[0]).isascii():
             data = _NOT_ASCII.sub(lambda found: b"%%%02X" % ord(found[0]), line) + data[len(line) :]
-        if self._waits_for == "headers" and self._grows_too_large(data):
-            self._is_head_too_large = True
-            self.send_400_response("")
-            return
+        if self._waits_for == "headers":
+            # The parser must not see endless headers: it copies them at each read.
+            end = (self._head_end + data).find(END_OF_HEAD)
+            self._head += len(data) if end < 0 else end
+            self._head_end = (self._head_end + data[-3:])[-3:]
+            if self._head > MAX_HEAD_BYTES:
+                self._is_head_too_large = True
+                self.send_400_response("")
+                return
         super().data_received(data)
-
-    def _grows_too_large(self, data: bytes) -> bool:
-        """Whether the headers are too large. The parser must not see endless ones: it copies them at each read."""
-        end = (self._head_end + data).find(END_OF_HEAD)
-        self._head += len(data) if end < 0 else end
-        self._head_end = (self._head_end + data[-3:])[-3:]
-        return self._head > MAX_HEAD_BYTES
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if len(self.headers) >= MAX_HEADERS:

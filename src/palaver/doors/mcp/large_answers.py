@@ -45,9 +45,10 @@ async def json_if_large(send: Send) -> AsyncIterator[Send]:
             start = held.pop()
             if timer:
                 timer.cancel()
-            answer = _large_answer(message.get("body", b""))
-            if answer is not None:
-                is_done = True
+            event = message.get("body", b"")
+            lines = [line for line in event.split(b"\n") if line.startswith(b"data:")]
+            if len(event) > MAX_EVENT_BYTES and len(lines) == 1:
+                answer, is_done = lines[0].removeprefix(b"data:").strip(), True
                 headers = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
                 kept = [pair for pair in start["headers"] if pair[0].lower() not in (b"content-type", b"cache-control")]
                 await send({**start, "headers": kept + headers})
@@ -66,11 +67,3 @@ async def json_if_large(send: Send) -> AsyncIterator[Send]:
 def _is_event_stream(start: Message) -> bool:
     kinds = [value for name, value in start["headers"] if name.lower() == b"content-type"]
     return start["status"] == 200 and bool(kinds) and kinds[0].startswith(b"text/event-stream")
-
-
-def _large_answer(event: bytes) -> bytes | None:
-    """The data of a large event; None for small events."""
-    if len(event) <= MAX_EVENT_BYTES:
-        return None
-    lines = [line for line in event.split(b"\n") if line.startswith(b"data:")]
-    return lines[0].removeprefix(b"data:").strip() if len(lines) == 1 else None

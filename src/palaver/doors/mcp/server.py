@@ -123,10 +123,13 @@ class McpDoor:
         params, request = ctx.session.client_params, ctx.request
         info = params.client_info if params else None
         is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        project = self._project
+        if request is not None:  # the project in the URL, or the first root of the client
+            project = _query_of(ctx).get("project", "") or ctx.session._connection.state.get(ROOT, "")
         return Client(
             program=clients.program_of(info.name) if info else "",
             title=clients.title_of(info.name, info.title) if info else "",
-            project=_project_of(ctx) if request is not None else self._project,
+            project=project,
             is_stateless=is_modern and isinstance(request, Request),
         )
 
@@ -256,7 +259,11 @@ class McpDoor:
         receive = fix_body(receive, self._app.settings.max_body)
         if scope["method"] == "POST" and any(name == b"mcp-session-id" for name, _ in scope["headers"]):
             first = await receive()
-            if _is_initialize(first.get("body", b"")):  # a new session begins: ignore the old id
+            body, method = first.get("body", b""), None
+            if b'"initialize"' in body:
+                with contextlib.suppress(ValueError, AttributeError):
+                    method = orjson.loads(body).get("method")
+            if method == "initialize":  # a new session begins: ignore the old id
                 scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"mcp-session-id"]}
             receive = _replay(first, receive)
         session_id = header_of(scope, b"mcp-session-id")
@@ -350,13 +357,6 @@ class _AsgiMethod:
         await self._app(scope, receive, send)
 
 
-def _is_initialize(body: bytes) -> bool:
-    try:
-        return b'"initialize"' in body and orjson.loads(body).get("method") == "initialize"
-    except (ValueError, AttributeError):
-        return False
-
-
 def _replay(first: Message, receive: Receive) -> Receive:
     """`receive` that first returns a message that was already received."""
     held = [first]
@@ -386,12 +386,6 @@ def _parameter_error(asked: QueryParams, settings: Settings) -> Response | None:
 
 def _query_of(ctx: Context) -> QueryParams:
     return ctx.request.query_params if ctx.request is not None else QueryParams()
-
-
-def _project_of(ctx: Context) -> str:
-    """The project in the URL, or the first root of the client."""
-    found: str = ctx.session._connection.state.get(ROOT, "")
-    return _query_of(ctx).get("project", "") or found
 
 
 async def _learn_project(ctx: Context) -> None:

@@ -79,10 +79,10 @@ class ResumingSessionManager(StreamableHTTPSessionManager):
         lock = self._resuming.setdefault(session_id, asyncio.Lock())
         async with lock:
             if session_id not in self._server_instances:
-                await self._open(session_id, version or FALLBACK_VERSION, scope)
+                await self._create(session_id, version or FALLBACK_VERSION, scope)
         self._resuming.pop(session_id, None)
 
-    async def _open(self, session_id: str, version: str, scope: Scope) -> None:
+    async def _create(self, session_id: str, version: str, scope: Scope) -> None:
         user = scope.get("user")
         requestor = authorization_context(user) if isinstance(user, AuthenticatedUser) else None
         async with self._session_creation_lock:

@@ -7,6 +7,7 @@ With `palaver mcp < requests`, standard input ends before the first answer. The 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -25,22 +26,16 @@ class PendingRequests:
     async def read(self, lines: AsyncIterable[str]) -> AsyncIterator[str]:
         """Pass the lines on. The iterator ends when all requests in them are answered."""
         async for line in lines:
-            self._note(line)
+            with suppress(orjson.JSONDecodeError):  # the SDK reports invalid JSON
+                match orjson.loads(line):
+                    case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as id}}:
+                        self._ids.discard(id)
+                    case {"method": _, "id": str() | int() as id}:
+                        self._ids.add(id)
             yield line
         with anyio.move_on_after(DRAIN_SECONDS):
             while self._ids:
                 await self._changed.wait()
-
-    def _note(self, line: str) -> None:
-        try:
-            message = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            return
-        match message:
-            case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as id}}:
-                self._ids.discard(id)
-            case {"method": _, "id": str() | int() as id}:
-                self._ids.add(id)
 
     def answered(self, message: SessionMessage) -> None:
         answer = message.message

@@ -6,6 +6,7 @@ import difflib
 import logging
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -140,7 +141,11 @@ async def call(requester: Requester, name: str, arguments: dict[str, Any], *, fu
         shown = tool.show(answer) if tool.show else answer
         if tool.is_text:
             return text_result(shown)
-        note = await _identity_note(requester, caller) if tool.acts else {}
+        note = {}
+        if tool.acts and caller.session.is_assumed:
+            with suppress(Unavailable):  # the call itself succeeded
+                if agent := await requester.workspace.read(lambda read: identity.me(read, caller)):
+                    note = {"assumed": ASSUMED.format(name=agent.shown_name)}
         return result(shown if is_full else compact.shorten(shown), note)
     except Unavailable as problem:
         if tool.if_away is None:
@@ -173,17 +178,6 @@ async def _resolve(requester: Requester, operation: Operation, given: dict[str, 
     return await requester.workspace.read(
         lambda read: identity.resolve(read, caller, said, may_assume=not decides_itself)
     )
-
-
-async def _identity_note(requester: Requester, caller: Caller) -> dict[str, str]:
-    """A note for an answer if the call did not identify its agent."""
-    if not caller.session.is_assumed:
-        return {}
-    try:
-        agent = await requester.workspace.read(lambda read: identity.me(read, caller))
-    except Unavailable:
-        return {}  # the call itself succeeded
-    return {"assumed": ASSUMED.format(name=agent.shown_name)} if agent else {}
 
 
 def _error_result(tool: Tool, problem: PalaverError, *, full: bool) -> types.CallToolResult:

@@ -25,18 +25,15 @@ async def answer(problem: Unavailable, max_bytes: int, scope: Scope, receive: Re
         message = await receive()
         body += message.get("body", b"")
         is_more = message.get("more_body", False)
-    await JSONResponse(_json_rpc(problem, body))(scope, receive, send)
-
-
-def _json_rpc(problem: Unavailable, body: bytes) -> dict[str, Any]:
     try:
         request = orjson.loads(body)
         id, method = request.get("id"), request.get("method")
     except (ValueError, AttributeError):
         id = method = None
     if method == "tools/call":
-        text = encode(problem.as_tool_result()).decode()
-        content = [{"type": "text", "text": text}]
-        return {"jsonrpc": "2.0", "id": id, "result": {"content": content, "isError": True, "resultType": "complete"}}
-    error = {"code": SERVER_ERROR, "message": problem.message, "data": problem.as_tool_result()}
-    return {"jsonrpc": "2.0", "id": id, "error": error}
+        content = [{"type": "text", "text": encode(problem.as_tool_result()).decode()}]
+        outcome: dict[str, Any] = {"result": {"content": content, "isError": True, "resultType": "complete"}}
+    else:
+        error = {"code": SERVER_ERROR, "message": problem.message, "data": problem.as_tool_result()}
+        outcome = {"error": error}
+    await JSONResponse({"jsonrpc": "2.0", "id": id, **outcome})(scope, receive, send)
