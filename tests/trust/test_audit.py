@@ -39,7 +39,7 @@ def test_what_counts_is_written_down_with_who_did_it(guarded: Server, admin: Key
         ("token", root, "revoke_token"),
         ("token", root, "create_token"),
         ("deletion", who, "delete_thread"),
-        ("denied", "somebody at 127.0.0.1", "GET /api/threads"),
+        ("denied", "unknown caller at 127.0.0.1", "GET /api/threads"),
         ("denied", who, "revoke_token"),
         ("deletion", who, "delete_message"),
         ("export", who, "export_thread"),
@@ -171,13 +171,13 @@ def test_no_place_of_the_log_is_taken_by_what_was_undone(guarded: Server, admin:
 def test_a_token_in_an_address_is_in_no_log(guarded: Server):
     secret = f"plv_{'x1' * 19}"
     assert guarded.client().get(f"/{secret}/api").status_code == 401
-    assert ("denied", "somebody at 127.0.0.1", "GET /…/api") in deeds(guarded)
+    assert ("denied", "unknown caller at 127.0.0.1", "GET /…/api") in deeds(guarded)
     assert secret not in guarded.said()
 
 
 def test_a_failed_login_is_logged_with_its_address_and_without_the_token(guarded: Server):
     secret = f"plv_{'y2' * 19}"
     assert guarded.client().post("/api/session", json={"token": secret}).status_code == 401
-    assert ("denied", "somebody at 127.0.0.1", "POST /api/session") in deeds(guarded)
-    assert "somebody at 127.0.0.1 could not log in" in guarded.said()
+    assert ("denied", "unknown caller at 127.0.0.1", "POST /api/session") in deeds(guarded)
+    assert "unknown caller at 127.0.0.1 could not log in" in guarded.said()
     assert secret not in guarded.said()

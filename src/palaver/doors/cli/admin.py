@@ -258,8 +258,7 @@ def audit(target: options.Target, kind: str | None, limit: int, verify: bool) ->
     """Show the audit log: logins, token changes, denials, exports and deletions, newest first.
 
     It contains no message text. The hash of each entry covers the entry before it, so --verify finds changed and
-    missing entries. Store the printed hash elsewhere: then nobody can rewrite the log unnoticed, not even a person
-    who can write to the data.
+    missing entries. Store the printed hash elsewhere: it also reveals a log that was rewritten as a whole.
     """
     if not verify:
         found = run_with_app(lambda app: app.audit_log(target.workspace, kind, limit))

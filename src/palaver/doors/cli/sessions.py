@@ -112,7 +112,7 @@ async def _record(
 
 @options.add(*options.ALL)
 @click.command("search", no_args_is_help=True)
-@click.option("--all", "everybody", is_flag=True, help="Search the sessions of all agents. Omit AGENT.")
+@click.option("--all", "all_agents", is_flag=True, help="Search the sessions of all agents. Omit AGENT.")
 @click.option("--limit", type=click.INT, help="Maximum number of hits, 1 to 100. [default: 20]")
 @click.option("--role", metavar="ROLE", help="Only turns of this role.")
 @click.option("--session", "session_id", metavar="SESSION", help="Only this session.")
@@ -120,7 +120,7 @@ async def _record(
 @click.option("--until", metavar="TIME", help="Only turns at or before this time. A date means its end.")
 @click.option("--project", metavar="PROJECT", help="Only turns of this project: a path, a name, or '.' for here.")
 @click.argument("words", nargs=-1, required=True, metavar="AGENT QUERY…")
-def search(everybody: bool, words: tuple[str, ...], **narrow: Any) -> None:
+def search(all_agents: bool, words: tuple[str, ...], **narrow: Any) -> None:
     """Search the turns of an agent's sessions, best match first.
 
     AGENT is an id or slug. A turn must contain all words of QUERY. OR, NEAR and * have no special meaning.
@@ -129,7 +129,7 @@ def search(everybody: bool, words: tuple[str, ...], **narrow: Any) -> None:
     given = {name: value for name, value in narrow.items() if value is not None}
     if "project" in given:
         given["project"] = typed_project(given["project"])
-    if everybody:
+    if all_agents:
         if "session_id" in given:
             raise Refused("--session needs one agent. Give AGENT instead of --all.")
         operation, columns = sessions.search_all_conversations, ("ts", "agent_id", *COLUMNS[1:])

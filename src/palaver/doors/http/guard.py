@@ -73,7 +73,7 @@ class Guard:
         except PalaverError as problem:
             if isinstance(problem, Unauthorized | Forbidden):  # the audit log gets the address, never the credential
                 client = scope.get("client")
-                who = f"somebody at {client[0] if client else '?'}"
+                who = f"unknown caller at {client[0] if client else '?'}"
                 what = f"{scope.get('method', 'WEBSOCKET')} {path_for_logs(scope['path'])[:60]}"
                 with contextlib.suppress(PalaverError):  # the request is refused in any case
                     await self._app.trail.denied(who, what, facts={"status": problem.status})

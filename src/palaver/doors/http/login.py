@@ -114,7 +114,7 @@ async def begin(request: Request, app: App) -> Response:
     given = (await body_of(request, 10_000)).get("token")
     token = await app.access.find_token(given.strip()) if isinstance(given, str) else None
     if token is None:
-        who = f"somebody at {request.client.host if request.client else '?'}"
+        who = f"unknown caller at {request.client.host if request.client else '?'}"
         log.warning("%s could not log in: the token is not valid", who)
         await app.trail.denied(who, f"POST {request.url.path}", facts={"status": 401})
         raise Unauthorized(INVALID_TOKEN)
