@@ -193,7 +193,7 @@ def test_text_is_cut_where_it_reads_best(text: str, room: int, lines: list[str])
         (
             ("status", "--url", "http://127.0.0.1:9", "--workspace", "w"),
             2,
-            "the token decides the workspace",
+            "On a server the token decides the workspace",
         ),
         (("status", "--database-url", "mysql://x"), 2, "PALAVER_DATABASE_URL must begin with"),
     ],

@@ -33,8 +33,9 @@ from palaver.settings import Settings
 PROCESSES, EACH = 8, 500 if IS_LONG else 100
 KILLS = {"sqlite": 20 if IS_LONG else 2, "postgres": 10 if IS_LONG else 1}
 QUICK = """
-import palaver.app, palaver.store.engines.sqlite.engine
-palaver.app.SWEEP_SECONDS, palaver.app.SWEEPS_BETWEEN_LOOKS = 0.1, 1
+import palaver.store.engines.sqlite.engine
+from palaver.operations.admin import maintenance
+maintenance.SWEEP_SECONDS, maintenance.SWEEPS_PER_INDEX_CHECK = 0.1, 1
 palaver.store.engines.sqlite.engine.BUSY_SECONDS = 0.2
 """
 """Catches up ten times a second instead of every half minute, and does not wait long for a lock."""

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import click
@@ -111,7 +111,7 @@ First steps:
 @cache
 def summaries() -> dict[str, str]:
     """All commands by full name, each with a line of help."""
-    found: dict[str, str] = json.loads((files("palaver.doors.cli") / "commands.json").read_text("utf-8"))
+    found: dict[str, str] = json.loads(Path(__file__).with_name("commands.json").read_text("utf-8"))
     return found
 
 
