@@ -191,7 +191,7 @@ def test_what_is_broken_is_skipped_with_a_word(person: Person):
     said = person.once()
     assert said == (
         "Read 1 session file: 1 new turn in 1 session. Skipped 4 lines (1 not JSON, 1 no JSON object, "
-        "1 without a message, 1 over 32 MB). Passed over 1 file (1 no session of a known kind).\n"
+        "1 without a message, 1 over 32 MB). Skipped 1 file (1 no session of a known kind).\n"
     )
     assert [hit["content"] for hit in person.found(ivy)] == [f"��� {ivy}"]
 
@@ -208,7 +208,7 @@ def test_a_file_that_may_not_be_read_does_not_stop_the_others(person: Person, mo
         return opened(path)
 
     monkeypatch.setattr(watching, "_opened", refuse)
-    assert "Passed over 1 file (1 cannot be read)" in person.once()
+    assert "Skipped 1 file (1 cannot be read)" in person.once()
     assert person.found(ivy)
 
 
