@@ -1,7 +1,8 @@
-"""The reference in docs/ is what the code says."""
+"""The generated reference pages and the list of commands match the code."""
 
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,17 @@ WRITTEN = {path.name: path for path in (ROOT / "docs" / "reference").glob("*.md"
 
 
 @pytest.fixture(scope="module")
-def made() -> dict[str, str]:
-    return dict(runpy.run_path(str(ROOT / "tools" / "reference.py"))["pages"]())
+def reference() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "tools" / "reference.py"))
+
+
+@pytest.fixture(scope="module")
+def made(reference) -> dict[str, str]:
+    return dict(reference["pages"]())
+
+
+def test_the_list_of_commands_is_up_to_date(reference):
+    assert reference["COMMANDS"].read_text("utf-8") == reference["commands_json"](), "run `make reference`"
 
 
 def test_every_page_is_there_and_none_is_left_over(made):

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from palaver.app import House
+from palaver.app import App
 from palaver.importers.chats.labelled_questions import Asked, worlds
 from palaver.operations.admin import evaluation
 from palaver.search import recall
@@ -61,18 +61,18 @@ async def examples(path: Path) -> tuple[str, list[Example]]:
     """What the search saw of the passages of each question, and which of them answer it."""
     found, kind = [], "people"
     with tempfile.TemporaryDirectory(prefix="palaver-learn-") as home:
-        house = House(load({"home": Path(home)}))
+        app = App(load({"home": Path(home)}))
         for number, world in enumerate(worlds(path)):
             if not world.asked:
                 continue
-            here = await house.create_workspace(f"w{number}")
+            here = await app.create_workspace(f"w{number}")
             await evaluation.settle(here, world)
             await background.catch_up(here)
             if {line.speaker for talk in world.talks for line in talk.lines} <= {"user", "assistant"}:
                 kind = "assistant"
             for asked in world.asked:
                 found.append(await here.read(lambda read, a=asked, w=world.id: _example(read, a, w)))
-        await house.close()
+        await app.close()
     return kind, found
 
 

@@ -1,48 +1,28 @@
-"""The composition root: settings become workspaces, and whoever needs one asks here."""
+"""The application: opens the server database and the workspaces that the settings name, and wires their parts."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
-import tempfile
 import time
-from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
-from typing import Literal
 
 from palaver.errors import Conflict, NotFound, Refused
 from palaver.model.audit import TERMINAL, Entry
-from palaver.model.people import Scope, Token
-from palaver.model.times import now
-from palaver.operations.admin.repair import HealthProblem, health_problems, missing_uploads
-from palaver.operations.admin.tokens import known_agent
-from palaver.operations.sessions.session_index import catch_up_all
-from palaver.search.vectors.background import Embedding
+from palaver.operations.admin import maintenance
+from palaver.operations.admin.access import Access
+from palaver.operations.admin.repair import HealthProblem, health_problems
 from palaver.settings import Settings
-from palaver.store.admin import (
-    audit,
-    backup,
-    data_losses,
-    logins,
-    tokens,
-    trash,
-)
+from palaver.store.admin import audit, data_losses, tokens
 from palaver.store.admin.active_logins import Present
 from palaver.store.admin.active_logins import ShownOut as ShownOut
 from palaver.store.admin.audit import Trail
-from palaver.store.admin.keyring import Keyring
-from palaver.store.bus import agents, events
 from palaver.store.engines import missing_tables
 from palaver.store.engines.database import Change, Engine
-from palaver.store.library import documents
 from palaver.store.workspaces import DEFAULT as DEFAULT
 from palaver.store.workspaces import (
     Workspace,
     checked_name,
-    engine_name,
     has_data,
     has_house,
     open_engine,
@@ -50,87 +30,62 @@ from palaver.store.workspaces import (
     workspaces_there,
 )
 
-SWEEP_SECONDS = 5.0
-SHOW_OUT_SECONDS = 0.5
-EMBED_SECONDS = 2.0
-CHECK_SECONDS = 600.0
-LET_GO_SECONDS = 10.0
-CATCH_UP_SECONDS = 2.0
-BACKFILLED_AT_ONCE = 500
-LOOKING_SECONDS = 120.0  # whether anything is missing: all passages are looked at for that
-SWEEPS_BETWEEN_LOOKS = 6
+CHECK_ACCESS_SECONDS = 0.5
+"""How often the server looks for tokens, logins and workspaces that another process ended."""
+AUDIT_CHECK_SECONDS = 600.0
+"""Time limit for checking the hash chain of the audit log."""
+RELEASE_SECONDS = 10.0
+"""How long deleting a workspace waits for other servers to close its files."""
+INDEX_WAIT_SECONDS = 2.0
+"""How long opening a workspace waits for its search index to be completed."""
 
 log = logging.getLogger("palaver")
 
 
-class House:
+class App:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        # In this order: a house is always made before its first workspace.
+        # The server database is always created before the first workspace. Without it, existing ones were lost.
         there = workspaces_there(settings)
-        self._left_over = there if there and not has_house(settings) else []
-        self._own: Engine = open_engine(settings, "house", "house")
+        self._unlisted = there if there and not has_house(settings) else []
+        self._database: Engine = open_engine(settings, "house", "house")
         self._has_noted_losses = False
         self._workspaces: dict[str, Workspace] = {}
-        self._chores: list[asyncio.Task[None]] = []
-        self.trail = Trail(self._own)
-        self.present = Present()
-        self._catching_up: set[asyncio.Task[None]] = set()
+        self._background: list[asyncio.Task[None]] = []
+        self._indexing: set[asyncio.Task[None]] = set()
+        self.trail = Trail(self._database)
+        self.access = Access(self.trail, Present(), self.open)
+
+    # Workspaces
 
     async def open(self, name: str = DEFAULT) -> Workspace:
-        """A workspace that exists; the default one always does."""
-        if name not in self._workspaces:
-            await self._note_losses()
-            is_listed = await self._own.read(lambda read: tokens.has_workspace(read, name))
-            if not is_listed and name != DEFAULT:
-                raise NotFound("workspace", name, "Create it with 'palaver workspace create NAME'.")
-            await self._open(name, is_listed=is_listed)
-        return self._workspaces[name]
-
-    async def _open(self, name: str, *, is_listed: bool) -> None:
-        """Its data is there before it is listed: if one that is listed has no data, it was lost."""
+        """Open an existing workspace. The default workspace is created when it is first opened."""
+        if name in self._workspaces:
+            return self._workspaces[name]
+        await self._note_losses()
+        is_listed = await self._database.read(lambda read: tokens.has_workspace(read, name))
+        if not is_listed and name != DEFAULT:
+            raise NotFound("workspace", name, "Create it with 'palaver workspace create NAME'.")
+        # Data is created before the workspace is listed, so a listed workspace without data has lost it.
         is_lost = is_listed and not await asyncio.to_thread(has_data, self.settings, name)
         engine = await asyncio.to_thread(open_engine, self.settings, name)
         if is_lost:
-            log.warning("the database of workspace %s was missing; an empty one was made", name)
-            await self._own.change(lambda change: data_losses.note_lost_workspace(change, name))
+            log.warning("the database of workspace %s was missing; an empty one was created", name)
+            await self._database.change(lambda change: data_losses.note_lost_workspace(change, name))
         if engine.has_lost_log:
-            log.warning("the log of workspace %s was missing: its newest changes may be lost", name)
-            await self._own.change(lambda change: data_losses.note_lost_log(change, name))
+            log.warning("the write-ahead log of workspace %s was missing; its latest changes may be lost", name)
+            await self._database.change(lambda change: data_losses.note_lost_log(change, name))
         if not is_listed:
-            await self._own.change(lambda change: tokens.add_workspace(change, name))
-        if name in self._workspaces:
+            await self._database.change(lambda change: tokens.add_workspace(change, name))
+        if name in self._workspaces:  # another task opened it meanwhile
             engine.close()
-        else:
-            self._workspaces[name] = Workspace(name, engine, self.settings, self._keyring(name))
-            await self._begin_catching_up(self._workspaces[name])
-
-    async def _note_losses(self) -> None:
-        """The house's own tables were gone, or their log: noted once, so that it is told until somebody has seen it."""
-        if self._has_noted_losses:
-            return
-        self._has_noted_losses = True
-        if self._left_over:
-            log.warning("the list of workspaces, the tokens and the audit log were missing; an empty one was made")
-            await self._own.change(lambda change: data_losses.note_lost_house(change, self._left_over))
-        if self._own.has_lost_log:
-            log.warning("the log of the house was missing: its newest changes may be lost")
-            await self._own.change(lambda change: data_losses.note_lost_log(change, None))
-
-    async def losses(self) -> list[str]:
-        """What was found to be missing, and nobody has seen yet."""
-        await self._note_losses()
-        return await self._own.read(data_losses.unsettled)
-
-    async def _begin_catching_up(self, here: Workspace) -> None:
-        """What was recorded while nobody indexed it. Mostly nothing, or little: then it is done before anybody asks."""
-        task = asyncio.create_task(_catch_up(here, at_first_sight=True))
-        self._catching_up.add(task)
-        task.add_done_callback(self._catching_up.discard)
-        await asyncio.wait((task,), timeout=CATCH_UP_SECONDS)
-
-    def _keyring(self, name: str) -> Keyring:
-        return Keyring(name, self.trail, self.present)
+            return self._workspaces[name]
+        here = self._workspaces[name] = Workspace(name, engine, self.settings, self.access.keyring(name))
+        indexing = asyncio.create_task(maintenance.complete_index(here, compare_counts_first=True))
+        self._indexing.add(indexing)
+        indexing.add_done_callback(self._indexing.discard)
+        await asyncio.wait((indexing,), timeout=INDEX_WAIT_SECONDS)
+        return here
 
     async def create_workspace(self, name: str, by: str = TERMINAL) -> Workspace:
         def work(change: Change) -> None:
@@ -139,15 +94,15 @@ class House:
             audit.append(change, "workspace", by, "create_workspace", name)
 
         await self._note_losses()
-        if not await self._own.read(lambda read: tokens.has_workspace(read, checked_name(name))):
-            await asyncio.to_thread(lambda: open_engine(self.settings, name).close())  # its data first, see _open
-        await self._own.change(work)
+        if not await self._database.read(lambda read: tokens.has_workspace(read, checked_name(name))):
+            await asyncio.to_thread(lambda: open_engine(self.settings, name).close())  # data first, see `open`
+        await self._database.change(work)
         return await self.open(name)
 
     async def delete_workspace(self, name: str, by: str = TERMINAL) -> int:
-        """Take a workspace away for good: its tokens and logins at once, then its data. Returns how many tokens."""
+        """Delete a workspace for good: first its tokens and logins, then its data. Return the number of tokens."""
         if name == DEFAULT:
-            raise Refused("The default workspace is always there. Delete what is in it, then run 'palaver purge'.")
+            raise Refused("The default workspace cannot be deleted. Delete its contents, then run 'palaver purge'.")
 
         def work(change: Change) -> int | None:
             if not tokens.has_workspace(change, name):
@@ -157,217 +112,101 @@ class House:
             audit.append(change, "workspace", by, "delete_workspace", name, {"tokens": count})
             return count
 
-        count = await self._own.change(work)
+        count = await self._database.change(work)
         if count is None and not await asyncio.to_thread(has_data, self.settings, checked_name(name)):
-            raise NotFound("workspace", name, "'palaver workspace list' shows which there are.")
-        await self._let_go(name)
-        until = time.monotonic() + LET_GO_SECONDS
-        while not await asyncio.to_thread(remove_data, self.settings, name):  # servers let go of it by themselves
+            raise NotFound("workspace", name, "List workspaces with 'palaver workspace list'.")
+        await self._close_workspace(name)
+        until = time.monotonic() + RELEASE_SECONDS
+        while not await asyncio.to_thread(remove_data, self.settings, name):  # other servers notice and close it
             if time.monotonic() > until:
                 raise Conflict(
-                    f"Nobody can come into '{name}' any more, but another palaver has its data open. Stop it, then "
-                    "delete the workspace again."
+                    f"All access to '{name}' has ended, but another palaver process has its data open. Stop that "
+                    "process, then delete the workspace again."
                 )
             await asyncio.sleep(0.1)
-        await asyncio.to_thread(self._own.wipe)
+        await asyncio.to_thread(self._database.wipe)
         return count or 0
 
-    async def _let_go(self, name: str) -> None:
+    async def _close_workspace(self, name: str) -> None:
         here = self._workspaces.pop(name, None)
         if here:
             here.dismiss_listeners()
             await asyncio.to_thread(here.close)
 
     async def workspaces(self) -> list[str]:
-        """Those that are listed; the default one is always there, even if nobody has opened it yet."""
+        """The names of all workspaces, including the default one even if it was never opened."""
         names = await self.listed_workspaces()
         return names if DEFAULT in names else sorted([DEFAULT, *names])
 
     async def listed_workspaces(self) -> list[str]:
-        """Those that have data, or had."""
+        """The names of workspaces in the server database."""
         await self._note_losses()
-        return await self._own.read(tokens.workspaces)
+        return await self._database.read(tokens.workspaces)
 
     async def unlisted_workspaces(self) -> list[str]:
-        """Those that have data and are not in the list."""
+        """The names of workspaces that have data but are not in the server database."""
         there = await asyncio.to_thread(workspaces_there, self.settings)
         return sorted(set(there) - set(await self.listed_workspaces()))
 
-    # Credentials
+    # State of the server database
 
-    async def token(self, secret: str) -> Token | None:
-        """Whom a secret speaks for. Asked at every request, so a revoked token ends at once."""
-        token = await self._own.read(lambda read: tokens.find(read, secret))
-        if token and tokens.is_stale(token):
-            await self._own.change(lambda change: tokens.used(change, token))
-        return token
+    async def _note_losses(self) -> None:
+        """Record once in the audit log that the server database, or its write-ahead log, was missing."""
+        if self._has_noted_losses:
+            return
+        self._has_noted_losses = True
+        if self._unlisted:
+            log.warning("the list of workspaces, the tokens and the audit log were missing; empty ones were created")
+            await self._database.change(lambda change: data_losses.note_lost_house(change, self._unlisted))
+        if self._database.has_lost_log:
+            log.warning("the write-ahead log of the server database was missing; its latest changes may be lost")
+            await self._database.change(lambda change: data_losses.note_lost_log(change, None))
 
-    async def create_token(
-        self,
-        workspace: str,
-        kind: Literal["human", "agent"],
-        name: str,
-        scopes: list[Scope],
-        expires_in: timedelta | None = None,
-        by: str = TERMINAL,
-    ) -> tuple[Token, str]:
-        """A token for a human, or for an agent, which comes to be if it is new."""
-        here = await self.open(workspace)
-        agent_id = None
-        if kind == "agent":
-            agent_id, name = await here.change(lambda change: known_agent(change, name))
-        return await self._keyring(workspace).create(kind, name, agent_id, scopes, expires_in, by)
+    async def losses(self) -> list[str]:
+        """Data that was found missing and that no administrator has acknowledged."""
+        await self._note_losses()
+        return await self._database.read(data_losses.unsettled)
 
-    async def tokens(self) -> list[Token]:
-        return await self._own.read(tokens.everyone)
-
-    async def revoke_token(self, given: str, by: str = TERMINAL) -> str:
-        """End a token, named by its id or by the token itself; returns the id."""
-        token = await self._own.read(lambda read: tokens.named(read, given))
-        await self._keyring(token.workspace).revoke(token.id, by)
-        return token.id
-
-    # What was done
-
-    async def deeds(self, workspace: str | None = None, kind: str | None = None, limit: int = 100) -> list[Entry]:
-        return await self._own.read(lambda read: audit.latest(read, workspace=workspace, kind=kind, limit=limit))
+    async def audit_log(self, workspace: str | None = None, kind: str | None = None, limit: int = 100) -> list[Entry]:
+        """The latest entries, newest first."""
+        return await self._database.read(lambda read: audit.latest(read, workspace=workspace, kind=kind, limit=limit))
 
     async def check(self) -> list[str]:
-        """What is wrong with the house's own tables and its audit log."""
+        """Problems of the server database and the audit log."""
         await self._note_losses()
-        found = await asyncio.to_thread(self._own.check)
-        found = found or await self._own.read(
+        found = await asyncio.to_thread(self._database.check)
+        found = found or await self._database.read(
             lambda read: [f"{t} is missing" for t in missing_tables.missing(read, "house")]
         )
-        return found or await self._own.read(audit.problems, timeout=CHECK_SECONDS)
-
-    async def backup(self, to: Path, version: str, by: str = TERMINAL) -> int:
-        """Copy everything into one file while others go on working; returns how many workspaces that were."""
-        names = await self.workspaces()
-        with backup.writing(to, engine_name(self.settings), version) as copy:
-            databases = {"house": self._own.copy_into}
-            for name in names:
-                here = await self.open(name)
-                databases[f"workspaces/{name}"] = here.copy_into
-            for name, copy_into in databases.items():
-                with tempfile.TemporaryDirectory(prefix=".backup-", dir=to.parent) as folder:
-                    number = await asyncio.to_thread(copy_into, Path(folder))
-                    await asyncio.to_thread(copy.add_database, name, Path(folder), number)
-            for name in backup.FOLDERS:
-                await asyncio.to_thread(copy.add_folder, self.settings.data / name, name)
-        await self.trail.note("upkeep", by, "backup", facts={"workspaces": len(names)})
-        return len(names)
-
-    async def purge(self, name: str, by: str = TERMINAL) -> Purged:
-        """Take away for good what was deleted in a workspace: afterwards no file holds a byte of it."""
-        here = await self.open(name)
-        items = 0
-        while count := await here.change(trash.empty_trash):
-            items += count
-        await here.change(trash.forget_events)
-        in_use = await here.read(trash.images_in_use, timeout=CHECK_SECONDS)
-        images = await asyncio.to_thread(trash.remove_images, self.settings.data / "uploads" / name, in_use)
-        await here.wipe()
-        await asyncio.to_thread(self._own.wipe)
-        await self.trail.note("deletion", by, "purge", name, {"items": items, "images": images})
-        return Purged(name, items, images)
-
-    # The console's logins
-
-    async def log_in(self, token: Token) -> str:
-        """A cookie that stands for the token until it is revoked, runs out, or is logged out."""
-
-        def work(change: Change) -> str:
-            audit.append(change, "login", _bearer(token), "log_in", token.workspace)
-            return logins.begin(change, token)
-
-        return await self._own.change(work)
-
-    async def logged_in(self, cookie: str) -> Token | None:
-        return await self._own.read(lambda read: logins.find(read, cookie))
-
-    def login_of(self, cookie: str) -> str:
-        """The name under which whoever came with this cookie stays here."""
-        return logins.key_of(cookie)
-
-    async def log_out(self, cookie: str) -> None:
-        """End a login. What stands open with it closes; what its token has opened elsewhere does not."""
-
-        def work(change: Change) -> None:
-            token = logins.find(change, cookie)
-            if token:
-                audit.append(change, "logout", _bearer(token), "log_out", token.workspace)
-            logins.end(change, cookie)
-
-        self.present.let_finish()
-        await self._own.change(work)
-        self.present.show_out(logins.key_of(cookie))
-
-    async def log_out_everywhere(self, token_id: str) -> None:
-        def work(change: Change) -> list[str]:
-            token = next((token for token in tokens.everyone(change) if token.id == token_id), None)
-            if token:
-                audit.append(change, "logout", _bearer(token), "log_out_everywhere", token.workspace)
-            return logins.end_all(change, token_id)
-
-        self.present.let_finish()
-        for login in await self._own.change(work):
-            self.present.show_out(login)
-
-    # Housekeeping
+        return found or await self._database.read(audit.problems, timeout=AUDIT_CHECK_SECONDS)
 
     async def signs(self) -> list[HealthProblem]:
-        """What can be seen at a glance to be wrong, without saying whose it is."""
-        found = [HealthProblem(says, stops=True) for says in self._own.lost_files()]
+        """Problems that a quick look shows, for /readyz. They name no workspace's content."""
+        found = [HealthProblem(says, stops=True) for says in self._database.lost_files()]
         found += [HealthProblem(says, stops=False) for says in await self.losses()]
         for here in list(self._workspaces.values()):
             found += await health_problems(here)
         return found
 
-    def start_sweeping(self) -> None:
-        self._chores = [asyncio.create_task(self._sweep_for_ever()), asyncio.create_task(self._show_out_for_ever())]
+    # Life of the process
+
+    def start_background_tasks(self) -> None:
+        async def check_access() -> None:
+            await self.access.close_ended()
+            if self._workspaces.keys() - {DEFAULT}:
+                for name in self._workspaces.keys() - {DEFAULT, *await self._database.read(tokens.workspaces)}:
+                    await self._close_workspace(name)
+
+        def opened() -> list[Workspace]:
+            return list(self._workspaces.values())
+
+        work = [
+            maintenance.sweep_forever(opened),
+            maintenance.repeat(CHECK_ACCESS_SECONDS, "checking tokens and logins", check_access),
+        ]
         if self.settings.model != "builtin":
-            self._chores.append(asyncio.create_task(self._embed_for_ever()))
-
-    async def _embed_for_ever(self) -> None:
-        """What was written since the last round gets its vectors."""
-        embedding = Embedding()
-        while True:
-            for here in list(self._workspaces.values()):
-                try:
-                    await embedding.go_over(here)
-                except Exception as problem:  # the next round may go better
-                    log.warning("vectors of %s: %s", here.name, problem)
-            await asyncio.sleep(EMBED_SECONDS)
-
-    async def _show_out_for_ever(self) -> None:
-        """Whose token or login was ended by another process, or has run out while they are here, has to go.
-
-        So has a workspace that another process deleted.
-        """
-        while True:
-            await asyncio.sleep(SHOW_OUT_SECONDS)
-            try:
-                if self.present.keys:
-                    alive = await self._own.read(lambda read: tokens.alive(read) | logins.alive(read))
-                    for key in self.present.keys - alive:
-                        self.present.show_out(key)
-                if self._workspaces.keys() - {DEFAULT}:
-                    for name in self._workspaces.keys() - {DEFAULT, *await self._own.read(tokens.workspaces)}:
-                        await self._let_go(name)
-            except Exception as problem:  # the next round may go better
-                log.warning("tokens could not be checked: %s", problem)
-
-    async def _sweep_for_ever(self) -> None:
-        for number in itertools.count(1):
-            for here in list(self._workspaces.values()):
-                try:
-                    await sweep(here)
-                except Exception as problem:  # the next round may go better
-                    log.warning("housekeeping in %s: %s", here.name, problem)
-                if number % SWEEPS_BETWEEN_LOOKS == 0:
-                    await _catch_up(here)
-            await asyncio.sleep(SWEEP_SECONDS)
+            work.append(maintenance.embed_forever(opened))
+        self._background = [asyncio.create_task(loop) for loop in work]
 
     def dismiss_listeners(self) -> None:
         for here in self._workspaces.values():
@@ -375,67 +214,12 @@ class House:
 
     async def close(self) -> None:
         self.dismiss_listeners()
-        for task in list(self._catching_up):
+        for task in list(self._indexing):
             task.cancel()
-        for chore in self._chores:
-            chore.cancel()
+        for task in self._background:
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await chore
+                await task
         for here in self._workspaces.values():
             await asyncio.to_thread(here.close)
-        await asyncio.to_thread(self._own.close)
-
-
-def restore_from(settings: Settings, file: Path) -> list[str]:
-    """Put a backup back where nothing is yet; returns the names of its workspaces."""
-    return backup.restore(settings, file).workspaces
-
-
-@dataclass(frozen=True, slots=True)
-class Purged:
-    workspace: str
-    items: int
-    images: int
-
-
-def _bearer(token: Token) -> str:
-    return f"{token.kind} {token.name} (token {token.id})"
-
-
-async def _catch_up(here: Workspace, *, at_first_sight: bool = False) -> None:
-    """Looking at every passage takes 0.4 s at a million of them: who opens a workspace compares numbers first."""
-    try:
-        if made := await here.make_missing():
-            log.warning("the search index of %s was missing; it is made again: %s", here.name, ", ".join(made))
-        seems_complete = at_first_sight and await here.read(documents.seems_complete, timeout=LOOKING_SECONDS)
-        if not seems_complete and not await here.read(documents.is_complete, timeout=LOOKING_SECONDS):
-            while await here.change(lambda change: documents.backfill(change, BACKFILLED_AT_ONCE)):
-                pass
-        await here.change(lambda change: change.connection.dialect.tidy(change.connection))
-        if not await here.read(documents.has_marked_human_only):
-            await here.change(documents.mark_human_only)
-        await catch_up_all(here)
-        here.missing_uploads = await missing_uploads(here)
-    except Exception as problem:  # whatever it is, it must not end the housekeeping
-        log.warning("the index of %s is behind: %s", here.name, problem)
-
-
-async def sweep(here: Workspace) -> None:
-    """Agents that fell silent go offline; old events are forgotten."""
-    before = now() - timedelta(seconds=here.settings.heartbeat_timeout)
-    silent = await here.read(lambda read: agents.silent_since(read, before))
-    first, last = await here.read(events.bounds)
-    too_many = last - first + 1 > here.settings.keep_events * 1.1
-    if not silent and not too_many:
-        return
-
-    def tidy(change: Change) -> None:
-        from palaver.model.events import agent_offline
-
-        for agent in agents.silent_since(change, before):
-            agents.leave(change, agent, "timed out")
-            change.tell(agent_offline(agents.must_exist(change, agent.id)))
-        if too_many:
-            events.forget_old(change, here.settings.keep_events)
-
-    await here.change(tidy)
+        await asyncio.to_thread(self._database.close)

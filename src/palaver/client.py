@@ -1,4 +1,4 @@
-"""A small client for programs: record what an agent says, find it again, talk on the bus.
+"""A small Python client: record an agent's sessions, search them, and use the message bus.
 
 from palaver.client import Palaver
 
@@ -23,7 +23,7 @@ THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
 class Refusal(PalaverError):
-    """The server said no; `status_code` and the message say why."""
+    """The server refused the request; see `status_code` and the message."""
 
     def __init__(self, status_code: int, message: str) -> None:
         super().__init__(message)
@@ -35,14 +35,14 @@ class Palaver:
 
     def __init__(self, url: str = URL, token: str | None = None, timeout: float = 60.0) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        # A plain connection needs no authorities, and reading them all takes longer than most questions.
+        # Plain HTTP needs no certificates, and loading them takes longer than most requests.
         is_plain = httpx2.URL(url).scheme == "http"
         self._http = httpx2.Client(
             base_url=url,
             headers=headers,
             timeout=timeout,
             verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else True,
-            trust_env=httpx2.URL(url).host not in THIS_MACHINE,  # no proxy stands between us and this machine
+            trust_env=httpx2.URL(url).host not in THIS_MACHINE,  # no proxy for this machine
         )
 
     def __enter__(self) -> Self:
@@ -59,39 +59,39 @@ class Palaver:
     def record(
         self, agent: str, session: str, role: str, content: str, *, ts: str | None = None, id: str | None = None
     ) -> dict[str, Any]:
-        """Record a turn; it is on disk when this returns. The same `id` twice in a session is one turn."""
+        """Record a turn. It is on disk when this returns. A repeated `id` in a session is stored once."""
         path = f"/api/v1/agents/{_quoted(agent)}/sessions/{_quoted(session)}/messages"
-        return self._ask("POST", path, {"role": role, "content": content, "ts": ts, "id": id})
+        return self._request("POST", path, {"role": role, "content": content, "ts": ts, "id": id})
 
     def conversations(self, agent: str, query: str, limit: int = 20) -> list[dict[str, Any]]:
-        """Earlier turns of an agent's sessions, best first."""
+        """Search the turns of an agent's sessions, best match first."""
         ask = {"agent_id": agent, "query": query, "limit": limit}
-        hits: list[dict[str, Any]] = self._ask("POST", "/api/v1/conversations/search", ask)["hits"]
+        hits: list[dict[str, Any]] = self._request("POST", "/api/v1/conversations/search", ask)["hits"]
         return hits
 
     # The bus
 
     def thread(self, topic: str) -> dict[str, Any]:
-        """The thread of a topic; it is opened if there is none yet."""
-        return self._ask("POST", "/api/threads", {"topic": topic})
+        """The thread with this topic. It is created if it does not exist."""
+        return self._request("POST", "/api/threads", {"topic": topic})
 
     def post(self, thread_id: str, author: str, content: str, **more: Any) -> dict[str, Any]:
         ask = {"author": author, "content": content, **more}
-        return self._ask("POST", f"/api/threads/{_quoted(thread_id)}/messages", ask)
+        return self._request("POST", f"/api/threads/{_quoted(thread_id)}/messages", ask)
 
     def wait(self, thread_id: str, after_seq: int = 0, seconds: float = 45) -> list[dict[str, Any]]:
-        """What is said after `after_seq`, as soon as it is; empty when the time is up."""
+        """Wait for messages after `after_seq`. The list is empty after `seconds`."""
         path = f"/api/threads/{_quoted(thread_id)}/wait?after_seq={after_seq}&timeout_ms={int(seconds * 1000)}"
-        messages: list[dict[str, Any]] = self._ask("GET", path)["messages"]
+        messages: list[dict[str, Any]] = self._request("GET", path)["messages"]
         return messages
 
     def search(self, query: str, limit: int = 50) -> list[dict[str, Any]]:
-        """Messages of the bus, best first."""
-        found = self._ask("GET", f"/api/search?q={quote(query)}&limit={limit}")
+        """Search messages of the bus, best match first."""
+        found = self._request("GET", f"/api/search?q={quote(query)}&limit={limit}")
         results: list[dict[str, Any]] = found["results"]
         return results
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         given = None if body is None else {name: value for name, value in body.items() if value is not None}
         try:
             response = self._http.request(method, path, json=given)
@@ -102,12 +102,14 @@ class Palaver:
             answer: dict[str, Any] = response.json()
             return answer
         try:
-            said = response.json()
-            message = said.get("detail") or said.get("error")
+            body = response.json()
+            message = body.get("detail") or body.get("error")
         except ValueError:
             message = response.text
         raise Refusal(response.status_code, str(message))
 
 
 def _quoted(name: str) -> str:
-    return quote(name, safe="") if name.strip(".") else name.replace(".", "%2E")  # or it would mean a folder above
+    return (
+        quote(name, safe="") if name.strip(".") else name.replace(".", "%2E")
+    )  # a bare .. would mean the parent folder

@@ -1,18 +1,18 @@
-"""Everything that can go wrong, as a tree. Each class knows its code, its HTTP status and its exit code.
+"""All errors. Each class has a code, an HTTP status and an exit code.
 
 PalaverError
-├── Invalid              422  a field has the wrong shape
-│   └── Refused          400  the shape is right, the value is not acceptable
-├── Unauthorized         401  no credential, or one that is not valid
-├── Forbidden            403  a valid credential that does not reach this far
-├── NotFound             404  it is not here (or not yours, which looks the same)
-│   └── DatabaseNotFound      there is nothing to search in
-├── Conflict             409  the world has moved on
-│   └── SeqMismatch           the thread grew since the caller last read it
-├── TooLarge             413  more than we take in one piece
-├── TooMany              429  slow down, and when to come back
-└── Unavailable          503  not now
-    └── Timeout               the database took longer than its limit
+├── Invalid              422  a field has the wrong type or format
+│   └── Refused          400  the type is right, but the value is not acceptable
+├── Unauthorized         401  no credential, or an invalid one
+├── Forbidden            403  the credential does not allow this
+├── NotFound             404  it does not exist, or the caller may not see it
+│   └── DatabaseNotFound      there is no database to search
+├── Conflict             409  the data has changed meanwhile
+│   └── SeqMismatch           the thread has newer messages than the caller has read
+├── TooLarge             413  the request is too large
+├── TooMany              429  too many requests, with the time to wait
+└── Unavailable          503  not available now
+    └── Timeout               the database exceeded its time limit
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 
 class PalaverError(Exception):
-    """Something the caller can read, understand and act on."""
+    """An error whose message the caller can understand and act on."""
 
     code: ClassVar[str] = "ERROR"
     status: ClassVar[int] = 500
@@ -34,18 +34,18 @@ class PalaverError(Exception):
 
     @property
     def error(self) -> str:
-        """What stands in the `error` field of a tool result: a code, or the sentence itself."""
+        """The `error` field of a tool result: a code, or the message itself."""
         return self.code
 
     def as_tool_result(self) -> dict[str, Any]:
         return {"error": self.error, **({"message": self.message} if self.error != self.message else {}), **self.facts}
 
     def as_text(self) -> str:
-        """What a tool says that answers in text."""
+        """The answer of a tool that answers in text."""
         return f"Error: {self.message}"
 
     def as_detail(self) -> Any:
-        """What stands in the `detail` field of a REST answer."""
+        """The `detail` field of a REST answer."""
         return {"error": self.error, "message": self.message, **self.facts} if self.facts else self.message
 
     @property
@@ -96,7 +96,7 @@ class NotFound(PalaverError):
 
 
 class DatabaseNotFound(NotFound):
-    """There is nothing to search in: neither a database nor anything imported."""
+    """There is nothing to search: no database and no imported conversations."""
 
     def __init__(self, what: str, advice: str) -> None:
         PalaverError.__init__(self, f"Database not found: {what}. {advice}")

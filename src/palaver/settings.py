@@ -1,7 +1,7 @@
-"""Every knob once: its name, type, default and one line of help.
+"""Settings: name, type, default and help of each, and where they are read from.
 
-A flag wins over the environment, the environment over `palaver.toml` (in the working directory or in PALAVER_HOME),
-where the settings stand at the top or under `[palaver]`.
+A command-line option overrides the environment. The environment overrides `palaver.toml` in the working directory or in
+PALAVER_HOME, with settings at the top level or under `[palaver]`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ def _switch(text: str) -> bool:
             return True
         case "0" | "false" | "no" | "off" | "":
             return False
-    raise ValueError("say on or off")
+    raise ValueError("use on or off")
 
 
 def _size(text: str) -> int:
-    """Bytes, with the usual suffixes: 5MB, 512k."""
+    """Bytes, with an optional suffix: 5MB, 512k."""
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]?)b?", text.strip().lower())
     if found is None:
-        raise ValueError("say a size such as 5MB")
+        raise ValueError("use a size such as 5MB")
     return int(float(found[1]) * 1024 ** " kmg".index(found[2] or " "))
 
 
 def _whole(most: int = 2**53) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not re.fullmatch("[0-9]{1,16}", text.strip()) or int(text) > most:
-            raise ValueError("say a whole number" + (f" up to {most:,}" if most < 2**53 else ""))
+            raise ValueError("use a whole number" + (f" up to {most:,}" if most < 2**53 else ""))
         return int(text)
 
     return read
@@ -47,7 +47,7 @@ def _whole(most: int = 2**53) -> Callable[[str], int]:
 
 def _seconds(text: str) -> float:
     if not re.fullmatch(r"[0-9]{1,16}(\.[0-9]*)?", text.strip()):
-        raise ValueError("say a number of seconds")
+        raise ValueError("use a number of seconds")
     return float(text)
 
 
@@ -63,13 +63,13 @@ def _limits(text: str) -> str:
     parts = [part.strip() for part in text.split(",")]
     if all(re.fullmatch(r"([a-z_.]+=)?[0-9]{1,9}", part) for part in parts):
         return ",".join(parts)
-    raise ValueError("say a number of calls a minute, numbers for single tools (knowledge_search=30), auto or off")
+    raise ValueError("use a number of calls per minute, numbers for single tools (knowledge_search=30), auto or off")
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text.strip().lower() not in choices:
-            raise ValueError(f"say one of {', '.join(choices)}")
+            raise ValueError(f"use one of {', '.join(choices)}")
         return text.strip().lower()
 
     return read
@@ -79,78 +79,82 @@ def _model(text: str) -> str:
     kind, _, name = text.strip().partition(":")
     if (kind in ("builtin", "minilm") and not name) or (kind in ("openai", "fastembed") and name):
         return text.strip()
-    raise ValueError("say builtin, minilm, fastembed:NAME or openai:NAME")
+    raise ValueError("use builtin, minilm, fastembed:NAME or openai:NAME")
 
 
-def knob(default: Any, help: str, read: Callable[[str], Any] = str, also: tuple[str, ...] = ()) -> Any:
+def setting(default: Any, help: str, read: Callable[[str], Any] = str, also: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"help": help, "read": read, "also": also})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    home: Path | None = knob(None, "Directory for all data. Default: the platform's user data directory.", Path)
-    database_url: str = knob("", "sqlite:///DIRECTORY or postgresql://… Default: SQLite in PALAVER_HOME.")
-    host: str = knob("127.0.0.1", "Address to listen on.", also=("AGENTCHATBUS_HOST",))
-    port: int = knob(39765, "Port to listen on.", _whole(65_535), also=("AGENTCHATBUS_PORT",))
-    public_url: str = knob("", "Where people reach the server, for absolute links. Default: http://HOST:PORT.")
-    auth: str = knob(
-        "auto", "open, token, or auto: a token is needed unless bound to loopback.", _one_of("auto", "open", "token")
+    home: Path | None = setting(None, "Directory for all data. Default: the platform's user data directory.", Path)
+    database_url: str = setting("", "sqlite:///DIRECTORY or postgresql://… Default: SQLite in PALAVER_HOME.")
+    host: str = setting("127.0.0.1", "Address to listen on.", also=("AGENTCHATBUS_HOST",))
+    port: int = setting(39765, "Port to listen on.", _whole(65_535), also=("AGENTCHATBUS_PORT",))
+    public_url: str = setting("", "Public URL of the server, for absolute links. Default: http://HOST:PORT.")
+    auth: str = setting(
+        "auto",
+        "open, token, or auto. auto requires a token unless the address is loopback.",
+        _one_of("auto", "open", "token"),
     )
-    allowed_hosts: tuple[str, ...] = knob((), "Further Host names to answer to, comma-separated.", _names)
-    agent: str = knob("", "Which agent a stdio MCP client is, where no token says so.")
-    agent_ttl: float = knob(7 * 86_400.0, "Seconds after which an agent that was not seen leaves agent_list.", _seconds)
-    tool_names: str = knob("plain", "plain (notes_search) or dotted (notes.search).", _one_of("plain", "dotted"))
-    toolsets: tuple[str, ...] = knob(
+    allowed_hosts: tuple[str, ...] = setting((), "Additional allowed host names, comma-separated.", _names)
+    agent: str = setting("", "Agent of a stdio MCP client that has no token.")
+    agent_ttl: float = setting(7 * 86_400.0, "Seconds after which an inactive agent leaves agent_list.", _seconds)
+    tool_names: str = setting("plain", "plain (notes_search) or dotted (notes.search).", _one_of("plain", "dotted"))
+    toolsets: tuple[str, ...] = setting(
         ("standard",),
-        "Tools to list: core, standard, bus, sessions, archive, knowledge, library-writing, all, or names of tools.",
+        "Tools to list: core, standard, bus, sessions, archive, knowledge, library-writing, all, or tool names.",
         _names,
     )
-    output_schemas: bool = knob(False, "List the output schemas of tools too. They cost many tokens.", _switch)
-    answers: str = knob("compact", "Answers of MCP tools: compact, or full as over REST.", _one_of("compact", "full"))
-    language: str = knob("English", "Language agents are asked to prefer.")
-    content_filter: bool = knob(True, "Refuse messages that hold keys, tokens or private keys.", _switch)
-    rate_limit: int = knob(0, "Posts a minute for each author; 0 is no limit.", _whole())
-    tool_limits: str = knob(
+    output_schemas: bool = setting(False, "Also list the output schemas of tools. They cost many tokens.", _switch)
+    answers: str = setting("compact", "Answers of MCP tools: compact, or full as in REST.", _one_of("compact", "full"))
+    language: str = setting("English", "Preferred language of agents.")
+    content_filter: bool = setting(True, "Refuse messages that contain API keys, tokens or private keys.", _switch)
+    rate_limit: int = setting(0, "Maximum posts per minute for each author; 0 means no limit.", _whole())
+    tool_limits: str = setting(
         "auto",
-        "Calls a minute of each tool for each caller: 120 or 120,knowledge_search=30, off, auto: 600, off on loopback.",
+        "Calls per minute of a tool by a caller: 120 or 120,knowledge_search=30, off, or auto (600; off on loopback).",
         _limits,
     )
-    conversation_db: Path | None = knob(
+    conversation_db: Path | None = setting(
         None,
-        "A canonical ChatGPT database to search as it is, beside imports. Default: the newest db/*.db, if any.",
+        "External ChatGPT database to search besides imports. Default: the newest db/*.db, if any.",
         Path,
         also=("CONVERSATION_DB", "ORIGIN_CONVERSATION_DB"),
     )
-    sessions_index: bool = knob(True, "Index agents' sessions, so that they can be searched.", _switch)
-    profile: str = knob(
-        "", "deep-research also lists search and fetch, as ChatGPT connectors want them.", _one_of("", "deep-research")
+    sessions_index: bool = setting(True, "Index agent sessions for search.", _switch)
+    profile: str = setting(
+        "",
+        "deep-research also lists the tools search and fetch, which ChatGPT connectors need.",
+        _one_of("", "deep-research"),
     )
-    model: str = knob(
+    model: str = setting(
         "builtin",
-        "What tells how alike texts are: builtin, minilm, fastembed:NAME or openai:NAME (any such endpoint).",
+        "Embedding model: builtin, minilm, fastembed:NAME or openai:NAME (any compatible endpoint).",
         _model,
     )
-    model_url: str = knob("https://api.openai.com/v1", "Where the endpoint of an openai:NAME model is.")
-    model_key: str = knob("", "The key for that endpoint. It is sent there and shown nowhere.")
-    session_ttl: float = knob(1800.0, "Seconds for which a session of searching remembers what it has shown.", _seconds)
-    search_timeout: float = knob(5.0, "Seconds one search or read may take.", _seconds)
-    max_upload: int = knob(5 * 1024 * 1024, "Largest uploaded image, e.g. 5MB.", _size)
-    max_import: int = knob(4 * 1024**3, "Largest upload to be imported, e.g. 4GB.", _size)
-    fetch: bool = knob(False, "Fetch web pages and documents that somebody asks to keep.", _switch)
-    fetch_hosts: tuple[str, ...] = knob(
-        (), "Hosts of your own network that may be fetched from as well (host or host:port), comma-separated.", _names
+    model_url: str = setting("https://api.openai.com/v1", "Base URL of the endpoint for an openai:NAME model.")
+    model_key: str = setting("", "API key for that endpoint. It is never shown.")
+    session_ttl: float = setting(1800.0, "Seconds for which a search session remembers its shown results.", _seconds)
+    search_timeout: float = setting(5.0, "Maximum seconds for one search or read.", _seconds)
+    max_upload: int = setting(5 * 1024 * 1024, "Maximum size of an uploaded image, e.g. 5MB.", _size)
+    max_import: int = setting(4 * 1024**3, "Maximum size of an upload to import, e.g. 4GB.", _size)
+    fetch: bool = setting(False, "Allow fetching web pages and documents to import.", _switch)
+    fetch_hosts: tuple[str, ...] = setting(
+        (), "Hosts in your own network that can be fetched too (host or host:port), comma-separated.", _names
     )
-    max_body: int = knob(16 * 1024 * 1024, "Largest request body, e.g. 16MB; 2 MiB where no long text is sent.", _size)
-    heartbeat_timeout: float = knob(60.0, "Seconds without a sign of life until an agent counts as offline.", _seconds)
-    keep_events: int = knob(100_000, "How many events stay replayable with Last-Event-ID.", _whole())
-    log_level: str = knob(
-        "warning", "debug, info, warning or error. At info every request is a line, without its text."
+    max_body: int = setting(
+        16 * 1024 * 1024, "Maximum size of a request body, e.g. 16MB. Requests without long text: 2 MiB.", _size
     )
-    log_format: str = knob("text", "text, or json: one object a line.", _one_of("text", "json"))
+    heartbeat_timeout: float = setting(60.0, "Seconds of inactivity after which an agent is offline.", _seconds)
+    keep_events: int = setting(100_000, "Number of events that can be replayed with Last-Event-ID.", _whole())
+    log_level: str = setting("warning", "debug, info, warning or error. info logs every request, without its text.")
+    log_format: str = setting("text", "text, or json: one object per line.", _one_of("text", "json"))
 
     @property
     def base_url(self) -> str:
-        # Bound to every address, this machine reaches it on its own.
+        # A server on all addresses is reachable at the loopback address.
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         host = f"[{host}]" if ":" in host else host
         return self.public_url.rstrip("/") or f"http://{host}:{self.port}"
@@ -173,55 +177,51 @@ class Settings:
 
 
 def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Put the settings together; a value that cannot be read is named, with where it came from."""
-    return Settings(**{name: value for name, (value, _) in found(flags, environ).items()})
+    """Load all settings. An error names the invalid value and its origin."""
+    return Settings(**{name: value for name, (value, _) in given_settings(flags, environ).items()})
 
 
-def found(
+def given_settings(
     flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ
 ) -> dict[str, tuple[Any, str]]:
-    """What was set, and where: 'flag', the variable's name, or 'palaver.toml'. The rest has its default."""
+    """The settings that differ from the defaults, each with its origin: 'flag', a variable or 'palaver.toml'."""
     found: dict[str, tuple[Any, str]] = {}
     given = {name: value for name, value in (flags or {}).items() if value is not None}
-    from_file = _file(given, environ)
-    for knob_ in fields(Settings):
-        name, read = knob_.name, knob_.metadata["read"]
-        variables = (f"PALAVER_{name.upper()}", *knob_.metadata["also"])
+    from_file = _read_file(given, environ)
+    for field_ in fields(Settings):
+        name, parse = field_.name, field_.metadata["read"]
+        variables = (f"PALAVER_{name.upper()}", *field_.metadata["also"])
         variable = next((v for v in variables if environ.get(v)), None)
         if name in given:
             found[name] = given[name], "flag"
         elif variable:
-            found[name] = _read(read, environ[variable], variable), variable
+            found[name] = _parse(parse, environ[variable], variable), variable
         elif name in from_file:
             value = from_file[name]
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-            found[name] = _read(read, text, f"{name} in palaver.toml"), "palaver.toml"
+            found[name] = _parse(parse, text, f"{name} in palaver.toml"), "palaver.toml"
     return found
 
 
-def _read(read: Callable[[str], Any], text: str, where: str) -> Any:
+def _parse(parse: Callable[[str], Any], text: str, origin: str) -> Any:
     try:
-        return read(text)
+        return parse(text)
     except ValueError as problem:
-        raise Invalid(f"{where} = {text!r} cannot be read: {problem}.") from None
+        raise Invalid(f"{origin} = {text!r} is not valid: {problem}.") from None
 
 
-def _file(given: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+def _read_file(given: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
     home = given.get("home") or environ.get("PALAVER_HOME")
     for place in (Path("palaver.toml"), Path(home, "palaver.toml") if home else None):
         if place and place.is_file():
             try:
-                return _level(tomllib.loads(place.read_text("utf-8-sig")))
+                top = tomllib.loads(place.read_text("utf-8-sig"))
             except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
                 raise Invalid(f"{place.name} is not valid TOML: {problem}.") from None
+            table = top.pop("palaver", {})
+            if not isinstance(table, dict):
+                raise Invalid("palaver in palaver.toml must be a table: write [palaver], and the settings below it.")
+            if twice := sorted(top.keys() & table.keys()):
+                raise Invalid(f"{twice[0]} is in palaver.toml twice: at the top and under [palaver]. Remove one.")
+            return top | table
     return {}
-
-
-def _level(given: dict[str, Any]) -> dict[str, Any]:
-    """What stands under `[palaver]` counts as if it stood at the top; the same setting in both places is refused."""
-    table = given.pop("palaver", {})
-    if not isinstance(table, dict):
-        raise Invalid("palaver in palaver.toml must be a table: write [palaver], and the settings below it.")
-    if twice := sorted(given.keys() & table.keys()):
-        raise Invalid(f"{twice[0]} stands twice in palaver.toml: at the top and under [palaver]. Remove one of them.")
-    return given | table

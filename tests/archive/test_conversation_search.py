@@ -32,8 +32,8 @@ from tests.importers.shapes import as_json
 from tests.mcp_clients import Sdk, through
 from tests.store.bus import opened
 
+from palaver.doors.authentication import Requester
 from palaver.doors.mcp import tools as mcp_tools
-from palaver.doors.visit import Visit
 from palaver.model.people import Caller
 from palaver.operations.archive import conversations as archive
 from palaver.settings import Settings
@@ -617,8 +617,8 @@ def answer(settings: Settings, workspace: str = "default", **arguments: Any) -> 
 
     async def call() -> types.CallToolResult:
         async with opened(settings, workspace) as bus:
-            visit = Visit(bus.here, Caller(kind="agent", name="agent"))
-            return await mcp_tools.call(visit, "conversation_search", arguments, full=False)
+            requester = Requester(bus.here, Caller(kind="agent", name="agent"))
+            return await mcp_tools.call(requester, "conversation_search", arguments, full=False)
 
     result = asyncio.run(call())
     (item,) = result.content

@@ -24,7 +24,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parent))
 
 from measure import percentile
-from palaver.app import House
+from palaver.app import App
 from palaver.model.people import Caller
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
 from palaver.settings import load
@@ -217,8 +217,8 @@ def fill(change: Change, pile: list[tuple[int, list[str]]]) -> None:
 
 async def build(home: Path, passages: int) -> None:
     """Fill the workspace, unless somebody has."""
-    house = House(load({"home": home}))
-    here = await house.open()
+    app = App(load({"home": home}))
+    here = await app.open()
     language, made, number, spent = Language(), 0, 0, 0.0
     is_there = await here.read(lambda read: read.one("conversation", native_id="2"))
     while made < passages and not is_there:
@@ -232,7 +232,7 @@ async def build(home: Path, passages: int) -> None:
         spent += time.monotonic() - began  # making up the texts is not counted
     if made:
         print(f"{made:,} passages, {made / spent:,.0f} a second", file=sys.stderr)
-    await house.close()
+    await app.close()
 
 
 def some_passage(read: Reader, dice: random.Random) -> str:
@@ -244,8 +244,8 @@ def some_passage(read: Reader, dice: random.Random) -> str:
 
 async def ask(home: Path, count: int) -> None:
     """Ask, and print what it cost: processor time of this process, which does nothing else."""
-    house = House(load({"home": home}))
-    here = await house.open()
+    app = App(load({"home": home}))
+    here = await app.open()
     language = Language()
     asked = [language.question(await here.read(lambda read: some_passage(read, language.dice))) for _ in range(count)]
     spent, elapsed, found = [], [], 0
@@ -256,7 +256,7 @@ async def ask(home: Path, count: int) -> None:
             spent.append((time.process_time() - began) * 1000)
             elapsed.append((time.monotonic() - clock) * 1000)
             found += bool(answer.results)
-    await house.close()
+    await app.close()
     print(f"{count} questions, {found} with results; milliseconds of CPU, and of waiting:")
     for share in (50, 90, 95, 99):
         print(f"  p{share}: {percentile(spent, share):6.1f} {percentile(elapsed, share):8.1f}")

@@ -19,7 +19,7 @@ from typing import Self
 import httpx
 
 from measure import Request
-from palaver.app import House
+from palaver.app import App
 from palaver.settings import load
 from palaver.store.bus import messages, threads
 from palaver.store.engines.database import Change
@@ -42,12 +42,12 @@ class Ours:
         return self
 
     async def _fill(self) -> None:
-        house = House(load({"home": self.home}))
-        here = await house.open()
+        app = App(load({"home": self.home}))
+        here = await app.open()
         texts = enumerate(self._preload)
         while batch := list(islice(texts, 2000)):
             await here.change(lambda change: self._post_all(change, batch))
-        await house.close()
+        await app.close()
 
     def _post_all(self, change: Change, batch: list[tuple[int, str]]) -> None:
         stored = [threads.open_or_create(change, f"preload {n}")[0] for n in range(self._topics)]

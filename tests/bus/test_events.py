@@ -199,10 +199,10 @@ def test_a_place_in_the_log_that_never_was_is_answered_with_reset(api: httpx.Cli
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     before = (
-        "import palaver.app, palaver.doors.http.sse, palaver.doors.mcp\n"
+        "import palaver.doors.http.sse, palaver.doors.mcp, palaver.operations.admin.maintenance\n"
         "palaver.doors.http.sse.KEEP_ALIVE_SECONDS = 0.1\n"
         "palaver.doors.mcp.server.PROGRESS_SECONDS = 0.1\n"
-        "palaver.app.SWEEP_SECONDS = 0.05\n"
+        "palaver.operations.admin.maintenance.SWEEP_SECONDS = 0.05\n"
     )
     env: dict[str, Any] = {"PALAVER_HEARTBEAT_TIMEOUT": 0.5, "PALAVER_KEEP_EVENTS": 20}
     with start_server(tmp_path_factory.mktemp("quick"), before=before, **env) as server, server.client() as api:

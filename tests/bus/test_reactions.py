@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import Engine, Restarted
 from tests.helpers import Mcp, Thread, Told, listen, word
 
-from palaver.app import House
+from palaver.app import App
 from palaver.model.people import Caller
 from palaver.operations.bus.messages import ListMessages, list_messages
 from palaver.operations.bus.waiting import WaitForMessages
@@ -422,9 +422,9 @@ async def test_the_reactions_of_a_page_are_fetched_by_one_statement(engine: Engi
     from palaver.operations.bus.reactions import react as reacting
     from palaver.operations.bus.threads import CreateThread, create_thread
 
-    house = House(Settings(home=tmp_path, database_url=engine.fresh()))
+    app = App(Settings(home=tmp_path, database_url=engine.fresh()))
     try:
-        here, caller = await house.open(), Caller(kind="human")
+        here, caller = await app.open(), Caller(kind="human")
         thread = await create_thread.perform(here, caller, CreateThread(topic="many"))
         for n in range(count):
             message = await post_message.perform(here, caller, PostMessage(thread_id=thread.id, content=str(n)))
@@ -449,7 +449,7 @@ async def test_the_reactions_of_a_page_are_fetched_by_one_statement(engine: Engi
         _, answer = await here.read(waited)
         assert all(len(message.reactions) == 1 for message in answer.messages)
     finally:
-        await house.close()
+        await app.close()
 
 
 # Events

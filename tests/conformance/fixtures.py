@@ -22,11 +22,11 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Pro
 from mcp.shared.exceptions import MCPError
 
 from palaver import operations
-from palaver.app import House
+from palaver.app import App
 from palaver.doors import mcp as mcp_package
+from palaver.doors.authentication import Requester
 from palaver.doors.mcp import server as mcp
 from palaver.doors.mcp import tools
-from palaver.doors.visit import Visit
 from palaver.errors import Refused
 from palaver.model.people import Caller
 from palaver.model.requests import Ask
@@ -350,8 +350,8 @@ TEMPLATE = "test://template/{id}/data"
 class FixtureDoor(mcp.McpDoor):
     """palaver's MCP door, with the fixtures beside everything else."""
 
-    def __init__(self, house: House, visit: Visit | None = None) -> None:
-        super().__init__(house, visit)
+    def __init__(self, app: App, requester: Requester | None = None) -> None:
+        super().__init__(app, requester)
         self.news = InMemorySubscriptionBus()
         self._subscribed: set[str] = set()
         security = RequestStateSecurity.ephemeral()

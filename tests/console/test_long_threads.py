@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tests.console.conftest import Opening, Slow
 from tests.helpers import Server, environment, eventually, start_server
 
-from palaver.app import House
+from palaver.app import App
 from palaver.model.people import Caller
 from palaver.operations.bus.messages import PostMessage, post_message
 from palaver.operations.bus.threads import CreateThread, create_thread
@@ -24,8 +24,8 @@ TEXT = "Message **{}**: the importer read `conversations.json` again.\n\n- one t
 
 
 async def written(home: Path) -> str:
-    house = House(load(environ=environment(home)))
-    here, caller = await house.open(), Caller(kind="human", name="ann")
+    app = App(load(environ=environment(home)))
+    here, caller = await app.open(), Caller(kind="human", name="ann")
 
     def write(change: Change) -> str:
         thread = create_thread.work(change, caller, CreateThread(topic="a long one"))
@@ -37,7 +37,7 @@ async def written(home: Path) -> str:
     try:
         return await here.change(write)
     finally:
-        await house.close()
+        await app.close()
 
 
 @pytest.fixture(scope="module")

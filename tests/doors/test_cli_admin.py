@@ -1,4 +1,4 @@
-"""The command line looking after the house: workspaces, tokens, settings, the doctor."""
+"""Administration commands: workspaces, tokens, settings, the doctor."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_token_is_made_in_a_workspace_that_exists(terminal: Terminal):
 def test_tokens_are_not_made_through_a_server(terminal: Terminal):
     result = terminal.run("token", "create", PALAVER_URL="http://127.0.0.1:9")
     assert result.exit_code == 2
-    assert "managed where the data is" in result.stderr
+    assert "only on local data" in result.stderr
 
 
 # Settings
@@ -124,10 +124,10 @@ def test_settings_under_a_table_of_our_name_count_as_if_they_stood_at_the_top(te
 @pytest.mark.parametrize(
     "text, complaint",
     [
-        ("port = 4000\n[palaver]\nport = 5000\n", "port stands twice in palaver.toml"),
+        ("port = 4000\n[palaver]\nport = 5000\n", "port is in palaver.toml twice"),
         ("palaver = 5\n", "must be a table"),
         ("[palaver\n", "is not valid TOML"),
-        ("[palaver]\nport = 'many'\n", "port in palaver.toml = 'many' cannot be read"),
+        ("[palaver]\nport = 'many'\n", "port in palaver.toml = 'many' is not valid"),
     ],
 )
 def test_a_file_of_settings_that_cannot_be_meant_is_refused(terminal: Terminal, text: str, complaint: str):
@@ -156,14 +156,14 @@ def test_commands_are_completed_without_loading_them(tmp_path: Path):
 # The doctor
 
 
-def test_the_doctor_finds_a_healthy_house_well(terminal: Terminal):
+def test_the_doctor_finds_healthy_data_well(terminal: Terminal):
     terminal.ok("thread", "create", "plans")
     result = terminal.run("doctor", PALAVER_PORT="9")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert "✓ workspace default: opens; data, search index and transcripts are sound" in lines
+    assert "✓ workspace default: opens; data, search index and transcripts are intact" in lines
     assert [line for line in lines if line.startswith("✗")] == []
-    assert lines[-1].startswith("– server: none answers at http://127.0.0.1:9")
+    assert lines[-1].startswith("– server: no server at http://127.0.0.1:9")
 
 
 def test_the_doctor_sees_a_search_index_that_is_broken(terminal: Terminal):
@@ -192,7 +192,7 @@ def test_the_doctor_sees_a_file_that_is_no_database(terminal: Terminal):
 def test_the_doctor_sees_a_setting_that_cannot_be_read(terminal: Terminal):
     result = terminal.run("doctor", PALAVER_AUTH="maybe")
     assert result.exit_code == 1
-    assert "✗ settings: PALAVER_AUTH = 'maybe' cannot be read" in result.stdout
+    assert "✗ settings: PALAVER_AUTH = 'maybe' is not valid" in result.stdout
 
 
 def test_the_doctor_makes_nothing_where_nothing_is(terminal: Terminal):
@@ -216,18 +216,18 @@ def test_a_database_that_is_away_is_exit_code_5(terminal: Terminal):
 @pytest.mark.parametrize(
     "variable, text, advice",
     [
-        ("PALAVER_PORT", "many", "say a whole number up to 65,535"),
-        ("PALAVER_PORT", "99999", "say a whole number up to 65,535"),
-        ("PALAVER_RATE_LIMIT", "-5", "say a whole number"),
-        ("PALAVER_SEARCH_TIMEOUT", "soon", "say a number of seconds"),
-        ("PALAVER_SEARCH_TIMEOUT", "nan", "say a number of seconds"),
-        ("PALAVER_MAX_UPLOAD", "5 elephants", "say a size such as 5MB"),
+        ("PALAVER_PORT", "many", "use a whole number up to 65,535"),
+        ("PALAVER_PORT", "99999", "use a whole number up to 65,535"),
+        ("PALAVER_RATE_LIMIT", "-5", "use a whole number"),
+        ("PALAVER_SEARCH_TIMEOUT", "soon", "use a number of seconds"),
+        ("PALAVER_SEARCH_TIMEOUT", "nan", "use a number of seconds"),
+        ("PALAVER_MAX_UPLOAD", "5 elephants", "use a size such as 5MB"),
     ],
 )
 def test_a_setting_that_cannot_be_meant_says_what_to_write(variable: str, text: str, advice: str):
     with pytest.raises(Invalid) as refused:
         load(environ={variable: text})
-    assert refused.value.message == f"{variable} = {text!r} cannot be read: {advice}."
+    assert refused.value.message == f"{variable} = {text!r} is not valid: {advice}."
 
 
 def test_settings_are_read_as_people_write_them(tmp_path: Path):
@@ -241,8 +241,8 @@ def test_a_folder_one_may_not_read_is_named(terminal: Terminal, monkeypatch: pyt
     def closed(*args: Any) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(terminal.home))
 
-    monkeypatch.setattr("palaver.doors.cli.connection.House", closed)
+    monkeypatch.setattr("palaver.doors.cli.connection.App", closed)
     done = terminal.run("workspace", "list")
     assert done.exit_code == 5
-    assert f"'{terminal.home}' may not be read or written by you." in done.stderr
+    assert f"You may not read or write '{terminal.home}'." in done.stderr
     assert "chmod" in done.stderr

@@ -151,7 +151,7 @@ def test_something_else_that_answers_is_not_taken_for_palaver(there: Way, runnin
 
 
 def test_every_command_can_be_asked_of_a_server():
-    without = [name for name, (operation, _) in operation_commands.by_name().items() if not operation.routes]
+    without = [name for name, (operation, _) in operation_commands.commands_by_name().items() if not operation.routes]
     assert without == []
 
 

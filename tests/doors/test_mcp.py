@@ -305,7 +305,7 @@ def test_stdio_is_the_agent_the_environment_names(server: Server, api: httpx.Cli
 
 FEW_SESSIONS = """
 from palaver.doors.mcp import sessions
-sessions.MOST_SESSIONS = 2
+sessions.MAX_SESSIONS = 2
 """
 
 

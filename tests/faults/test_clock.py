@@ -13,10 +13,10 @@ import pytest
 from tests.conftest import Engine
 from tests.store.bus import Bus, hear
 
-from palaver import app as housekeeping
-from palaver.app import House
+from palaver.app import App
 from palaver.errors import TooMany
 from palaver.model import times
+from palaver.operations.admin.maintenance import sweep
 from palaver.operations.bus import agents, messages, threads, waiting
 from palaver.operations.sessions import sessions
 from palaver.operations.sessions.session_index import verify
@@ -45,15 +45,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-async def house(engine: Engine, tmp_path: Path, clock: Clock) -> AsyncIterator[House]:
-    house = House(Settings(home=tmp_path, database_url=engine.fresh()))
-    yield house
-    await house.close()
+async def app(engine: Engine, tmp_path: Path, clock: Clock) -> AsyncIterator[App]:
+    app = App(Settings(home=tmp_path, database_url=engine.fresh()))
+    yield app
+    await app.close()
 
 
 @pytest.mark.parametrize("jump", [-DAY, DAY], ids=["back", "forth"])
-async def test_messages_keep_their_order_and_listeners_hear_all(house: House, clock: Clock, jump: timedelta):
-    bus = Bus(await house.open())
+async def test_messages_keep_their_order_and_listeners_hear_all(app: App, clock: Clock, jump: timedelta):
+    bus = Bus(await app.open())
     thread = await bus.thread()
     async with bus.here.feed() as listener:
         said = []
@@ -73,8 +73,8 @@ async def test_messages_keep_their_order_and_listeners_hear_all(house: House, cl
 
 
 @pytest.mark.parametrize("jump", [-DAY, DAY], ids=["back", "forth"])
-async def test_who_waits_neither_gives_up_early_nor_sleeps_on(house: House, clock: Clock, jump: timedelta):
-    bus = Bus(await house.open())
+async def test_who_waits_neither_gives_up_early_nor_sleeps_on(app: App, clock: Clock, jump: timedelta):
+    bus = Bus(await app.open())
     thread = await bus.thread()
     wait = asyncio.create_task(bus.do(waiting.wait_for_messages, thread_id=thread.id, after_seq=0, timeout_ms=20_000))
     await asyncio.sleep(0.05)
@@ -94,25 +94,25 @@ async def test_who_waits_neither_gives_up_early_nor_sleeps_on(house: House, cloc
     assert time.monotonic() - began > 0.25
 
 
-async def test_a_token_runs_out_by_the_clock_in_both_directions(house: House, clock: Clock):
-    token, secret = await house.create_token("default", "human", "ann", ["read", "write"], HOUR)
-    cookie = await house.log_in(token)
+async def test_a_token_runs_out_by_the_clock_in_both_directions(app: App, clock: Clock):
+    token, secret = await app.access.create_token("default", "human", "ann", ["read", "write"], HOUR)
+    cookie = await app.access.log_in(token)
     clock.jump(2 * HOUR)
-    assert await house.token(secret) is None
-    assert await house.logged_in(cookie) is None
+    assert await app.access.find_token(secret) is None
+    assert await app.access.find_login(cookie) is None
     clock.jump(-2 * HOUR)
-    assert await house.token(secret) is not None
+    assert await app.access.find_token(secret) is not None
     clock.jump(-DAY)
-    assert await house.token(secret) is not None
-    assert await house.check() == []  # the chain of the audit log does not come from the clock
+    assert await app.access.find_token(secret) is not None
+    assert await app.check() == []  # the chain of the audit log does not come from the clock
 
 
 async def test_the_rate_limit_does_not_last_longer_because_the_clock_was_set_back(
     engine: Engine, tmp_path: Path, clock: Clock
 ):
     settings = replace(Settings(home=tmp_path, database_url=engine.fresh()), rate_limit=2)
-    house = House(settings)
-    bus = Bus(await house.open())
+    app = App(settings)
+    bus = Bus(await app.open())
     thread = await bus.thread()
     for n in range(2):
         await bus.post(thread, f"word {n}", author="ann")
@@ -120,16 +120,16 @@ async def test_the_rate_limit_does_not_last_longer_because_the_clock_was_set_bac
         await bus.post(thread, "word 3", author="ann")
     clock.jump(-DAY)
     assert (await bus.post(thread, "word 4", author="ann")).seq == 3
-    await house.close()
+    await app.close()
 
 
-async def test_agents_are_seen_and_missed_as_usual_after_a_jump(house: House, clock: Clock):
-    here = await house.open()
+async def test_agents_are_seen_and_missed_as_usual_after_a_jump(app: App, clock: Clock):
+    here = await app.open()
     bus = Bus(here)
     agent = await bus.do(agents.register_agent, ide="test", model="m")
 
     async def is_online() -> bool:
-        await housekeeping.sweep(here)
+        await sweep(here)
         found = await bus.do(agents.get_agent, agent_id=agent.agent_id)
         return bool(found.is_online)
 
@@ -142,10 +142,8 @@ async def test_agents_are_seen_and_missed_as_usual_after_a_jump(house: House, cl
     assert not await is_online()
 
 
-async def test_a_session_begun_anew_after_its_deletion_is_kept_though_the_clock_was_set_back(
-    house: House, clock: Clock
-):
-    bus = Bus(await house.open())
+async def test_a_session_begun_anew_after_its_deletion_is_kept_though_the_clock_was_set_back(app: App, clock: Clock):
+    bus = Bus(await app.open())
 
     async def record(content: str) -> None:
         await bus.do(sessions.record_turn, agent="bot", session="s-1", role="user", content=content)
@@ -168,8 +166,8 @@ async def test_a_session_begun_anew_after_its_deletion_is_kept_though_the_clock_
     assert all(difference.is_fine for difference in await verify(bus.here))
 
 
-async def test_threads_are_listed_page_by_page_whatever_the_clock_did(house: House, clock: Clock):
-    bus = Bus(await house.open())
+async def test_threads_are_listed_page_by_page_whatever_the_clock_did(app: App, clock: Clock):
+    bus = Bus(await app.open())
     made = set()
     for n in range(6):
         clock.jump(DAY if n % 2 else -2 * DAY)

@@ -18,7 +18,7 @@ from tests.faults.press import Client, must_be_whole
 from tests.helpers import Server, environment, eventually, free_port, serve_command, start_server
 from tests.store.bus import Bus
 
-from palaver.app import House
+from palaver.app import App
 from palaver.settings import Settings
 
 TEXT = " ".join(f"w{n:x}" for n in range(3000))
@@ -140,12 +140,12 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     home = tmp_path_factory.mktemp("healthy")
 
     async def talk() -> str:
-        house = House(Settings(home=home))
-        bus = Bus(await house.open())
+        app = App(Settings(home=home))
+        bus = Bus(await app.open())
         thread = await bus.thread()
         for n in range(60):
             await bus.post(thread, f"number{n} {TEXT}")
-        await house.close()
+        await app.close()
         return thread.id
 
     return home, asyncio.run(talk())

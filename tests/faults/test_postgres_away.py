@@ -144,7 +144,7 @@ def test_without_its_database_a_server_says_so_and_recording_goes_on(fragile: An
             ).json()
             assert (answer["id"], "PostgreSQL is not reachable" in answer["error"]["message"]) == (1, True)
             done = started(home, *append, "harbour two", **settings)
-            assert (done.returncode, "The transcript has it" in done.stderr) == (0, True)
+            assert (done.returncode, "The turn is in the transcript" in done.stderr) == (0, True)
             new = ("session", "append", "--agent", "stranger", "--session", "s-1", "--role", "user")
             assert started(home, *new, "harbour", **settings).returncode == 5
         finally:

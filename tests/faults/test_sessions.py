@@ -26,15 +26,16 @@ from tests.faults.press import IS_LONG, Client, kill, tell
 from tests.faults.test_disk import small_disk
 from tests.helpers import PATIENCE, Server, eventually, start_server, started_with, word
 
-from palaver.app import House
+from palaver.app import App
 from palaver.operations.sessions import session_index
 from palaver.settings import Settings
 
 PROCESSES, EACH = 8, 500 if IS_LONG else 100
 KILLS = {"sqlite": 20 if IS_LONG else 2, "postgres": 10 if IS_LONG else 1}
 QUICK = """
-import palaver.app, palaver.store.engines.sqlite.engine
-palaver.app.SWEEP_SECONDS, palaver.app.SWEEPS_BETWEEN_LOOKS = 0.1, 1
+import palaver.store.engines.sqlite.engine
+from palaver.operations.admin import maintenance
+maintenance.SWEEP_SECONDS, maintenance.SWEEPS_PER_INDEX_CHECK = 0.1, 1
 palaver.store.engines.sqlite.engine.BUSY_SECONDS = 0.2
 """
 """Catches up ten times a second instead of every half minute, and does not wait long for a lock."""
@@ -70,11 +71,11 @@ def differences(server: Server) -> list[session_index.Difference]:
     """What `palaver verify` finds wrong."""
 
     async def look() -> list[session_index.Difference]:
-        house = House(Settings(home=server.home, database_url=server.env.get("PALAVER_DATABASE_URL", "")))
+        app = App(Settings(home=server.home, database_url=server.env.get("PALAVER_DATABASE_URL", "")))
         try:
-            return await session_index.verify(await house.open())
+            return await session_index.verify(await app.open())
         finally:
-            await house.close()
+            await app.close()
 
     return [difference for difference in asyncio.run(look()) if not difference.is_fine]
 

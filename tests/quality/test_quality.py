@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver.app import House
+from palaver.app import App
 from palaver.importers.chats.labelled_questions import worlds
 from palaver.model.people import Caller
 from palaver.operations.admin import evaluation
@@ -24,12 +24,12 @@ def settings(database_url: str, tmp_path: Path) -> Settings:
 
 async def test_the_answers_are_found(settings: Settings):
     report = evaluation.Report()
-    house = House(settings)
+    app = App(settings)
     for world in worlds(QUESTIONS):
-        here = await house.create_workspace(world.id)
+        here = await app.create_workspace(world.id)
         await evaluation.settle(here, world)
         report.outcomes += [await evaluation.ask(here, asked, 1024) for asked in world.asked]
-    await house.close()
+    await app.close()
     lines = report.lines(1024)
     assert lines["questions"] == 30
     assert lines["message recall@10"] >= 88
@@ -40,15 +40,15 @@ async def test_the_answers_are_found(settings: Settings):
 
 async def first_ten(settings: Settings) -> list[list[str]]:
     """The uris of the best ten results of every question."""
-    found, house = [], House(settings)
+    found, app = [], App(settings)
     for world in worlds(QUESTIONS):
-        here = await house.create_workspace(world.id)
+        here = await app.create_workspace(world.id)
         await evaluation.settle(here, world)
         for asked in world.asked:
             ask = SearchKnowledge(query=asked.question, limit=10, dedupe=False)
             answer = await search_knowledge.work(here, Caller("human"), ask)
             found.append([getattr(item, "uri", "") for item in answer.results])
-    await house.close()
+    await app.close()
     return found
 
 

@@ -16,7 +16,7 @@ from threading import Thread
 import pytest
 from tests.helpers import eventually, start_server, started_with, word
 
-from palaver.app import House
+from palaver.app import App
 from palaver.doors.cli import output
 from palaver.errors import Invalid, Unavailable
 from palaver.importers.chats.labelled_questions import Line, Talk, World
@@ -83,8 +83,8 @@ def settings_for(endpoint: Endpoint, database_url: str, home: Path) -> Settings:
     return Settings(home=home, database_url=database_url, model=name, model_url=endpoint.url, model_key=KEY)
 
 
-async def filled(house: House, unique: str) -> Workspace:
-    here = await house.open()
+async def filled(app: App, unique: str) -> Workspace:
+    here = await app.open()
     said = (f"The {unique} has a zorblat there.", f"The {unique} has a bongler there.")
     lines = tuple(Line(id=f"m{n}", speaker="Ann", text=text, at=None) for n, text in enumerate(said))
     await evaluation.settle(here, World("w", (Talk("t", "", lines),), ()))
@@ -100,9 +100,9 @@ async def first(here: Workspace, unique: str) -> str | None:
 
 
 async def test_its_vectors_decide_once_they_are_made(database_url: str, tmp_path: Path, endpoint: Endpoint):
-    house = House(settings_for(endpoint, database_url, tmp_path))
+    app = App(settings_for(endpoint, database_url, tmp_path))
     try:
-        here = await filled(house, unique := word())
+        here = await filled(app, unique := word())
         assert await first(here, unique) == "t/m1"  # the newest, nothing else tells them apart
         known = await here.read(stronger.progress_of)
         assert known is not None
@@ -115,15 +115,15 @@ async def test_its_vectors_decide_once_they_are_made(database_url: str, tmp_path
         assert await first(here, unique) == "t/m0"
         assert set(endpoint.keys) == {f"Bearer {KEY}"}
     finally:
-        await house.close()
+        await app.close()
 
 
 async def test_a_passage_that_changes_loses_its_vector_and_gets_another(
     database_url: str, tmp_path: Path, endpoint: Endpoint
 ):
-    house = House(settings_for(endpoint, database_url, tmp_path))
+    app = App(settings_for(endpoint, database_url, tmp_path))
     try:
-        here = await filled(house, unique := word())
+        here = await filled(app, unique := word())
         await stronger.catch_up(here)
         model = here.settings.model
 
@@ -146,16 +146,16 @@ async def test_a_passage_that_changes_loses_its_vector_and_gets_another(
         await here.change(remove)
         assert await here.read(lambda read: vectors.counts(read, model)) == (0, 0)
     finally:
-        await house.close()
+        await app.close()
 
 
 async def test_an_endpoint_that_fails_stops_nothing_and_its_key_is_not_logged(
     database_url: str, tmp_path: Path, endpoint: Endpoint, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.DEBUG)
-    house = House(settings_for(endpoint, database_url, tmp_path))
+    app = App(settings_for(endpoint, database_url, tmp_path))
     try:
-        here = await filled(house, unique := word())
+        here = await filled(app, unique := word())
         await stronger.catch_up(here)
         endpoint.status = 500
         assert await first(here, unique) == "t/m1"
@@ -165,16 +165,16 @@ async def test_an_endpoint_that_fails_stops_nothing_and_its_key_is_not_logged(
             await stronger.make_all(here, lambda more: None)
         assert KEY not in caplog.text
     finally:
-        await house.close()
+        await app.close()
 
 
 async def test_a_server_says_once_that_a_model_fails_and_asks_it_again_later(
     database_url: str, tmp_path: Path, endpoint: Endpoint, caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ):  # fmt: skip
-    house = House(settings_for(endpoint, database_url, tmp_path))
+    app = App(settings_for(endpoint, database_url, tmp_path))
     try:
-        here, background = await filled(house, word()), stronger.Embedding()
+        here, background = await filled(app, word()), stronger.Embedding()
         endpoint.status = 500
         await background.go_over(here)
         await background.go_over(here)
@@ -189,15 +189,15 @@ async def test_a_server_says_once_that_a_model_fails_and_asks_it_again_later(
         await background.go_over(here)
         assert len(endpoint.keys) == 3
     finally:
-        await house.close()
+        await app.close()
 
 
 async def test_a_long_message_is_as_like_as_the_sentence_in_it_that_is_most(
     database_url: str, tmp_path: Path, endpoint: Endpoint
 ):
-    house = House(settings_for(endpoint, database_url, tmp_path))
+    app = App(settings_for(endpoint, database_url, tmp_path))
     try:
-        here, unique = await house.open(), word()
+        here, unique = await app.open(), word()
         long = f"The {unique} is here. " + "There are many other words around it that say nothing. " * 4
         said = (f"{long}\nBut a zorblat.", f"{long}\nBut a bongler.")
         lines = tuple(Line(id=f"m{n}", speaker="Ann", text=text, at=None) for n, text in enumerate(said))
@@ -206,17 +206,17 @@ async def test_a_long_message_is_as_like_as_the_sentence_in_it_that_is_most(
         assert len(endpoint.texts) > 4
         assert await first(here, unique) == "t/m0"
     finally:
-        await house.close()
+        await app.close()
 
 
 async def test_another_model_makes_its_own_vectors(database_url: str, tmp_path: Path, endpoint: Endpoint):
-    house = House(settings_for(endpoint, database_url, tmp_path))
-    await filled(house, unique := word())
-    await stronger.catch_up(await house.open())
-    await house.close()
-    house = House(settings_for(endpoint, database_url, tmp_path))
+    app = App(settings_for(endpoint, database_url, tmp_path))
+    await filled(app, unique := word())
+    await stronger.catch_up(await app.open())
+    await app.close()
+    app = App(settings_for(endpoint, database_url, tmp_path))
     try:
-        here = await house.open()
+        here = await app.open()
         known = await here.read(stronger.progress_of)
         assert known is not None
         assert known.done == 0
@@ -224,7 +224,7 @@ async def test_another_model_makes_its_own_vectors(database_url: str, tmp_path: 
         assert await stronger.catch_up(here) == 2
         assert await first(here, unique) == "t/m0"
     finally:
-        await house.close()
+        await app.close()
 
 
 @pytest.mark.parametrize("name", ["minilm:x", "openai", "fastembed:", "gpt", "openai:"])
@@ -240,7 +240,7 @@ def test_a_likeness_is_put_on_the_scale_of_another():
 
 def test_how_far_it_is_is_a_sentence_in_a_table():
     known = {"name": "minilm", "passages": 1_200, "done": 80}
-    assert output.cell("model", known) == "minilm: 80 of 1,200 passages have their vectors"
+    assert output.cell("model", known) == "minilm: 80 of 1,200 passages have vectors"
 
 
 def test_labelled_questions_are_asked_with_its_vectors(tmp_path: Path, endpoint: Endpoint):

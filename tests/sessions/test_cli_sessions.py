@@ -325,7 +325,7 @@ def test_verify_and_reindex_work_where_the_data_is(running: Server, terminal: Te
     for command in ("reindex", "verify"):
         result = terminal.run(command, PALAVER_URL=running.url)
         assert result.exit_code == 2
-        assert "where the data is" in result.stderr
+        assert "only on local data" in result.stderr
     assert terminal.ok("reindex") == "0 turns are in the index.\n"
     result = terminal.run("verify")
     assert (result.exit_code, result.stdout, result.stderr) == (

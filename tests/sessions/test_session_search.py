@@ -24,7 +24,7 @@ from tests.doors.test_cli import Terminal
 from tests.helpers import Mcp, Server, eventually, start_server, word
 from tests.mcp_clients import through
 
-from palaver.app import House
+from palaver.app import App
 from palaver.client import Palaver
 from palaver.model.sessions import Owner, Turn
 from palaver.settings import Settings
@@ -653,19 +653,19 @@ class Guarded:
     def __init__(self, server: Server) -> None:
         self.server = server
 
-    def house(self, work: Callable[[House], Any]) -> Any:
+    def app(self, work: Callable[[App], Any]) -> Any:
         async def go() -> Any:
-            house = House(Settings(home=self.server.home, database_url=self.server.env["PALAVER_DATABASE_URL"]))
+            app = App(Settings(home=self.server.home, database_url=self.server.env["PALAVER_DATABASE_URL"]))
             try:
-                return await work(house)
+                return await work(app)
             finally:
-                await house.close()
+                await app.close()
 
         return asyncio.run(go())
 
     def key(self, workspace: str, kind: Literal["human", "agent"], name: str, *scopes: Any) -> httpx.Client:
         given = list(scopes) or ["read", "write"]
-        _, secret = self.house(lambda house: house.create_token(workspace, kind, name, given))
+        _, secret = self.app(lambda app: app.access.create_token(workspace, kind, name, given))
         return self.server.client(headers={"authorization": f"Bearer {secret}"})
 
 
@@ -674,7 +674,7 @@ def guarded(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     home = tmp_path_factory.mktemp("guarded")
     with start_server(home, PALAVER_AUTH="token", PALAVER_DATABASE_URL=engine.fresh()) as server:
         guarded = Guarded(server)
-        guarded.house(lambda house: house.create_workspace("elsewhere"))
+        guarded.app(lambda app: app.create_workspace("elsewhere"))
         yield guarded
 
 

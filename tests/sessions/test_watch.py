@@ -34,7 +34,7 @@ from tests.importers.samples import (
     typed,
 )
 
-from palaver.app import House
+from palaver.app import App
 from palaver.errors import Unavailable
 from palaver.model.people import Caller
 from palaver.operations.sessions import watch as watching
@@ -191,7 +191,7 @@ def test_what_is_broken_is_skipped_with_a_word(person: Person):
     said = person.once()
     assert said == (
         "Read 1 session file: 1 new turn in 1 session. Skipped 4 lines (1 not JSON, 1 no JSON object, "
-        "1 without a message, 1 over 32 MB). Passed over 1 file (1 no session of a known kind).\n"
+        "1 without a message, 1 over 32 MB). Skipped 1 file (1 no session of a known kind).\n"
     )
     assert [hit["content"] for hit in person.found(ivy)] == [f"��� {ivy}"]
 
@@ -208,7 +208,7 @@ def test_a_file_that_may_not_be_read_does_not_stop_the_others(person: Person, mo
         return opened(path)
 
     monkeypatch.setattr(watching, "_opened", refuse)
-    assert "Passed over 1 file (1 cannot be read)" in person.once()
+    assert "Skipped 1 file (1 cannot be read)" in person.once()
     assert person.found(ivy)
 
 
@@ -485,10 +485,10 @@ async def test_where_the_system_does_not_tell_it_looks_by_itself(tmp_path: Path,
 
     monkeypatch.setattr("watchfiles.awatch", too_many)
     monkeypatch.setattr(watching, "RESCAN_ALONE_SECONDS", 0.01)
-    house = House(Settings(home=tmp_path / "palaver"))
+    app = App(Settings(home=tmp_path / "palaver"))
     try:
         (tmp_path / "p").mkdir()
-        watch = watching.Watch(await house.open(), Caller(kind="human"), [tmp_path / "p"])
+        watch = watching.Watch(await app.open(), Caller(kind="human"), [tmp_path / "p"])
         await watch.first_pass()
         grown: asyncio.Queue[watching.Grown] = asyncio.Queue()
         following = asyncio.create_task(watch.follow(grown.put_nowait))
@@ -498,7 +498,7 @@ async def test_where_the_system_does_not_tell_it_looks_by_itself(tmp_path: Path,
         with pytest.raises(asyncio.CancelledError):
             await following
     finally:
-        await house.close()
+        await app.close()
 
 
 def test_it_works_beside_a_running_server(server: Server, api: httpx.Client, tmp_path: Path):
@@ -520,7 +520,7 @@ def test_it_works_beside_a_running_server(server: Server, api: httpx.Client, tmp
 def test_nothing_to_follow_is_not_found(person: Person):
     result = person.terminal.run("watch", HOME=str(person.home), CLAUDE_CONFIG_DIR="", CODEX_HOME="")
     assert result.exit_code == 3
-    assert "No sessions of Claude Code or Codex are here" in result.stderr
+    assert "Found no sessions of Claude Code or Codex" in result.stderr
     result = person.terminal.run("watch", str(person.home / "nowhere"))
     assert result.exit_code == 3
     assert "There is no file or folder" in result.stderr
@@ -530,7 +530,7 @@ def test_files_are_not_followed_through_a_server(person: Person):
     for args in (("--url", "http://127.0.0.1:9", "watch"), ("watch", "--url", "http://127.0.0.1:9")):
         result = person.terminal.run(*args)
         assert result.exit_code == 2
-        assert "Files are followed where the data is" in result.stderr
+        assert "only on local data" in result.stderr
 
 
 def test_who_may_only_read_may_not_watch(person: Person):

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import Engine
 from tests.store.bus import Bus, open_workspace, opened, rows
 
-from palaver.app import House
+from palaver.app import App
 from palaver.errors import PalaverError, Refused, Timeout, Unavailable
 from palaver.settings import Settings
 from palaver.store.engines.database import Reader
@@ -175,18 +175,18 @@ def test_an_ordinary_name_is_taken(name: str):
 
 
 async def test_a_workspace_must_be_created_before_it_is_opened(settings: Settings):
-    house = House(settings)
+    app = App(settings)
     try:
         with pytest.raises(PalaverError, match="not found"):
-            await house.open("nowhere")
+            await app.open("nowhere")
         with pytest.raises(Refused, match="cannot be a workspace's name"):
-            await house.create_workspace("../nowhere")
-        await house.create_workspace("somewhere")
+            await app.create_workspace("../nowhere")
+        await app.create_workspace("somewhere")
         with pytest.raises(Refused, match="already"):
-            await house.create_workspace("somewhere")
-        assert await house.workspaces() == ["default", "somewhere"]
+            await app.create_workspace("somewhere")
+        assert await app.workspaces() == ["default", "somewhere"]
     finally:
-        await house.close()
+        await app.close()
 
 
 @pytest.mark.parametrize("url", ["mysql://x", "/tmp/x.db", "sqlite://x"])

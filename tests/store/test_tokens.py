@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from tests.store.bus import rows
 
-from palaver.app import House
+from palaver.app import App
 from palaver.errors import NotFound
 from palaver.model.times import now
 from palaver.settings import Settings
@@ -17,10 +17,10 @@ from palaver.store.engines.database import Reader
 
 
 @pytest.fixture
-async def house(settings: Settings) -> AsyncIterator[House]:
-    house = House(settings)
-    yield house
-    await house.close()
+async def app(settings: Settings) -> AsyncIterator[App]:
+    app = App(settings)
+    yield app
+    await app.close()
 
 
 def test_a_secret_is_long_random_and_can_be_told_from_a_typo():
@@ -37,72 +37,72 @@ def test_a_secret_is_long_random_and_can_be_told_from_a_typo():
         assert not tokens.looks_right(wrong), wrong
 
 
-async def test_a_token_is_found_by_its_secret_alone(house: House):
-    token, secret = await house.create_token("default", "human", "ann", ["read", "write"])
-    found = await house.token(secret)
+async def test_a_token_is_found_by_its_secret_alone(app: App):
+    token, secret = await app.access.create_token("default", "human", "ann", ["read", "write"])
+    found = await app.access.find_token(secret)
     assert found == token
-    assert await house.token(tokens.mint()) is None
-    assert await house.token(token.id) is None
-    assert await house.token("") is None
-    assert await house.token("plv_\x00\ud800") is None
+    assert await app.access.find_token(tokens.mint()) is None
+    assert await app.access.find_token(token.id) is None
+    assert await app.access.find_token("") is None
+    assert await app.access.find_token("plv_\x00\ud800") is None
 
 
-async def test_the_secret_itself_is_nowhere_in_the_tables(house: House):
-    _, secret = await house.create_token("default", "human", "ann", ["read"])
+async def test_the_secret_itself_is_nowhere_in_the_tables(app: App):
+    _, secret = await app.access.create_token("default", "human", "ann", ["read"])
 
     def everything(read: Reader) -> str:
         return repr(rows(read, "SELECT * FROM tokens"))
 
-    stored = await house._own.read(everything)
+    stored = await app._database.read(everything)
     assert "ann" in stored
     assert secret not in stored
     assert secret[4:36] not in stored
 
 
-async def test_a_revoked_token_is_gone_at_once(house: House):
-    kept = await house.create_token("default", "human", "ann", ["read"])
-    gone = await house.create_token("default", "human", "ann", ["read"])
-    await house.revoke_token(gone[0].id)
-    assert await house.token(gone[1]) is None
-    found = await house.token(kept[1])
+async def test_a_revoked_token_is_gone_at_once(app: App):
+    kept = await app.access.create_token("default", "human", "ann", ["read"])
+    gone = await app.access.create_token("default", "human", "ann", ["read"])
+    await app.access.revoke_token(gone[0].id)
+    assert await app.access.find_token(gone[1]) is None
+    found = await app.access.find_token(kept[1])
     assert found is not None
-    assert [t.id for t in await house.tokens()] == [kept[0].id]
+    assert [t.id for t in await app.access.tokens()] == [kept[0].id]
     with pytest.raises(NotFound):
-        await house.revoke_token(gone[0].id)
+        await app.access.revoke_token(gone[0].id)
 
 
-async def test_a_token_runs_out(house: House, monkeypatch: pytest.MonkeyPatch):
-    token, secret = await house.create_token("default", "human", "ann", ["read"], expires_in=timedelta(hours=1))
+async def test_a_token_runs_out(app: App, monkeypatch: pytest.MonkeyPatch):
+    token, secret = await app.access.create_token("default", "human", "ann", ["read"], expires_in=timedelta(hours=1))
     assert token.expires_at is not None
-    assert await house.token(secret) is not None
+    assert await app.access.find_token(secret) is not None
     later = now() + timedelta(minutes=59)
     monkeypatch.setattr(tokens, "now", lambda: later)
-    assert await house.token(secret) is not None
+    assert await app.access.find_token(secret) is not None
     monkeypatch.setattr(tokens, "now", lambda: later + timedelta(minutes=2))
-    assert await house.token(secret) is None
+    assert await app.access.find_token(secret) is None
 
 
-async def test_use_is_written_down_once_a_minute(house: House, monkeypatch: pytest.MonkeyPatch):
-    _, secret = await house.create_token("default", "human", "ann", ["read"])
-    await house.token(secret)
-    (first,) = await house.tokens()
+async def test_use_is_written_down_once_a_minute(app: App, monkeypatch: pytest.MonkeyPatch):
+    _, secret = await app.access.create_token("default", "human", "ann", ["read"])
+    await app.access.find_token(secret)
+    (first,) = await app.access.tokens()
     assert first.last_used_at is not None
-    await house.token(secret)
-    assert await house.tokens() == [first]
+    await app.access.find_token(secret)
+    assert await app.access.tokens() == [first]
     later = now() + timedelta(minutes=2)
     monkeypatch.setattr(tokens, "now", lambda: later)
-    await house.token(secret)
-    (second,) = await house.tokens()
+    await app.access.find_token(secret)
+    (second,) = await app.access.tokens()
     assert second.last_used_at is not None
     assert second.last_used_at > first.last_used_at
 
 
-async def test_an_agent_of_a_token_comes_to_be_once(house: House):
-    made = [await house.create_token("default", "agent", "Scout", ["read"]) for _ in range(3)]
+async def test_an_agent_of_a_token_comes_to_be_once(app: App):
+    made = [await app.access.create_token("default", "agent", "Scout", ["read"]) for _ in range(3)]
     assert len({token.agent_id for token, _ in made}) == 1
     assert len({secret for _, secret in made}) == 3
 
 
-async def test_a_token_for_an_unknown_workspace_is_refused(house: House):
+async def test_a_token_for_an_unknown_workspace_is_refused(app: App):
     with pytest.raises(NotFound):
-        await house.create_token("nowhere", "human", "ann", ["read"])
+        await app.access.create_token("nowhere", "human", "ann", ["read"])

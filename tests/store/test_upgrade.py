@@ -22,7 +22,7 @@ from tests.store.test_archive import put, said, talk
 from tests.store.test_library import add, note
 from tests.store.test_library import found as found_in_library
 
-from palaver.app import House
+from palaver.app import App
 from palaver.model.messages import Message, Thread
 from palaver.operations.admin.repair import problems
 from palaver.operations.bus import messages
@@ -55,12 +55,12 @@ class Written:
     messages: list[Message]
     secret: str
     workspace: Rows
-    house: Rows
+    app: Rows
 
 
 async def write(settings: Settings) -> tuple[Thread, list[Message], str]:
-    house = House(settings)
-    bus = Bus(await house.open())
+    app = App(settings)
+    bus = Bus(await app.open())
     thread = await bus.thread("an old topic")
     first = await bus.post(thread, "heliotrope one", metadata={"a": 1}, priority="high")
     second = await bus.post(thread, "heliotrope two", reply_to_msg_id=first.id, idempotency_key="key")
@@ -70,9 +70,9 @@ async def write(settings: Settings) -> tuple[Thread, list[Message], str]:
     await bus.do(sessions.record_turn, agent="bot", session="s-1", role="user", content="a turn about harbours")
     await put(bus, talk(said("an imported ivy"), title="On plants"))
     await add(bus, note("a note on lanterns", "Lights"))
-    _, secret = await house.create_token("default", "human", "ann", ["read", "write"])
+    _, secret = await app.access.create_token("default", "human", "ann", ["read", "write"])
     told = await bus.messages(thread)
-    await house.close()
+    await app.close()
     return thread, told, secret
 
 
@@ -186,9 +186,9 @@ async def test_a_workspace_of_any_earlier_schema_is_all_there(
     build(settings, "workspace", step, as_of(written.workspace, step))
     if step >= SINCE["sessions"]:
         shutil.copytree(written.home / "sessions", settings.data / "sessions")
-    house = House(settings)
+    app = App(settings)
     try:
-        bus = Bus(await house.open())
+        bus = Bus(await app.open())
         assert await bus.messages(written.thread) == written.messages
         first, second = written.messages
         assert await bus.found("heliotrope") == {first.id, second.id}
@@ -221,7 +221,7 @@ async def test_a_workspace_of_any_earlier_schema_is_all_there(
         await add(bus, note("a note on candles"))
         assert len(await found_in_library(bus, "candles")) == 1
     finally:
-        await house.close()
+        await app.close()
     assert await problems(settings, "default") == []
 
 
@@ -230,19 +230,19 @@ async def test_a_house_of_any_earlier_schema_knows_its_people(
     engine: Engine, written: Written, tmp_path: Path, step: int
 ):
     settings = Settings(home=tmp_path / "home", database_url=engine.fresh())
-    build(settings, "house", step, written.house)
-    house = House(settings)
+    build(settings, "house", step, written.app)
+    app = App(settings)
     try:
-        token = await house.token(written.secret)
+        token = await app.access.find_token(written.secret)
         assert token is not None
         assert (token.workspace, token.name, token.scopes) == ("default", "ann", ["read", "write"])
-        assert await house.workspaces() == ["default"]
-        assert await house.check() == []
-        assert bool(await house.deeds()) == (step >= 2)
-        cookie = await house.log_in(token)
-        assert await house.logged_in(cookie) is not None
-        await house.revoke_token(token.id)
-        assert await house.token(written.secret) is None
-        assert await house.check() == []
+        assert await app.workspaces() == ["default"]
+        assert await app.check() == []
+        assert bool(await app.audit_log()) == (step >= 2)
+        cookie = await app.access.log_in(token)
+        assert await app.access.find_login(cookie) is not None
+        await app.access.revoke_token(token.id)
+        assert await app.access.find_token(written.secret) is None
+        assert await app.check() == []
     finally:
-        await house.close()
+        await app.close()

@@ -10,19 +10,19 @@ from typing import Any
 
 from tests.helpers import Mcp, Server
 
-from palaver.app import House
+from palaver.app import App
 from palaver.settings import Settings
 
 
-def in_house(server: Server, work: Callable[[House], Any]) -> Any:
-    """Do something in the house from another process than the server's, as its owner does at the terminal."""
+def with_app(server: Server, work: Callable[[App], Any]) -> Any:
+    """Run work on the server's data from another process, as an administrator does at the terminal."""
 
     async def go() -> Any:
-        house = House(Settings(home=server.home, database_url=server.env["PALAVER_DATABASE_URL"]))
+        app = App(Settings(home=server.home, database_url=server.env["PALAVER_DATABASE_URL"]))
         try:
-            return await work(house)
+            return await work(app)
         finally:
-            await house.close()
+            await app.close()
 
     return asyncio.run(go())
 
@@ -40,8 +40,8 @@ class Key:
         expires_in: timedelta | None = None,
     ) -> None:
         self.server = server
-        self.token, self.secret = in_house(
-            server, lambda house: house.create_token(workspace, kind, name, list(scopes), expires_in)
+        self.token, self.secret = with_app(
+            server, lambda app: app.access.create_token(workspace, kind, name, list(scopes), expires_in)
         )
         self.headers = {"authorization": f"Bearer {self.secret}"}
         self.api = server.client(headers=self.headers)
@@ -51,11 +51,11 @@ class Key:
         return Mcp(self.api)
 
     def revoke(self) -> None:
-        in_house(self.server, lambda house: house.revoke_token(self.token.id))
+        with_app(self.server, lambda app: app.access.revoke_token(self.token.id))
 
 
 def make_workspace(server: Server, name: str) -> None:
-    in_house(server, lambda house: house.create_workspace(name))
+    with_app(server, lambda app: app.create_workspace(name))
 
 
 def files_below(place: Path) -> list[Path]:

@@ -11,14 +11,14 @@ import psycopg
 import pytest
 from tests.conftest import Engine
 from tests.helpers import Server, Thread, eventually, word
-from tests.trust.people import Key, in_house
+from tests.trust.people import Key, with_app
 
-from palaver.app import House
+from palaver.app import App
 from palaver.settings import Settings
 
 
 def deeds(server: Server, **narrow: Any) -> list[tuple[str, str, str]]:
-    found = in_house(server, lambda house: house.deeds(limit=1000, **narrow))
+    found = with_app(server, lambda app: app.audit_log(limit=1000, **narrow))
     return [(entry.kind, entry.who, entry.what) for entry in found]
 
 
@@ -39,12 +39,12 @@ def test_what_counts_is_written_down_with_who_did_it(guarded: Server, admin: Key
         ("token", root, "revoke_token"),
         ("token", root, "create_token"),
         ("deletion", who, "delete_thread"),
-        ("denied", "somebody at 127.0.0.1", "GET /api/threads"),
+        ("denied", "unknown caller at 127.0.0.1", "GET /api/threads"),
         ("denied", who, "revoke_token"),
         ("deletion", who, "delete_message"),
         ("export", who, "export_thread"),
     ]
-    everything = str(in_house(guarded, lambda house: house.deeds(limit=1000)))
+    everything = str(with_app(guarded, lambda app: app.audit_log(limit=1000)))
     assert thread.id in everything
     assert message["id"] in everything
     assert secret not in everything
@@ -84,18 +84,18 @@ def test_who_knocks_all_the_time_does_not_fill_the_log(guarded: Server):
 
 
 @pytest.fixture
-async def house(engine: Engine, tmp_path: Path) -> AsyncIterator[House]:
-    house = House(Settings(home=tmp_path, database_url=engine.fresh()))
-    await house.open()
+async def app(engine: Engine, tmp_path: Path) -> AsyncIterator[App]:
+    app = App(Settings(home=tmp_path, database_url=engine.fresh()))
+    await app.open()
     for name in ("ann", "bob", "eve"):
-        await house.create_token("default", "human", name, ["read"])
-    yield house
-    await house.close()
+        await app.access.create_token("default", "human", name, ["read"])
+    yield app
+    await app.close()
 
 
-def run_raw(house: House, *statements: str) -> None:
+def run_raw(app: App, *statements: str) -> None:
     """Past everything: as somebody who has got hold of the database itself."""
-    url = house.settings.database_url
+    url = app.settings.database_url
     if url.startswith("postgresql"):
         with psycopg.connect(url, options="-c search_path=palaver") as raw:
             for statement in statements:
@@ -109,15 +109,15 @@ def run_raw(house: House, *statements: str) -> None:
         connection.close()
 
 
-def without_triggers(house: House) -> None:
-    if house.settings.database_url.startswith("postgresql"):
-        run_raw(house, "DROP TRIGGER audit_is_not_changed ON audit")
+def without_triggers(app: App) -> None:
+    if app.settings.database_url.startswith("postgresql"):
+        run_raw(app, "DROP TRIGGER audit_is_not_changed ON audit")
     else:
-        run_raw(house, "DROP TRIGGER audit_is_not_changed", "DROP TRIGGER audit_is_not_deleted")
+        run_raw(app, "DROP TRIGGER audit_is_not_changed", "DROP TRIGGER audit_is_not_deleted")
 
 
-async def test_a_whole_log_is_whole(house: House):
-    assert await house.check() == []
+async def test_a_whole_log_is_whole(app: App):
+    assert await app.check() == []
 
 
 @pytest.mark.parametrize(
@@ -130,54 +130,54 @@ async def test_a_whole_log_is_whole(house: House):
         ("DELETE FROM audit", "ends at entry 0, but 3 were written"),
     ],
 )
-async def test_tampering_is_refused_and_found(house: House, tampering: str, says: str):
+async def test_tampering_is_refused_and_found(app: App, tampering: str, says: str):
     with pytest.raises((apsw.Error, psycopg.Error), match="only grows"):
-        run_raw(house, tampering)
-    assert await house.check() == []
-    without_triggers(house)
-    run_raw(house, tampering)
-    (problem,) = await house.check()
+        run_raw(app, tampering)
+    assert await app.check() == []
+    without_triggers(app)
+    run_raw(app, tampering)
+    (problem,) = await app.check()
     assert says in problem
 
 
-async def test_cutting_the_end_and_setting_the_head_back_is_found(house: House):
-    without_triggers(house)
-    run_raw(house, "DELETE FROM audit WHERE id = 3", "UPDATE audit_head SET id = 2")
-    (problem,) = await house.check()
+async def test_cutting_the_end_and_setting_the_head_back_is_found(app: App):
+    without_triggers(app)
+    run_raw(app, "DELETE FROM audit WHERE id = 3", "UPDATE audit_head SET id = 2")
+    (problem,) = await app.check()
     assert "is not the one that was written" in problem
 
 
-async def test_entries_written_at_once_are_one_chain(house: House, engine: Engine):
+async def test_entries_written_at_once_are_one_chain(app: App, engine: Engine):
     import asyncio
 
-    other = House(house.settings)  # as another process would
+    other = App(app.settings)  # as another process would
     try:
-        await asyncio.gather(*(h.trail.note("login", f"n{n}", "x") for n in range(30) for h in (house, other)))
+        await asyncio.gather(*(h.trail.note("login", f"n{n}", "x") for n in range(30) for h in (app, other)))
     finally:
         await other.close()
-    assert await house.check() == []
-    assert len(await house.deeds(limit=1000)) == 63
+    assert await app.check() == []
+    assert len(await app.audit_log(limit=1000)) == 63
 
 
 def test_no_place_of_the_log_is_taken_by_what_was_undone(guarded: Server, admin: Key):
     """A token that could not be made leaves no gap behind."""
-    before = in_house(guarded, lambda house: house.deeds(limit=1))[0].id
+    before = with_app(guarded, lambda app: app.audit_log(limit=1))[0].id
     assert admin.api.delete("/api/tokens/never-was").status_code == 404
-    after: Callable[[], bool] = lambda: in_house(guarded, lambda house: house.check()) == []  # noqa: E731
+    after: Callable[[], bool] = lambda: with_app(guarded, lambda app: app.check()) == []  # noqa: E731
     assert eventually(after)
-    assert in_house(guarded, lambda house: house.deeds(limit=1))[0].id == before
+    assert with_app(guarded, lambda app: app.audit_log(limit=1))[0].id == before
 
 
 def test_a_token_in_an_address_is_in_no_log(guarded: Server):
     secret = f"plv_{'x1' * 19}"
     assert guarded.client().get(f"/{secret}/api").status_code == 401
-    assert ("denied", "somebody at 127.0.0.1", "GET /…/api") in deeds(guarded)
+    assert ("denied", "unknown caller at 127.0.0.1", "GET /…/api") in deeds(guarded)
     assert secret not in guarded.said()
 
 
 def test_a_failed_login_is_logged_with_its_address_and_without_the_token(guarded: Server):
     secret = f"plv_{'y2' * 19}"
     assert guarded.client().post("/api/session", json={"token": secret}).status_code == 401
-    assert ("denied", "somebody at 127.0.0.1", "POST /api/session") in deeds(guarded)
-    assert "somebody at 127.0.0.1 could not log in" in guarded.said()
+    assert ("denied", "unknown caller at 127.0.0.1", "POST /api/session") in deeds(guarded)
+    assert "unknown caller at 127.0.0.1 could not log in" in guarded.said()
     assert secret not in guarded.said()

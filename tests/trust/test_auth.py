@@ -31,7 +31,7 @@ from tests.mcp_clients import Websocket
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from palaver.app import House
+from palaver.app import App
 from palaver.operations import OPERATIONS
 from palaver.settings import Settings
 
@@ -45,15 +45,15 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def in_house(home: Path, work: Callable[[House], Any]) -> Any:
-    """Do something in the house, as its owner does at the terminal while the server runs."""
+def with_app(home: Path, work: Callable[[App], Any]) -> Any:
+    """Run work on the data of a running server, as an administrator does at the terminal."""
 
     async def go() -> Any:
-        house = House(Settings(home=home))
+        app = App(Settings(home=home))
         try:
-            return await work(house)
+            return await work(app)
         finally:
-            await house.close()
+            await app.close()
 
     return asyncio.run(go())
 
@@ -63,8 +63,8 @@ class Key:
 
     def __init__(self, server: Server, workspace: str, kind: Any, name: str, scopes: list[Any], **more: Any) -> None:
         self.server = server
-        self.token, self.secret = in_house(
-            server.home, lambda house: house.create_token(workspace, kind, name, scopes, **more)
+        self.token, self.secret = with_app(
+            server.home, lambda app: app.access.create_token(workspace, kind, name, scopes, **more)
         )
         self.api = server.client(headers={"authorization": f"Bearer {self.secret}"})
 
@@ -73,7 +73,7 @@ class Key:
         return Mcp(self.api)
 
     def revoke(self) -> None:
-        in_house(self.server.home, lambda house: house.revoke_token(self.token.id))
+        with_app(self.server.home, lambda app: app.access.revoke_token(self.token.id))
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def reader(guarded: Server) -> Key:
 @pytest.fixture(scope="module")
 def stranger(guarded: Server) -> Key:
     """Somebody in another workspace, who may do everything there."""
-    in_house(guarded.home, lambda house: house.create_workspace("elsewhere"))
+    with_app(guarded.home, lambda app: app.create_workspace("elsewhere"))
     return Key(guarded, "elsewhere", "human", "eve", ["read", "write", "admin"])
 
 
@@ -617,7 +617,7 @@ def test_a_server_others_can_reach_does_not_start_without_tokens(tmp_path: Path,
 
 
 def test_a_server_others_can_reach_starts_with_a_token_and_asks_for_it(tmp_path: Path):
-    _, secret = in_house(tmp_path, lambda house: house.create_token("default", "human", "ann", ["read"]))
+    _, secret = with_app(tmp_path, lambda app: app.access.create_token("default", "human", "ann", ["read"]))
     with start_server(tmp_path, PALAVER_HOST="0.0.0.0") as server, server.client() as api:
         assert api.get("/api/threads").status_code == 401
         headers = {"authorization": f"Bearer {secret}"}

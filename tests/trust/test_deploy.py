@@ -30,7 +30,7 @@ def test_the_commands_they_call_exist():
     assert compose["services"]["palaver"]["build"] == ".."
     docker = (ROOT / "Dockerfile").read_text("utf-8")
     assert 'CMD ["serve"]' in docker
-    assert {"serve", "user add"} <= set(main.HOUSE)
+    assert {"serve", "user add"} <= set(main.ADMIN_COMMANDS)
     for copied in re.findall(r"^COPY (?!--from)(.+) \S+$", docker, re.MULTILINE):
         assert all((ROOT / name).exists() for name in copied.split()), copied
 

@@ -24,9 +24,9 @@ from tests.trust.worlds import CREATES, Comer, Scene, World, absent, given, in_p
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from palaver.app import House
+from palaver.app import App
 from palaver.doors.cli import main
-from palaver.doors.http.routes import application
+from palaver.doors.http.routes import web_application
 from palaver.doors.mcp import lazy_app
 from palaver.operations import OPERATIONS
 from palaver.operations.operation import Operation
@@ -76,22 +76,22 @@ def comer(request: pytest.FixtureRequest, scene: Scene, engine: Engine) -> Comer
 
 def doors(tmp_path: Path) -> set[str]:
     """Every route of the running program."""
-    house = House(Settings(home=tmp_path))
-    guard: Any = application(house)
+    app = App(Settings(home=tmp_path))
+    guard: Any = web_application(app)
     found: set[str] = set()
 
     def walk(routes: list[BaseRoute], before: str = "") -> None:
         for route in routes:
             if isinstance(route, Route):
                 found.update(f"{method} {before}{route.path}" for method in (route.methods or set()) - {"HEAD"})
-            elif isinstance(route, lazy_app.LateMcp):
+            elif isinstance(route, lazy_app.LazyMcpRoute):
                 found.update(f"* {path}" for path in lazy_app.PATHS)
             elif isinstance(route, Mount):
                 walk(list(route.routes), before + route.path)
             else:
                 found.add(f"? {route}")
 
-    walk(guard._app.routes)
+    walk(guard._inner.routes)
     return found
 
 
@@ -346,7 +346,7 @@ def _wrong_tools(mcp: Mcp, scene: Scene, comer: Comer, checks: list[int]) -> lis
             if TOOLS[tool] not in comer.scopes:
                 if "FORBIDDEN" not in text:
                     wrong.append((tool, "without the scope", text[:200]))
-            elif "Something went wrong" in text or "result" not in answer:
+            elif "The server failed" in text or "result" not in answer:
                 wrong.append((tool, text[:300]))
     return wrong
 

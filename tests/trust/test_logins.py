@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 from tests.helpers import Listener, Server, Thread, listen, word
-from tests.trust.people import Key, in_house
+from tests.trust.people import Key, with_app
 
 from palaver.store.admin.active_logins import Present, ShownOut
 
@@ -42,7 +42,7 @@ def test_logging_out_closes_the_streams_of_that_login(guarded: Server, human: Ke
             elif how == "everywhere":
                 assert again.delete("/api/session", params={"everywhere": "true"}).json()["is_in"] is False
             else:
-                in_house(guarded, lambda house: house.log_out_everywhere(key.token.id))
+                with_app(guarded, lambda app: app.access.log_out_everywhere(key.token.id))
             leaving, staying = ([mine], [others, bearers]) if how == "here" else ([mine, others], [bearers])
             assert all(ended(listener) for listener in leaving)
             thread = Thread(human.api)

@@ -16,7 +16,7 @@ from tests.library_items import GET_ID, LIBRARY, SOURCES, Library
 from tests.mcp_clients import Websocket
 from websockets.sync.client import connect
 
-from palaver.app import House
+from palaver.app import App
 from palaver.settings import Settings
 
 HIDDEN = "[human-only content hidden]"
@@ -53,26 +53,26 @@ def world(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     home, url = tmp_path_factory.mktemp(f"guarded-{engine.name}"), engine.fresh()
     with start_server(home, PALAVER_DATABASE_URL=url, PALAVER_AUTH="token") as server:
 
-        def in_house(work: Callable[[House], Any]) -> Any:
+        def with_app(work: Callable[[App], Any]) -> Any:
             async def go() -> Any:
-                house = House(Settings(home=home, database_url=url))
+                app = App(Settings(home=home, database_url=url))
                 try:
-                    return await work(house)
+                    return await work(app)
                 finally:
-                    await house.close()
+                    await app.close()
 
             return asyncio.run(go())
 
-        async def tokens(house: House) -> list[str]:
-            await house.create_workspace("elsewhere")
+        async def tokens(app: App) -> list[str]:
+            await app.create_workspace("elsewhere")
             people = [
                 ("default", "human", "ann"), ("default", "agent", "robo"), ("default", "agent", "cyber"),
                 ("elsewhere", "human", "eve"), ("elsewhere", "agent", "spy"),
             ]  # fmt: skip
-            made = [await house.create_token(place, kind, name, ["read", "write"]) for place, kind, name in people]  # type: ignore[arg-type]
+            made = [await app.access.create_token(place, kind, name, ["read", "write"]) for place, kind, name in people]  # type: ignore[arg-type]
             return [secret for _, secret in made]
 
-        yield World(*(Someone(server, secret) for secret in in_house(tokens)))
+        yield World(*(Someone(server, secret) for secret in with_app(tokens)))
 
 
 @pytest.fixture(scope="module")

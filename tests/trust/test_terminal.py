@@ -43,7 +43,7 @@ def test_the_audit_log_is_shown_and_verified(terminal: Terminal):
 
 def test_the_doctor_sees_an_audit_log_that_was_rewritten(terminal: Terminal):
     terminal.ok("user", "add", "ann")
-    assert "✓ house: opens; the audit log is whole" in terminal.ok("doctor")
+    assert "✓ server database: opens; the audit log is intact" in terminal.ok("doctor")
     database = apsw.Connection(str(terminal.home / "house.db"))
     database.execute("DROP TRIGGER audit_is_not_changed; UPDATE audit SET who = 'nobody'")
     database.close()

@@ -23,15 +23,15 @@ from websockets.sync.client import connect
 HASTY = """from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from palaver.doors import patience
-patience.HEADER_SECONDS = patience.BODY_GRACE_SECONDS = patience.STUCK_SECONDS = 1.0
-patience.LOOK_SECONDS = 0.2
+from palaver.doors.http import timeouts
+timeouts.HEADER_SECONDS = timeouts.BODY_GRACE_SECONDS = timeouts.STUCK_SECONDS = 1.0
+timeouts.CHECK_SECONDS = 0.2
 """
 
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with little patience."""
+    """A server with short timeouts."""
     with start_server(tmp_path_factory.mktemp("hasty"), before=HASTY) as server:
         yield server
 

@@ -1,1 +1,1 @@
-"""The doors: how what can be done is reached. They never see the store."""
+"""Doors are the ways to call operations: HTTP, MCP and the command line. They do not use the store."""

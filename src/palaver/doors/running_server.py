@@ -1,7 +1,7 @@
-"""The address of the server that runs on this data, for processes beside it: `palaver mcp` and the command line.
+"""Find the server that runs on the same data, for `palaver mcp` and the command line.
 
-A server writes `server.json` into PALAVER_HOME and holds a lock on it as long as it lives. The lock tells whether the
-server is alive: a process id may belong to another program by now, and a crashed server removes no file.
+A server writes `server.json` into PALAVER_HOME and keeps a lock on it. The lock shows that the server is alive: a
+process id could belong to another program, and a crashed server does not remove the file.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ log = logging.getLogger("palaver")
 
 
 @contextmanager
-def announced(settings: Settings) -> Iterator[None]:
-    """While it lasts, others find this server's address. Where several servers share a home, the latest one wins."""
+def announce(settings: Settings) -> Iterator[None]:
+    """Let other processes find this server. If several servers share a home, the latest one is found."""
     path = settings.data / NAME
     try:
-        file = _written(path, settings)
-    except OSError as problem:  # a home on PostgreSQL may be read-only: the server runs without a note
-        log.warning("%s cannot be written (%s): 'palaver mcp' does not find this server.", NAME, problem.strerror)
+        file = _write_note(path, settings)
+    except OSError as problem:  # with PostgreSQL the home can be read-only
+        log.warning("%s cannot be written (%s): 'palaver mcp' will not find this server.", NAME, problem.strerror)
         yield
         return
     try:
@@ -42,8 +42,8 @@ def announced(settings: Settings) -> Iterator[None]:
         os.close(file)
 
 
-def _written(path: Path, settings: Settings) -> int:
-    """The note, locked before anybody can see it."""
+def _write_note(path: Path, settings: Settings) -> int:
+    """Write and lock the file, then move it into place. Returns its descriptor."""
     note = {"url": settings.base_url, "host": settings.host, "port": settings.port, "pid": os.getpid()}
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f"{NAME}.{os.getpid()}")
@@ -60,7 +60,7 @@ def _written(path: Path, settings: Settings) -> int:
 
 
 def running_server(settings: Settings) -> str | None:
-    """The address of a live server on the same data, if there is one."""
+    """The URL of a live server on the same data, if there is one."""
     try:
         file = os.open(settings.data / NAME, os.O_RDONLY)
     except OSError:
@@ -76,18 +76,18 @@ def running_server(settings: Settings) -> str | None:
 
 
 def _data(settings: Settings) -> str:
-    """Tells databases apart. A digest, since the address of a database may hold a password."""
+    """A digest that identifies the database. The URL itself could contain a password."""
     return hashlib.sha256(settings.database_url.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BesideServer(Settings):
-    """The settings of a process that is no server: links lead to the server that runs now, if any does."""
+class ClientSettings(Settings):
+    """Settings of a process that is not a server: links point to the running server, if there is one."""
 
     @property
     def base_url(self) -> str:
         return self.public_url.rstrip("/") or running_server(self) or super().base_url
 
 
-def beside_server(settings: Settings) -> Settings:
-    return BesideServer(**{knob.name: getattr(settings, knob.name) for knob in fields(Settings)})
+def client_settings(settings: Settings) -> Settings:
+    return ClientSettings(**{field.name: getattr(settings, field.name) for field in fields(Settings)})

@@ -1,204 +1,219 @@
-"""Workspaces, the people in them, tokens and the audit log: managed where the data is."""
+"""Administration commands on local data: workspaces, users, tokens, audit log, backup, restore, purge and demo."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
+import tomllib
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import click
 
-from palaver.app import DEFAULT, House
-from palaver.doors.cli import output, target
-from palaver.doors.cli.connection import open_house
+from palaver.app import DEFAULT, App
+from palaver.doors.cli import options, output
+from palaver.doors.cli.connection import open_app, open_workspace, refuse_server
 from palaver.errors import NotFound, Refused
 from palaver.model.audit import KINDS
 from palaver.model.events import encode
 from palaver.model.people import ALL_SCOPES, Scope, Token
+from palaver.operations.admin import backup as backups
+from palaver.operations.admin import demo as demo_data
+from palaver.operations.admin.purge import purge as purge_workspace
 
 T = TypeVar("T")
 
 LONGEST = timedelta(days=36500)
-SHOWN = ("format", "json", *target.ON_THE_DATA)
+SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
+OUTPUT_AND_DATA = ("format", "json", *options.DATA)
 
 
-def inside(work: Callable[[House], Awaitable[T]]) -> T:
-    where = target.here(click.get_current_context())
-    if where.server:
-        raise Refused("Workspaces and tokens are managed where the data is: leave --url and PALAVER_URL out.")
+def run_with_app(work: Callable[[App], Awaitable[T]]) -> T:
+    """Open the local data, do the work and close it again."""
+    target = options.target_of(click.get_current_context())
+    refuse_server(target)
 
     async def run() -> T:
-        async with open_house(where.settings()) as house:
-            return await work(house)
+        async with open_app(target.settings()) as app:
+            return await work(app)
 
     return asyncio.run(run())
 
 
 def _show(answer: Any, *columns: str) -> None:
-    where = target.here(click.get_current_context())
-    output.show(json.loads(encode(answer)), where.format, columns=columns, rows="rows")
+    target = options.target_of(click.get_current_context())
+    output.show(json.loads(encode(answer)), target.format, columns=columns, rows="rows")
 
 
-@target.takes(*SHOWN)
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+# Workspaces
+
+
+@options.add(*OUTPUT_AND_DATA)
 @click.command("create", no_args_is_help=True)
 @click.argument("name")
 @click.pass_obj
-def create_workspace(where: target.Where, name: str) -> None:
-    """Make a workspace: a world of its own, which no other can look into."""
-    name = target.workspace_name(name)
-    inside(lambda house: house.create_workspace(name))
-    if where.format == "table":
-        output.note(f"Made the workspace '{name}'. Let somebody in: palaver token create --workspace {name}")
+def create_workspace(target: options.Target, name: str) -> None:
+    """Create a workspace. No other workspace can see its data."""
+    name = options.workspace_name(name)
+    run_with_app(lambda app: app.create_workspace(name))
+    if target.format == "table":
+        output.note(f"Created the workspace '{name}'. Give access to it: palaver token create --workspace {name}")
     _show([{"name": name}], "name")
 
 
-@target.takes(*SHOWN)
+@options.add(*OUTPUT_AND_DATA)
 @click.command("list")
 def list_workspaces() -> None:
-    """The workspaces there are."""
-    _show([{"name": name} for name in inside(lambda house: house.workspaces())], "name")
+    """List the workspaces."""
+    _show([{"name": name} for name in run_with_app(lambda app: app.workspaces())], "name")
 
 
-@target.takes(*SHOWN)
+@options.add(*OUTPUT_AND_DATA)
 @click.command("delete", no_args_is_help=True)
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete_workspace(name: str, yes: bool) -> None:
-    """Delete a workspace for good: everything in it, its tokens and its logins.
+    """Delete a workspace for good, with its data, tokens and logins.
 
-    Whoever is in it is shown out. Backups made earlier still hold it.
+    Its connections are closed. Earlier backups still contain it.
     """
-    name = target.workspace_name(name)
+    name = options.workspace_name(name)
     if not yes:
-        click.confirm(f"Everything in the workspace '{name}' will be gone. Go on?", abort=True, err=True)
-    count = inside(lambda house: house.delete_workspace(name))
-    output.note(f"Deleted the workspace '{name}' and {count} token{'' if count == 1 else 's'}.")
+        click.confirm(f"Delete everything in the workspace '{name}'?", abort=True, err=True)
+    count = run_with_app(lambda app: app.delete_workspace(name))
+    output.note(f"Deleted the workspace '{name}' and {_count(count, 'token')}.")
 
 
-class Span(click.ParamType[timedelta]):
-    """How long: a number and s, m, h, d or w."""
+# Tokens
 
-    name = "span"
+
+class Duration(click.ParamType[timedelta]):
+    """A number and a unit: s, m, h, d or w."""
+
+    name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
         found = re.fullmatch(r"(\d{1,6})([smhdw])", str(value).strip())
         if found is None or int(found[1]) == 0:
-            self.fail(f"'{value}' is no span of time. Say 30d, 12h, 45m or 4w.", param, ctx)
+            self.fail(f"'{value}' is not a duration. Use for example 30d, 12h, 45m or 4w.", param, ctx)
         unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[found[2]]
-        span = timedelta(**{unit: int(found[1])})
-        if span > LONGEST:
-            self.fail("that is more than a hundred years; leave it out for a token that never runs out.", param, ctx)
-        return span
-
-
-@target.takes("workspace", *SHOWN)
-@click.command("create")
-@click.option("--agent", metavar="SLUG", help="The agent it is for; a new one comes to be.")
-@click.option("--human", metavar="NAME", help="The person it is for. [default: human]")
-@click.option("--scope", multiple=True, help="read, write, admin, separated by commas. [default: read,write]")
-@click.option("--expires", type=Span(), help="When it runs out, e.g. 30d or 12h. [default: never]")
-@click.pass_obj
-def create_token(
-    where: target.Where, agent: str | None, human: str | None, scope: tuple[str, ...], expires: timedelta | None
-) -> None:
-    """Make a token and print it, alone, on standard output.
-
-    It is shown this once; only a hash is kept. It belongs to one workspace, and there to one person or agent.
-    """
-    if agent is not None and human is not None:
-        raise Refused("A token is for a person or for an agent: give --human or --agent, not both.")
-    kind: Literal["human", "agent"] = "human" if agent is None else "agent"
-    name = (human if agent is None else agent) or "human"
-    _make(where, kind, name, _scopes(scope), expires)
-
-
-def _make(
-    where: target.Where,
-    kind: Literal["human", "agent"],
-    name: str,
-    scopes: list[Scope],
-    expires: timedelta | None,
-) -> None:
-    workspace = where.workspace or DEFAULT
-    token, secret = inside(lambda house: house.create_token(workspace, kind, name, scopes, expires))
-    if where.format != "table":
-        output.show({"token": secret} | json.loads(encode(token)), where.format)
-        return
-    until = f" until {token.expires_at:%Y-%m-%d %H:%M} UTC" if token.expires_at else ""
-    output.note(
-        f"Token {token.id} lets {kind} '{token.name}' {', '.join(scopes)} in workspace '{workspace}'{until}. "
-        "It is shown this once."
-    )
-    output.say(secret)
+        duration = timedelta(**{unit: int(found[1])})
+        if duration > LONGEST:
+            self.fail("more than a hundred years. Omit it for a token that never expires.", param, ctx)
+        return duration
 
 
 def _scopes(given: tuple[str, ...]) -> list[Scope]:
     names = {name.strip() for text in given or ("read,write",) for name in text.split(",") if name.strip()}
     if not names or names - ALL_SCOPES:
-        raise Refused(f"'{','.join(given)}' is no scope. Choose from read, write and admin.")
-    known: tuple[Scope, ...] = ("read", "write", "admin")
-    return [scope for scope in known if scope in names]
+        raise Refused(f"'{','.join(given)}' is not a scope. Choose from read, write and admin.")
+    return [scope for scope in SCOPES if scope in names]
 
 
-@target.takes("workspace", *SHOWN)
+def _create_token(
+    kind: Literal["human", "agent"], name: str, scope: tuple[str, ...], expires: timedelta | None
+) -> None:
+    target = options.target_of(click.get_current_context())
+    workspace, scopes = target.workspace or DEFAULT, _scopes(scope)
+    token, secret = run_with_app(lambda app: app.access.create_token(workspace, kind, name, scopes, expires))
+    if target.format != "table":
+        output.show({"token": secret} | json.loads(encode(token)), target.format)
+        return
+    until = f" until {token.expires_at:%Y-%m-%d %H:%M} UTC" if token.expires_at else ""
+    output.note(
+        f"Token {token.id} lets {kind} '{token.name}' {', '.join(scopes)} in workspace '{workspace}'{until}. "
+        "It is shown only once."
+    )
+    output.say(secret)
+
+
+scope_option = click.option("--scope", multiple=True, help="read, write, admin, comma-separated. [default: read,write]")
+expires_option = click.option("--expires", type=Duration(), help="Lifetime, e.g. 30d or 12h. [default: unlimited]")
+
+
+@options.add("workspace", *OUTPUT_AND_DATA)
+@click.command("create")
+@click.option("--agent", metavar="SLUG", help="Agent that will use the token. An unknown agent is registered.")
+@click.option("--human", metavar="NAME", help="Person who will use the token. [default: human]")
+@scope_option
+@expires_option
+def create_token(agent: str | None, human: str | None, scope: tuple[str, ...], expires: timedelta | None) -> None:
+    """Create a token for a person or an agent, and print it.
+
+    Only the token goes to standard output. It is shown only once; the server keeps a hash of it. It belongs to one
+    workspace, and there to one person or agent.
+    """
+    if agent is not None and human is not None:
+        raise Refused("A token is for a person or for an agent. Give --human or --agent, not both.")
+    if agent is not None:
+        _create_token("agent", agent or "human", scope, expires)
+    else:
+        _create_token("human", human or "human", scope, expires)
+
+
+@options.add("workspace", *OUTPUT_AND_DATA)
 @click.command("list")
 @click.pass_obj
-def list_tokens(where: target.Where) -> None:
-    """The tokens there are: for whom, how far they reach, when they were used. Never their secrets."""
-    found = inside(lambda house: house.tokens())
+def list_tokens(target: options.Target) -> None:
+    """List the tokens: owner, scopes and last use. Secrets are never shown."""
+    found = run_with_app(lambda app: app.access.tokens())
     columns = ("id", "workspace", "kind", "name", "scopes", "created_at", "expires_at", "last_used_at")
-    _show([token for token in found if where.workspace in (None, token.workspace)], *columns)
+    _show([token for token in found if target.workspace in (None, token.workspace)], *columns)
 
 
-@target.takes(*SHOWN)
+@options.add(*OUTPUT_AND_DATA)
 @click.command("revoke", no_args_is_help=True)
 @click.argument("id")
 def revoke_token(id: str) -> None:
-    """End a token at once: what carries it is refused, and streams and connections made with it close.
+    """Revoke a token. Its requests are refused and its connections are closed at once.
 
-    ID is as 'palaver token list' shows it, or the token itself.
+    ID is the id from 'palaver token list', or the token itself.
     """
-    output.note(f"Revoked the token {inside(lambda house: house.revoke_token(id))}.")
+    output.note(f"Revoked the token {run_with_app(lambda app: app.access.revoke_token(id))}.")
 
 
-# People
+# Users
 
 
-@target.takes("workspace", *SHOWN)
+@options.add("workspace", *OUTPUT_AND_DATA)
 @click.command("add", no_args_is_help=True)
 @click.argument("name")
-@click.option("--scope", multiple=True, help="read, write, admin, separated by commas. [default: read,write]")
-@click.option("--expires", type=Span(), help="When the token runs out, e.g. 30d or 12h. [default: never]")
-@click.pass_obj
-def add_user(where: target.Where, name: str, scope: tuple[str, ...], expires: timedelta | None) -> None:
-    """Let a person into a workspace: makes a token and prints it, alone, on standard output.
+@scope_option
+@expires_option
+def add_user(name: str, scope: tuple[str, ...], expires: timedelta | None) -> None:
+    """Give a person access to a workspace: create a token and print it.
 
-    A person may have several tokens, one for each place they work from.
+    Only the token goes to standard output. A person can have several tokens, for example one for each computer.
     """
     if not name.strip():
-        raise Refused("Say who it is: a name.")
-    _make(where, "human", name.strip(), _scopes(scope), expires)
+        raise Refused("The name must not be empty.")
+    _create_token("human", name.strip(), scope, expires)
 
 
-@target.takes("workspace", *SHOWN)
+@options.add("workspace", *OUTPUT_AND_DATA)
 @click.command("list")
 @click.pass_obj
-def list_users(where: target.Where) -> None:
-    """Who can come in: people and agents, with their workspace, how far they reach and when they last did."""
-    found = inside(lambda house: house.tokens())
+def list_users(target: options.Target) -> None:
+    """List people and agents with access: workspace, scopes and last use."""
+    found = run_with_app(lambda app: app.access.tokens())
     people: dict[tuple[str, str, str], list[Token]] = {}
     for token in found:
-        if where.workspace in (None, token.workspace):
+        if target.workspace in (None, token.workspace):
             people.setdefault((token.workspace, token.kind, token.name), []).append(token)
     rows = [
         {
             "name": name,
             "kind": kind,
             "workspace": workspace,
-            "scopes": [scope for scope in ("read", "write", "admin") if any(scope in t.scopes for t in theirs)],
+            "scopes": [scope for scope in SCOPES if any(scope in t.scopes for t in theirs)],
             "tokens": len(theirs),
             "last_used_at": max((t.last_used_at for t in theirs if t.last_used_at), default=None),
         }
@@ -207,54 +222,140 @@ def list_users(where: target.Where) -> None:
     _show(rows, "name", "kind", "workspace", "scopes", "tokens", "last_used_at")
 
 
-@target.takes("workspace", *SHOWN)
+@options.add("workspace", *OUTPUT_AND_DATA)
 @click.command("remove", no_args_is_help=True)
 @click.argument("name")
-@click.option("--agent", is_flag=True, help="The name is an agent's.")
+@click.option("--agent", is_flag=True, help="NAME is an agent.")
 @click.pass_obj
-def remove_user(where: target.Where, name: str, agent: bool) -> None:
-    """End every token of a person (or an agent) in a workspace. What they wrote stays."""
-    workspace, kind = where.workspace or DEFAULT, "agent" if agent else "human"
+def remove_user(target: options.Target, name: str, agent: bool) -> None:
+    """Revoke every token of a person or an agent in a workspace. Their texts stay."""
+    workspace, kind = target.workspace or DEFAULT, "agent" if agent else "human"
 
-    async def work(house: House) -> int:
-        theirs = [t for t in await house.tokens() if (t.workspace, t.kind, t.name) == (workspace, kind, name)]
+    async def work(app: App) -> int:
+        theirs = [t for t in await app.access.tokens() if (t.workspace, t.kind, t.name) == (workspace, kind, name)]
         if not theirs:
-            raise NotFound("user", name, f"'palaver user list --workspace {workspace}' shows who there is.")
+            raise NotFound("user", name, f"List the users with 'palaver user list --workspace {workspace}'.")
         for token in theirs:
-            await house.revoke_token(token.id)
+            await app.access.revoke_token(token.id)
         return len(theirs)
 
-    count = inside(work)
-    output.note(f"Ended {count} token{'s' if count > 1 else ''} of {kind} '{name}' in workspace '{workspace}'.")
+    count = run_with_app(work)
+    output.note(f"Revoked {_count(count, 'token')} of {kind} '{name}' in workspace '{workspace}'.")
 
 
 # The audit log
 
 
-@target.takes("workspace", *SHOWN)
+@options.add("workspace", *OUTPUT_AND_DATA)
 @click.command()
 @click.option("--kind", type=click.Choice(KINDS), help="Only entries of this kind.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most so many.")
-@click.option("--verify", is_flag=True, help="Check the chain of hashes instead, and print the newest one.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Maximum number of entries."
+)
+@click.option("--verify", is_flag=True, help="Check the hash chain instead, and print the newest hash.")
 @click.pass_obj
-def audit(where: target.Where, kind: str | None, limit: int, verify: bool) -> int:
-    """Who did what: logins, token changes, denials, exports, deletions; newest first. No message text is in it.
+def audit(target: options.Target, kind: str | None, limit: int, verify: bool) -> int:
+    """Show the audit log: logins, token changes, denials, exports and deletions, newest first.
 
-    Each entry's hash covers the one before, so a changed or missing entry is found by --verify. Keep the hash it
-    prints somewhere else, and nobody can rewrite the log unnoticed, not even who can write to the data.
+    It contains no message text. The hash of each entry covers the entry before it, so --verify finds changed and
+    missing entries. Store the printed hash elsewhere: it also reveals a log that was rewritten as a whole.
     """
     if not verify:
-        found = inside(lambda house: house.deeds(where.workspace, kind, limit))
+        found = run_with_app(lambda app: app.audit_log(target.workspace, kind, limit))
         _show(found, "id", "at", "workspace", "kind", "who", "what", "facts")
         return 0
 
-    async def work(house: House) -> tuple[list[str], list[Any]]:
-        return await house.check(), await house.deeds(limit=1)
+    async def work(app: App) -> tuple[list[str], list[Any]]:
+        return await app.check(), await app.audit_log(limit=1)
 
-    problems, newest = inside(work)
+    problems, newest = run_with_app(work)
     for problem in problems:
         output.note(f"✗ {problem}")
     if not problems:
         last = {"id": newest[0].id, "hash": newest[0].hash} if newest else {"id": 0, "hash": ""}
-        output.show({"is_whole": True} | last, where.format)
+        output.show({"is_whole": True} | last, target.format)
     return 1 if problems else 0
+
+
+# Backup, restore and purge
+
+
+@options.add(*options.DATA)
+@click.command(no_args_is_help=True)
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def backup(file: Path) -> None:
+    """Copy all data into FILE, a tar archive. Servers can keep working meanwhile.
+
+    The archive is compressed if its name ends in .gz. It contains the databases, transcripts, uploads, token hashes
+    and the audit log: keep it as safe as the data.
+    """
+    if not file.absolute().parent.is_dir():
+        raise Refused(f"The folder {file.absolute().parent} does not exist.")
+
+    async def work(app: App) -> int:
+        workspaces = [await app.open(name) for name in await app.workspaces()]
+        await backups.back_up(file.absolute(), app.settings, app.trail, workspaces)
+        return len(workspaces)
+
+    count = run_with_app(work)
+    output.note(f"Wrote {file.name}: {_count(count, 'workspace')}, {file.stat().st_size / 1024**2:.1f} MB.")
+
+
+@options.add(*options.DATA)
+@click.command(no_args_is_help=True)
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.pass_obj
+def restore(target: options.Target, file: Path) -> None:
+    """Restore a backup into an empty --home or an empty database.
+
+    First the hash of every file and the integrity of every database are checked.
+    """
+    refuse_server(target)
+    names = backups.restore(target.settings(), file)
+    output.note(f"Restored {', '.join(names)}. Check the data with 'palaver doctor'.")
+
+
+@options.add("workspace", *OUTPUT_AND_DATA)
+@click.command()
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.pass_obj
+def purge(target: options.Target, yes: bool) -> None:
+    """Remove deleted items for good: empty the trash and rewrite the database files.
+
+    A deleted item leaves every list and search at once, but its text can stay in unused parts of the database files.
+    After a purge no file contains it. Writing is blocked while files are rewritten, so choose a quiet hour for a large
+    workspace. Earlier backups still contain the items.
+    """
+    if not yes:
+        click.confirm("Items in the trash cannot be restored after this. Continue?", abort=True, err=True)
+
+    async def work(app: App) -> list[Any]:
+        names = [target.workspace] if target.workspace else await app.workspaces()
+        return [await purge_workspace(await app.open(name), app.trail) for name in names]
+
+    _show(run_with_app(work), "workspace", "items", "images")
+
+
+# Demo data
+
+
+@options.add("workspace", *options.DATA)
+@click.command("demo")
+@click.option("--anyway", is_flag=True, help="Also if the workspace already has threads.")
+@click.pass_obj
+def demo(target: options.Target, anyway: bool) -> None:
+    """Fill a workspace with demo data: three weeks of a small team and its agents.
+
+    Use an empty directory: palaver --home /tmp/lantern demo, then palaver --home /tmp/lantern serve.
+    """
+    story = tomllib.loads((files("palaver.doors.cli") / "demo_story.toml").read_text("utf-8"))
+
+    async def work() -> demo_data.Told:
+        async with open_workspace(target) as (_, here):
+            return await demo_data.tell(here, story, anyway=anyway)
+
+    told = asyncio.run(work())
+    output.say(
+        f"Added {told.messages} messages in {told.threads} threads, {told.turns} session turns and {told.kept} library "
+        "items. Run 'palaver serve' and open the console."
+    )

@@ -1,4 +1,4 @@
-"""Settings as they are, and completion for shells."""
+"""Commands `config` (show all settings) and `completion` (shell completion)."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from typing import Any
 
 import click
 
-from palaver.doors.cli import output, target
-from palaver.settings import Settings, found
+from palaver.doors.cli import options, output
+from palaver.settings import Settings, given_settings
 
 
-@target.takes("format", "json", *target.ON_THE_DATA)
+@options.add("format", "json", *options.DATA)
 @click.command()
 @click.pass_obj
-def config(where: target.Where) -> None:
-    """Every setting: its value, where it comes from, and what it is for.
+def config(target: options.Target) -> None:
+    """Show every setting: its value, its origin and its meaning.
 
-    A flag wins over the environment, the environment over palaver.toml in the working directory or in PALAVER_HOME.
+    An option overrides the environment. The environment overrides palaver.toml in the working directory or in
+    PALAVER_HOME.
     """
-    given = found(where.flags)
+    given = given_settings(target.flags)
     default = Settings()
     rows = []
-    for knob in fields(Settings):
-        value, origin = given.get(knob.name, (getattr(default, knob.name), "default"))
-        if knob.name == "home" and value is None:
+    for field in fields(Settings):
+        value, origin = given.get(field.name, (getattr(default, field.name), "default"))
+        if field.name == "home" and value is None:
             value = default.data
-        shown = _shown(knob.name, value)
-        rows.append({"setting": knob.name, "value": shown, "from": origin, "help": knob.metadata["help"]})
-    output.show(rows, where.format, columns=("setting", "value", "from", "help"), rows="rows")
+        shown = _shown(field.name, value)
+        rows.append({"setting": field.name, "value": shown, "from": origin, "help": field.metadata["help"]})
+    output.show(rows, target.format, columns=("setting", "value", "from", "help"), rows="rows")
 
 
 def _shown(name: str, value: Any) -> Any:
@@ -39,14 +40,14 @@ def _shown(name: str, value: Any) -> Any:
     if name == "model_key":
         return "…" if value else ""
     if name == "database_url":
-        return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:…@", value)  # a password is nobody's business
+        return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:…@", value)  # hide the password
     return list(value) if isinstance(value, tuple) else value
 
 
 @click.command(no_args_is_help=True)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that lets your shell complete commands and options.
+    """Print the shell script that completes commands and options.
 
     \b
     bash:  palaver completion bash >> ~/.bashrc

@@ -1,4 +1,4 @@
-"""Reaching the house from a terminal: straight on its data, or through a running server. Both answer alike."""
+"""Connection of a command to the local data or to a running server. Both give the same answers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from palaver.app import DEFAULT, House
-from palaver.doors.cli.target import Where
-from palaver.doors.running_server import beside_server
-from palaver.doors.visit import Visit, admit
+from palaver.app import DEFAULT, App
+from palaver.doors.authentication import Requester, authenticate
+from palaver.doors.cli.options import Target
+from palaver.doors.running_server import client_settings
 from palaver.errors import Forbidden, Invalid, NotFound, PalaverError, Refused, Unauthorized, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode
@@ -21,116 +21,133 @@ from palaver.model.people import Caller
 from palaver.operations.bus.threads import get_thread, list_threads
 from palaver.operations.operation import Operation
 from palaver.settings import LOOPBACK, Settings
+from palaver.store.workspaces import Workspace
 
 if TYPE_CHECKING:
     import httpx2
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
-WAITING_SECONDS = 660.0  # a wait may take ten minutes
+WAIT_SECONDS = 660.0  # a wait can take ten minutes
 
 _IN_PATH = re.compile(r"{(\w+)(?::\w+)?}")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One event of the stream."""
+class StreamEvent:
+    """One event of the event stream."""
 
     id: int
     type: str
     data: dict[str, Any]
 
 
-class Reach(Protocol):
-    async def ask(self, operation: Operation, given: dict[str, Any]) -> Any:
-        """Do it, and give the answer as REST shows it: plain JSON values, or text."""
+class Connection(Protocol):
+    async def call(self, operation: Operation, given: dict[str, Any]) -> Any:
+        """Perform the operation and return the answer as REST shows it: plain JSON values, or text."""
 
-    def events(self, after: int | None, thread_id: str | None) -> AsyncGenerator[Told]:
-        """What happens, from `after` or from now on, until the caller has enough."""
+    def events(self, after: int | None, thread_id: str | None) -> AsyncGenerator[StreamEvent]:
+        """Events after the id `after`, or from now on, until the caller stops."""
 
 
 @asynccontextmanager
-async def reach(where: Where) -> AsyncIterator[Reach]:
-    if where.server:
-        if where.workspace is not None:
-            raise Refused("A server takes the workspace from your token: leave --workspace out, or --url.")
-        async with _client(where.server, where.token) as client:
-            yield There(client)
+async def connect(target: Target) -> AsyncIterator[Connection]:
+    if target.server:
+        if target.workspace is not None:
+            raise Refused("On a server the token decides the workspace. Remove --workspace or --url.")
+        async with _client(target.server, target.token) as client:
+            yield ServerConnection(client)
     else:
-        async with open_house(where.settings()) as house:
-            yield Here(await _visit(house, where))
+        async with open_app(target.settings()) as app:
+            yield LocalConnection(await local_requester(app, target))
+
+
+async def call(target: Target, operation: Operation, given: dict[str, Any]) -> Any:
+    """Perform one operation and return its answer."""
+    async with connect(target) as connection:
+        return await connection.call(operation, given)
 
 
 @asynccontextmanager
-async def open_house(settings: Settings) -> AsyncIterator[House]:
+async def open_app(settings: Settings) -> AsyncIterator[App]:
     try:
-        house = House(beside_server(settings))
+        app = App(client_settings(settings))
     except PermissionError:
-        raise  # it names the folder, and the command line says what to do
+        raise  # it names the folder, and `run_to_exit_code` adds advice
     except OSError as problem:
         raise Unavailable(f"The data directory cannot be used: {problem.strerror or problem}.") from None
     try:
-        yield house
+        yield app
     finally:
-        await house.close()
+        await app.close()
 
 
-async def _visit(house: House, where: Where) -> Visit:
-    """Who can open the data may do everything with it; a token narrows that to what it stands for."""
-    if where.token and where.workspace is None:
-        return await admit(house, where.token, "human")
-    return Visit(await house.open(where.workspace or DEFAULT), Caller(kind="human", name="human"))
+@asynccontextmanager
+async def open_workspace(target: Target) -> AsyncIterator[tuple[App, Workspace]]:
+    """Open the local workspace, for commands that need the index of sessions."""
+    refuse_server(target)
+    async with open_app(target.settings()) as app:
+        if not app.settings.sessions_index:
+            raise Unavailable("The index of sessions is off (PALAVER_SESSIONS_INDEX).")
+        yield app, await app.open(target.workspace or DEFAULT)
 
 
-async def thread_id_of(reach: Reach, given: str) -> str:
-    """The id of the thread with this id, or else with exactly this topic."""
-    if _fits_a_path(given):
-        return str((await reach.ask(get_thread, {"thread_id": given}))["id"])
-    found = await reach.ask(list_threads, {"topic": given})
+def refuse_server(target: Target) -> None:
+    if target.server:
+        raise Refused("This command works only on local data. Remove --url and PALAVER_URL.")
+
+
+async def local_requester(app: App, target: Target) -> Requester:
+    """Access to the files means full access. PALAVER_TOKEN reduces it to the token's own."""
+    if target.token and target.workspace is None:
+        return await authenticate(app, target.token, "human")
+    return Requester(await app.open(target.workspace or DEFAULT), Caller(kind="human", name="human"))
+
+
+async def thread_id_of(connection: Connection, given: str) -> str:
+    """The id of the thread with this id or this exact topic."""
+    if "/" not in given and given.strip(".") != "":  # servers read %2F as a slash, and many clients resolve dots
+        return str((await connection.call(get_thread, {"thread_id": given}))["id"])
+    found = await connection.call(list_threads, {"topic": given})
     if not found["threads"]:
         raise NotFound("thread", given, "List threads to see which exist.")
     return str(found["threads"][0]["id"])
 
 
-def _fits_a_path(given: str) -> bool:
-    """Servers read %2F as a slash, and many clients resolve dots."""
-    return "/" not in given and given.strip(".") != ""
+class LocalConnection:
+    """Works on the data in this process."""
 
+    def __init__(self, requester: Requester) -> None:
+        self._requester = requester
 
-class Here:
-    """In this process, on the data itself."""
-
-    def __init__(self, visit: Visit) -> None:
-        self._visit = visit
-
-    async def ask(self, operation: Operation, given: dict[str, Any]) -> Any:
+    async def call(self, operation: Operation, given: dict[str, Any]) -> Any:
         face = operation.routes[0]
         ask = requests.read(operation.ask, given, refuse_unknown=True)
-        answer = await operation.perform(self._visit.here, self._visit.caller, ask)
+        answer = await operation.perform(self._requester.workspace, self._requester.caller, ask)
         shown = face.show(answer) if face.show else answer
         return shown if face.media_type.startswith("text/") else json.loads(encode(shown))
 
-    async def events(self, after: int | None, thread_id: str | None) -> AsyncGenerator[Told]:
-        async with self._visit.here.feed(after, thread_id) as listener:
+    async def events(self, after: int | None, thread_id: str | None) -> AsyncGenerator[StreamEvent]:
+        async with self._requester.workspace.feed(after, thread_id) as listener:
             while True:
                 for event in await listener.next(timeout=None):
-                    payload = event.payload_for(self._visit.caller.is_agent)
-                    yield Told(event.id, event.type, json.loads(payload))
+                    payload = event.payload_for(self._requester.caller.is_agent)
+                    yield StreamEvent(event.id, event.type, json.loads(payload))
 
 
-class There:
-    """Through a running server."""
+class ServerConnection:
+    """Works through the REST API of a running server."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
 
-    async def ask(self, operation: Operation, given: dict[str, Any]) -> Any:
+    async def call(self, operation: Operation, given: dict[str, Any]) -> Any:
         face = operation.routes[0]
         in_path = _IN_PATH.findall(face.path)
         path = _IN_PATH.sub(lambda found: quote(str(given[found[1]]), safe=""), face.path)
         names = {field: name for name, field in face.also.items()}
         rest = {names.get(field, field): value for field, value in given.items() if field not in in_path}
-        seconds = WAITING_SECONDS if operation.kind == "wait" else ANSWER_SECONDS
+        seconds = WAIT_SECONDS if operation.kind == "wait" else ANSWER_SECONDS
         if face.method in ("GET", "DELETE"):
             request = self._client.build_request(face.method, path, params=rest, timeout=seconds)
         else:
@@ -138,35 +155,43 @@ class There:
         response = await self._send(request)
         if face.media_type.startswith("text/"):
             return response.text
-        return _json(response)
+        try:
+            return response.json()
+        except ValueError:
+            raise Unavailable(f"The server at {response.url.host} is not a palaver server.") from None
 
-    async def events(self, after: int | None, thread_id: str | None) -> AsyncGenerator[Told]:
+    async def events(self, after: int | None, thread_id: str | None) -> AsyncGenerator[StreamEvent]:
         path = f"/api/threads/{quote(thread_id, safe='')}/events" if thread_id else "/events"
         headers = {"Last-Event-ID": str(after)} if after is not None else {}
         request = self._client.build_request("GET", path, headers=headers, timeout=ANSWER_SECONDS)
         response = await self._send(request, stream=True)
         try:
-            with _said_plainly(self._client):
+            with _readable_errors(self._client):
                 frame: dict[str, str] = {}
                 async for line in response.aiter_lines():
                     name, _, value = line.partition(": ")
                     if name:
                         frame[name] = value
                     elif "data" in frame:
-                        yield Told(int(frame["id"]), frame["event"], json.loads(frame["data"]))
+                        yield StreamEvent(int(frame["id"]), frame["event"], json.loads(frame["data"]))
                         frame = {}
         finally:
             await response.aclose()
-        raise Unavailable("The server has ended the stream.")
+        raise Unavailable("The server ended the event stream.")
 
     async def _send(self, request: httpx2.Request, *, stream: bool = False) -> httpx2.Response:
-        with _said_plainly(self._client):
+        with _readable_errors(self._client):
             response = await self._client.send(request, stream=stream)
             if response.is_error:
                 await response.aread()
-        if not response.is_success:
-            raise refusal(response.status_code, _detail(response))
-        return response
+        if response.is_success:
+            return response
+        try:
+            detail = response.json()["detail"]
+            message = str(detail["message"] if isinstance(detail, dict) else detail)
+        except (ValueError, KeyError, TypeError):
+            message = f"The server answered with status {response.status_code}."
+        raise error_of_status(response.status_code, message)
 
 
 @asynccontextmanager
@@ -178,22 +203,22 @@ async def _client(url: str, token: str | None) -> AsyncIterator[httpx2.AsyncClie
     url = url if "://" in url else f"http://{url}"
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Refused(f"'{url}' is no address of a server. It looks like http://127.0.0.1:39765.")
+        raise Refused(f"'{url}' is not the URL of a server. Use for example http://127.0.0.1:39765.")
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-    # A plain connection needs no authorities, and reading them all takes longer than most questions.
+    # Plain HTTP needs no certificates, and loading them takes longer than most requests.
     verify = True if parts.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     async with httpx2.AsyncClient(
         base_url=url.rstrip("/"),
         verify=verify,
         headers=headers,
         timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
-        trust_env=parts.hostname not in LOOPBACK,  # no proxy stands between us and ourselves
+        trust_env=parts.hostname not in LOOPBACK,  # no proxy for this machine
     ) as client:
         yield client
 
 
-class _said_plainly:
-    """Turn what the network complains about into something a person can act on."""
+class _readable_errors:
+    """Turns network errors into messages that say what to do."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._url = str(client.base_url).rstrip("/")
@@ -208,33 +233,18 @@ class _said_plainly:
         if isinstance(problem, httpx2.TimeoutException):
             raise Unavailable(f"The server at {self._url} took too long to answer.") from None
         if isinstance(problem, httpx2.TransportError):
-            raise Unavailable(f"The connection to {self._url} broke off.") from None
+            raise Unavailable(f"The connection to {self._url} was lost.") from None
 
 
-def _json(response: httpx2.Response) -> Any:
-    try:
-        return response.json()
-    except ValueError:
-        raise Unavailable(f"What answers at {response.url.host} is not a palaver server.") from None
-
-
-def _detail(response: httpx2.Response) -> str:
-    try:
-        detail = response.json()["detail"]
-        return str(detail["message"] if isinstance(detail, dict) else detail)
-    except (ValueError, KeyError, TypeError):
-        return f"The server answered with status {response.status_code}."
-
-
-class Absent(NotFound):
-    """The server says it is not there; its sentence is complete."""
+class NotFoundMessage(NotFound):
+    """`NotFound` with a complete message, for example one from the server."""
 
     def __init__(self, message: str) -> None:
         PalaverError.__init__(self, message)
 
 
-def refusal(status: int, message: str) -> PalaverError:
-    """What a status means to us, with the exit code that belongs to it."""
+def error_of_status(status: int, message: str) -> PalaverError:
+    """The error class for an HTTP status. It decides the exit code."""
     match status:
         case 400:
             return Refused(message)
@@ -245,7 +255,7 @@ def refusal(status: int, message: str) -> PalaverError:
         case 403:
             return Forbidden(message)
         case 404:
-            return Absent(message)
+            return NotFoundMessage(message)
         case 429 | 502 | 503 | 504:
             return Unavailable(message)
         case _:

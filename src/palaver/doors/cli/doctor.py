@@ -1,4 +1,4 @@
-"""The doctor: looks at the installation and the data, and says what to do."""
+"""Command `doctor`: check the installation and the data, give advice, and repair."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pathlib import Path
 import click
 
 from palaver import __version__
-from palaver.doors.cli import output, target
+from palaver.doors.cli import options, output
 from palaver.errors import PalaverError
 from palaver.settings import Settings
 
 OLDEST_SQLITE = (3, 44, 0)
 LITTLE_SPACE = 500 * 1024**2
-BRING_BACK = "Bring the files back (is a disk not mounted?). 'doctor --repair --discard-missing' drops these turns."
+RESTORE_FILES = "Restore the files (is a disk not mounted?). 'doctor --repair --discard-missing' drops these turns."
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `is_well` is None where nothing can be said, and nothing is wrong."""
+    """The result of one check. `is_well` is None if the check does not apply."""
 
     what: str
     is_well: bool | None
@@ -38,47 +38,46 @@ class Finding:
         return f"{sign} {output.bold(self.what)}: {self.says}" + (f"\n    → {self.advice}" if self.advice else "")
 
 
-@target.takes("format", "json", *target.ON_THE_DATA)
+@options.add("format", "json", *options.DATA)
 @click.command()
-@click.option("--repair", is_flag=True, help="Mend what can be mended.")
+@click.option("--repair", is_flag=True, help="Repair damaged data.")
 @click.option(
     "--discard-missing",
     is_flag=True,
-    help="With --repair: drop turns that no transcript has. They are kept in the folder 'discarded'.",
+    help="With --repair: drop turns that are in no transcript. They are moved to the folder 'discarded'.",
 )
 @click.pass_obj
-def doctor(where: target.Where, repair: bool, discard_missing: bool) -> int:
-    """Check the installation and the data, and say what to do about what is wrong.
+def doctor(target: options.Target, repair: bool, discard_missing: bool) -> int:
+    """Check the installation and the data, and give advice.
 
-    Tables, search indexes, the audit log and the transcripts of sessions are read, and nothing is changed. Ends with 0
-    when all is well, with 1 when something needs care.
+    It reads tables, search indexes, the audit log and session transcripts, and changes nothing. The exit code is 0 if
+    all checks pass, else 1.
 
-    With --repair a damaged search index is made anew from the texts; of a damaged database file (SQLite) all that can
-    be read is put into a fresh one; lines of a transcript that cannot be read are moved into a file beside it. What was
-    damaged is kept, under a name of its own, and what was lost is said; then it ends with 1. A database file is mended
-    only while nobody else has it open.
+    With --repair it rebuilds damaged search indexes from the texts. It copies the readable part of a damaged SQLite
+    file into a new file, and moves unreadable lines of a transcript into a file beside it. The damaged files are kept
+    under other names. If data was lost, it says which, and the exit code is 1. A database file can only be repaired
+    while no other process has it open.
 
-    Nothing is dropped because its other half is missing. If transcripts are gone, the index of sessions stays as it is,
-    unless --discard-missing says otherwise.
+    If transcripts are missing, the index of sessions stays unchanged, unless --discard-missing is given.
     """
     if discard_missing and not repair:
-        raise click.UsageError("--discard-missing belongs to --repair.")
-    found = asyncio.run(_examine(where, repair=repair, discard_missing=discard_missing))
-    if where.format == "table":
+        raise click.UsageError("--discard-missing needs --repair.")
+    found = asyncio.run(_examine(target, repair=repair, discard_missing=discard_missing))
+    if target.format == "table":
         for finding in found:
             output.say(finding.line)
     else:
-        output.show([asdict(finding) for finding in found], where.format, rows="findings")
+        output.show([asdict(finding) for finding in found], target.format, rows="findings")
     return 1 if any(finding.is_well is False for finding in found) else 0
 
 
-async def _examine(where: target.Where, *, repair: bool, discard_missing: bool) -> list[Finding]:
+async def _examine(target: options.Target, *, repair: bool, discard_missing: bool) -> list[Finding]:
     found = list(_versions())
     try:
-        settings = where.settings()
+        settings = target.settings()
     except PalaverError as problem:
-        return [*found, Finding("settings", False, problem.message, "Correct it, or take it away.")]
-    found += [Finding("settings", True, "can be read")]
+        return [*found, Finding("settings", False, problem.message, "Correct or remove it.")]
+    found += [Finding("settings", True, "valid")]
     if not settings.database_url:
         found += _directory(settings.data)
     elif settings.database_url.startswith("postgres"):
@@ -87,7 +86,7 @@ async def _examine(where: target.Where, *, repair: bool, discard_missing: bool) 
         if postgres[0].is_well is False and len(postgres) == 1:
             return [*found, await _server(settings)]
     if repair:
-        found += [finding async for finding in _repaired(settings, discard_missing)]
+        found += [finding async for finding in _repair(settings, discard_missing)]
     found += [finding async for finding in _data(settings)]
     return [*found, await _server(settings)]
 
@@ -107,16 +106,16 @@ def _versions() -> Iterator[Finding]:
 
 def _directory(place: Path) -> Iterator[Finding]:
     if not place.is_dir():
-        yield Finding("data directory", None, f"{place} does not exist yet; it is made at first use")
+        yield Finding("data directory", None, f"{place} does not exist yet; it is created at first use")
         return
     if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
         yield Finding("data directory", False, f"{place} cannot be written to", f"Run: chmod u+rwx '{place}'")
     elif os.name == "posix" and place.stat().st_mode & 0o007:
-        yield Finding("data directory", False, f"{place} is open to everybody", f"Run: chmod o-rwx '{place}'")
+        yield Finding("data directory", False, f"{place} is accessible to all users", f"Run: chmod o-rwx '{place}'")
     else:
         yield Finding("data directory", True, str(place))
     free = shutil.disk_usage(place).free
-    advice = "" if free > LITTLE_SPACE else "Make room before the disk is full."
+    advice = "" if free > LITTLE_SPACE else "Free disk space."
     yield Finding("free space", free > LITTLE_SPACE, f"{free / 1024**3:.1f} GB", advice)
 
 
@@ -126,65 +125,65 @@ async def _postgres(settings: Settings) -> list[Finding]:
     try:
         version, problems = await asyncio.to_thread(problems_of_postgres, settings)
     except PalaverError as problem:
-        return [Finding("PostgreSQL", False, problem.message, _cure(settings))]
+        return [Finding("PostgreSQL", False, problem.message, _advice(settings))]
     return [Finding("PostgreSQL", True, version), *(Finding("PostgreSQL", False, says) for says in problems)]
 
 
-async def _repaired(settings: Settings, discard_missing: bool) -> AsyncIterator[Finding]:
+async def _repair(settings: Settings, discard_missing: bool) -> AsyncIterator[Finding]:
     from palaver.operations.admin.repair import repair
 
     if not settings.database_url and not settings.data.is_dir():
         return
     count = 0
     try:
-        async for mended in repair(settings, discard_missing=discard_missing):
+        async for result in repair(settings, discard_missing=discard_missing):
             count += 1
-            yield Finding(f"repair of {mended.what}", mended.is_whole, mended.says)
+            yield Finding(f"repair of {result.what}", result.is_whole, result.says)
     except PalaverError as problem:
         yield Finding("repair", False, problem.message)
     else:
         if not count:
-            yield Finding("repair", None, "there was nothing to mend")
+            yield Finding("repair", None, "nothing to repair")
 
 
 async def _data(settings: Settings) -> AsyncIterator[Finding]:
     from palaver.app import DEFAULT
-    from palaver.doors.cli.connection import open_house
+    from palaver.doors.cli.connection import open_app
     from palaver.operations.admin.repair import problems
 
     if not settings.database_url and not settings.data.is_dir():
         return
     try:
-        async with open_house(settings) as house:
-            found = await house.check()
-            says = found[0].split("\n")[0] if found else "opens; the audit log is whole"
-            yield Finding("house", not found, says, _cure(settings) if found else "")
-            for loss in await house.losses():
-                yield Finding("house", False, loss, "'palaver doctor --repair' takes note of it.")
-            for name in await house.unlisted_workspaces():
-                says = f"the data of workspace {name} is there, but the workspace is not in the list"
-                yield Finding("house", False, says, "'palaver doctor --repair' puts it there.")
-            if DEFAULT not in await house.listed_workspaces():
-                await house.open()  # the default workspace is made at first use
-            for name in await house.listed_workspaces():
+        async with open_app(settings) as app:
+            found = await app.check()
+            says = found[0].split("\n")[0] if found else "opens; the audit log is intact"
+            yield Finding("server database", not found, says, _advice(settings) if found else "")
+            for loss in await app.losses():
+                yield Finding("server database", False, loss, "'palaver doctor --repair' acknowledges it.")
+            for name in await app.unlisted_workspaces():
+                says = f"workspace {name} has data, but is not in the list of workspaces"
+                yield Finding("server database", False, says, "'palaver doctor --repair' adds it.")
+            if DEFAULT not in await app.listed_workspaces():
+                await app.open()  # creates the default workspace
+            for name in await app.listed_workspaces():
                 yield _workspace(settings, name, await problems(settings, name))
     except PalaverError as problem:
-        yield Finding("database", False, problem.message, _cure(settings))
+        yield Finding("database", False, problem.message, _advice(settings))
 
 
 def _workspace(settings: Settings, name: str, problems: list[str]) -> Finding:
     from palaver.operations.sessions.session_index import NO_TRANSCRIPT
 
     if not problems:
-        return Finding(f"workspace {name}", True, "opens; data, search index and transcripts are sound")
+        return Finding(f"workspace {name}", True, "opens; data, search index and transcripts are intact")
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    cure = BRING_BACK if NO_TRANSCRIPT in problems[0] else _cure(settings)
+    cure = RESTORE_FILES if NO_TRANSCRIPT in problems[0] else _advice(settings)
     return Finding(f"workspace {name}", False, problems[0].split("\n")[0] + more, cure)
 
 
-def _cure(settings: Settings) -> str:
+def _advice(settings: Settings) -> str:
     if settings.database_url.startswith("postgres"):
-        return "Check PALAVER_DATABASE_URL and that PostgreSQL runs; 'palaver doctor --repair' makes indexes anew."
+        return "Check PALAVER_DATABASE_URL and that PostgreSQL runs; 'palaver doctor --repair' rebuilds indexes."
     return "Stop palaver, then run 'palaver doctor --repair', or restore a backup into an empty --home."
 
 
@@ -193,11 +192,11 @@ async def _server(settings: Settings) -> Finding:
 
     import httpx2
 
-    # A plain connection needs no authorities, and reading them all takes a while.
+    # Plain HTTP needs no certificates, and loading them takes a while.
     verify = True if settings.base_url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         async with httpx2.AsyncClient(trust_env=False, timeout=2, verify=verify) as client:
             answer = (await client.get(f"{settings.base_url}/healthz")).json()
         return Finding("server", True, f"palaver {answer['version']} answers at {settings.base_url}")
     except (httpx2.HTTPError, ValueError, KeyError, TypeError):
-        return Finding("server", None, f"none answers at {settings.base_url}; 'palaver serve' starts one")
+        return Finding("server", None, f"no server at {settings.base_url}; 'palaver serve' starts one")

@@ -1,224 +1,150 @@
-"""The command line: every operation as a command, and the commands that look after the house.
+"""The `palaver` command line.
 
-Help must come at once, so this file imports click and nothing else of weight. The table below says what there is; the
-commands themselves are made from the operations when one of them is called. A test holds the table to the operations.
+Help must be fast, so this module imports nothing heavy except click. `commands.json` lists all commands with their
+summaries; `make reference` writes it. The module of a command is imported when the command runs.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
 
 from palaver import __version__
-from palaver.doors.cli import target
+from palaver.doors.cli import options
 from palaver.errors import PalaverError, Unauthorized, Unavailable
 
-PERMISSION = "Change its owner or its rights (chmod u+rwX), or name another folder with --home or PALAVER_HOME."
+PERMISSION = "Change its owner or mode (chmod u+rwX), or choose another folder with --home or PALAVER_HOME."
 
-OPERATIONS = {
-    "status": "Show the version of the server and the number of threads, messages and agents.",
-    "thread create": "Create a thread, or get the existing one with this topic.",
-    "thread list": "List threads, latest first.",
-    "thread show": "Get one thread: topic, status, rules, current_seq.",
-    "thread update": "Update a thread's topic, status, rules, summary or metadata.",
-    "thread close": "Close a thread: it stays readable and searchable, but takes no more messages.",
-    "thread archive": "Archive a thread: it is no longer listed but stays searchable.",
-    "thread unarchive": "Restore an archived thread to the list.",
-    "thread delete": "Permanently delete a thread you created and all its messages.",
-    "thread export": "Export a thread as a Markdown transcript.",
-    "post": "Post a message to a thread.",
-    "thread read": "Read the messages of a thread in order, with their reactions.",
-    "message show": "Get one message by its id, with its reactions.",
-    "wait": "Wait for messages after after_seq.",
-    "message edit": "Change the text of a message you wrote.",
-    "message history": "List the earlier versions of a message, oldest first.",
-    "message delete": "Delete a message you wrote, with its history and reactions.",
-    "react": "Add a reaction (a label or emoji) to a message.",
-    "unreact": "Remove your reaction from a message.",
-    "reactions": "List the reactions to a message, oldest first.",
-    "agent create": "Register as an agent.",
-    "agents": "List the agents: who is online, what they can do, which thread they wait in.",
-    "agent show": "Get one agent by id, slug or name.",
-    "agent rm": "Permanently remove an agent: its registration, its secrets and its tokens.",
-    "template list": "List the thread templates, built-in ones first.",
-    "template show": "Get one template with its rules and default metadata.",
-    "template create": "Create a thread template.",
-    "template delete": "Delete a template that is not built in.",
-    "session list": "List sessions, latest first.",
-    "session show": "List the turns of a session in order.",
-    "session delete": "Permanently delete a session: its transcript and its index entries.",
-    "session export": "Export a session as Markdown or as JSON Lines.",
-    "archive list": "List imported conversations, latest first.",
-    "archive show": "Get one imported conversation with all its messages.",
-    "note add": "Store a note with a title, a text and keywords.",
-    "note show": "Get one note.",
-    "note edit": "Update a note.",
-    "note list": "List notes, last changed first.",
-    "media show": "Get one media item with its text, chunks and transcript.",
-    "media list": "List media items without their texts, last changed first.",
-    "chat show": "Get one chat without its messages.",
-    "chat list": "List chats, latest message first.",
-    "chat say": "Add a message to a chat.",
-    "chat messages": "List the messages of a chat in order.",
-    "character show": "Get one character with all its fields.",
-    "character list": "List characters, last changed first.",
-    "prompt add": "Store a prompt.",
-    "prompt show": "Get one prompt by id or name.",
-    "prompt edit": "Update a prompt.",
-    "prompt list": "List prompts, last changed first.",
-    "note rm": "Delete a note.",
-    "note restore": "Restore a deleted note.",
-    "media rm": "Delete a media item.",
-    "media restore": "Restore a deleted media item.",
-    "chat rm": "Delete a chat.",
-    "chat restore": "Restore a deleted chat.",
-    "character rm": "Delete a character.",
-    "character restore": "Restore a deleted character.",
-    "prompt rm": "Delete a prompt.",
-    "prompt restore": "Restore a deleted prompt.",
-    "get": "Open a search result by its uri: the matching part with its context, or the whole text.",
-    "context": "Get the best evidence for a question from all sources, as one text within a token budget.",
-    "media transcript": "Get the transcript of a recording as text, SRT, WebVTT or JSON.",
+COMMANDS = {
+    "search": "search:search",
+    "events": "watch:events",
+    "session append": "sessions:append",
+    "conversation search": "sessions:search",
+    "import": "imports:import_files",
+    "export": "imports:export",
 }
+"""Commands that are not operations, each with its module and function."""
 
-# Commands that are no operations: where they stand, and what they do.
-HOUSE = {
-    "search": ("search:search", "Find anything that was said or kept here, the best match first."),
-    "serve": ("serve:serve", "Run the server: console, REST, events and MCP on one port."),
-    "mcp": ("serve:mcp", "Be an MCP server on standard input and output."),
-    "watch": ("watch:watch", "Read the sessions of Claude Code and Codex, and follow them as they are written."),
-    "events": ("events:events", "Follow what happens, one line for each event."),
-    "session append": ("sessions:append", "Record a turn of a session."),
-    "conversation search": ("sessions:search", "Find earlier turns of an agent's sessions by their words."),
-    "import": ("archive:bring", "Import chat histories: files, folders and zips."),
-    "export": ("archive:export", "Write imported conversations as Markdown or JSON lines."),
-    "reindex": ("sessions:reindex", "Make the index of sessions again from their transcripts."),
-    "verify": ("sessions:verify", "Compare the transcripts with the index."),
-    "workspace create": ("admin:create_workspace", "Make a workspace: a world of its own."),
-    "workspace list": ("admin:list_workspaces", "The workspaces there are."),
-    "workspace delete": ("admin:delete_workspace", "Delete a workspace for good, with its tokens."),
-    "token create": ("admin:create_token", "Make a token for a person or an agent, and print it."),
-    "token list": ("admin:list_tokens", "The tokens there are; never their secrets."),
-    "token revoke": ("admin:revoke_token", "End a token at once."),
-    "user add": ("admin:add_user", "Let a person into a workspace: makes a token and prints it."),
-    "user list": ("admin:list_users", "Who can come in, and how far."),
-    "user remove": ("admin:remove_user", "End every token of a person or an agent."),
-    "audit": ("admin:audit", "Who did what: logins, token changes, denials, exports, deletions."),
-    "demo": ("demo:demo", "Fill a workspace with a story, to look around in."),
-    "backup": ("backup:backup", "Copy everything into one file, while servers go on working."),
-    "restore": ("backup:restore", "Put a backup back, into a place where nothing is yet."),
-    "purge": ("backup:purge", "Take away for good what was deleted: no file holds a byte of it."),
-    "doctor": ("doctor:doctor", "Check the installation and the data, and say what to do."),
-    "config": ("config:config", "Every setting: its value, where it comes from, what it is for."),
-    "eval": ("eval:evaluate", "Measure the search with labelled questions."),
-    "completion": ("config:completion", "Print the script that lets your shell complete commands."),
+ADMIN_COMMANDS = {
+    "serve": "serve:serve",
+    "mcp": "serve:mcp",
+    "watch": "watch:watch",
+    "reindex": "sessions:reindex",
+    "verify": "sessions:verify",
+    "workspace create": "admin:create_workspace",
+    "workspace list": "admin:list_workspaces",
+    "workspace delete": "admin:delete_workspace",
+    "token create": "admin:create_token",
+    "token list": "admin:list_tokens",
+    "token revoke": "admin:revoke_token",
+    "user add": "admin:add_user",
+    "user list": "admin:list_users",
+    "user remove": "admin:remove_user",
+    "audit": "admin:audit",
+    "demo": "admin:demo",
+    "backup": "admin:backup",
+    "restore": "admin:restore",
+    "purge": "admin:purge",
+    "doctor": "doctor:doctor",
+    "config": "config:config",
+    "eval": "eval:evaluate",
+    "completion": "config:completion",
 }
-
-# Listed apart from what people do every day.
-CHORES = frozenset(
-    [
-        "serve",
-        "mcp",
-        "watch",
-        "reindex",
-        "verify",
-        "workspace",
-        "token",
-        "user",
-        "backup",
-        "restore",
-        "purge",
-        "audit",
-        "demo",
-        "doctor",
-        "config",
-        "completion",
-    ]
-)
+"""Commands for administration. Help lists them in a section of their own."""
 
 GROUPS = {
-    "thread": "Open, read, change, close and export threads.",
-    "message": "Look at a message, edit or delete it.",
-    "agent": "Register agents and look at one.",
-    "template": "What threads can begin with.",
-    "archive": "Look at imported conversations.",
-    "note": "Keep, read and change notes.",
-    "media": "Look at videos, podcasts, books and articles.",
-    "chat": "Read chats, and say something in one.",
-    "character": "Look at characters.",
-    "prompt": "Keep, read and change prompts.",
-    "session": "Record, read, delete and export agents' sessions.",
-    "conversation": "Find what was said in agents' sessions.",
-    "workspace": "Make, list and delete workspaces.",
-    "token": "Make, list and revoke tokens.",
-    "user": "Who can come in: add, list and remove them.",
+    "thread": "Create, read, change, close and export threads.",
+    "message": "Show, edit or delete a message.",
+    "agent": "Register, show and remove agents.",
+    "template": "Manage templates for new threads.",
+    "archive": "Show imported conversations.",
+    "note": "Create, read and change notes.",
+    "media": "Show videos, podcasts, books and articles.",
+    "chat": "Read chats and write messages in them.",
+    "character": "Show characters.",
+    "prompt": "Create, read and change prompts.",
+    "session": "Record, read, delete and export agent sessions.",
+    "conversation": "Search agent sessions.",
+    "workspace": "Create, list and delete workspaces.",
+    "token": "Create, list and revoke tokens.",
+    "user": "Add, list and remove users.",
 }
 
 ALIASES = {"conv": "conversation"}
 
-HELP = """A bus and a memory shared by agents and people.
+HELP = """A message bus and a memory shared by AI agents and people.
 
-Commands work on the data of this machine, or through a running server when --url or PALAVER_URL names one.
-Wherever a thread is asked for, its id or its exact topic will do. What has its place on the line may also be said by
-name: 'session show A S' is 'session show --agent A --session S'."""
+Commands work on the data of this machine, or on a running server if --url or PALAVER_URL is set.
+A thread can be given by its id or its exact topic. Every argument can also be given as an option:
+'session show A S' is the same as 'session show --agent A --session S'."""
 
 EPILOG = """\b
 Exit codes:
   0  done                 3  not found
   1  failed               4  not allowed
-  2  used wrongly         5  not available now
+  2  wrong usage          5  not available now
 \b
 Environment:
   PALAVER_HOME            directory with all data
   PALAVER_DATABASE_URL    sqlite:///DIRECTORY or postgresql://…
-  PALAVER_URL             the server to ask instead of opening the data here
-  PALAVER_TOKEN           who you are, for that server, for the data here and for 'palaver mcp'
+  PALAVER_URL             server to use instead of the local data
+  PALAVER_TOKEN           token for the server, for the local data and for 'palaver mcp'
   NO_COLOR                no colours and no bold
-  'palaver config' shows all the others.
+  'palaver config' shows all other settings.
 \b
-Begin with:
+First steps:
   palaver serve
   palaver thread create plans
   palaver post plans "Shall we begin?"
   palaver search begin"""
 
 
+@cache
+def summaries() -> dict[str, str]:
+    """All commands by full name, each with a line of help."""
+    found: dict[str, str] = json.loads(Path(__file__).with_name("commands.json").read_text("utf-8"))
+    return found
+
+
 class Group(click.Group):
-    """Commands by their full names: this group holds those that begin with its own."""
+    """The commands whose full names begin with `prefix`, e.g. 'thread '."""
 
-    def __init__(self, path: str, **extra: Any) -> None:
-        super().__init__(path or "palaver", params=target.options(*target.EVERYWHERE, hidden=bool(path)), **extra)
-        self.path = path
+    def __init__(self, prefix: str, **extra: Any) -> None:
+        super().__init__(prefix or "palaver", params=options.make(*options.ALL, hidden=bool(prefix)), **extra)
+        self.prefix = prefix
 
-    def summaries(self, table: dict[str, str]) -> dict[str, str]:
-        """What there is directly below, each with a line of help."""
+    def summaries(self) -> dict[str, str]:
+        """The commands and groups directly below this group, each with a line of help."""
         found: dict[str, str] = {}
-        for full, summary in table.items():
-            if full.startswith(self.path):
-                name, _, deeper = full.removeprefix(self.path).strip().partition(" ")
-                found.setdefault(name, GROUPS.get(name, name.capitalize() + " commands.") if deeper else summary)
+        for full, summary in summaries().items():
+            if full.startswith(self.prefix):
+                name, _, deeper = full.removeprefix(self.prefix).strip().partition(" ")
+                found.setdefault(name, GROUPS[name] if deeper else summary)
         return found
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.summaries(OPERATIONS | _house()))
+        return list(self.summaries())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         cmd_name = ALIASES.get(cmd_name, cmd_name)
-        full = f"{self.path}{cmd_name}"
-        if full in OPERATIONS:
+        full = f"{self.prefix}{cmd_name}"
+        if place := (COMMANDS | ADMIN_COMMANDS).get(full):
+            module, _, name = place.partition(":")
+            command: click.Command = getattr(import_module(f"palaver.doors.cli.{module}"), name)
+            return command
+        if full in summaries():
             from palaver.doors.cli import operation_commands
 
             return operation_commands.command(full)
-        if full in HOUSE:
-            module, _, name = HOUSE[full][0].partition(":")
-            command: click.Command = getattr(import_module(f"palaver.doors.cli.{module}"), name)
-            return command
         if cmd_name in self.list_commands(ctx):
             return Group(full + " ", help=GROUPS.get(full), no_args_is_help=True)
         return None
@@ -228,41 +154,36 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=0.5)
-            ctx.fail(f"There is no command '{self.path}{args[0]}'." + (f" Did you mean '{near[0]}'?" if near else ""))
+            ctx.fail(f"There is no command '{self.prefix}{args[0]}'." + (f" Did you mean '{near[0]}'?" if near else ""))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        there = self.summaries(OPERATIONS | _house())
-        chores = {name: line for name, line in there.items() if not self.path and name in CHORES}
-        for title, table in (("Commands", there.keys() - chores.keys()), ("Looking after the house", chores.keys())):
-            if rows := [(name, line) for name, line in there.items() if name in table]:
+        admin = {full.partition(" ")[0] for full in ADMIN_COMMANDS} if not self.prefix else set()
+        for title, is_admin in (("Commands", False), ("Administration", True)):
+            if rows := [(name, line) for name, line in self.summaries().items() if (name in admin) is is_admin]:
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         from click.shell_completion import CompletionItem
 
-        names = self.summaries(OPERATIONS | _house()).items()
+        names = self.summaries().items()
         found = [CompletionItem(name, help=summary) for name, summary in names if name.startswith(incomplete)]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run a command and end the process with its exit code."""
+        """Run a command and exit the process with its exit code."""
         arguments = args[0] if args else extra.get("args")
-        sys.exit(ended(lambda: self._run(sys.argv[1:] if arguments is None else list(arguments))))
+        sys.exit(run_to_exit_code(lambda: self.run(sys.argv[1:] if arguments is None else list(arguments))))
 
-    def _run(self, arguments: list[str]) -> Any:
+    def run(self, arguments: list[str]) -> Any:
         self._main_shell_completion({}, "palaver")
-        with self.make_context("palaver", arguments, obj=target.Where()) as ctx:
+        with self.make_context("palaver", arguments, obj=options.Target()) as ctx:
             return self.invoke(ctx)
 
 
-def _house() -> dict[str, str]:
-    return {name: summary for name, (_, summary) in HOUSE.items()}
-
-
-def ended(work: Callable[[], Any]) -> int:
-    """How it ended, as an exit code. What went wrong is one line on stderr."""
+def run_to_exit_code(work: Callable[[], Any]) -> int:
+    """Run a command and return its exit code. Errors are printed as one line on stderr."""
     try:
         code = work()
         sys.stdout.flush()
@@ -274,38 +195,30 @@ def ended(work: Callable[[], Any]) -> int:
         return 2
     except click.UsageError as problem:
         path = problem.ctx.command_path if problem.ctx else "palaver"
-        return _failed(f"{problem.format_message()} See '{path} --help'.", 2)
+        message, code = f"{problem.format_message()} See '{path} --help'.", 2
     except click.ClickException as problem:
-        return _failed(problem.format_message(), 1)
+        message, code = problem.format_message(), 1
     except Unauthorized as problem:
-        return _failed(_with_a_token(problem.message), problem.exit_code)
+        message, code = problem.message, problem.exit_code
+        if "agent_id" not in message:  # an agent's own token is something else than PALAVER_TOKEN
+            message = "A token is required." if "Authorization" in message else message
+            message += " Set PALAVER_TOKEN to a valid token; 'palaver token create' makes one."
     except PalaverError as problem:
-        return _failed(problem.message, problem.exit_code)
+        message, code = problem.message, problem.exit_code
     except BrokenPipeError:
-        # Whoever read along has enough. Nothing may be flushed into the closed pipe when Python ends.
+        # The reader closed the pipe. Python must not flush into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except (KeyboardInterrupt, click.Abort):
         return 130
     except PermissionError as problem:
         what = f"'{problem.filename}'" if problem.filename else "A file or folder"
-        return _failed(f"{what} may not be read or written by you. {PERMISSION}", Unavailable.exit_code)
+        message, code = f"You may not read or write {what}. {PERMISSION}", Unavailable.exit_code
     except Exception as problem:
         if os.environ.get("PALAVER_LOG_LEVEL") == "debug":
             raise
         what = f"{type(problem).__name__}: {problem}".rstrip(": ")
-        return _failed(f"unexpected {what} (PALAVER_LOG_LEVEL=debug shows where).", 1)
-
-
-def _with_a_token(message: str) -> str:
-    """What to do in a terminal, where nobody sends headers. The token of an agent_id is another one."""
-    if "agent_id" in message:
-        return message
-    message = "A token is required." if "Authorization" in message else message
-    return f"{message} Set PALAVER_TOKEN to a valid token; 'palaver token create' makes one."
-
-
-def _failed(message: str, code: int) -> int:
+        message, code = f"unexpected {what} (PALAVER_LOG_LEVEL=debug shows where).", 1
     click.echo("palaver: " + " ".join(message.split()), err=True)
     return code
 
@@ -330,8 +243,8 @@ palaver.params.append(
 
 
 def main() -> None:
-    os.umask(0o077)  # whatever is written, data or export, is for its owner alone
+    os.umask(0o077)  # all written files are private to their owner
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show an emoji is no reason to fail
+            stream.reconfigure(errors="replace")  # some terminals cannot show every character
     palaver.main()

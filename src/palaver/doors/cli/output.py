@@ -1,7 +1,7 @@
-"""Showing answers in a terminal and in pipes.
+"""Terminal output: tables, JSON, YAML, progress bars and event lines.
 
-On a terminal tables fit its width, with a little bold. In a pipe each row is one plain line. What others wrote never
-reaches the terminal with control characters in it: they could move the cursor or change its title.
+On a terminal, tables fit its width and use bold. In a pipe, each row is one plain line. Control characters are removed
+from stored text, because they could move the cursor or change the terminal's title.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from contextlib import contextmanager
 from typing import Any
 from unicodedata import combining, east_asian_width
 
+from palaver.errors import Invalid
 from palaver.model.projects import project_name
 
-BEGIN, END = "\ue000", "\ue001"  # around what is bold, until the line is written
+BEGIN, END = "\ue000", "\ue001"
+"""Marks around bold text. `styled` replaces them when a line is written."""
 NARROWEST = 24
+"""Minimum width of a wrapped column."""
 
 _CONTROL = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ue000\ue001]")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
@@ -40,25 +43,25 @@ def bold(text: str) -> str:
 
 
 def styled(text: str) -> str:
-    """What is bold becomes so where that can be seen, and plain elsewhere."""
+    """Replace the marks of bold text by terminal codes, or remove them."""
     begin, end = ("\x1b[1m", "\x1b[0m") if is_styled() else ("", "")
     return text.replace(BEGIN, begin).replace(END, end)
 
 
 def say(line: str = "") -> None:
-    """One line on stdout, at once."""
+    """Print one line on stdout and flush it."""
     sys.stdout.write(styled(line) + "\n")
     sys.stdout.flush()
 
 
 def note(line: str) -> None:
-    """Something to know that is not part of the answer."""
+    """Print a message on stderr. It is not part of the answer."""
     print(f"palaver: {line}", file=sys.stderr)
 
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, where somebody is looking; call what it gives with how much more has been done."""
+    """A progress bar on stderr, only shown on a terminal. Call the yielded function with each increment."""
     if not sys.stderr.isatty():
         yield lambda more: None
         return
@@ -68,10 +71,20 @@ def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
         yield bar.update
 
 
+def read_stdin() -> str:
+    """The text on standard input, without its last line break."""
+    if sys.stdin.isatty():
+        note("Enter the text, then press Ctrl-D.")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise Invalid("The text on standard input is not UTF-8.") from None
+
+
 def show(
     answer: Any, format: str, *, columns: Sequence[str] = (), rows: str | None = None, text: str | None = None
 ) -> None:
-    """Print an answer. `rows` names the list in it, which may also be all of it; `text` the field to print as it is."""
+    """Print an answer. `rows` names the field with the list of rows, `text` the field to print as plain text."""
     if text and isinstance(answer, Mapping):
         if format == "table" and (hint := answer.get("hint")):
             note(str(hint))
@@ -97,15 +110,9 @@ def show(
         case _ if isinstance(answer, Mapping):
             _show_fields(answer, columns)
         case _:
-            _show_text(str(answer))
-
-
-def _show_text(text: str) -> None:
-    """As it is; but a terminal obeys what a file only stores."""
-    sys.stdout.write(_CONTROL.sub("", text) if is_terminal() else text)
-    if not text.endswith("\n"):
-        sys.stdout.write("\n")
-    sys.stdout.flush()
+            text = _CONTROL.sub("", str(answer)) if is_terminal() else str(answer)
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            sys.stdout.flush()
 
 
 def _show_notes(answer: Any, listed: list[Any]) -> None:
@@ -113,12 +120,12 @@ def _show_notes(answer: Any, listed: list[Any]) -> None:
     if hint := facts.get("hint"):
         note(str(hint))
     elif not listed:
-        note("Nothing there.")
+        note("No results.")
     elif facts.get("has_more"):
-        note("There are more; raise --limit or go on to the next page.")
+        note("There are more results. Raise --limit or use the next page.")
 
 
-# A value as a person reads it
+# Values
 
 
 def clean(text: str) -> str:
@@ -132,7 +139,9 @@ def cell(name: str, value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case str() if name == "snippet":
-            return _snippet(value)
+            # HTML with <mark> around matches becomes text with bold matches.
+            pieces = [clean(html.unescape(piece)) for piece in _MARK.split(value)]
+            return "".join(bold(piece) if n % 2 else piece for n, piece in enumerate(pieces))
         case str() if name == "project":
             return clean(project_name(value))
         case str():
@@ -143,17 +152,11 @@ def cell(name: str, value: Any) -> str:
         case list() if all(isinstance(item, dict) and "reaction" in item for item in value):
             return clean(", ".join(item["reaction"] for item in value))
         case {"name": str(model), "passages": int(passages), "done": int(done)}:
-            return clean(f"{model}: {done:,} of {passages:,} passages have their vectors")
+            return clean(f"{model}: {done:,} of {passages:,} passages have vectors")
         case dict() | list():
             return clean(json.dumps(value, ensure_ascii=False))
         case _:
             return str(value)
-
-
-def _snippet(value: str) -> str:
-    """REST escapes a snippet for browsers and marks the matches; here the matches are bold."""
-    pieces = [clean(html.unescape(piece)) for piece in _MARK.split(value)]
-    return "".join(bold(piece) if n % 2 else piece for n, piece in enumerate(pieces))
 
 
 def one_line(text: str) -> str:
@@ -161,7 +164,7 @@ def one_line(text: str) -> str:
 
 
 def width(text: str) -> int:
-    """How many places it takes on a terminal."""
+    """The number of terminal columns that the text takes."""
     if text.isascii():
         return len(text)
     return sum(0 if c in (BEGIN, END) or combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
@@ -180,7 +183,7 @@ def _show_table(listed: list[Mapping[str, Any]], columns: Sequence[str]) -> None
     header = [name.replace("_", " ").upper() for name in names]
     if not is_terminal():
         table = [[one_line(text) for text in row] for row in table]  # one row, one line
-    rooms = [max(_widest(row[n]) for row in [header, *table]) for n in range(len(names))]
+    rooms = [max(width(line) for row in [header, *table] for line in row[n].split("\n")) for n in range(len(names))]
     wrapped = _fit(names, rooms, table) if is_terminal() else None
     _show_row([bold(title) for title in header], rooms)
     for row in table:
@@ -194,14 +197,10 @@ def _show_table(listed: list[Mapping[str, Any]], columns: Sequence[str]) -> None
             _show_row(cells, rooms)
 
 
-def _widest(text: str) -> int:
-    return max((width(line) for line in text.split("\n")), default=0)
-
-
 def _fit(names: list[str], rooms: list[int], table: list[list[str]]) -> int | None:
-    """Give the widest column what the others leave of the terminal; it is the one that is wrapped.
+    """Shrink the widest column to the terminal's width, and return its index: it will be wrapped.
 
-    An id stays in one piece, to be copied; short columns are better left to the terminal.
+    Ids are never wrapped, so that they can be copied. Narrow columns are not wrapped either.
     """
     wide = [n for n, name in enumerate(names) if not name.endswith("id") and rooms[n] > NARROWEST]
     if not wide:
@@ -220,7 +219,7 @@ def _show_row(cells: list[str], rooms: list[int]) -> None:
 
 
 def wrap(text: str, room: int) -> Iterator[str]:
-    """Cut into lines at blanks, or anywhere in a word that is too long. Bold goes on in the next line."""
+    """Wrap text at spaces, or inside words that are too long. Bold continues on the next line."""
     is_bold = False
     for line in (part for given in text.split("\n") for part in _cut(given.rstrip(), room)):
         line = (BEGIN if is_bold else "") + line
@@ -254,12 +253,12 @@ def _show_fields(answer: Mapping[str, Any], columns: Sequence[str]) -> None:
 
 
 def event_line(id: int, type: str, data: Mapping[str, Any]) -> str:
-    """An event on one line: its number, what happened, in which thread, and the gist of it."""
+    """An event on one line: id, type, thread and a summary."""
     thread = str(data.get("thread_id") or "-")
-    return f"{id}  {bold(_padded(type, 14))}{thread}  {one_line(clean(_gist(type, data)))}".rstrip()
+    return f"{id}  {bold(_padded(type, 14))}{thread}  {one_line(clean(_event_summary(type, data)))}".rstrip()
 
 
-def _gist(type: str, data: Mapping[str, Any]) -> str:
+def _event_summary(type: str, data: Mapping[str, Any]) -> str:
     match type:
         case "msg.new":
             return f"{data.get('author_name')}: {data.get('content')}"

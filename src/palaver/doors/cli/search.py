@@ -1,4 +1,4 @@
-"""Searching from a terminal: everything at once, some sources, or one thread with an expression."""
+"""Command `search`: search all sources, some of them, or the messages of one thread."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from palaver.doors.cli import output, target
-from palaver.doors.cli.connection import reach, thread_id_of
+from palaver.doors.cli import options, output
+from palaver.doors.cli.connection import call, connect, thread_id_of
 from palaver.errors import Invalid, NotFound
 from palaver.model.projects import project_name, typed_project
 from palaver.model.sources import ALL_SOURCES
@@ -22,80 +22,86 @@ COLUMNS = ("source", "last_modified", "title", "uri", "snippet")
 BUS_COLUMNS = ("created_at", "thread_topic", "author", "snippet")
 
 
-@target.takes(*target.EVERYWHERE)
+@options.add(*options.ALL)
 @click.command("search", no_args_is_help=False)
 @click.argument("query", nargs=-1, required=True, metavar="QUERY…")
 @click.option(
-    "--source", "sources", multiple=True, metavar="NAMES", help=f"Only these, with commas: {', '.join(ALL_SOURCES)}."
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAMES",
+    help=f"Only these sources, comma-separated: {', '.join(ALL_SOURCES)}.",
 )
-@click.option("--limit", type=int, help="How many results at the most.  [default: 20; with --thread 50]")
-@click.option("--offset", type=int, help="How many to skip.")
-@click.option("--order-by", type=click.Choice(["relevance", "recent"]), help="The best first, or the newest.")
-@click.option("--from", "date_from", metavar="TIME", help="Only what was written at this time or later.")
-@click.option("--to", "date_to", metavar="TIME", help="Only what was written at this time or earlier.")
+@click.option("--limit", type=int, help="Maximum number of results. [default: 20; with --thread 50]")
+@click.option("--offset", type=int, help="Number of results to skip.")
+@click.option("--order-by", type=click.Choice(["relevance", "recent"]), help="Best match first, or newest first.")
+@click.option("--from", "date_from", metavar="TIME", help="Only texts written at this time or later.")
+@click.option("--to", "date_to", metavar="TIME", help="Only texts written at this time or earlier.")
 @click.option(
     "--project", metavar="PROJECT", help="Only sessions and imports of this project: a path, a name, or '.' for here."
 )
-@click.option("--snippet-length", type=int, metavar="N", help="Characters of a snippet, 50 to 1000.")
+@click.option("--snippet-length", type=int, metavar="N", help="Length of snippets in characters, 50 to 1000.")
 @click.option(
-    "--thread", "--thread-id", "thread", metavar="THREAD", help="Only messages of this thread, by an expression."
+    "--thread", "--thread-id", "thread", metavar="THREAD", help="Only messages of this thread. QUERY is an expression."
 )
 @click.option(
-    "--expression", is_flag=True, help='Messages of the bus by an expression: "a phrase", prefix*, AND, OR, NOT.'
+    "--expression", is_flag=True, help='Only bus messages. QUERY is an expression: "a phrase", prefix*, AND, OR, NOT.'
 )
 def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: int | None, **narrowing: Any) -> None:
-    """Find anything that was said or kept here, the best match first: in words, or in a whole question.
+    """Search everything: messages, sessions, imported conversations and the library.
 
-    'palaver get URI' opens what was found.
+    QUERY is words or a whole question. Open a result with 'palaver get URI'.
     """
-    where = target.here(click.get_current_context())
+    target = options.target_of(click.get_current_context())
     words = " ".join(query)
     if not words.strip():
         raise Invalid("query: must not be empty.")
     if thread or expression:
-        answer = asyncio.run(_messages(where, words, thread, limit))
-        output.show(answer, where.format, columns=BUS_COLUMNS, rows="results")
+        answer = asyncio.run(_messages(target, words, thread, limit))
+        output.show(answer, target.format, columns=BUS_COLUMNS, rows="results")
         return
     if narrowing["project"]:
         narrowing["project"] = typed_project(narrowing["project"])
     given = {"query": words, "limit": limit, "dedupe": False, **narrowing, "sources": list(narrowing["sources"])}
-    if where.format == "table":
+    if target.format == "table":
         given["highlight"] = True
-    answer = asyncio.run(_everything(where, {name: value for name, value in given.items() if value not in (None, [])}))
-    if where.format != "table" or not answer["results"]:
-        output.show(answer, where.format, columns=COLUMNS, rows="results")
+    given = {name: value for name, value in given.items() if value not in (None, [])}
+    answer = asyncio.run(call(target, search_knowledge, given))
+    answer["total"] = len(answer["results"])
+    if target.format != "table" or not answer["results"]:
+        output.show(answer, target.format, columns=COLUMNS, rows="results")
         return
     for item in answer["results"]:
-        item["snippet"] = "\n".join([_marked(item["snippet"] or "", item.get("highlights") or []), *_beside(item)])
+        item["snippet"] = "\n".join([_highlight(item["snippet"] or "", item.get("highlights")), *_related(item)])
     if output.is_terminal():
         _show_in_blocks(answer["results"])
     else:
-        output.show(answer, where.format, columns=COLUMNS, rows="results")
+        output.show(answer, target.format, columns=COLUMNS, rows="results")
     if answer["has_more"]:
-        output.note(f"There is more: --offset {answer['next_offset']}.")
+        output.note(f"There are more results: --offset {answer['next_offset']}.")
 
 
-def _marked(snippet: str, highlights: list[list[int]]) -> str:
-    """The snippet as HTML, with <mark> around matched words."""
+def _highlight(snippet: str, highlights: list[list[int]] | None) -> str:
+    """The snippet as HTML with <mark> around the words of the query."""
     parts: list[str] = []
     done = 0
-    for start, end in highlights:
+    for start, end in highlights or ():
         parts += html.escape(snippet[done:start]), f"<mark>{html.escape(snippet[start:end])}</mark>"
         done = end
     return "".join(parts) + html.escape(snippet[done:])
 
 
-def _beside(item: dict[str, Any]) -> Iterator[str]:
-    """What was answered, and what took it back: each on a line of its own, with who said it and when."""
+def _related(item: dict[str, Any]) -> Iterator[str]:
+    """The answer to a result and its later correction, each on its own line with sender and date."""
     for name, sign in (("answer", "↳ answered"), ("later", "↳ later")):
         if other := item.get(name):
             day = (other["created_at"] or "")[:10]
             who = ", ".join(part for part in (sign, other["sender"], day) if part)
-            yield f"{html.escape(who)}: {_marked(other['snippet'], other.get('highlights') or [])}"
+            yield f"{html.escape(who)}: {_highlight(other['snippet'], other.get('highlights'))}"
 
 
 def _show_in_blocks(results: list[dict[str, Any]]) -> None:
-    """What is long is not squeezed into columns: a line that says what it is, the snippet, and what opens it."""
+    """Print each result as a heading, a snippet and its URI."""
     width = shutil.get_terminal_size().columns
     for item in results:
         at = (item["last_modified"] or "")[:10]
@@ -109,18 +115,12 @@ def _show_in_blocks(results: list[dict[str, Any]]) -> None:
         output.say()
 
 
-async def _everything(where: target.Where, given: dict[str, Any]) -> Any:
-    async with reach(where) as there:
-        answer = await there.ask(search_knowledge, given)
-    return {**answer, "total": len(answer["results"])}
-
-
-async def _messages(where: target.Where, words: str, thread: str | None, limit: int | None) -> Any:
+async def _messages(target: options.Target, words: str, thread: str | None, limit: int | None) -> Any:
     given: dict[str, Any] = {"query": words} | ({"limit": limit} if limit is not None else {})
-    async with reach(where) as there:
+    async with connect(target) as connection:
         if thread:
             try:
-                given["thread_id"] = await thread_id_of(there, thread)
+                given["thread_id"] = await thread_id_of(connection, thread)
             except NotFound:
-                given["thread_id"] = thread  # the search says what it makes of it
-        return await there.ask(search_messages, given)
+                given["thread_id"] = thread  # the operation reports an unknown thread
+        return await connection.call(search_messages, given)

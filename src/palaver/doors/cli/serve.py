@@ -1,4 +1,4 @@
-"""Running the house: as a server on a port, or as an MCP server on standard input and output."""
+"""Commands `serve` (HTTP server) and `mcp` (MCP server on standard input and output)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
 from palaver import __version__
-from palaver.doors.cli import output, target
+from palaver.doors.cli import options, output
 from palaver.errors import Unauthorized
 from palaver.model.projects import project_of
 from palaver.settings import Settings
 
 
-class Knob(click.ParamType[Any]):
-    """A setting's own way of reading text."""
+class SettingType(click.ParamType[Any]):
+    """Parses an option like the setting with the same name."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name, self._read = name, read
@@ -33,21 +32,21 @@ class Knob(click.ParamType[Any]):
         try:
             return self._read(value) if isinstance(value, str) else value
         except ValueError as problem:
-            self.fail(f"{value!r} cannot be read: {problem}.", param, ctx)
+            self.fail(f"{value!r} is not valid: {problem}.", param, ctx)
 
 
 def settings_options(*names: str) -> Callable[[click.Command], click.Command]:
-    """An option for each of these settings; the help is the setting's own."""
+    """Decorator that adds an option for each of these settings."""
 
     def wrap(command: click.Command) -> click.Command:
-        for knob in dataclasses.fields(Settings):
-            if knob.name in names:
-                default = f" [default: {knob.default}]" if knob.default not in (None, "", ()) else ""
+        for setting in dataclasses.fields(Settings):
+            if setting.name in names:
+                default = f" [default: {setting.default}]" if setting.default not in (None, "", ()) else ""
                 command.params.append(
                     click.Option(
-                        ["--" + knob.name.replace("_", "-"), knob.name],
-                        type=Knob("text", knob.metadata["read"]),
-                        help=knob.metadata["help"] + default,
+                        ["--" + setting.name.replace("_", "-"), setting.name],
+                        type=SettingType("text", setting.metadata["read"]),
+                        help=setting.metadata["help"] + default,
                     )
                 )
         return command
@@ -56,34 +55,34 @@ def settings_options(*names: str) -> Callable[[click.Command], click.Command]:
 
 
 ONLY_STDIO = ("agent",)
-# What is said on a command line is seen by everybody on the machine: a key is not said there.
-NOT_FLAGS = (*target.ON_THE_DATA, "model_key")
-EVERY_SETTING = [knob.name for knob in dataclasses.fields(Settings) if knob.name not in NOT_FLAGS]
+# Every user of the machine can see command lines, so the key is not an option.
+NOT_FLAGS = (*options.DATA, "model_key")
+EVERY_SETTING = [setting.name for setting in dataclasses.fields(Settings) if setting.name not in NOT_FLAGS]
 
 
-@target.takes(*target.ON_THE_DATA)
+@options.add(*options.DATA)
 @settings_options(*(name for name in EVERY_SETTING if name not in ONLY_STDIO))
 @click.command()
 @click.pass_obj
-def serve(where: target.Where, /, **flags: Any) -> None:
-    """Run the server until told to stop: console, REST, events and MCP on one port.
+def serve(target: options.Target, /, **flags: Any) -> None:
+    """Run the server: console, REST, events and MCP on one port.
 
-    Bound to this machine alone (the default) it is open to whoever works on it. Any other address needs tokens:
-    make one first with 'palaver token create'.
+    By default it listens only on this machine, and every user of the machine has access. Any other address needs
+    tokens: create one first with 'palaver token create'.
     """
-    settings = where.settings(**flags)
-    from palaver.doors.http.server import serve as serve_for_ever
+    settings = target.settings(**flags)
+    from palaver.doors.http.server import serve as run_server
     from palaver.operations import toolsets
     from palaver.operations.admin import rate_limits
 
-    toolsets.chosen(settings.toolsets)  # an unknown name is told at once, not when a client asks
+    toolsets.chosen(settings.toolsets)  # report unknown names now
     rate_limits.must_know_tools(settings, {name.replace(".", "_") for name in toolsets.chosen(("all",))})
 
-    serve_for_ever(settings, output.styled(banner(settings)))
+    run_server(settings, output.styled(banner(settings)))
 
 
 def banner(settings: Settings) -> str:
-    """Where the server is, and the lines to connect with it."""
+    """The start message: URLs of the server and how to connect agents."""
     url = settings.base_url
     mcp = f"{url}/mcp?tools=core"
     header = {"headers": {"Authorization": "Bearer plv_…"}} if settings.needs_token else {}
@@ -108,12 +107,12 @@ def banner(settings: Settings) -> str:
         "",
     ]
     if settings.needs_token:
-        lines += ["A token is needed to come in: palaver token create --agent NAME", ""]
-    return "\n".join([*lines, "Ctrl-C ends it."])
+        lines += ["Clients need a token: palaver token create --agent NAME", ""]
+    return "\n".join([*lines, "Stop with Ctrl-C."])
 
 
 def stdio_command(settings: Settings) -> list[str]:
-    """The command that clients start for MCP over stdio, on the same data. They may have another PATH than we do."""
+    """The command that MCP clients run for stdio, on the same data. Absolute, as their PATH may differ."""
     program = Path(sys.argv[0])
     is_script = program.is_file() and os.access(program, os.X_OK) and program.suffix != ".py"
     palaver = [str(program.absolute())] if is_script else [sys.executable, "-m", "palaver"]
@@ -121,44 +120,40 @@ def stdio_command(settings: Settings) -> list[str]:
     return [*palaver, "mcp", *home]
 
 
-@target.takes(*target.ON_THE_DATA)
+@options.add(*options.DATA)
 @settings_options("agent", "tool_names", "toolsets", "auth")
 @click.command()
 @click.pass_obj
-def mcp(where: target.Where, /, **flags: Any) -> None:
-    """Be an MCP server on standard input and output, for clients that start their servers themselves.
+def mcp(target: options.Target, /, **flags: Any) -> None:
+    """Run an MCP server on standard input and output, for clients that start their servers.
 
-    It works on the same data as a running server, at the same time. PALAVER_TOKEN says who the client is;
-    without one, --agent or PALAVER_AGENT may.
+    It can share its data with a running server. PALAVER_TOKEN identifies the client; without a token, --agent or
+    PALAVER_AGENT can name the agent.
     """
-    # Reading standard input cannot be interrupted from inside. All that was acknowledged is on disk.
-    signal.signal(signal.SIGINT, _leave_at_once)
-    asyncio.run(_stdio(where.settings(**flags), where.token))
-
-
-def _leave_at_once(number: int, frame: FrameType | None) -> None:
-    os._exit(128 + number)
+    # A blocking read of standard input cannot be interrupted. All acknowledged data is on disk.
+    signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
+    asyncio.run(_stdio(target.settings(**flags), target.token))
 
 
 async def _stdio(settings: Settings, token: str | None) -> None:
     from palaver.app import ShownOut
-    from palaver.doors.cli.connection import open_house
-    from palaver.doors.visit import admit
+    from palaver.doors.authentication import authenticate
+    from palaver.doors.cli.connection import open_app
     from palaver.operations import toolsets
 
-    async with open_house(settings) as house:
+    async with open_app(settings) as app:
         toolsets.chosen(settings.toolsets)
-        visit = await admit(house, token, "agent")
-        house.start_sweeping()
-        from palaver.doors.mcp import McpDoor  # the heaviest of all; who may not come in need not wait for it
+        requester = await authenticate(app, token, "agent")
+        app.start_background_tasks()
+        from palaver.doors.mcp import McpDoor  # a slow import, so only after authentication
 
-        talking = asyncio.ensure_future(McpDoor(house, visit, project_of(Path.cwd())).stdio())
-        if visit.token_id is None:
-            await talking
+        serving = asyncio.ensure_future(McpDoor(app, requester, project_of(Path.cwd())).stdio())
+        if requester.token_id is None:
+            await serving
             return
         try:
-            with house.present.stay(visit.token_id):
-                await asyncio.shield(talking)
+            with app.access.present.stay(requester.token_id):
+                await asyncio.shield(serving)
         except ShownOut:
-            output.note("This token is not valid any more: it was revoked or has run out.")
-            os._exit(Unauthorized.exit_code)  # reading standard input cannot be interrupted from inside
+            output.note("This token is no longer valid: it was revoked or has expired.")
+            os._exit(Unauthorized.exit_code)  # a blocking read of standard input cannot be interrupted

@@ -1,20 +1,19 @@
-"""Sessions from a terminal: recording turns, searching them, and looking after their index."""
+"""Session commands: record turns, search them, rebuild and verify their index."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from palaver.app import DEFAULT, House
-from palaver.doors.cli import output, target
-from palaver.doors.cli.connection import open_house, reach
-from palaver.doors.cli.target import Where
+from palaver.app import DEFAULT
+from palaver.doors.cli import options, output
+from palaver.doors.cli.connection import call, connect, open_app, open_workspace, refuse_server
+from palaver.doors.cli.options import Target
 from palaver.errors import Invalid, PalaverError, Refused, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode
@@ -22,7 +21,6 @@ from palaver.model.projects import typed_project
 from palaver.operations.admin import repair
 from palaver.operations.sessions import session_index, sessions
 from palaver.search.vectors import background
-from palaver.store.workspaces import Workspace
 
 COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
 
@@ -30,14 +28,16 @@ COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
 # Recording
 
 
-@target.takes(*target.EVERYWHERE)
+@options.add(*options.ALL)
 @click.command("append", no_args_is_help=True)
-@click.option("--agent", required=True, metavar="AGENT", help="Id or slug of the agent; a new one comes to be.")
+@click.option(
+    "--agent", required=True, metavar="AGENT", help="Id or slug of the agent. An unknown agent is registered."
+)
 @click.option("--session", required=True, metavar="SESSION", help="Id of the session.")
-@click.option("--role", metavar="ROLE", help="Who says it: user, assistant, system or tool.")
-@click.option("--id", "turn_id", metavar="ID", help="An id of your own: the same id twice in a session is one turn.")
-@click.option("--ts", metavar="TIME", help="When it was said; now, if left out.")
-@click.option("--project", metavar="PROJECT", help="Path of the project it belongs to; '.' is the current one.")
+@click.option("--role", metavar="ROLE", help="Role of the turn: user, assistant, system or tool.")
+@click.option("--id", "turn_id", metavar="ID", help="Your own id for the turn. A repeated id is stored once.")
+@click.option("--ts", metavar="TIME", help="Time of the turn. [default: now]")
+@click.option("--project", metavar="PROJECT", help="Path of its project; '.' is the current one.")
 @click.argument("text", nargs=-1, metavar="[TEXT…]")
 def append(
     agent: str,
@@ -48,32 +48,25 @@ def append(
     project: str | None,
     text: tuple[str, ...],
 ) -> None:
-    """Record a turn of a session: TEXT, or what comes on standard input.
+    """Record a turn of a session, from TEXT or from standard input.
 
-    Without --role, standard input is read as JSON lines, each {"role": …, "content": …}, optionally with "ts",
-    "id" and "project".
+    Without --role, standard input is JSON lines, each {"role": …, "content": …}, optionally with "ts", "id" and
+    "project".
     """
-    where = target.here(click.get_current_context())
+    target = options.target_of(click.get_current_context())
     said = " ".join(text) if text and text != ("-",) else None
     if role is None and said is not None:
-        raise Invalid("role: is required. Say --role user, or give JSON lines on standard input.")
+        raise Invalid("role: is required. Give --role, for example --role user, or JSON lines on standard input.")
     if role is None:
         turns = _json_lines(sys.stdin.buffer.read())
     else:
-        turns = iter([{"role": role, "content": said if said is not None else _stdin(), "id": turn_id, "ts": ts}])
-    recorded = asyncio.run(_record(where, agent, session, typed_project(project) if project else None, turns))
+        turns = iter(
+            [{"role": role, "content": said if said is not None else output.read_stdin(), "id": turn_id, "ts": ts}]
+        )
+    recorded = asyncio.run(_record(target, agent, session, typed_project(project) if project else None, turns))
     output.show(
-        recorded if role is None else recorded[0], where.format, columns=("id", "role", "ts", "content"), rows="turns"
+        recorded if role is None else recorded[0], target.format, columns=("id", "role", "ts", "content"), rows="turns"
     )
-
-
-def _stdin() -> str:
-    if sys.stdin.isatty():
-        output.note("Write the text, then press Ctrl-D.")
-    try:
-        return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError:
-        raise Invalid("The text on standard input is not UTF-8.") from None
 
 
 def _json_lines(data: bytes) -> Iterator[dict[str, Any]]:
@@ -85,132 +78,108 @@ def _json_lines(data: bytes) -> Iterator[dict[str, Any]]:
                 raise Invalid(f"Line {number} on standard input is not JSON. Nothing after it was recorded.") from None
             if not isinstance(turn, dict):
                 raise Invalid(f"Line {number} on standard input is not a JSON object. Nothing after it was recorded.")
-            if turn.get("content") != "":  # else nothing was said; transcripts have such lines
+            if turn.get("content") != "":  # transcripts contain empty turns
                 yield {name: turn.get(name) for name in ("role", "content", "ts", "id", "project")}
 
 
 async def _record(
-    where: Where, agent: str, session: str, project: str | None, turns: Iterator[dict[str, Any]]
+    target: Target, agent: str, session: str, project: str | None, turns: Iterator[dict[str, Any]]
 ) -> list[Any]:
     of = {"agent": agent, "session": session} | ({"project": project} if project else {})
     given = ({**of, **{name: value for name, value in turn.items() if value is not None}} for turn in turns)
     recorded, is_open = [], False
     try:
-        async with reach(where) as there:
+        async with connect(target) as connection:
             is_open = True
             for turn in given:
-                recorded.append(await there.ask(sessions.record_turn, turn))
+                recorded.append(await connection.call(sessions.record_turn, turn))
     except Unavailable:
-        # A token cannot be checked without the database. Otherwise the transcript takes the turn, as over REST.
-        if is_open or where.server or where.token:
+        # Without the database a token cannot be checked. Without a token the transcript takes the turn, as over REST.
+        if is_open or target.server or target.token:
             raise
         for turn in given:
             ask = requests.read(sessions.RecordTurn, turn, refuse_unknown=True)
-            said = await sessions.record_without_database(where.settings(), where.workspace or DEFAULT, ask)
+            said = await sessions.record_without_database(target.settings(), target.workspace or DEFAULT, ask)
             if said is None:
                 raise
             recorded.append(json.loads(encode(said)))
-        output.note("The database cannot be reached. The transcript has it; the index catches up later.")
+        output.note("The database cannot be reached. The turn is in the transcript and will be indexed later.")
     return recorded
 
 
 # Searching
 
 
-@target.takes(*target.EVERYWHERE)
+@options.add(*options.ALL)
 @click.command("search", no_args_is_help=True)
-@click.option("--all", "everybody", is_flag=True, help="Search every agent of the workspace; leave AGENT out.")
-@click.option("--limit", type=click.INT, help="How many hits at the most, 1 to 100. [default: 20]")
+@click.option("--all", "all_agents", is_flag=True, help="Search the sessions of all agents. Omit AGENT.")
+@click.option("--limit", type=click.INT, help="Maximum number of hits, 1 to 100. [default: 20]")
 @click.option("--role", metavar="ROLE", help="Only turns of this role.")
 @click.option("--session", "session_id", metavar="SESSION", help="Only this session.")
-@click.option("--since", metavar="TIME", help="Only turns from this time on.")
-@click.option("--until", metavar="TIME", help="Only turns up to this time; a date means its end.")
+@click.option("--since", metavar="TIME", help="Only turns at or after this time.")
+@click.option("--until", metavar="TIME", help="Only turns at or before this time. A date means its end.")
 @click.option("--project", metavar="PROJECT", help="Only turns of this project: a path, a name, or '.' for here.")
 @click.argument("words", nargs=-1, required=True, metavar="AGENT QUERY…")
-def search(everybody: bool, words: tuple[str, ...], **narrow: Any) -> None:
-    """Find earlier turns of an agent's sessions by their words, best first.
+def search(all_agents: bool, words: tuple[str, ...], **narrow: Any) -> None:
+    """Search the turns of an agent's sessions, best match first.
 
-    AGENT is its id or slug. All words of the QUERY must be there; OR, NEAR and * are words like any other.
+    AGENT is an id or slug. A turn must contain all words of QUERY. OR, NEAR and * have no special meaning.
     """
-    where = target.here(click.get_current_context())
+    target = options.target_of(click.get_current_context())
     given = {name: value for name, value in narrow.items() if value is not None}
     if "project" in given:
         given["project"] = typed_project(given["project"])
-    if everybody:
+    if all_agents:
         if "session_id" in given:
-            raise Refused("--session belongs to one agent: name the agent instead of --all.")
+            raise Refused("--session needs one agent. Give AGENT instead of --all.")
         operation, columns = sessions.search_all_conversations, ("ts", "agent_id", *COLUMNS[1:])
     else:
         if len(words) < 2:
-            raise click.UsageError("Say whose sessions to search, and for what: AGENT QUERY…, or --all QUERY…")
+            raise click.UsageError("Give an agent and a query: AGENT QUERY…, or --all QUERY…")
         operation, columns = sessions.search_conversations, COLUMNS
         given["agent_id"], words = words[0], words[1:]
     given["query"] = " ".join(words)
-    answer = asyncio.run(_ask(where, operation, given))
-    output.show(answer, where.format, columns=columns, rows="hits")
-
-
-async def _ask(where: Where, operation: Any, given: dict[str, Any]) -> Any:
-    async with reach(where) as there:
-        return await there.ask(operation, given)
+    answer = asyncio.run(call(target, operation, given))
+    output.show(answer, target.format, columns=columns, rows="hits")
 
 
 # The index
 
 
-@asynccontextmanager
-async def workspace() -> AsyncIterator[Workspace]:
-    async with _house_and_workspace() as (_, here):
-        yield here
-
-
-@asynccontextmanager
-async def _house_and_workspace() -> AsyncIterator[tuple[House, Workspace]]:
-    where = target.here(click.get_current_context())
-    if where.server:
-        raise Refused("This works where the data is: leave --url and PALAVER_URL out.")
-    async with open_house(where.settings()) as house:
-        if not house.settings.sessions_index:
-            raise Unavailable("There is no index to look after: it is off (PALAVER_SESSIONS_INDEX).")
-        yield house, await house.open(where.workspace or DEFAULT)
-
-
-@target.takes("workspace", *target.ON_THE_DATA)
+@options.add("workspace", *options.DATA)
 @click.command("reindex")
-@click.option("--model", is_flag=True, help="Make the vectors of PALAVER_MODEL that are missing, and nothing else.")
+@click.option("--model", is_flag=True, help="Only make the missing vectors of PALAVER_MODEL.")
 @click.option(
     "--discard-missing",
     is_flag=True,
-    help="Drop turns that no transcript has. They are kept in the folder 'discarded'.",
+    help="Drop turns that are in no transcript. They are moved to the folder 'discarded'.",
 )
 def reindex(model: bool, discard_missing: bool) -> None:
-    """Make the index of sessions again from their transcripts, while everything goes on.
+    """Rebuild the index of sessions from their transcripts. Servers can keep working meanwhile.
 
-    Tables of the search index that are missing are made again too, and filled from the texts. If turns are in the index
-    and in no transcript, because a file is missing or was cut short, nothing is done: see --discard-missing.
+    Missing tables of the search index are created and filled too. If the index has turns that are in no transcript,
+    because a file is missing or truncated, nothing is changed: see --discard-missing.
     """
+    target = options.target_of(click.get_current_context())
     if model:
-        output.say(f"{asyncio.run(_embed()):,} passages got their vectors.")
-        return
-    turns = asyncio.run(_reindex(discard_missing))
-    output.say(f"{turns:,} turns are in the index.")
+        output.say(f"Made the vectors of {asyncio.run(_embed(target)):,} passages.")
+    else:
+        output.say(f"{asyncio.run(_reindex(target, discard_missing)):,} turns are in the index.")
 
 
-async def _embed() -> int:
-    where = target.here(click.get_current_context())
-    if where.server:
-        raise Refused("This works where the data is: leave --url and PALAVER_URL out.")
-    async with open_house(where.settings()) as house:
-        here = await house.open(where.workspace or DEFAULT)
+async def _embed(target: Target) -> int:
+    refuse_server(target)
+    async with open_app(target.settings()) as app:
+        here = await app.open(target.workspace or DEFAULT)
         known = await here.read(background.progress_of)
         if known is None:
-            raise Refused("No stronger model is set: say which one with PALAVER_MODEL.")
+            raise Refused("No embedding model is set. Choose one with PALAVER_MODEL.")
         with output.progress("Making vectors", known.passages - known.done) as bar:
             return await background.make_all(here, bar)
 
 
-async def _reindex(discard_missing: bool) -> int:
-    async with workspace() as here:
+async def _reindex(target: Target, discard_missing: bool) -> int:
+    async with open_workspace(target) as (_, here):
         await repair.fill_index(here)
         files = list(here.transcripts.all())
         total = sum(transcript.size for transcript in files)
@@ -218,46 +187,45 @@ async def _reindex(discard_missing: bool) -> int:
             return await session_index.reindex(here, bar, discard_missing=discard_missing)
 
 
-@target.takes("format", "json", "workspace", *target.ON_THE_DATA)
+@options.add("format", "json", "workspace", *options.DATA)
 @click.command("verify")
 def verify() -> None:
     """Compare the transcripts, the texts and the database with the search index.
 
-    Exit code 1 when they differ, or when something is missing or damaged. The message says what mends it.
+    The exit code is 1 if they differ or if something is missing or damaged. The message says how to repair it.
     """
-    where = target.here(click.get_current_context())
-    found, problems, alone = asyncio.run(_verify())
+    target = options.target_of(click.get_current_context())
+    found, problems, alone = asyncio.run(_verify(target))
     wrong = [difference for difference in found if not difference.is_fine or difference.unreadable]
     rows = [
         {name: getattr(d, name) for name in ("agent", "file", "missing", "extra", "different", "unreadable")}
         for d in wrong
     ]
-    if rows or where.format != "table":
-        output.show(rows, where.format, columns=tuple(rows[0]) if rows else (), rows="rows")
+    if rows or target.format != "table":
+        output.show(rows, target.format, columns=tuple(rows[0]) if rows else (), rows="rows")
     differ = sum(not difference.is_fine for difference in found)
     output.note(f"{len(found):,} transcripts compared, {differ:,} differ from the index.")
     for problem in problems:
         output.note(f"✗ {problem}")
     if problems:
-        raise PalaverError("The data is not whole. Run 'palaver doctor' to see what can be done.")
+        raise PalaverError("Data is missing or damaged. Run 'palaver doctor' for advice.")
     if alone:
         raise PalaverError(
-            f"{session_index.describe_missing(alone)} Bring the files back (is a disk not mounted?). "
+            f"{session_index.describe_missing(alone)} Restore the files (is a disk not mounted?). "
             "'palaver reindex --discard-missing' drops these turns instead."
         )
     if differ:
-        raise PalaverError("The index is not what the transcripts say. Run 'palaver reindex'.")
+        raise PalaverError("The index differs from the transcripts. Run 'palaver reindex'.")
 
 
-async def _verify() -> tuple[list[session_index.Difference], list[str], list[session_index.OnlyInIndex]]:
-    """What differs, what else is wrong, and which turns no transcript has."""
-    where = target.here(click.get_current_context())
-    if not where.server:  # before it is opened, which would make some of what is missing
-        name = where.workspace or DEFAULT
-        if problems := await repair.problems_before_opening(where.settings(), name):
-            return [], problems, []
-    async with _house_and_workspace() as (house, here):
-        problems = await house.losses() + await repair.problems_of_data(here)
+async def _verify(target: Target) -> tuple[list[session_index.Difference], list[str], list[session_index.OnlyInIndex]]:
+    """The differences, other problems, and turns that are in no transcript."""
+    refuse_server(target)
+    # Opening the workspace would create missing tables, so look before.
+    if problems := await repair.problems_before_opening(target.settings(), target.workspace or DEFAULT):
+        return [], problems, []
+    async with open_workspace(target) as (app, here):
+        problems = await app.losses() + await repair.problems_of_data(here)
         if problems:
             return [], problems, []
         found = await session_index.verify(here)

@@ -1,4 +1,4 @@
-"""Following the sessions of other agents' programs."""
+"""Commands that follow what happens: `watch` records sessions of coding agents, `events` prints events."""
 
 from __future__ import annotations
 
@@ -9,108 +9,111 @@ import signal
 import sys
 import time
 from collections import Counter
+from contextlib import aclosing
 from pathlib import Path
 
 import click
 
-from palaver.app import House
-from palaver.doors.cli import output, target
-from palaver.doors.cli.connection import Absent, open_house
-from palaver.doors.visit import Visit, admit
-from palaver.errors import Refused
-from palaver.model.people import Caller
+from palaver.doors.cli import options, output
+from palaver.doors.cli.connection import (
+    NotFoundMessage,
+    connect,
+    local_requester,
+    open_app,
+    refuse_server,
+    thread_id_of,
+)
 from palaver.operations.sessions.watch import Grown, Tally, Watch, usual_places
 from palaver.text.tool_output import CHOICES, ToolOutput
 
-REDRAWN_SECONDS = 0.1
-TOOL_OUTPUT_HELP = "How much to keep of the tool calls of coding agents, and of their output. [default: short]"
+REDRAW_SECONDS = 0.1
+TOOL_OUTPUT_HELP = "How much of the tool calls of coding agents to keep. [default: short]"
 
 
-@target.takes("format", "json", "workspace", *target.ON_THE_DATA)
+@options.add("format", "json", "workspace", *options.DATA)
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATH…]", type=click.Path(path_type=Path))
-@click.option("--once", is_flag=True, help="End when everything that is there has been read.")
-@click.option("--agent", metavar="NAME", help="Whose sessions they become. [default: claude-code or codex]")
+@click.option("--once", is_flag=True, help="Stop when all existing files have been read.")
+@click.option("--agent", metavar="NAME", help="Agent that gets the sessions. [default: claude-code or codex]")
 @click.option("--tool-output", type=click.Choice(CHOICES), default="short", help=TOOL_OUTPUT_HELP)
-@click.option("--quiet", is_flag=True, help="Say nothing of what is read.")
+@click.option("--quiet", is_flag=True, help="Do not print progress.")
 @click.pass_obj
 def watch(
-    where: target.Where,
+    target: options.Target,
     paths: tuple[Path, ...],
     once: bool,
     agent: str | None,
     tool_output: ToolOutput,
     quiet: bool,
 ) -> None:
-    """Read the sessions of Claude Code and Codex, and follow them as they are written, until Ctrl-C.
+    """Record the sessions of Claude Code and Codex, and follow them until Ctrl-C.
 
-    PATH is a file or a folder; left out, it is where these programs keep their sessions (CLAUDE_CONFIG_DIR and
-    CODEX_HOME are honoured). Their turns become sessions of the agents 'claude-code' and 'codex', found with
-    'palaver conversation search'. It goes on where it stopped, and what the programs delete stays.
+    PATH is a file or a folder. The default is the session folders of these programs (CLAUDE_CONFIG_DIR and CODEX_HOME
+    are honoured). The turns become sessions of the agents 'claude-code' and 'codex', and 'palaver conversation search'
+    finds them. A later run continues where this one stopped. Sessions that the programs delete are kept.
 
-    Each session keeps its project: the git repository it was held in. Everything is recorded as it was said, and of
-    tools what --tool-output says: 'short' keeps the tool's name, its arguments in brief, the first and last lines of
-    the output, and errors whole; 'full' keeps up to 2,000 characters of a call and 10,000 of its output; 'none' keeps
-    neither. Calls of palaver's own tools, and their results, are left out.
+    Each session keeps its project: the git repository it ran in. Text is recorded unchanged. For tool calls,
+    --tool-output decides: 'short' keeps the tool's name, its shortened arguments, the first and last lines of the
+    output, and whole errors; 'full' keeps up to 2,000 characters of a call and 10,000 of its output; 'none' keeps
+    neither. Calls of palaver's own tools are left out.
 
-    Masked are keys and tokens of well-known kinds ('[a GitHub token]' takes the place of one) and passwords that are
-    assigned to a name, as in DB_PASSWORD=… ('DB_PASSWORD=[a password]'). Other passwords are not recognised.
+    Well-known kinds of keys and tokens are masked: '[a GitHub token]' replaces one. So are passwords assigned to a
+    name: DB_PASSWORD=… becomes 'DB_PASSWORD=[a password]'. Other passwords are not recognised.
     """
-    if where.server:
-        raise Refused("Files are followed where the data is: leave --url and PALAVER_URL out.")
-    with contextlib.suppress(asyncio.CancelledError):  # SIGTERM: asked to end, and ended
-        asyncio.run(_watch(where, _places(paths), once, agent, tool_output, quiet))
-
-
-watch.params += target.options("url", hidden=True)
-
-
-def _places(paths: tuple[Path, ...]) -> list[Path]:
+    refuse_server(target)
     for path in paths:
         if not path.exists():
-            raise Absent(f"There is no file or folder '{output.clean(str(path))}'.")
-    usual = usual_places()
-    if not paths and not any(place.exists() for place in usual):
-        looked = ", ".join(str(place) for place in usual)
-        raise Absent(f"No sessions of Claude Code or Codex are here (looked for {looked}). Say: palaver watch PATH")
-    return list(paths) or usual
+            raise NotFoundMessage(f"There is no file or folder '{output.clean(str(path))}'.")
+    places = list(paths) or usual_places()
+    if not any(place.exists() for place in places):
+        looked = ", ".join(str(place) for place in places)
+        raise NotFoundMessage(f"Found no sessions of Claude Code or Codex in {looked}. Give a path: palaver watch PATH")
+    with contextlib.suppress(asyncio.CancelledError):  # stopped by SIGTERM
+        asyncio.run(_watch(target, places, once, agent, tool_output, quiet))
+
+
+watch.params += options.make("url", hidden=True)
 
 
 async def _watch(
-    where: target.Where, places: list[Path], once: bool, agent: str | None, tool_output: ToolOutput, quiet: bool
+    target: options.Target, places: list[Path], once: bool, agent: str | None, tool_output: ToolOutput, quiet: bool
 ) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with open_house(where.settings()) as house:
-        visit = await _visit(house, where)
+    async with open_app(target.settings()) as app:
+        requester = await local_requester(app, target)
         progress = Progress(is_shown=not quiet and sys.stderr.isatty())
-        watch = Watch(visit.here, visit.caller, places, agent, tool_output, progress.told)
+        watch = Watch(requester.workspace, requester.caller, places, agent, tool_output, progress.update)
         tally = await watch.first_pass(is_patient=not once)
         if not quiet:
-            output.say(_summary(tally, where.format))
-            if not once and where.format == "table":
-                output.note("Following what is written from now on. Ctrl-C ends it.")
+            output.say(_summary(tally, target.format))
+            if not once and target.format == "table":
+                output.note("Following new turns. Stop with Ctrl-C.")
+
+        def show(grown: Grown) -> None:
+            if quiet:
+                return
+            if target.format == "table":
+                turns = _count(grown.turns, "new turn")
+                output.say(f"{grown.agent}  {output.clean(grown.session_id)}  {turns}")
+            else:
+                facts = {"agent": grown.agent, "session_id": grown.session_id, "turns": grown.turns}
+                output.say(_json(facts, target.format))
+
         if not once:
-            await watch.follow(lambda grown: None if quiet else output.say(_line(grown, where.format)))
-
-
-async def _visit(house: House, where: target.Where) -> Visit:
-    if where.token and where.workspace is None:
-        return await admit(house, where.token, "human")
-    here = await (house.open(where.workspace) if where.workspace else house.open())
-    return Visit(here, Caller(kind="human", name="human"))
+            await watch.follow(show)
 
 
 class Progress:
-    """One line on stderr that is written over and over, where somebody is looking; it goes when all is read."""
+    """One progress line on stderr, redrawn in place and removed at the end. Only shown on a terminal."""
 
     def __init__(self, *, is_shown: bool) -> None:
         self._is_shown, self._drawn = is_shown, 0.0
 
-    def told(self, tally: Tally) -> None:
+    def update(self, tally: Tally) -> None:
         is_over = tally.done == tally.of
-        if not self._is_shown or (not is_over and time.monotonic() < self._drawn + REDRAWN_SECONDS):
+        if not self._is_shown or (not is_over and time.monotonic() < self._drawn + REDRAW_SECONDS):
             return
         self._drawn = time.monotonic()
         line = f"{tally.done:,} of {_count(tally.of, 'file')}, {_count(tally.turns, 'new turn')}"
@@ -136,7 +139,7 @@ def _summary(tally: Tally, format: str) -> str:
     if tally.skipped_lines:
         line += f" Skipped {_reasons(tally.skipped_lines, 'line')}."
     if tally.skipped_files:
-        line += f" Passed over {_reasons(tally.skipped_files, 'file')}."
+        line += f" Skipped {_reasons(tally.skipped_files, 'file')}."
     return line
 
 
@@ -149,11 +152,34 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def _line(grown: Grown, format: str) -> str:
-    if format != "table":
-        return _json({"agent": grown.agent, "session_id": grown.session_id, "turns": grown.turns}, format)
-    return f"{grown.agent}  {output.clean(grown.session_id)}  {_count(grown.turns, 'new turn')}"
-
-
 def _json(facts: dict[str, object], format: str) -> str:
     return ("- " if format == "yaml" else "") + json.dumps(facts, ensure_ascii=False)
+
+
+@options.add(*options.ALL)
+@click.command()
+@click.option("--thread", metavar="THREAD", help="Only events of this thread (id or topic).")
+@click.option("--after", type=click.IntRange(0), metavar="ID", help="Start after this event instead of now.")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="Stop after N events.")
+@click.pass_obj
+def events(target: options.Target, thread: str | None, after: int | None, count: int | None) -> None:
+    """Print events as they happen, one on each line, until Ctrl-C.
+
+    With --json each line is an object with id, type and data.
+    """
+    asyncio.run(_print_events(target, thread, after, count))
+
+
+async def _print_events(target: options.Target, thread: str | None, after: int | None, count: int | None) -> None:
+    async with connect(target) as connection:
+        thread_id = await thread_id_of(connection, thread) if thread else None
+        printed = 0
+        async with aclosing(connection.events(after, thread_id)) as stream:
+            async for event in stream:
+                if target.format == "table":
+                    output.say(output.event_line(event.id, event.type, event.data))
+                else:
+                    output.say(_json({"id": event.id, "type": event.type, "data": event.data}, target.format))
+                printed += 1
+                if printed == count:
+                    return

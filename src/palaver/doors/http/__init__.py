@@ -1,1 +1,1 @@
-"""The HTTP door: REST, SSE, uploads, the console's files, login and metrics."""
+"""HTTP: REST, server-sent events, uploads, console files, login and metrics."""

@@ -1,7 +1,7 @@
-"""The guard stands before every HTTP and WebSocket door.
+"""Security middleware in front of all HTTP and WebSocket routes.
 
-It refuses foreign Host and Origin headers (a web page that points its name at this machine gets nothing), finds out who
-is calling, and puts the safety headers on every answer.
+It checks the Host and Origin headers (against DNS rebinding and other sites' pages), authenticates the caller, and adds
+security headers to every response.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from palaver.app import House, ShownOut
-from palaver.doors.http.login import admitted
+from palaver.app import App, ShownOut
+from palaver.doors.authentication import Requester, authenticate, bearer_token
+from palaver.doors.http.login import requester_with_cookie
 from palaver.doors.mcp import unavailable
-from palaver.doors.visit import Visit, admit, bearer
 from palaver.errors import Forbidden, PalaverError, Unauthorized, Unavailable
 from palaver.settings import LOOPBACK, Settings
 
@@ -30,14 +30,16 @@ log = logging.getLogger("palaver.requests")
 _SECRET = re.compile(r"pl[a-z]_[A-Za-z0-9_-]+")
 
 PUBLIC = ("/healthz", "/readyz", "/docs", "/openapi.json", "/console/", "/favicon")
+"""Paths that need no authentication."""
 OAUTH = ("/.well-known/", "/mcp/.well-known/")
-"""MCP clients look here for OAuth, and at /register. There is none: 404 says so, where 401 makes them try to log in."""
+"""MCP clients look for OAuth here and at /register. The answer is 404; a 401 would make them try to log in."""
 SESSION = "/api/session"
 OWN_PAGES = ("same-origin", "none")
-"""What browsers say in Sec-Fetch-Site of requests that no other site's page made."""
+"""Values of Sec-Fetch-Site in requests that no other site's page made."""
 AGENTS = ("/mcp", "/sse", "/messages")
+"""Paths whose callers are agents unless a token says otherwise."""
 
-SAFETY = (
+SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
@@ -49,98 +51,88 @@ SAFETY = (
         b"trusted-types lit-html palaver",
     ),
 )
-SAFETY_OF_WHAT_IS_PRIVATE = (*SAFETY, (b"cache-control", b"no-store"))
+PRIVATE_HEADERS = (*SECURITY_HEADERS, (b"cache-control", b"no-store"))
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, house: House) -> None:
-        self._app, self._house = app, house
-        self._names = known_hosts(house.settings)
-        self._sites = known_sites(house.settings)
-        self._takes_any_address = not house.settings.is_loopback
-        self._knows = lru_cache(256)(self._serves)  # most callers use one name
+    def __init__(self, inner: ASGIApp, app: App) -> None:
+        self._inner, self._app = inner, app
+        self._names = known_hosts(app.settings)
+        self._sites = known_sites(app.settings)
+        self._accepts_any_address = not app.settings.is_loopback
+        self._is_served = lru_cache(256)(self._serves)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
+            await self._inner(scope, receive, send)
             return
-        # Some HTTP parsers leave white space behind header values.
+        # Some HTTP parsers keep white space after header values.
         scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
         try:
-            await self._let_in(scope)
+            await self._check(scope)
         except PalaverError as problem:
-            await self._note(problem, scope)
+            if isinstance(problem, Unauthorized | Forbidden):  # the audit log gets the address, never the credential
+                client = scope.get("client")
+                who = f"unknown caller at {client[0] if client else '?'}"
+                what = f"{scope.get('method', 'WEBSOCKET')} {path_for_logs(scope['path'])[:60]}"
+                with contextlib.suppress(PalaverError):  # the request is refused in any case
+                    await self._app.trail.denied(who, what, facts={"status": problem.status})
+            sending = _Response(send, scope["path"]).send
             if isinstance(problem, Unavailable) and scope["path"] == "/mcp" and scope.get("method") == "POST":
-                sending = _Answer(send, scope["path"]).send
-                await unavailable.answer(problem, self._house.settings.max_body, scope, receive, sending)
-                return
-            await refuse(problem, scope, receive, _Answer(send, scope["path"]).send)
+                await unavailable.answer(problem, self._app.settings.max_body, scope, receive, sending)
+            else:
+                await refuse(problem, scope, receive, sending)
             return
-        visit: Visit | None = scope.get("palaver.visit")
-        answer = _Answer(send, scope["path"])
+        requester: Requester | None = scope.get("palaver.requester")
+        response = _Response(send, scope["path"])
         began = time.perf_counter()
         try:
-            if visit is None or visit.token_id is None:
-                await self._app(scope, receive, answer.send)
+            if requester is None or requester.token_id is None:
+                await self._inner(scope, receive, response.send)
                 return
-            with self._house.present.stay(*visit.keys):
-                await self._app(scope, receive, answer.send)
+            with self._app.access.present.stay(*requester.keys):
+                await self._inner(scope, receive, response.send)
         except ShownOut:
-            await answer.end(scope, receive)
+            await response.end(scope, receive)
         finally:
-            _count(scope, visit, answer.status, time.perf_counter() - began)
+            _count(scope, requester, response.status, time.perf_counter() - began)
 
-    async def _note(self, problem: PalaverError, scope: Scope) -> None:
-        """Whoever is turned away is written down: from where and at which door, not what they carried."""
-        if isinstance(problem, Unauthorized | Forbidden):
-            client = scope.get("client")
-            what = f"{scope.get('method', 'WEBSOCKET')} {door_of(scope['path'])[:60]}"
-            with contextlib.suppress(PalaverError):  # they are turned away all the same
-                await self._house.trail.denied(
-                    f"somebody at {client[0] if client else '?'}", what, facts={"status": problem.status}
-                )
-
-    async def _let_in(self, scope: Scope) -> None:
+    async def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if len(headers.getlist("host")) > 1 or not self._knows(host):
-            raise Forbidden("This host name is not served here. Add it with PALAVER_ALLOWED_HOSTS.")
+        if len(headers.getlist("host")) > 1 or not self._is_served(host):
+            raise Forbidden("This host name is not allowed. Add it to PALAVER_ALLOWED_HOSTS.")
         origin = headers.get("origin")
         if origin is not None and not self._is_ours(origin, host):
             raise Forbidden("Requests from this origin are not allowed.")
         changes_something = scope.get("method", "GET") not in ("GET", "HEAD", "OPTIONS")
         if origin is None and changes_something and headers.get("sec-fetch-site", "none") not in OWN_PAGES:
-            raise Forbidden("Requests from another site's page are not allowed.")
+            raise Forbidden("Requests from pages of other sites are not allowed.")
         path = scope["path"]
         if path.startswith((*PUBLIC, *OAUTH)) or path == "/register":
             return
         try:
-            scope["palaver.visit"] = await self._visit(scope, headers)
+            secret = bearer_token(headers.get("authorization"))
+            default: Literal["human", "agent"] = "agent" if path.startswith(AGENTS) else "human"
+            requester = None
+            if secret is None and default == "human":  # a browser has the cookie of a login
+                requester = await requester_with_cookie(self._app, headers, scope.get("method", "GET"))
+            scope["palaver.requester"] = requester or await authenticate(self._app, secret, default)
         except Unauthorized:
-            if path not in ("/", SESSION):  # whoever asks whether they are logged in need not be
+            if path not in ("/", SESSION):  # these work without a login
                 raise
         except PalaverError:
-            if path != "/":  # the page comes even when nothing else does: it says what is wrong
+            if path != "/":  # the page loads and shows the problem
                 raise
-
-    async def _visit(self, scope: Scope, headers: Headers) -> Visit:
-        """Who it is, by their token; or, in a browser, by the cookie of their login."""
-        secret = bearer(headers.get("authorization"))
-        default: Literal["human", "agent"] = "agent" if scope["path"].startswith(AGENTS) else "human"
-        if secret is None and default == "human":
-            visit = await admitted(self._house, headers, scope.get("method", "GET"))
-            if visit:
-                return visit
-        return await admit(self._house, secret, default)
 
     def _serves(self, host: str) -> bool:
         name = _host_name(host)
-        return name in self._names or (self._takes_any_address and _is_address(name))
+        return name in self._names or (self._accepts_any_address and _is_address(name))
 
     def _is_ours(self, origin: str, host: str) -> bool:
-        """Whether a page is of this server: of one of its names with the request's port, or of a site set by hand.
+        """Whether a page comes from this server (its host names and the request's port) or from an allowed site.
 
-        Another port of this machine is another program, and its pages are foreign.
+        Pages from another port of this machine belong to another program.
         """
         parts = urlsplit(origin)
         if parts.scheme not in ("http", "https") or not parts.netloc:
@@ -151,26 +143,26 @@ class Guard:
         return site in self._sites or (is_own_port and is_own_name)
 
 
-def door_of(path: str) -> str:
-    """How an address begins, as logs name it. A token that was put there by mistake is left out."""
+def path_for_logs(path: str) -> str:
+    """The beginning of a path, without any token that was put there by mistake."""
     return _SECRET.sub("…", "/".join(path.split("/")[:3]))
 
 
-def _count(scope: Scope, visit: Visit | None, status: int, seconds: float) -> None:
+def _count(scope: Scope, requester: Requester | None, status: int, seconds: float) -> None:
     method = scope.get("method", "WEBSOCKET")
-    if visit:
-        visit.here.done["request", method, str(status)] += 1
+    if requester:
+        requester.workspace.done["request", method, str(status)] += 1
     if log.isEnabledFor(logging.INFO):
-        # The door, not the address: an address may hold what somebody searched for.
-        door = getattr(scope.get("route"), "path", None) or door_of(scope["path"])
+        # The route, not the full URL: a URL can contain a search query.
+        door = getattr(scope.get("route"), "path", None) or path_for_logs(scope["path"])
         facts = {"method": method, "door": door, "status": status, "ms": round(seconds * 1000, 1)}
-        if visit:
-            facts |= {"workspace": visit.here.name, "token": visit.token_id}
+        if requester:
+            facts |= {"workspace": requester.workspace.name, "token": requester.token_id}
         log.info("%s %s %s", method, door, status, extra={"facts": facts})
 
 
-class _Answer:
-    """What has been sent so far, so that it can be brought to an end. It begins with the safety headers."""
+class _Response:
+    """Adds the security headers, and knows how far a response got so that it can be ended early."""
 
     def __init__(self, send: Send, path: str) -> None:
         self._send, self._path = send, path
@@ -183,15 +175,15 @@ class _Answer:
             self.status = message["status"]
             headers = message.setdefault("headers", [])
             names = {name for name, _ in headers}
-            safety = SAFETY if self._path.startswith("/console/") else SAFETY_OF_WHAT_IS_PRIVATE
-            message["headers"] = [*headers, *(header for header in safety if header[0] not in names)]
+            extra = SECURITY_HEADERS if self._path.startswith("/console/") else PRIVATE_HEADERS
+            message["headers"] = [*headers, *(header for header in extra if header[0] not in names)]
         if message["type"] == "http.response.body" and not message.get("more_body"):
             self._is_complete = True
         await self._send(message)
 
     async def end(self, scope: Scope, receive: Receive) -> None:
-        """The token or login ended meanwhile: say so where nothing was said yet, and break off where something was."""
-        problem = Unauthorized("This is not valid any more: the token was revoked or has run out, or was logged out.")
+        """The token or login ended: send an error if nothing was sent yet, else end the response."""
+        problem = Unauthorized("The token or login is no longer valid: it was revoked, has expired or was logged out.")
         if scope["type"] == "websocket":
             await self._send({"type": "websocket.close", "code": 4000 + problem.status, "reason": problem.code})
         elif not self._began:
@@ -208,7 +200,7 @@ def known_hosts(settings: Settings) -> set[str]:
 
 
 def known_sites(settings: Settings) -> set[str]:
-    """Hosts with ports whose pages may use this server: the public address, and hosts that were allowed by name."""
+    """Hosts with ports whose pages may use this server: the public URL and the allowed hosts."""
     sites = {_with_port(host, scheme) for host in settings.allowed_hosts for scheme in ("http", "https")}
     if settings.public_url:
         parts = urlsplit(settings.public_url)
@@ -217,14 +209,14 @@ def known_sites(settings: Settings) -> set[str]:
 
 
 def _with_port(netloc: str, scheme: str) -> str:
-    """'Example.com' is 'example.com:443' where the scheme is https."""
+    """'Example.com' with https is 'example.com:443'."""
     given = netloc.lower().rpartition("@")[2]
     has_port = re.search(r":[0-9]+$", given) is not None
     return given if has_port else f"{given}:{443 if scheme == 'https' else 80}"
 
 
 def _host_name(host: str) -> str:
-    """Without the port, in lower case: '[::1]:80' is '::1'."""
+    """The host without its port, in lower case: '[::1]:80' is '::1'."""
     host = host.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]
@@ -232,7 +224,7 @@ def _host_name(host: str) -> str:
 
 
 def _is_address(name: str) -> bool:
-    """A number cannot be pointed elsewhere by DNS."""
+    """Whether this is an IP address, which DNS cannot redirect."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -245,8 +237,8 @@ async def refuse(problem: PalaverError, scope: Scope, receive: Receive, send: Se
         await receive()
         await send({"type": "websocket.close", "code": 4000 + problem.status, "reason": problem.code})
         return
-    said: dict[str, Any] = {"detail": problem.as_detail()}
+    body: dict[str, Any] = {"detail": problem.as_detail()}
     if scope["path"].startswith("/api/v1/"):
-        said["error"] = said["detail"]
-    response = JSONResponse(said, status_code=problem.status, headers=problem.headers)
+        body["error"] = body["detail"]
+    response = JSONResponse(body, status_code=problem.status, headers=problem.headers)
     await response(scope, receive, send)

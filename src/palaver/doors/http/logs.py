@@ -1,4 +1,4 @@
-"""What the server writes about itself: a line for each thing, as text or as JSON. Never a word of what was said."""
+"""Server log, as text or JSON lines. It never contains message text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from palaver.settings import Settings
 
 
-class Json(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line: dict[str, Any] = {"at": at, "level": record.levelname.lower(), "from": record.name}
@@ -22,18 +22,20 @@ class Json(logging.Formatter):
 
 
 def library_level(settings: Settings) -> str:
-    """The level of uvicorn's loggers: at most info. At debug it writes WebSocket headers (with tokens) and frames."""
+    """The level of uvicorn's loggers. Not below info: at debug, uvicorn logs WebSocket headers with tokens."""
     return "info" if settings.log_level.lower() in ("debug", "trace") else settings.log_level
 
 
 def config(settings: Settings) -> dict[str, Any]:
-    """For logging.config: everything goes to standard error."""
+    """Configuration for `logging.config`. All logs go to standard error."""
     level = settings.log_level.upper()
     plain = {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"own": {"()": "palaver.doors.http.logs.Json"} if settings.log_format == "json" else plain},
+        "formatters": {
+            "own": {"()": "palaver.doors.http.logs.JsonFormatter"} if settings.log_format == "json" else plain
+        },
         "handlers": {"own": {"class": "logging.StreamHandler", "formatter": "own"}},
         "loggers": {
             "palaver": {"handlers": ["own"], "level": level, "propagate": False},

@@ -1,4 +1,4 @@
-"""The description of the REST door, made from the operations' faces, and a plain page to read it."""
+"""OpenAPI document of the REST routes, made from the operations, and an HTML page that shows it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _PROBLEM = {
     }
 }
 _PROBLEMS = {
-    400: "The value is not acceptable.",
-    401: "A token is needed.",
+    400: "A value is not acceptable.",
+    401: "A token is required.",
     403: "Not allowed.",
     404: "Not found.",
-    409: "The world has moved on.",
+    409: "The data has changed meanwhile.",
     413: "Too large.",
-    422: "A field has the wrong shape.",
-    429: "Too many posts.",
-    503: "The database took too long.",
+    422: "A field has the wrong type or format.",
+    429: "Too many requests.",
+    503: "Not available now.",
 }
 
 
@@ -38,15 +38,15 @@ def document() -> dict[str, Any]:
     for operation in OPERATIONS:
         for number, face in enumerate(operation.routes):
             path = _PARAMETER.sub(r"{\1}", face.path)
-            paths.setdefault(path, {})[face.method.lower()] = _described(operation, face, number, components)
-    for beside in BESIDE:
-        paths.setdefault(beside.path, {})[beside.method.lower()] = _described_beside(beside)
+            paths.setdefault(path, {})[face.method.lower()] = _describe(operation, face, number, components)
+    for extra in EXTRA_ROUTES:
+        paths.setdefault(extra.path, {})[extra.method.lower()] = _describe_extra(extra)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "palaver",
             "version": __version__,
-            "description": "Where AI agents and people talk, and where nothing they said is lost.",
+            "description": "A message bus and a memory shared by AI agents and people.",
         },
         "paths": paths,
         "components": {
@@ -57,18 +57,25 @@ def document() -> dict[str, Any]:
     }
 
 
-def _described(operation: Operation, face: Route, number: int, components: dict[str, Any]) -> dict[str, Any]:
-    schema = _shared(operation.ask.model_json_schema(ref_template="#/components/schemas/{model}"), components)
+def _describe(operation: Operation, face: Route, number: int, components: dict[str, Any]) -> dict[str, Any]:
+    schema = _move_definitions(operation.ask.model_json_schema(ref_template="#/components/schemas/{model}"), components)
+    media_type, answer = face.media_type.partition(";")[0], {"type": "string"}
+    if media_type == "application/json":
+        answer = _move_definitions(schema_of(shown_type(operation.answer, face.show)), components)
+    statuses = (400, 401, 403, 404, 422, 503, *((409, 413, 429) if operation.kind == "change" else ()))
     in_path = _PARAMETER.findall(face.path)
     names = {field: name for name, field in face.also.items()}
     fields = {names.get(field, field): value for field, value in schema.get("properties", {}).items()}
     required = {names.get(field, field) for field in schema.get("required", [])}
     parameters = [{"name": name, "in": "path", "required": True, "schema": fields.pop(name)} for name in in_path]
-    said: dict[str, Any] = {
+    route_object: dict[str, Any] = {
         "operationId": operation.name + (f"_{number + 1}" if number else ""),
         "summary": operation.summary,
         "description": operation.description,
-        "responses": {str(face.status): _answer(operation, face, components)} | _errors(operation),
+        "responses": {
+            str(face.status): {"description": "Done.", "content": {media_type: {"schema": answer}}},
+            **{str(status): {"description": _PROBLEMS[status], "content": _PROBLEM} for status in statuses},
+        },
     }
     if face.method in ("GET", "DELETE"):
         parameters += [
@@ -76,23 +83,23 @@ def _described(operation: Operation, face: Route, number: int, components: dict[
             for name, field in fields.items()
         ]
     elif fields:
-        fields = {name: field if name in required else _or_null(field) for name, field in fields.items()}
+        fields = {name: field if name in required else _nullable(field) for name, field in fields.items()}
         body = {"type": "object", "properties": fields, "required": sorted(required - set(in_path))}
-        said["requestBody"] = {
+        route_object["requestBody"] = {
             "required": bool(body["required"]),
             "content": {"application/json": {"schema": body}},
         }
     if parameters:
-        said["parameters"] = parameters
-    return said
+        route_object["parameters"] = parameters
+    return route_object
 
 
-# Routes that are no operations
+# Routes that are not operations
 
 
 @dataclass(frozen=True)
-class Beside:
-    """A route that is no operation: a stream, an upload, or a question about the server itself."""
+class ExtraRoute:
+    """A route that is not an operation: a stream, an upload, or the state of the server."""
 
     method: str
     path: str
@@ -104,7 +111,7 @@ class Beside:
     """Fields of a JSON answer."""
     parameters: tuple[dict[str, Any], ...] = ()
     files: Literal["none", "one", "many"] = "none"
-    """Whether the body is a form, and how many parts named `file` it has."""
+    """Whether the body is a form with one or many parts named `file`."""
     errors: tuple[int, ...] = (401, 403)
     is_public: bool = False
 
@@ -115,7 +122,7 @@ def _parameter(name: str, place: str, description: str, kind: str = "string") ->
 
 
 _RESUME = (
-    _parameter("Last-Event-ID", "header", "Id of the last event received: the stream goes on after it.", "integer"),
+    _parameter("Last-Event-ID", "header", "Id of the last received event. The stream continues after it.", "integer"),
     _parameter("last_event_id", "query", "The same, for clients that cannot set headers.", "integer"),
 )
 _IMPORT_ID = (_parameter("id", "path", "Id of the import."),)
@@ -125,35 +132,59 @@ _JOB = (
 )  # fmt: skip
 _STREAM, _ANY_FILE = "text/event-stream", "application/octet-stream"
 
-BESIDE = (
-    Beside("GET", "/events", "events", "Server-sent events of the whole workspace: frames of id, event and data. A new "
-           "listener starts from now.", _STREAM, errors=(401, 403, 404),
-           parameters=(*_RESUME, _parameter("thread_id", "query", "Only events of this thread."))),
-    Beside("GET", "/api/threads/{thread_id}/events", "thread_events", "Server-sent events of one thread.", _STREAM,
-           errors=(401, 403, 404), parameters=(_parameter("thread_id", "path", "Id of the thread."), *_RESUME)),
-    Beside("POST", "/api/upload/image", "upload_image", "Store an image (PNG, JPEG, GIF or WebP) to attach to a "
-           "message.", fields=("url", "name"), files="one", errors=(400, 401, 403, 413)),
-    Beside("GET", "/uploads/{name}", "show_image", "An uploaded image.", _ANY_FILE, errors=(401, 403, 404),
-           parameters=(_parameter("name", "path", "Name of the image, from its url."),)),
-    Beside("POST", "/api/import", "begin_import", "Upload chat histories, notes and documents, and import them. The "
-           "answer is a job; ask for it until its status is done or failed.", status=202, fields=_JOB, files="many",
-           errors=(400, 401, 403, 413)),
-    Beside("GET", "/api/import/{id}", "show_import", "How far an import is.", fields=_JOB, parameters=_IMPORT_ID,
-           errors=(401, 403, 404)),
-    Beside("GET", "/api/import/{id}/events", "follow_import", "The same as server-sent events, until the import has "
-           "ended.", _STREAM, parameters=_IMPORT_ID, errors=(401, 403, 404)),
-    Beside("GET", "/healthz", "healthz", "The process answers.", fields=("status", "version"), errors=(),
-           is_public=True),
-    Beside("GET", "/readyz", "readyz", "The database answers too.", fields=("status",), errors=(503,), is_public=True),
-    Beside("GET", "/metrics", "metrics", "Numbers for Prometheus.", "text/plain"),
+EXTRA_ROUTES = (
+    ExtraRoute(
+        "GET", "/events", "events",
+        "Server-sent events of the whole workspace, with id, event and data. Without a last event id the stream starts "
+        "now.",
+        _STREAM, errors=(401, 403, 404),
+        parameters=(*_RESUME, _parameter("thread_id", "query", "Only events of this thread.")),
+    ),
+    ExtraRoute(
+        "GET", "/api/threads/{thread_id}/events", "thread_events", "Server-sent events of one thread.",
+        _STREAM, errors=(401, 403, 404), parameters=(_parameter("thread_id", "path", "Id of the thread."), *_RESUME),
+    ),
+    ExtraRoute(
+        "POST", "/api/upload/image", "upload_image",
+        "Store an image (PNG, JPEG, GIF or WebP) to attach to a message.",
+        fields=("url", "name"), files="one", errors=(400, 401, 403, 413),
+    ),
+    ExtraRoute(
+        "GET", "/uploads/{name}", "show_image", "An uploaded image.",
+        _ANY_FILE, errors=(401, 403, 404), parameters=(_parameter("name", "path", "Name of the image, from its url."),),
+    ),
+    ExtraRoute(
+        "POST", "/api/import", "begin_import",
+        "Upload chat histories, notes and documents, and import them. The answer is a job. Poll it until its status is "
+        "done or failed.",
+        status=202, fields=_JOB, files="many", errors=(400, 401, 403, 413),
+    ),
+    ExtraRoute(
+        "GET", "/api/import/{id}", "show_import", "Progress of an import.",
+        fields=_JOB, parameters=_IMPORT_ID, errors=(401, 403, 404),
+    ),
+    ExtraRoute(
+        "GET", "/api/import/{id}/events", "follow_import",
+        "Progress of an import as server-sent events, until it ends.",
+        _STREAM, parameters=_IMPORT_ID, errors=(401, 403, 404),
+    ),
+    ExtraRoute(
+        "GET", "/healthz", "healthz", "Liveness: the process answers.",
+        fields=("status", "version"), errors=(), is_public=True,
+    ),
+    ExtraRoute(
+        "GET", "/readyz", "readyz", "Readiness: the database answers too.",
+        fields=("status",), errors=(503,), is_public=True,
+    ),
+    ExtraRoute("GET", "/metrics", "metrics", "Prometheus metrics.", "text/plain"),
 )  # fmt: skip
 
 
-def _described_beside(route: Beside) -> dict[str, Any]:
+def _describe_extra(route: ExtraRoute) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string"}
     if route.answer == "application/json":
         schema = {"type": "object", "properties": {name: {} for name in route.fields}, "required": list(route.fields)}
-    said: dict[str, Any] = {
+    route_object: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.description.partition(". ")[0].rstrip(".") + ".",
         "description": route.description,
@@ -166,16 +197,16 @@ def _described_beside(route: Beside) -> dict[str, Any]:
         file: dict[str, Any] = {"type": "string", "contentMediaType": _ANY_FILE}
         form = {"file": file if route.files == "one" else {"type": "array", "items": file, "minItems": 1}}
         body = {"type": "object", "properties": form, "required": ["file"]}
-        said["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": body}}}
+        route_object["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": body}}}
     if route.parameters:
-        said["parameters"] = list(route.parameters)
+        route_object["parameters"] = list(route.parameters)
     if route.is_public:
-        said["security"] = []
-    return said
+        route_object["security"] = []
+    return route_object
 
 
-def _or_null(field: dict[str, Any]) -> dict[str, Any]:
-    """In a body, null is the same as absent."""
+def _nullable(field: dict[str, Any]) -> dict[str, Any]:
+    """The field, also allowing null: in a body, null means absent."""
     if {"type": "null"} in field.get("anyOf", []) or not field.keys() & {"type", "anyOf", "$ref", "enum"}:
         return field
     about: dict[str, Any] = {key: field[key] for key in ("description", "default", "title") if key in field}
@@ -183,40 +214,27 @@ def _or_null(field: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [*core.get("anyOf", [core]), {"type": "null"}], **about}
 
 
-def _answer(operation: Operation, face: Route, components: dict[str, Any]) -> dict[str, Any]:
-    media_type = face.media_type.partition(";")[0]
-    if media_type != "application/json":
-        return {"description": "Done.", "content": {media_type: {"schema": {"type": "string"}}}}
-    schema = _shared(schema_of(shown_type(operation.answer, face.show)), components)
-    return {"description": "Done.", "content": {"application/json": {"schema": schema}}}
-
-
-def _errors(operation: Operation) -> dict[str, Any]:
-    statuses = (400, 401, 403, 404, 422, 503, *((409, 413, 429) if operation.kind == "change" else ()))
-    return {str(status): {"description": _PROBLEMS[status], "content": _PROBLEM} for status in statuses}
-
-
-def _shared(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
-    """Move the schema's own definitions to where all schemas are."""
+def _move_definitions(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    """Move the schema's definitions into the shared components."""
     text = repr(schema)
     definitions = schema.pop("$defs", {})
     for name, definition in definitions.items():
-        components.setdefault(name, _relinked(definition))
-    return _relinked(schema) if "#/$defs/" in text else schema
+        components.setdefault(name, _fix_references(definition))
+    return _fix_references(schema) if "#/$defs/" in text else schema
 
 
-def _relinked(value: Any) -> Any:
+def _fix_references(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            key: item.replace("#/$defs/", "#/components/schemas/") if key == "$ref" else _relinked(item)
+            key: item.replace("#/$defs/", "#/components/schemas/") if key == "$ref" else _fix_references(item)
             for key, item in value.items()
         }
-    return [_relinked(item) for item in value] if isinstance(value, list) else value
+    return [_fix_references(item) for item in value] if isinstance(value, list) else value
 
 
 @cache
 def page() -> str:
-    """All routes on one page, without a script."""
+    """An HTML page with all routes, without scripts."""
     rows = []
     for path, methods in document()["paths"].items():
         for method, said in methods.items():
@@ -225,13 +243,13 @@ def page() -> str:
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         "<title>palaver API</title><link rel=stylesheet href=/console/docs.css>"
         f"<main><h1>palaver API <small>{__version__}</small></h1>"
-        "<p>The same as a document: <a href=/openapi.json>/openapi.json</a>. Where tokens are required, send "
+        "<p>OpenAPI document: <a href=/openapi.json>/openapi.json</a>. If the server requires tokens, send "
         "<code>Authorization: Bearer plv_…</code>.</p>" + "".join(rows) + "</main></html>"
     )
 
 
 def body_of(said: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a route's body, whether it is JSON or a form."""
+    """The schema of a route's body, JSON or form."""
     content: dict[str, Any] = said.get("requestBody", {}).get("content", {})
     return next((form["schema"] for form in content.values()), {})
 

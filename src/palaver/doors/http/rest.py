@@ -1,4 +1,4 @@
-"""REST: every operation's routes, with the statuses and names they ask for."""
+"""REST routes of all operations."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from starlette.routing import BaseRoute, Match
 from starlette.routing import Route as WebRoute
 from starlette.types import Receive, Scope, Send
 
-from palaver.doors.visit import Visit
+from palaver.doors.authentication import Requester
 from palaver.errors import Invalid, PalaverError, Refused, Timeout, TooLarge
 from palaver.model import requests
 from palaver.model.events import encode
-from palaver.model.people import Caller
 from palaver.operations import OPERATIONS, client_preferences
 from palaver.operations.admin import rate_limits
 from palaver.operations.operation import Operation, Route
 
 
-class Anything(Convertor[str]):
-    """What may stand in a path where any text is a name: slashes and line breaks too."""
+class AnyText(Convertor[str]):
+    """A path parameter that can be any text, also with slashes and line breaks."""
 
     regex = "(?s:.*)"
 
@@ -40,47 +39,47 @@ class Anything(Convertor[str]):
         return value
 
 
-class Name(Anything):
-    """The same, but not empty: the address without it is another one."""
+class NonEmptyText(AnyText):
+    """A path parameter that can be any text except empty text, as the URL without it is another route."""
 
     regex = "(?s:.+)"
 
 
-register_url_convertor("any", Anything())
-register_url_convertor("name", Name())
+register_url_convertor("any", AnyText())
+register_url_convertor("name", NonEmptyText())
 
 HANDLER_SECONDS = 30.0
 SHORT_BODY = 2 * 1024 * 1024
-"""Bytes of a request that carries no long text: a query of 100,000 characters, each escaped, is the longest."""
+"""Maximum bytes of a request without long texts. An escaped query of 100,000 characters fits."""
 VERSION = "version"
 
 
 def routes(max_body: int) -> list[BaseRoute]:
-    """One for each face. A path with a fixed name stands before one with a parameter in the same place."""
+    """One route for each `Route` face. Fixed paths come before paths with a parameter at the end."""
     faces = [(operation, face) for operation in OPERATIONS for face in operation.routes]
     faces.sort(key=lambda pair: "{" in pair[1].path.rpartition("/")[2])
     return [
-        Door(face.path, _Endpoint(operation, face, max_body), methods=[face.method], name=operation.name)
+        PrefixRoute(face.path, _Endpoint(operation, face, max_body), methods=[face.method], name=operation.name)
         for operation, face in faces
     ]
 
 
-class Door(WebRoute):
-    """A route that looks how an address begins and ends before taking it apart: of a hundred routes one is meant."""
+class PrefixRoute(WebRoute):
+    """A route that compares the fixed beginning and end of the path first. This makes matching faster."""
 
     def __init__(self, path: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(path, *args, **kwargs)
-        self._begins, self._ends = path.partition("{")[0], path.rpartition("}")[2]
+        self._prefix, self._suffix = path.partition("{")[0], path.rpartition("}")[2]
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         path = scope["path"]
-        if path.startswith(self._begins) and path.endswith(self._ends):
+        if path.startswith(self._prefix) and path.endswith(self._suffix):
             return super().matches(scope)
         return Match.NONE, {}
 
 
 class _Endpoint:
-    """One face of an operation, as an application of its own: between the router and it nothing stands."""
+    """The ASGI application of one route."""
 
     def __init__(self, operation: Operation, face: Route, max_body: int) -> None:
         self._operation, self._face, self._max_body = operation, face, max_body
@@ -91,38 +90,37 @@ class _Endpoint:
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        visit: Visit = request.scope["palaver.visit"]
+        requester: Requester = request.scope["palaver.requester"]
         operation, face = self._operation, self._face
         try:
-            await operation.must_be_allowed(visit.here, visit.caller)
-            rate_limits.refuse_too_many(visit.here, visit.caller, operation)
-            caller = _preferring(visit.caller, request)
-            most = 0 if face.method == "GET" else min(self._max_body, largest_body(operation.ask))
-            ask = await _ask(request, operation, face, most)
+            await operation.must_be_allowed(requester.workspace, requester.caller)
+            rate_limits.refuse_too_many(requester.workspace, requester.caller, operation)
+            caller = requester.caller
+            if request.scope["query_string"] and (text := request.query_params.get("config")) is not None:
+                caller = replace(caller, config={**caller.config, **client_preferences.from_text(text)})
+            most = 0 if face.method == "GET" else min(self._max_body, max_body_of(operation.ask))
+            ask = await _read_request(request, operation, face, most)
             async with asyncio.timeout(self._seconds):
-                answer = await operation.perform(visit.here, caller, ask)
+                answer = await operation.perform(requester.workspace, caller, ask)
         except TimeoutError:
             return error(Timeout(), face)
         except PalaverError as problem:
             return error(problem, face)
-        return _response(face, answer)
-
-
-def _preferring(caller: Caller, request: Request) -> Caller:
-    """The caller, with what the address says it prefers."""
-    text = request.query_params.get("config") if request.scope["query_string"] else None
-    return caller if text is None else replace(caller, config={**caller.config, **client_preferences.from_text(text)})
+        headers = dict(face.headers(answer)) if face.headers else None
+        shown = face.show(answer) if face.show else answer
+        body = shown if face.media_type.startswith("text/") else encode(shown)
+        return Response(body, face.status, headers, media_type=face.media_type)
 
 
 @cache
-def largest_body(ask: type[requests.Ask]) -> int:
-    """In bytes: little, unless the request may carry a long text."""
+def max_body_of(ask: type[requests.Ask]) -> int:
+    """The maximum body size in bytes: small, unless the request has a field for long text."""
     lengths = re.findall(r'"maxLength": ?(\d+)', json.dumps(ask.model_json_schema()))
     has_long_text = any(int(length) >= requests.MAX_TEXT for length in lengths)
     return sys.maxsize if has_long_text else SHORT_BODY
 
 
-async def _ask(request: Request, operation: Operation, face: Route, max_body: int) -> requests.Ask:
+async def _read_request(request: Request, operation: Operation, face: Route, max_body: int) -> requests.Ask:
     if face.method in ("GET", "DELETE"):
         known = operation.ask.model_fields
         given: dict[str, Any] = {}
@@ -131,16 +129,16 @@ async def _ask(request: Request, operation: Operation, face: Route, max_body: in
             field = face.also.get(name, name)
             is_list = field in known and "list" in str(known[field].annotation)
             given[name] = values if is_list else values[-1]
-        if face.method == "DELETE":  # some clients say there what others say in the address
+        if face.method == "DELETE":  # some clients send fields in the body instead of the query
             body = await body_of(request, max_body)
             given = {name: value for name, value in body.items() if isinstance(value, str | int)} | given
     else:
         given = await body_of(request, max_body)
         if face.method == "PUT" and (version := request.query_params.get(VERSION)):
             given.setdefault(VERSION, int(version) if version.isdecimal() and len(version) < 20 else version)
-    for name, complaint in face.must_have.items():
+    for name, message in face.must_have.items():
         if not str(given.get(name) or "").strip():
-            raise Refused(complaint)
+            raise Refused(message)
     for name in face.from_query:
         if name in request.query_params:
             given.setdefault(name, request.query_params[name])
@@ -155,8 +153,8 @@ async def _ask(request: Request, operation: Operation, face: Route, max_body: in
 
 async def body_of(request: Request, max_body: int) -> dict[str, Any]:
     """The JSON object in the body; an empty body is an empty object."""
-    if (packed := request.headers.get("content-encoding", "identity").lower()) != "identity":
-        raise Refused(f"The body is packed ({packed[:20]}). Send it as it is, without Content-Encoding.")
+    if (encoding := request.headers.get("content-encoding", "identity").lower()) != "identity":
+        raise Refused(f"Content-Encoding {encoding[:20]} is not supported. Send the body uncompressed.")
     chunks, size = [], 0
     try:
         async for chunk in request.stream():
@@ -165,41 +163,30 @@ async def body_of(request: Request, max_body: int) -> dict[str, Any]:
                 raise TooLarge(f"The body is larger than {max_body:,} bytes. Send less at once.")
             chunks.append(chunk)
     except ClientDisconnect:
-        raise Refused("The body never arrived.") from None
+        raise Refused("The connection was closed before the body arrived.") from None
     data = b"".join(chunks)
     if not data:
         return {}
-    given = _parsed(data)
+    try:
+        given = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        try:
+            # Python also accepts a lone surrogate, so that the check of the field can name it.
+            given = json.loads(data, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            raise Refused("The body is not valid JSON. Send one object, in UTF-8.") from None
     if not isinstance(given, dict):
         raise Invalid("The body must be a JSON object.")
     return given
 
 
-def _parsed(data: bytes) -> Any:
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        # A lone surrogate is valid JSON to some: read it, so that the field's own check can name it.
-        return json.loads(data, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise Refused("The body is not valid JSON. Send one object, in UTF-8.") from None
-
-
-def _no_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
+    """NaN and Infinity are not JSON."""
     raise ValueError(name)
 
 
-def _response(face: Route, answer: Any) -> Response:
-    headers = dict(face.headers(answer)) if face.headers else None
-    shown = face.show(answer) if face.show else answer
-    body = shown if face.media_type.startswith("text/") else encode(shown)
-    return Response(body, face.status, headers, media_type=face.media_type)
-
-
 def error(problem: PalaverError, face: Route | None = None) -> Response:
-    """What went wrong, in the words and with the status the face asks for."""
+    """The response for an error, with the field names and the status that the route uses."""
     names: tuple[str, ...] = ("detail",)
     status = problem.status
     if face:

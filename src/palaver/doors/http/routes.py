@@ -1,4 +1,4 @@
-"""The web application: all HTTP and WebSocket doors on one port, behind the guard."""
+"""The web application: all HTTP and WebSocket routes, behind the security middleware."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp
 
 from palaver import __version__
-from palaver.app import House
+from palaver.app import App
 from palaver.doors.http import (
     console_files,
     imports,
@@ -27,34 +27,34 @@ from palaver.doors.http import (
     uploads,
 )
 from palaver.doors.http.guard import Guard
-from palaver.doors.mcp.lazy_app import LateMcp
+from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.errors import PalaverError
 from palaver.model.events import encode
 
 
-def application(house: House) -> ASGIApp:
-    agents, coming = LateMcp(house), imports.Imports()
+def web_application(app: App) -> ASGIApp:
+    mcp, jobs = LazyMcpRoute(app), imports.Imports()
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        await house.open()
-        house.start_sweeping()
-        async with agents.opening():
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await app.open()
+        app.start_background_tasks()
+        async with mcp.running():
             yield
-        await coming.close()
-        await house.close()
+        await jobs.close()
+        await app.close()
 
-    app = Starlette(
-        routes=[*rest.routes(house.settings.max_body), agents, *_pages(coming)],
+    web = Starlette(
+        routes=[*rest.routes(app.settings.max_body), mcp, *_pages(jobs)],
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_problem, Exception: _unexpected},
     )
-    app.router.redirect_slashes = False  # see _elsewhere
-    app.state.house, app.state.started = house, time.monotonic()
-    return Guard(app, house)
+    web.router.redirect_slashes = False  # see _redirect_target
+    web.state.app, web.state.started = app, time.monotonic()
+    return Guard(web, app)
 
 
-def _pages(coming: imports.Imports) -> list[BaseRoute]:
+def _pages(jobs: imports.Imports) -> list[BaseRoute]:
     console = console_files.Console()
     return [
         Route("/", console.home),
@@ -69,9 +69,9 @@ def _pages(coming: imports.Imports) -> list[BaseRoute]:
         Route("/metrics", metrics.metrics),
         Route("/events", sse.all_events),
         Route("/api/threads/{thread_id}/events", sse.thread_events),
-        Route("/api/import", coming.begin, methods=["POST"]),
-        Route("/api/import/{id}", coming.show),
-        Route("/api/import/{id}/events", coming.follow),
+        Route("/api/import", jobs.begin, methods=["POST"]),
+        Route("/api/import/{id}", jobs.show),
+        Route("/api/import/{id}/events", jobs.follow),
         Route("/api/upload/image", uploads.upload_image, methods=["POST"]),
         Route("/uploads/{name}", uploads.show_image),
     ]
@@ -90,24 +90,24 @@ async def _openapi(request: Request) -> Response:
 
 
 async def _healthy(request: Request) -> Response:
-    """The process answers."""
+    """Liveness."""
     return _json({"status": "ok", "version": __version__})
 
 
 async def _ready(request: Request) -> Response:
-    """The database answers too, to who reads and to who writes, and nothing of the data is missing at a glance.
+    """Readiness: the database can be read and written, and a quick look finds no missing data.
 
-    `degraded` (200): something is missing, and requests are answered. `unavailable` (503): do not send requests here.
+    `degraded` (200): data is missing, but requests are answered. `unavailable` (503): send no requests here.
     """
     try:
-        here = await request.app.state.house.open()
+        here = await request.app.state.app.open()
         await here.ping()
-        signs = await request.app.state.house.signs()
+        signs = await request.app.state.app.signs()
     except PalaverError as problem:
         return _json({"status": "unavailable", "detail": problem.message}, 503)
     if not signs:
         return _json({"status": "ready"})
-    detail = f"{signs[0].says}. Run 'palaver doctor' where the data is."
+    detail = f"{signs[0].says}. Run 'palaver doctor' on the server."
     problems = [sign.says for sign in signs]
     if any(sign.stops for sign in signs):
         return _json({"status": "unavailable", "detail": detail, "problems": problems}, 503)
@@ -119,19 +119,19 @@ async def _http_problem(request: Request, problem: Exception) -> Response:
     detail, headers = problem.detail, dict(problem.headers or {})
     if problem.status_code == 405:
         headers["Allow"] = _allowed(request) or ", ".join(sorted(headers.get("Allow", "").split(", ")))
-        detail = f"{request.method} is not possible here. This address takes {headers['Allow']}."
+        detail = f"{request.method} is not allowed here. Allowed: {headers['Allow']}."
     elif problem.status_code == 404 and detail == "Not Found":
-        if address := _elsewhere(request):
+        if address := _redirect_target(request):
             return RedirectResponse(address)
-        detail = "There is nothing at this address. What there is, /docs tells."
+        detail = "There is no route with this path. /docs lists all routes."
     names = ("error", "detail") if request.url.path.startswith("/api/v1/") else ("detail",)
     return Response(encode(dict.fromkeys(names, detail)), problem.status_code, headers, media_type="application/json")
 
 
-def _elsewhere(request: Request) -> URL | None:
-    """The same address with or without its last slash, if what is asked can be done there.
+def _redirect_target(request: Request) -> URL | None:
+    """The URL with or without its last slash, if it has a route for this method.
 
-    Never to delete: many clients make `…/` of `…/reactions/..`, and nobody who takes off a label means the message.
+    Never for DELETE: many clients turn `…/reactions/..` into `…/`, which would delete the message itself.
     """
     scope, path = request.scope, request.scope["path"]
     routes = request.app.routes
@@ -143,11 +143,11 @@ def _elsewhere(request: Request) -> URL | None:
 
 
 def _allowed(request: Request) -> str:
-    """Every method this address takes: each has a route of its own, under the same path."""
+    """All methods of this path. Each has its own route."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     path = next((route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE), "")
     return ", ".join(sorted({method for route in routes if route.path == path for method in route.methods or ()}))
 
 
 async def _unexpected(request: Request, problem: Exception) -> Response:
-    return _json({"detail": "Something went wrong on the server's side. It has been written to its log."}, 500)
+    return _json({"detail": "The server failed. Its log says why."}, 500)

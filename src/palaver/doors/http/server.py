@@ -1,4 +1,4 @@
-"""Running the server: one process, one port."""
+"""Run the HTTP server with uvicorn: one process, one port."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from types import FrameType
 
 import uvicorn
 
-from palaver.app import House
+from palaver.app import App
 from palaver.doors.http import logs
-from palaver.doors.http.routes import application
-from palaver.doors.http.timeouts import PatientHttp
-from palaver.doors.running_server import announced
+from palaver.doors.http.routes import web_application
+from palaver.doors.http.timeouts import HttpProtocol
+from palaver.doors.running_server import announce
 from palaver.errors import Refused, Unavailable
 from palaver.settings import Settings
 
 
 class _Server(uvicorn.Server):
-    """Lets listeners go at once when told to stop, instead of waiting for streams that never end."""
+    """Closes event streams at once when it stops, as they would never end by themselves."""
 
-    house: House
+    app: App
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
-        self._captured_signals.clear()  # or it would be raised again at the end: being told to stop is no failure
-        asyncio.get_event_loop().call_soon_threadsafe(self.house.dismiss_listeners)
+        self._captured_signals.clear()  # uvicorn would raise the signal again at the end
+        asyncio.get_event_loop().call_soon_threadsafe(self.app.dismiss_listeners)
 
 
 def serve(settings: Settings, banner: str = "") -> None:
-    """Serve until told to stop. Everything acknowledged by then is on disk."""
-    os.umask(0o077)  # nobody else on the machine reads what is said here
-    sys.setswitchinterval(0.001)  # the writer thread must not wait 5 ms for its turn
+    """Serve until a signal stops the process. All acknowledged data is on disk."""
+    os.umask(0o077)  # new files are private
+    sys.setswitchinterval(0.001)  # the default of 5 ms delays the writer thread
     sock = listening_socket(settings)
-    house = House(settings)
-    asyncio.run(must_be_fit_to_serve(house))
-    house = House(settings)
+    app = App(settings)
+    asyncio.run(check_before_serving(app))
+    app = App(settings)
     config = uvicorn.Config(
-        application(house),
+        web_application(app),
         loop="uvloop" if sys.platform != "win32" else "asyncio",
-        http=PatientHttp,
+        http=HttpProtocol,
         ws="websockets-sansio",
         log_level=logs.library_level(settings),
         log_config=logs.config(settings),
@@ -54,10 +54,10 @@ def serve(settings: Settings, banner: str = "") -> None:
         lifespan="on",
     )
     server = _Server(config)
-    server.house = house
+    server.app = app
     if banner:
         print(banner, flush=True)
-    with announced(settings):
+    with announce(settings):
         server.run(sockets=[sock])
     if not server.started:
         raise Unavailable("The server could not start. See the messages above.")
@@ -79,18 +79,17 @@ def listening_socket(settings: Settings) -> socket.socket:
     return sock
 
 
-async def must_be_fit_to_serve(house: House) -> None:
-    """The data can be opened; and where others can reach us a token exists, or nobody could come in (and everybody
-    must not)."""
-    settings = house.settings
+async def check_before_serving(app: App) -> None:
+    """Check that the data can be opened, and that a server with a public address has a token."""
+    settings = app.settings
     try:
-        await house.open()
+        await app.open()
         if not settings.is_loopback and settings.auth == "open":
-            raise Refused("PALAVER_AUTH=open is only for loopback addresses: anybody could read everything.")
-        if not settings.is_loopback and not await house.tokens():
+            raise Refused("PALAVER_AUTH=open is only allowed on loopback addresses. Others could read all data.")
+        if not settings.is_loopback and not await app.access.tokens():
             raise Refused(
-                f"{settings.host} can be reached by others, and no token exists yet. "
+                f"Other machines can reach {settings.host}, and no token exists yet. "
                 "Run 'palaver token create --human NAME --scope read,write,admin' first."
             )
     finally:
-        await house.close()
+        await app.close()

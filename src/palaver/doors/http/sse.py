@@ -1,7 +1,7 @@
-"""Server-sent events: a loop over the feed for each listener.
+"""Server-sent events: each client is a loop over the event feed.
 
-A frame is encoded once for all listeners. A client that does not read is cut off after a while: until then it holds no
-more than one batch of the feed (a megabyte), and it can come back with Last-Event-ID.
+An event is encoded once for all clients. A client that does not read is disconnected after STUCK_SECONDS. Until then it
+holds at most one batch of the feed (a megabyte). It can resume with Last-Event-ID.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from palaver.doors.authentication import Requester
 from palaver.doors.http.rest import error
-from palaver.doors.visit import Visit
 from palaver.errors import PalaverError
 from palaver.operations.bus.threads import OneThread, get_thread
 from palaver.store.bus.feed import FeedClosed
@@ -30,10 +30,10 @@ HEADERS = [
 
 
 class EventStream(Response):
-    """An endless answer; who only asks for the head gets that."""
+    """A response that never ends. A HEAD request gets only the headers."""
 
-    def __init__(self, visit: Visit, after: int | None, thread_id: str | None) -> None:
-        self._visit, self._after, self._thread_id = visit, after, thread_id
+    def __init__(self, requester: Requester, after: int | None, thread_id: str | None) -> None:
+        self._requester, self._after, self._thread_id = requester, after, thread_id
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,18 +42,18 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b""})
             return
         streaming = asyncio.create_task(self._stream(send))
-        leaving = asyncio.create_task(_disconnected(receive))
+        disconnect = asyncio.create_task(_wait_for_disconnect(receive))
         try:
-            await asyncio.wait((streaming, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((streaming, disconnect), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            leaving.cancel()
+            disconnect.cancel()
             streaming.cancel()
             with suppress(asyncio.CancelledError, FeedClosed, TimeoutError, OSError):
                 await streaming
 
     async def _stream(self, send: Send) -> None:
-        is_agent = self._visit.caller.is_agent
-        async with self._visit.here.feed(self._after, self._thread_id) as listener:
+        is_agent = self._requester.caller.is_agent
+        async with self._requester.workspace.feed(self._after, self._thread_id) as listener:
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await _write(send, b": connected\n\n")
             while True:
@@ -71,31 +71,31 @@ async def _write(send: Send, data: bytes) -> None:
         await send({"type": "http.response.body", "body": data, "more_body": True})
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def _after(request: Request) -> int | None:
-    """Where the listener was: the header a browser sends on reconnecting, or the same as a parameter."""
+    """The last event id, from the header that browsers send on reconnecting, or from a parameter."""
     given = request.headers.get("last-event-id") or request.query_params.get("last_event_id") or ""
     return int(given) if given.isdecimal() and len(given) < 19 else None
 
 
 async def all_events(request: Request) -> Response:
     if thread_id := request.query_params.get("thread_id"):
-        return await _events_of(thread_id, request)
-    return EventStream(request.scope["palaver.visit"], _after(request), None)
+        return await _thread_stream(thread_id, request)
+    return EventStream(request.scope["palaver.requester"], _after(request), None)
 
 
 async def thread_events(request: Request) -> Response:
-    return await _events_of(request.path_params["thread_id"], request)
+    return await _thread_stream(request.path_params["thread_id"], request)
 
 
-async def _events_of(thread_id: str, request: Request) -> Response:
-    visit: Visit = request.scope["palaver.visit"]
+async def _thread_stream(thread_id: str, request: Request) -> Response:
+    requester: Requester = request.scope["palaver.requester"]
     try:
-        thread = await get_thread.perform(visit.here, visit.caller, OneThread(thread_id=thread_id[:500]))
+        thread = await get_thread.perform(requester.workspace, requester.caller, OneThread(thread_id=thread_id[:500]))
     except PalaverError as problem:
         return error(problem)
-    return EventStream(visit, _after(request), thread.id)
+    return EventStream(requester, _after(request), thread.id)

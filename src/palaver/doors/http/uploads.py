@@ -1,4 +1,4 @@
-"""Images: uploaded once, shown by their address. What the bytes say counts, not what the name says."""
+"""Image uploads for messages. The file type is detected from the content, not from the name."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.types import Message
 
+from palaver.doors.authentication import Requester
 from palaver.doors.http.rest import error
-from palaver.doors.visit import Visit
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.settings import Settings
 
 TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
-FORM_BYTES = 64 * 1024  # what the form around the image may take
+FORM_BYTES = 64 * 1024
+"""Maximum size of the multipart form around the image."""
 _NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpg|gif|webp)")
 
 
-def kind_of(data: bytes) -> str | None:
-    """The file ending that belongs to these bytes."""
+def extension_of(data: bytes) -> str | None:
+    """The file extension for this content."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return ".png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -40,27 +41,27 @@ def folder(settings: Settings, workspace: str) -> Path:
 
 
 async def upload_image(request: Request) -> Response:
-    """Store an image; returns {url, name} to attach to a message."""
-    visit: Visit = request.scope["palaver.visit"]
+    """Store an image and return its {url, name} for an attachment."""
+    requester: Requester = request.scope["palaver.requester"]
     try:
-        if "write" not in visit.caller.scopes:
+        if "write" not in requester.caller.scopes:
             raise Forbidden("This token has no 'write' scope.")
-        return JSONResponse(await _store(request, visit))
+        return JSONResponse(await _store(request, requester))
     except PalaverError as problem:
         return error(problem)
 
 
-async def _store(request: Request, visit: Visit) -> dict[str, str]:
-    limit = visit.here.settings.max_upload
-    too_large = TooLarge(f"Images may have at most {limit:,} bytes (PALAVER_MAX_UPLOAD).")
-    taken = 0
+async def _store(request: Request, requester: Requester) -> dict[str, str]:
+    limit = requester.workspace.settings.max_upload
+    too_large = TooLarge(f"An image can have at most {limit:,} bytes (PALAVER_MAX_UPLOAD).")
+    received = 0
 
     async def receive() -> Message:
-        """The body as it comes, until it is more than an image may be."""
-        nonlocal taken
+        """Receive the body, up to the maximum size of an image."""
+        nonlocal received
         message = await request.receive()
-        taken += len(message.get("body", b""))
-        if taken > limit + FORM_BYTES:
+        received += len(message.get("body", b""))
+        if received > limit + FORM_BYTES:
             raise too_large
         return message
 
@@ -77,11 +78,11 @@ async def _store(request: Request, visit: Visit) -> dict[str, str]:
         data = await part.read(limit + 1)
         if len(data) > limit:
             raise too_large
-        ending = kind_of(data)
-        if ending is None:
+        extension = extension_of(data)
+        if extension is None:
             raise Refused("Only PNG, JPEG, GIF and WebP images can be attached.")
-        name = uuid4().hex + ending
-        await asyncio.to_thread(_write, folder(visit.here.settings, visit.here.name), name, data)
+        name = uuid4().hex + extension
+        await asyncio.to_thread(_write, folder(requester.workspace.settings, requester.workspace.name), name, data)
         return {"url": f"/uploads/{name}", "name": (part.filename or name)[:200]}
     finally:
         await form.close()
@@ -96,9 +97,9 @@ def _write(where: Path, name: str, data: bytes) -> None:
 
 
 async def show_image(request: Request) -> Response:
-    visit: Visit = request.scope["palaver.visit"]
+    requester: Requester = request.scope["palaver.requester"]
     name = request.path_params["name"]
-    path = folder(visit.here.settings, visit.here.name) / name
+    path = folder(requester.workspace.settings, requester.workspace.name) / name
     if not _NAME.fullmatch(name) or not await asyncio.to_thread(path.is_file):
         return error(NotFound("image", name[:80]))
     return FileResponse(path, media_type=TYPES[path.suffix], headers={"cache-control": "private, max-age=31536000"})

@@ -1,4 +1,4 @@
-"""The MCP door: `McpDoor` serves every operation's tools over HTTP, WebSocket, SSE and stdio."""
+"""MCP: `McpDoor` serves the tools of all operations over HTTP, WebSocket, SSE and stdio."""
 
 from palaver.doors.mcp.server import McpDoor
 

@@ -1,6 +1,6 @@
-"""What is known about client programs: a short name for each, and the name for people to see.
+"""Names of MCP client programs: a short name for the database and a title for people.
 
-`palaver watch` records sessions under the same short names, so that an agent finds what was recorded of its program.
+`palaver watch` records sessions under the same short names, so that an agent finds the sessions of its program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENDINGS = re.compile(r"(-mcp)?(-client)?$")
 
 
 def program_of(name: str) -> str:
-    """'codex-mcp-client' is 'codex': the same for every copy of a program, whatever its version."""
+    """The short name, the same for all versions: 'codex-mcp-client' is 'codex'."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
     return (_ENDINGS.sub("", plain) or plain)[:60]
 

@@ -1,4 +1,7 @@
-"""The MCP door opens a moment after the others: its library takes a second to load, and nobody else waits for it."""
+"""Workaround: load the MCP SDK in the background, so that the other routes start at once.
+
+Importing the SDK takes about a second (modelcontextprotocol/python-sdk#1508).
+"""
 
 from __future__ import annotations
 
@@ -12,31 +15,31 @@ from typing import Any
 from starlette.routing import BaseRoute, Match, Router
 from starlette.types import Receive, Scope, Send
 
-from palaver.app import House
+from palaver.app import App
 
 PATHS = frozenset({"/mcp", "/mcp/ws", "/sse", "/messages", "/messages/"})
 
 
-class LateMcp(BaseRoute):
-    """A route that takes everything meant for agents, and holds it until the door is open."""
+class LazyMcpRoute(BaseRoute):
+    """The route of all MCP paths. Requests wait until the SDK is loaded."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._opened: asyncio.Future[Router] | None = None
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._router: asyncio.Future[Router] | None = None
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         is_mine = scope["type"] in ("http", "websocket") and scope["path"] in PATHS
         return (Match.FULL if is_mine else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        assert self._opened is not None
-        router = await asyncio.shield(self._opened)
+        assert self._router is not None
+        router = await asyncio.shield(self._router)
         await router(scope, receive, send)
 
     @contextlib.asynccontextmanager
-    async def opening(self) -> AsyncIterator[None]:
-        self._opened = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._run(self._opened))
+    async def running(self) -> AsyncIterator[None]:
+        self._router = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._run(self._router))
         try:
             yield
         finally:
@@ -44,21 +47,21 @@ class LateMcp(BaseRoute):
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def _run(self, opened: asyncio.Future[Router]) -> None:
+    async def _run(self, loaded: asyncio.Future[Router]) -> None:
         try:
-            mcp = await _imported("palaver.doors.mcp")
-            door = mcp.McpDoor(self._house)
+            mcp = await _import_in_thread("palaver.doors.mcp")
+            door = mcp.McpDoor(self._app)
             async with door.running():
-                opened.set_result(Router(door.routes()))
+                loaded.set_result(Router(door.routes()))
                 await asyncio.Event().wait()
         except Exception as problem:
-            if not opened.done():
-                opened.set_exception(problem)
+            if not loaded.done():
+                loaded.set_exception(problem)
             raise
 
 
-async def _imported(name: str) -> Any:
-    """Import in a thread nobody waits for: a server that is stopped in its first second ends at once."""
+async def _import_in_thread(name: str) -> Any:
+    """Import in a daemon thread, so that a server that is stopped meanwhile exits at once."""
     loop = asyncio.get_running_loop()
     imported = loop.create_future()
 
@@ -68,7 +71,7 @@ async def _imported(name: str) -> Any:
 
     def work() -> None:
         module = importlib.import_module(name)
-        with contextlib.suppress(RuntimeError):  # the loop is gone: it was stopped meanwhile
+        with contextlib.suppress(RuntimeError):  # the server was stopped meanwhile
             loop.call_soon_threadsafe(hand_over, module)
 
     threading.Thread(target=work, name=f"import {name}", daemon=True).start()

@@ -1,8 +1,9 @@
-"""MCP sessions over HTTP that outlive the server.
+"""Workaround: MCP sessions over HTTP survive a restart of the server.
 
-The SDK keeps sessions in memory and answers 404 to an id it does not know. Many clients do not recover from that, so
-an unknown id is taken up: the handshake is made again on the server's side, and the session goes on under its id.
-Which agent it was is in the database (`operations/identity.py`).
+The SDK keeps sessions in memory and answers 404 to unknown session ids. Many clients do not recover from that
+(modelcontextprotocol/python-sdk#1676, modelcontextprotocol/typescript-sdk#1476). So the server resumes an unknown id:
+it repeats the handshake with itself, and the session continues under its id. The database knows the agent of a session
+(`operations/identity.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import MutableMapping
 from math import inf
 from typing import Any
 
@@ -22,98 +22,91 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import Message, Receive, Scope, Send
 
 FALLBACK_VERSION = "2025-06-18"
-"""What a client that sends no mcp-protocol-version header is taken to speak."""
-
-MOST_SESSIONS = 1_000
-"""Sessions in memory. Beyond that, a new one takes the place of the one that has been idle longest."""
-ENDED_KEPT = 10_000
+"""The protocol version of a client that sends no mcp-protocol-version header."""
+MAX_SESSIONS = 1_000
+"""Maximum number of sessions in memory. A new one then replaces the one that has been idle longest."""
+MAX_ENDED = 10_000
+"""Number of ended session ids that are remembered."""
 _SESSION_ID = re.compile(r"[!-~]{8,128}")
 
 
-class LastingSessionManager(StreamableHTTPSessionManager):
+class ResumingSessionManager(StreamableHTTPSessionManager):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._ended: OrderedDict[str, None] = OrderedDict()
-        self._taking_up: dict[str, asyncio.Lock] = {}
+        self._resuming: dict[str, asyncio.Lock] = {}
 
     async def _handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         await super()._handle_request(scope, receive, send)
         session_id = header_of(scope, b"mcp-session-id")
         if scope["method"] == "DELETE" and session_id and session_id not in self._server_instances:
-            self._ended[session_id] = None  # its id answers 404 from now on, as the protocol says
-            while len(self._ended) > ENDED_KEPT:
+            self._ended[session_id] = None  # from now on its id gets a 404, as the protocol requires
+            while len(self._ended) > MAX_ENDED:
                 self._ended.popitem(last=False)
 
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
-        if len(self._server_instances) >= MOST_SESSIONS:
-            self._let_go()
+        if len(self._server_instances) >= MAX_SESSIONS:
+            # Drop the session that has been idle longest. Its client can resume it.
+            idle = [  # a session that is being served has an infinite deadline
+                (transport.idle_scope.deadline, id)
+                for id, transport in self._server_instances.items()
+                if transport.idle_scope is not None and transport.idle_scope.deadline < inf
+            ]
+            if idle:
+                _, id = min(idle)
+                self._session_owners.pop(id, None)
+                scope = self._server_instances.pop(id).idle_scope
+                assert scope is not None
+                scope.cancel()
         return super()._admit_session(requestor)
-
-    def _let_go(self) -> None:
-        """Forget the session that has been idle longest. Its client finds it again: an unknown id is taken up."""
-        idle = [  # the deadline of one that is being served is infinite
-            (transport.idle_scope.deadline, id)
-            for id, transport in self._server_instances.items()
-            if transport.idle_scope is not None and transport.idle_scope.deadline < inf
-        ]
-        if idle:
-            _, id = min(idle)
-            self._session_owners.pop(id, None)
-            scope = self._server_instances.pop(id).idle_scope
-            assert scope is not None
-            scope.cancel()
 
     async def _discard_session(self, session_id: str, transport: StreamableHTTPServerTransport) -> None:
         successor, owner = self._server_instances.get(session_id), self._session_owners.get(session_id)
         await super()._discard_session(session_id, transport)
-        if successor not in (None, transport):  # it was let go, and has been taken up under the same id since
+        if successor not in (None, transport):  # it was dropped, and then resumed under the same id
             self._server_instances[session_id] = successor
             if owner is not None:
                 self._session_owners[session_id] = owner
 
-    async def take_up(self, session_id: str, scope: Scope) -> None:
-        """Make a session under this id, if there is none and the client did not end it."""
+    async def resume(self, session_id: str, scope: Scope) -> None:
+        """Create a session with this id, if it is unknown and the client did not end it."""
         version = header_of(scope, b"mcp-protocol-version")
         is_handshake = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
         if session_id in self._server_instances or session_id in self._ended or not is_handshake:
             return
         if not _SESSION_ID.fullmatch(session_id):
             return
-        lock = self._taking_up.setdefault(session_id, asyncio.Lock())
+        lock = self._resuming.setdefault(session_id, asyncio.Lock())
         async with lock:
             if session_id not in self._server_instances:
-                await self._open(session_id, version or FALLBACK_VERSION, scope)
-        self._taking_up.pop(session_id, None)
+                await self._create(session_id, version or FALLBACK_VERSION, scope)
+        self._resuming.pop(session_id, None)
 
-    async def _open(self, session_id: str, version: str, scope: Scope) -> None:
+    async def _create(self, session_id: str, version: str, scope: Scope) -> None:
         user = scope.get("user")
         requestor = authorization_context(user) if isinstance(user, AuthenticatedUser) else None
         async with self._session_creation_lock:
             transport = self._admit_session(requestor)
             if transport is None:
                 return
-            made_up = transport.mcp_session_id
-            assert made_up is not None
-            _rename(self._server_instances, made_up, session_id)
+            new_id = transport.mcp_session_id
+            assert new_id is not None
+            self._server_instances[session_id] = self._server_instances.pop(new_id)
             if requestor is not None:
-                _rename(self._session_owners, made_up, session_id)
+                self._session_owners[session_id] = self._session_owners.pop(new_id)
             transport.mcp_session_id = session_id
-        hello = {
+        params = {
             "protocolVersion": version,
             "capabilities": {},
             "clientInfo": {"name": "", "version": ""},
         }
-        await self._serve_opening_request(transport, *_posting(scope, None, "initialize", hello))
+        await self._serve_opening_request(transport, *_own_request(scope, None, "initialize", params))
         if session_id in self._server_instances:
-            await transport.handle_request(*_posting(scope, session_id, "notifications/initialized", None))
+            await transport.handle_request(*_own_request(scope, session_id, "notifications/initialized", None))
 
 
-def _rename(names: MutableMapping[str, Any], old: str, new: str) -> None:
-    names[new] = names.pop(old)
-
-
-def _posting(scope: Scope, session_id: str | None, method: str, params: Any) -> tuple[Scope, Receive, Send]:
-    """A request of our own, as if the client had posted it. Its answer is not sent anywhere."""
+def _own_request(scope: Scope, session_id: str | None, method: str, params: Any) -> tuple[Scope, Receive, Send]:
+    """A POST request as if from the client. Its response is discarded."""
     message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
     if params is not None:
         message |= {"id": 0, "params": params}
@@ -132,7 +125,7 @@ def _posting(scope: Scope, session_id: str | None, method: str, params: Any) -> 
     async def receive() -> Message:
         if parts:
             return parts.pop()
-        await asyncio.Event().wait()  # a client that stays until it has its answer
+        await asyncio.Event().wait()  # the client never disconnects
         raise AssertionError
 
     async def send(message: Message) -> None:

@@ -1,69 +1,64 @@
-"""What was asked on standard input and is not answered yet.
+"""Workaround: answer pending requests after the end of standard input.
 
-Who pipes a few lines into `palaver mcp` closes standard input before the first answer is made. The SDK takes the end of
-the input for the end of everything and drops what it is working on; so the end is held back until it is done.
+With `palaver mcp < requests`, standard input ends before the first answer. The SDK then drops all requests in progress
+(modelcontextprotocol/python-sdk#2678). So the end of the input is delayed until all requests are answered.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import orjson
 from mcp.shared.message import SessionMessage
 
-PATIENCE = 10.0
-"""Seconds after the end of the input in which answers may still come."""
+DRAIN_SECONDS = 10.0
+"""How long answers can take after the end of the input."""
 
 
-class Asked:
+class PendingRequests:
     def __init__(self) -> None:
-        self._open: set[Any] = set()
+        self._ids: set[Any] = set()
         self._changed = anyio.Event()
 
-    async def held_back(self, lines: AsyncIterable[str]) -> AsyncIterator[str]:
-        """The lines; their end comes when all of them are answered."""
+    async def read(self, lines: AsyncIterable[str]) -> AsyncIterator[str]:
+        """Pass the lines on. The iterator ends when all requests in them are answered."""
         async for line in lines:
-            self._hear(line)
+            with suppress(orjson.JSONDecodeError):  # the SDK reports invalid JSON
+                match orjson.loads(line):
+                    case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as id}}:
+                        self._ids.discard(id)
+                    case {"method": _, "id": str() | int() as id}:
+                        self._ids.add(id)
             yield line
-        with anyio.move_on_after(PATIENCE):
-            while self._open:
+        with anyio.move_on_after(DRAIN_SECONDS):
+            while self._ids:
                 await self._changed.wait()
 
-    def _hear(self, line: str) -> None:
-        try:
-            message = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            return
-        match message:
-            case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as id}}:
-                self._open.discard(id)
-            case {"method": _, "id": str() | int() as id}:
-                self._open.add(id)
-
     def answered(self, message: SessionMessage) -> None:
-        said = message.message
-        if not hasattr(said, "method"):
-            self._open.discard(getattr(said, "id", None))
+        answer = message.message
+        if not hasattr(answer, "method"):
+            self._ids.discard(getattr(answer, "id", None))
             self._changed.set()
             self._changed = anyio.Event()
 
 
-class Noted:
-    """The stream of answers; each is noted when it has been taken to be written."""
+class AnswerStream:
+    """The stream of answers. It tells `pending` about each of them."""
 
-    def __init__(self, stream: Any, asked: Asked) -> None:
-        self._stream, self._asked = stream, asked
+    def __init__(self, stream: Any, pending: PendingRequests) -> None:
+        self._stream, self._pending = stream, pending
 
     async def send(self, message: SessionMessage) -> None:
         await self._stream.send(message)
-        self._asked.answered(message)
+        self._pending.answered(message)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    async def __aenter__(self) -> Noted:
+    async def __aenter__(self) -> AnswerStream:
         await self._stream.__aenter__()
         return self
 

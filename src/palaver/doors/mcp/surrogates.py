@@ -1,7 +1,7 @@
-"""JSON with half an emoji in it, as clients send it that cut text between two surrogates.
+"""Workaround: accept JSON with lone surrogates, from clients that cut text in the middle of an emoji.
 
-The MCP SDK's parser refuses all of such a message. A NUL in place of the half says the same to our own checks, which
-ignore it in a query and refuse it by name in what is to be stored.
+The SDK's JSON parser refuses the whole message (pydantic/jiter#120). Here a NUL character replaces the lone surrogate.
+Queries ignore NUL characters, and texts to be stored are refused with the name of their field.
 """
 
 from __future__ import annotations
@@ -16,36 +16,40 @@ _HALF = rb"(u[dD][89a-fA-F][0-9a-fA-F]{2})"
 _ESCAPE = re.compile(rb"\\(?:" + _PAIR + rb"|" + _HALF + rb"|.)", re.DOTALL)
 
 
-def mended(raw: bytes) -> bytes:
+def replace_lone_surrogates(raw: bytes) -> bytes:
     if b"\\u" not in raw:
         return raw
     return _ESCAPE.sub(lambda found: rb"\u0000" if found[1] else found[0], raw)
 
 
-def mending(receive: Receive, most: int) -> Receive:
-    """The request's body, mended. A cut between its pieces may go through an escape, so they are put together first."""
+def fix_body(receive: Receive, max_bytes: int) -> Receive:
+    """Fix the body of a request. Its parts are joined first, as an escape can be split between two of them."""
 
-    async def receiving() -> Message:
+    async def receive_fixed() -> Message:
         message = await receive()
         if message["type"] != "http.request":
             return message
         body: bytes = message.get("body", b"")
-        while message.get("more_body", False) and len(body) <= most:
+        while message.get("more_body", False) and len(body) <= max_bytes:
             message = await receive()
             if message["type"] != "http.request":
                 return message
             body += message.get("body", b"")
-        return {"type": "http.request", "body": mended(body), "more_body": message.get("more_body", False)}
+        return {
+            "type": "http.request",
+            "body": replace_lone_surrogates(body),
+            "more_body": message.get("more_body", False),
+        }
 
-    return receiving
+    return receive_fixed
 
 
-class MendedLines:
-    """Lines of standard input, mended."""
+class FixedLines:
+    """The lines of standard input, fixed."""
 
     def __init__(self, lines: AsyncIterable[str]) -> None:
         self._lines = lines
 
     async def __aiter__(self) -> AsyncIterator[str]:
         async for line in self._lines:
-            yield mended(line.encode()).decode()
+            yield replace_lone_surrogates(line.encode()).decode()

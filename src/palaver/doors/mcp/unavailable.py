@@ -1,7 +1,7 @@
-"""What MCP clients are told while the database cannot be reached.
+"""Workaround: tell MCP clients that the database cannot be reached.
 
-Clients make an error without a text of any answer whose status is not 200. So the sentence goes out as JSON-RPC: as the
-result of a tool call, which the model reads, or as an error of the request.
+Clients drop the body of a response with an error status (modelcontextprotocol/python-sdk#1212). So the message is sent
+with status 200 as JSON-RPC: as the result of a tool call, which the model reads, or as an error.
 """
 
 from __future__ import annotations
@@ -18,25 +18,22 @@ from palaver.model.events import encode
 SERVER_ERROR = -32000
 
 
-async def answer(problem: Unavailable, most: int, scope: Scope, receive: Receive, send: Send) -> None:
-    """Read the request, and answer it with what is wrong."""
+async def answer(problem: Unavailable, max_bytes: int, scope: Scope, receive: Receive, send: Send) -> None:
+    """Read the request and answer it with the problem."""
     body, is_more = b"", True
-    while is_more and len(body) <= most:
+    while is_more and len(body) <= max_bytes:
         message = await receive()
         body += message.get("body", b"")
         is_more = message.get("more_body", False)
-    await JSONResponse(_said(problem, body))(scope, receive, send)
-
-
-def _said(problem: Unavailable, body: bytes) -> dict[str, Any]:
     try:
         request = orjson.loads(body)
         id, method = request.get("id"), request.get("method")
     except (ValueError, AttributeError):
         id = method = None
     if method == "tools/call":
-        text = encode(problem.as_tool_result()).decode()
-        content = [{"type": "text", "text": text}]
-        return {"jsonrpc": "2.0", "id": id, "result": {"content": content, "isError": True, "resultType": "complete"}}
-    error = {"code": SERVER_ERROR, "message": problem.message, "data": problem.as_tool_result()}
-    return {"jsonrpc": "2.0", "id": id, "error": error}
+        content = [{"type": "text", "text": encode(problem.as_tool_result()).decode()}]
+        outcome: dict[str, Any] = {"result": {"content": content, "isError": True, "resultType": "complete"}}
+    else:
+        error = {"code": SERVER_ERROR, "message": problem.message, "data": problem.as_tool_result()}
+        outcome = {"error": error}
+    await JSONResponse({"jsonrpc": "2.0", "id": id, **outcome})(scope, receive, send)

@@ -1,4 +1,4 @@
-"""The floor plan, checked: a room imports only from rooms below it."""
+"""Layers: each package imports only from the layers below it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 import palaver
 
-HOUSE = Path(palaver.__file__).parent
+ROOT = Path(palaver.__file__).parent
 
-# What each room may import of palaver, besides itself. `palaver` alone is the version in `__init__.py`.
-MAP: dict[str, frozenset[str]] = {
+# The layers that each layer may import, besides itself. `palaver` alone is the version in `__init__.py`.
+ALLOWED: dict[str, frozenset[str]] = {
     "palaver": frozenset(),
     "errors": frozenset(),
     "text": frozenset(),
@@ -26,18 +26,15 @@ MAP: dict[str, frozenset[str]] = {
     "operations": frozenset({"search", "store", "importers", "text", "model", "errors", "settings", "palaver"}),
     "app": frozenset({"operations", "search", "store", "text", "model", "errors", "settings"}),
     "doors": frozenset({"app", "operations", "search", "text", "model", "errors", "settings", "palaver"}),
-    "client": frozenset(
-        {"palaver", "errors", "settings"}
-    ),  # for those who ask a server from Python: it knows no other room
+    "client": frozenset({"palaver", "errors", "settings"}),  # the Python client only talks to a server
     "__main__": frozenset({"doors"}),
 }
 
-# Doors take a Workspace by the hand and give it to operations; they look at nothing in it. Each line is one file and
-# the one name it needs, so that a second one is a decision and not a habit.
+# Doors pass a Workspace on to operations and do not look inside it. Each exception is one file and one name.
 EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("doors/visit.py", "store.workspaces.Workspace"): "a visit says in which workspace one is",
-    ("doors/cli/sessions.py", "store.workspaces.Workspace"): "a command says in which workspace it works",
-    ("doors/http/sse.py", "store.bus.feed.FeedClosed"): "how a listener learns that the house closes",
+    ("doors/authentication.py", "store.workspaces.Workspace"): "a requester has a workspace",
+    ("doors/cli/connection.py", "store.workspaces.Workspace"): "a command opens a workspace",
+    ("doors/http/sse.py", "store.bus.feed.FeedClosed"): "tells a listener that the server closes",
 }
 
 
@@ -47,16 +44,16 @@ class Import(NamedTuple):
     name: str
 
     @property
-    def from_room(self) -> str:
+    def from_layer(self) -> str:
         return self.file.partition("/")[0].removesuffix(".py").replace("__init__", "palaver")
 
     @property
-    def room(self) -> str:
+    def layer(self) -> str:
         return self.name.partition(".")[0]
 
 
 def imports_of(file: str, source: str) -> Iterator[Import]:
-    """Every name of palaver a file imports, wherever in it: `from palaver.store import agents` is `store.agents`."""
+    """Every name that a file imports from palaver: `from palaver.store import agents` is `store.agents`."""
     package = ["palaver", *file.split("/")[:-1]]
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -73,46 +70,46 @@ def imports_of(file: str, source: str) -> Iterator[Import]:
 
 
 def _inside(name: str) -> str:
-    """Without the leading `palaver.`; what is defined in the package itself is `palaver.…`."""
+    """The name without the leading `palaver.`; names of the package itself keep it."""
     rest = name.removeprefix("palaver").removeprefix(".")
-    return rest if rest.partition(".")[0] in MAP else f"palaver.{rest}"
+    return rest if rest.partition(".")[0] in ALLOWED else f"palaver.{rest}"
 
 
 def all_imports() -> list[Import]:
-    files = sorted(path.relative_to(HOUSE).as_posix() for path in HOUSE.rglob("*.py"))
-    return [found for file in files for found in imports_of(file, (HOUSE / file).read_text("utf-8"))]
+    files = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+    return [found for file in files for found in imports_of(file, (ROOT / file).read_text("utf-8"))]
 
 
-def against_the_map(found: Import) -> bool:
-    return found.room != found.from_room and found.room not in MAP[found.from_room]
+def breaks_the_layers(found: Import) -> bool:
+    return found.layer != found.from_layer and found.layer not in ALLOWED[found.from_layer]
 
 
-def test_every_file_stands_in_a_room_of_the_map():
-    rooms = {path.relative_to(HOUSE).as_posix().partition("/")[0].removesuffix(".py") for path in HOUSE.rglob("*.py")}
-    assert {room.replace("__init__", "palaver") for room in rooms} <= set(MAP)
+def test_every_file_belongs_to_a_layer():
+    layers = {path.relative_to(ROOT).as_posix().partition("/")[0].removesuffix(".py") for path in ROOT.rglob("*.py")}
+    assert {layer.replace("__init__", "palaver") for layer in layers} <= set(ALLOWED)
 
 
-def test_rooms_import_only_from_rooms_below_them():
+def test_layers_import_only_from_layers_below_them():
     wrong = [
         f"{found.file}:{found.line} imports {found.name}"
         for found in all_imports()
-        if against_the_map(found) and (found.file, found.name) not in EXCEPTIONS
+        if breaks_the_layers(found) and (found.file, found.name) not in EXCEPTIONS
     ]
     assert wrong == []
 
 
 def test_the_exceptions_are_still_needed():
-    used = {(found.file, found.name) for found in all_imports() if against_the_map(found)}
-    assert set(EXCEPTIONS) <= used, "an exception that nobody needs any more can go"
+    used = {(found.file, found.name) for found in all_imports() if breaks_the_layers(found)}
+    assert set(EXCEPTIONS) <= used, "remove exceptions that are not needed any more"
 
 
-@pytest.mark.parametrize("noun", ["importers", "text", "model"])
-def test_the_pure_rooms_do_no_input_or_output(noun: str):
+@pytest.mark.parametrize("layer", ["importers", "text", "model"])
+def test_the_pure_layers_do_no_input_or_output(layer: str):
     """No database, no network, no processes. (Importers read the file they are given, and nothing else.)"""
     far = {"apsw", "sqlite3", "psycopg", "socket", "httpx", "subprocess", "asyncio", "anyio", "starlette", "uvicorn"}
-    if noun == "importers":
+    if layer == "importers":
         far -= {"apsw", "sqlite3"}  # some exports are databases
-    for path in sorted((HOUSE / noun).rglob("*.py")):
+    for path in sorted((ROOT / layer).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -128,12 +125,12 @@ def test_the_pure_rooms_do_no_input_or_output(noun: str):
         ("model/messages.py", "def later():\n    from palaver.settings import load"),
         ("store/bus/events.py", "from palaver.operations import messages"),
         ("store/bus/events.py", "from ...doors import http"),
-        ("store/bus/events.py", "from palaver.app import House"),
+        ("store/bus/events.py", "from palaver.app import App"),
         ("operations/search/bus_search.py", "from palaver.doors.http.rest import error"),
         ("doors/http/rest.py", "from palaver.store.engines.database import Change"),
         ("store/bus/threads.py", "from palaver.search import recall"),
         ("importers/chats/chatgpt.py", "from palaver.errors import Invalid"),
     ],
 )
-def test_an_import_from_a_room_above_is_seen(file: str, source: str):
-    assert any(against_the_map(found) for found in imports_of(file, source))
+def test_an_import_from_a_layer_above_is_found(file: str, source: str):
+    assert any(breaks_the_layers(found) for found in imports_of(file, source))

@@ -1,0 +1,62 @@
+"""Authentication: turn a token into a `Requester`, the caller and workspace of a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from palaver.app import DEFAULT, App
+from palaver.errors import Unauthorized
+from palaver.model.people import Caller, Session, Token
+from palaver.store.workspaces import Workspace
+
+INVALID_TOKEN = "This token is not valid: it is unknown, revoked or expired."
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    workspace: Workspace
+    caller: Caller
+    token_id: str | None = None
+    login: str | None = None
+    """The key of the console login, if the request came with its cookie."""
+
+    @property
+    def keys(self) -> list[str]:
+        """The token and login whose end also ends this request."""
+        return [key for key in (self.token_id, self.login) if key]
+
+
+async def authenticate(app: App, secret: str | None, default: Literal["human", "agent"]) -> Requester:
+    """The requester with this secret. Without one, a server that needs no token gives the default workspace."""
+    if secret is None:
+        if app.settings.needs_token:
+            raise Unauthorized()
+        return Requester(await app.open(DEFAULT), Caller(kind=default, name=default))
+    token = await app.access.find_token(secret)
+    if token is None:
+        raise Unauthorized(INVALID_TOKEN)
+    return await requester_with_token(app, token)
+
+
+async def requester_with_token(app: App, token: Token, login: str | None = None) -> Requester:
+    caller = Caller(
+        kind=token.kind,
+        name=token.name,
+        agent_id=token.agent_id,
+        scopes=frozenset(token.scopes),
+        is_authenticated=True,
+        token_id=token.id,
+        session=Session(agent_id=token.agent_id),
+    )
+    return Requester(await app.open(token.workspace), caller, token.id, login)
+
+
+def bearer_token(header: str | None) -> str | None:
+    """The token in an Authorization header. Any scheme but Bearer is refused."""
+    if header is None:
+        return None
+    scheme, _, secret = header.partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise Unauthorized("Send the token as 'Authorization: Bearer plv_…'.")
+    return secret.strip()

@@ -1,0 +1,153 @@
+"""Commands `import` and `export`: chat histories and documents in, conversations out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+import click
+
+from palaver.doors.cli import options
+from palaver.doors.cli import output as printing
+from palaver.doors.cli.connection import open_workspace
+from palaver.doors.cli.watch import TOOL_OUTPUT_HELP
+from palaver.errors import PalaverError
+from palaver.operations.archive import conversations
+from palaver.operations.archive.import_files import Summary, bring
+from palaver.text.tool_output import CHOICES, ToolOutput
+
+
+@options.add("format", "json", "workspace", *options.DATA)
+@click.command("import", no_args_is_help=True)
+@click.option("--dry-run", is_flag=True, help="Show what would be imported, without importing.")
+@click.option("--tool-output", type=click.Choice(CHOICES), default="short", help=TOOL_OUTPUT_HELP)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(), metavar="PATH…")
+def import_files(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...]) -> None:
+    """Import chat histories, notes, documents, transcripts, character cards and prompts.
+
+    PATH is a file, a folder or a zip: histories of ChatGPT, Claude, Claude Code, Codex, Gemini CLI and Cursor; Markdown
+    and Obsidian vaults; text, HTML, PDF, EPUB, DOCX and PPTX; SRT, VTT and JSON transcripts; character cards as PNG or
+    JSON; prompt files. With PALAVER_FETCH=on it can be the URL of a page or document: https://…
+
+    Formats are detected. Importing again adds new items, updates changed ones and skips the rest. Items that are
+    missing from a newer export are kept.
+
+    For tool calls of coding agents, --tool-output decides: 'short' keeps the name, the shortened arguments, the first
+    and last lines of the output, and whole errors; 'full' keeps up to 2,000 characters of a call and 10,000 of its
+    output; 'none' keeps neither. Keys, tokens and passwords assigned to a name (DB_PASSWORD=…) are masked in them, as
+    in 'palaver watch'.
+    """
+    target = options.target_of(click.get_current_context())
+    urls = [path for path in paths if path.startswith(("https://", "http://"))]
+    files = [Path(path) for path in paths if path not in urls]
+
+    async def work() -> Summary:
+        async with open_workspace(target) as (_, here):
+            with _progress() as progress:
+                return await bring(here, files, dry_run=dry_run, urls=urls, tool_output=tool_output, progress=progress)
+
+    summary = asyncio.run(work())
+    if target.format == "table":
+        _show_summary(summary, dry_run)
+    else:
+        printing.show(_as_json(summary), target.format, rows="rows")
+    if summary.failed:
+        raise PalaverError("Some files could not be read; see above.")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Summary], None]]:
+    """A counter on stderr. Only shown on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda summary: None
+        return
+
+    def show(summary: Summary) -> None:
+        done = summary.new + summary.changed + summary.unchanged
+        what = "conversations" if summary.kinds.keys() <= {"conversations"} else "items"
+        share = f", {summary.bytes_read / summary.bytes_total:.0%}" if summary.bytes_total else ""
+        sys.stderr.write(f"\r\x1b[K{done:,} {what}, {summary.messages:,} messages{share} …")
+        sys.stderr.flush()
+
+    yield show
+    sys.stderr.write("\r\x1b[K")
+
+
+def _show_summary(summary: Summary, dry_run: bool) -> None:
+    for skipped in summary.skipped:
+        what = "skipped " if skipped.count else ""
+        printing.note(f"{what}{printing.one_line(skipped.name)}: {printing.one_line(skipped.why)}")
+    if summary.skipped_count > len(summary.skipped):
+        printing.note(f"… and {summary.skipped_count - len(summary.skipped):,} more")
+    formats = ", ".join(f"{name} {count:,}" for name, count in sorted(summary.formats.items()))
+    did = "Would import" if dry_run else "Imported"
+    kinds = {**summary.kinds} or {"conversations": {"new": 0, "changed": 0, "unchanged": 0}}
+    for n, (kind, counts) in enumerate(kinds.items(), 1):
+        line = (
+            f"{did} {counts['new']:,} new and {counts['changed']:,} changed {kind}; {counts['unchanged']:,} unchanged"
+        )
+        line += f", {summary.skipped_count:,} skipped" if n == len(kinds) else ""
+        line += f"; {summary.messages:,} messages read" if kind == "conversations" else ""
+        printing.say(f"{line}. Items by format: {formats}." if formats and n == len(kinds) else f"{line}.")
+
+
+def _as_json(summary: Summary) -> dict[str, Any]:
+    return {
+        "new": summary.new,
+        "changed": summary.changed,
+        "unchanged": summary.unchanged,
+        "messages": summary.messages,
+        "formats": summary.formats,
+        "kinds": summary.kinds,
+        "items": [asdict(one) for one in summary.items],
+        "skipped": [{"name": one.name, "why": one.why} for one in summary.skipped],
+        "skipped_count": summary.skipped_count,
+    }
+
+
+@options.add("workspace", *options.DATA)
+@click.command("export")
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(("markdown", "jsonl")),
+    default="markdown",
+    help="Format to write.",
+)
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="File to write to. [default: standard output]")
+@click.argument("conversation", required=False, metavar="[CONVERSATION]")
+def export(shape: Literal["markdown", "jsonl"], output: Path | None, conversation: str | None) -> None:
+    """Write one or all imported conversations as Markdown or JSON lines."""
+    target = options.target_of(click.get_current_context())
+
+    async def work() -> int:
+        async with open_workspace(target) as (_, here):
+            ids = [conversation] if conversation else await here.read(conversations.all_ids)
+            if conversation:
+                await here.read(partial(conversations.must_exist, id=conversation))  # before a file is touched
+            with _open_output(output) as file:
+                for id in ids:
+                    file.write(await here.read(partial(conversations.written, id=id, format=shape)))
+            return len(ids)
+
+    count = asyncio.run(work())
+    if output is not None:
+        printing.note(f"Wrote {count:,} conversations to {output.name}.")
+
+
+@contextmanager
+def _open_output(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
+    try:
+        with output.open("w", encoding="utf-8") as file:
+            yield file
+    except OSError as problem:
+        raise PalaverError(f"{output.name} cannot be written: {problem.strerror or type(problem).__name__}.") from None

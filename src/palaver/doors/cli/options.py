@@ -1,0 +1,106 @@
+"""Options that all commands share: where the data is (on this machine or on a server), and the output format.
+
+They can be given before the command and after it. The last one counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from palaver.settings import Settings
+
+FORMATS = ("table", "json", "yaml", "ndjson")
+
+ALL = ("format", "json", "workspace", "url", "home", "database_url")
+DATA = ("home", "database_url")
+"""Options of commands that work only on local data."""
+
+
+@dataclass
+class Target:
+    """The values of these options."""
+
+    home: str | None = None
+    database_url: str | None = None
+    workspace: str | None = None
+    url: str | None = None
+    format: str = "table"
+
+    @property
+    def server(self) -> str | None:
+        """The URL of the server to use, if any. An empty --url overrides PALAVER_URL."""
+        return (os.environ.get("PALAVER_URL") if self.url is None else self.url) or None
+
+    @property
+    def token(self) -> str | None:
+        return os.environ.get("PALAVER_TOKEN") or None
+
+    @property
+    def flags(self) -> dict[str, Any]:
+        """The options that are settings."""
+        from pathlib import Path
+
+        return {"home": Path(self.home) if self.home else None, "database_url": self.database_url}
+
+    def settings(self, **more: Any) -> Settings:
+        from palaver.settings import load
+
+        return load(self.flags | more)
+
+
+def target_of(ctx: click.Context) -> Target:
+    return ctx.ensure_object(Target)
+
+
+def workspace_name(given: str) -> str:
+    """Names of workspaces are in lower case, however they are typed."""
+    return given.strip().lower()
+
+
+def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Keep the value of an option in the context's `Target`."""
+    if param.name == "as_json":
+        if value:
+            target_of(ctx).format = "json"
+    elif value is not None and param.name:
+        setattr(target_of(ctx), param.name, workspace_name(value) if param.name == "workspace" else value)
+
+
+DEFINITIONS: dict[str, dict[str, Any]] = {
+    "format": {"type": click.Choice(FORMATS), "help": "Output format. [default: table]"},
+    "json": {"is_flag": True, "help": "Same as --format json."},
+    "url": {"metavar": "URL", "help": "Use the server at this URL instead of the local data."},
+    "home": {"metavar": "DIR", "help": "Directory with all data."},
+    "database_url": {"metavar": "URL", "help": "sqlite:///DIRECTORY or postgresql://…"},
+    "workspace": {"metavar": "NAME", "help": "Workspace to use. [default: default]"},
+}
+
+
+def make(*names: str, hidden: bool = False) -> list[click.Parameter]:
+    """The options with these names, for a command. Their values go into the context's `Target`."""
+    return [
+        click.Option(
+            ["--" + name.replace("_", "-"), "as_json" if name == "json" else name],
+            callback=_store,
+            expose_value=False,
+            hidden=hidden,
+            **DEFINITIONS[name],
+        )
+        for name in names
+    ]
+
+
+def add(*names: str) -> Callable[[click.Command], click.Command]:
+    """Decorator that adds these options to a command: `@add("home") @click.command() def …`."""
+
+    def wrap(command: click.Command) -> click.Command:
+        command.params += make(*names)
+        return command
+
+    return wrap

@@ -1,0 +1,105 @@
+"""Background maintenance of workspaces: offline agents, old events, and completing the search index."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from palaver.model.events import agent_offline
+from palaver.model.times import now
+from palaver.operations.admin.repair import missing_uploads
+from palaver.operations.sessions.session_index import catch_up_all
+from palaver.search.vectors.background import Embedding
+from palaver.store.bus import agents, events
+from palaver.store.engines.database import Change
+from palaver.store.library import documents
+from palaver.store.workspaces import Workspace
+
+SWEEP_SECONDS = 5.0
+SWEEPS_PER_INDEX_CHECK = 6
+EMBED_SECONDS = 2.0
+INDEX_CHECK_SECONDS = 120.0
+"""Time limit for the query that looks for passages without an index entry: it reads all of them."""
+BACKFILL_BATCH = 500
+
+log = logging.getLogger("palaver")
+
+Workspaces = Callable[[], list[Workspace]]
+"""Returns the workspaces that are open now."""
+
+
+async def repeat(seconds: float, what: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Do `work` forever. A failure is logged, and the next round tries again."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await work()
+        except Exception as problem:
+            log.warning("%s failed: %s", what, problem)
+
+
+async def sweep_forever(workspaces: Workspaces) -> None:
+    for number in itertools.count(1):
+        for here in workspaces():
+            try:
+                await sweep(here)
+            except Exception as problem:
+                log.warning("maintenance of workspace %s failed: %s", here.name, problem)
+            if number % SWEEPS_PER_INDEX_CHECK == 0:
+                await complete_index(here)
+        await asyncio.sleep(SWEEP_SECONDS)
+
+
+async def embed_forever(workspaces: Workspaces) -> None:
+    """Make the vectors of new passages."""
+    embedding = Embedding()
+    while True:
+        for here in workspaces():
+            try:
+                await embedding.go_over(here)
+            except Exception as problem:
+                log.warning("making vectors in workspace %s failed: %s", here.name, problem)
+        await asyncio.sleep(EMBED_SECONDS)
+
+
+async def sweep(here: Workspace) -> None:
+    """Mark silent agents as offline, and delete the oldest events."""
+    before = now() - timedelta(seconds=here.settings.heartbeat_timeout)
+    silent = await here.read(lambda read: agents.silent_since(read, before))
+    first, last = await here.read(events.bounds)
+    too_many = last - first + 1 > here.settings.keep_events * 1.1
+    if not silent and not too_many:
+        return
+
+    def work(change: Change) -> None:
+        for agent in agents.silent_since(change, before):
+            agents.leave(change, agent, "timed out")
+            change.tell(agent_offline(agents.must_exist(change, agent.id)))
+        if too_many:
+            events.forget_old(change, here.settings.keep_events)
+
+    await here.change(work)
+
+
+async def complete_index(here: Workspace, *, compare_counts_first: bool = False) -> None:
+    """Index everything that was stored while no server indexed it.
+
+    Reading every passage takes 0.4 s for a million. Opening a workspace therefore only compares counts first.
+    """
+    try:
+        if made := await here.make_missing():
+            log.warning("rebuilding missing search tables of workspace %s: %s", here.name, ", ".join(made))
+        seems_complete = compare_counts_first and await here.read(documents.seems_complete, timeout=INDEX_CHECK_SECONDS)
+        if not seems_complete and not await here.read(documents.is_complete, timeout=INDEX_CHECK_SECONDS):
+            while await here.change(lambda change: documents.backfill(change, BACKFILL_BATCH)):
+                pass
+        await here.change(lambda change: change.connection.dialect.tidy(change.connection))
+        if not await here.read(documents.has_marked_human_only):
+            await here.change(documents.mark_human_only)
+        await catch_up_all(here)
+        here.missing_uploads = await missing_uploads(here)
+    except Exception as problem:  # the server keeps running with an incomplete index
+        log.warning("completing the search index of workspace %s failed: %s", here.name, problem)

@@ -1,0 +1,35 @@
+"""Purge: remove deleted items for good, from the tables and from the files."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from palaver.model.audit import TERMINAL
+from palaver.store.admin import trash
+from palaver.store.admin.audit import Trail
+from palaver.store.workspaces import Workspace
+
+READ_SECONDS = 600.0
+"""Time limit for the query that reads every passage with an image."""
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeResult:
+    workspace: str
+    items: int
+    images: int
+
+
+async def purge(here: Workspace, trail: Trail, by: str = TERMINAL) -> PurgeResult:
+    """Empty the trash and rewrite the files, so that no file contains a deleted text."""
+    items = 0
+    while count := await here.change(trash.empty_trash):
+        items += count
+    await here.change(trash.forget_events)
+    in_use = await here.read(trash.images_in_use, timeout=READ_SECONDS)
+    images = await asyncio.to_thread(trash.remove_images, here.settings.data / "uploads" / here.name, in_use)
+    await here.wipe()
+    await asyncio.to_thread(trail.engine.wipe)
+    await trail.note("deletion", by, "purge", here.name, {"items": items, "images": images})
+    return PurgeResult(here.name, items, images)
