@@ -146,40 +146,40 @@ class Operation:
     def scope(self) -> Scope:
         return self.needs or ("write" if self.kind == "change" else "read")
 
-    async def must_be_allowed(self, here: Workspace, caller: Caller) -> None:
+    async def must_be_allowed(self, workspace: Workspace, caller: Caller) -> None:
         """Doors ask this before they look at what was sent: who may not do it learns nothing more about it."""
         if self.scope not in caller.scopes:
-            if here.keyring:
-                await here.keyring.denied(signature(caller), self.name)
+            if workspace.keyring:
+                await workspace.keyring.denied(signature(caller), self.name)
             raise Forbidden(f"This token has no '{self.scope}' scope. Ask for one that has: palaver token create.")
 
-    async def perform(self, here: Workspace, caller: Caller, ask: Ask) -> Any:
+    async def perform(self, workspace: Workspace, caller: Caller, ask: Ask) -> Any:
         """Do it, in the place its kind asks for. What somebody may have to answer for is written down."""
-        await self.must_be_allowed(here, caller)
+        await self.must_be_allowed(workspace, caller)
         outcome = "failed"
         try:
-            answer = await self._perform(here, caller, ask)
+            answer = await self._perform(workspace, caller, ask)
             outcome = "done"
         except Forbidden:
-            if here.keyring:
-                await here.keyring.denied(signature(caller), self.name)
+            if workspace.keyring:
+                await workspace.keyring.denied(signature(caller), self.name)
             raise
         finally:
-            here.done["operation", self.name, outcome] += 1
-        if self.audited and here.keyring:
-            await here.keyring.note(self.audited, signature(caller), self.name, ids_in(ask))
+            workspace.done["operation", self.name, outcome] += 1
+        if self.audited and workspace.keyring:
+            await workspace.keyring.note(self.audited, signature(caller), self.name, ids_in(ask))
         return answer
 
-    async def _perform(self, here: Workspace, caller: Caller, ask: Ask) -> Any:
+    async def _perform(self, workspace: Workspace, caller: Caller, ask: Ask) -> Any:
         if self.before:
-            await self.before(here)
+            await self.before(workspace)
         match self.kind:
             case "read":
-                return await here.read(lambda read: self.work(read, caller, ask))
+                return await workspace.read(lambda read: self.work(read, caller, ask))
             case "change":
-                return await here.change(lambda change: self.work(change, caller, ask))
+                return await workspace.change(lambda change: self.work(change, caller, ask))
             case "wait":
-                return await cast(Awaitable[Any], self.work(here, caller, ask))
+                return await cast(Awaitable[Any], self.work(workspace, caller, ask))
 
 
 def ids_in(ask: Ask) -> Facts:

@@ -20,16 +20,16 @@ MOST_KNOWN = 10_000
 EVERY_TOOL = ""
 
 
-def refuse_too_many(here: Workspace, caller: Caller, operation: Operation) -> None:
+def refuse_too_many(workspace: Workspace, caller: Caller, operation: Operation) -> None:
     """Count a call. Each server counts on its own, in memory."""
     tools = operation.tools
-    limit = limit_of(here.settings, tools[0].name) if tools else 0
+    limit = limit_of(workspace.settings, tools[0].name) if tools else 0
     if not limit:
         return
     now, key = time.monotonic(), (_who(caller), operation.name)
-    if key not in here.calls and len(here.calls) >= MOST_KNOWN:
-        _forget_old(here.calls, now)
-    calls = here.calls.setdefault(key, deque())
+    if key not in workspace.calls and len(workspace.calls) >= MOST_KNOWN:
+        _forget_old(workspace.calls, now)
+    calls = workspace.calls.setdefault(key, deque())
     while calls and calls[0] <= now - MINUTE:
         calls.popleft()
     if len(calls) >= limit:

@@ -244,24 +244,26 @@ class AgentRemoved:
     needs="admin",
     audited="deletion",
 )
-async def remove_agent(here: Workspace, caller: Caller, ask: RemoveAgent) -> AgentRemoved:
+async def remove_agent(workspace: Workspace, caller: Caller, ask: RemoveAgent) -> AgentRemoved:
     """Permanently remove an agent: its registration, its secrets and its tokens. Its messages stay."""
-    agent = await here.read(lambda read: agents.named(read, ask.agent_id) or agents.must_exist(read, ask.agent_id))
+    agent = await workspace.read(lambda read: agents.named(read, ask.agent_id) or agents.must_exist(read, ask.agent_id))
     owner = Owner(agent.id, agent.slug, agent.name)
-    found = await here.read(lambda read: [one.session_id for one in sessions.everyone(read, agent.id, 1_000_000, 0)])
+    found = await workspace.read(
+        lambda read: [one.session_id for one in sessions.everyone(read, agent.id, 1_000_000, 0)]
+    )
     if found and not ask.with_sessions:
         raise Conflict(f"'{agent.name}' has {len(found)} recorded sessions. Pass with_sessions to delete them too.")
     for session_id in found:
-        await delete_recorded(here, owner, session_id)
-    await asyncio.to_thread(here.transcripts.forget_owner, owner)
-    for token in await here.keyring.tokens() if here.keyring else []:
-        if token.agent_id == agent.id and here.keyring:
-            await here.keyring.revoke(token.id, signature(caller))
+        await delete_recorded(workspace, owner, session_id)
+    await asyncio.to_thread(workspace.transcripts.forget_owner, owner)
+    for token in await workspace.keyring.tokens() if workspace.keyring else []:
+        if token.agent_id == agent.id and workspace.keyring:
+            await workspace.keyring.revoke(token.id, signature(caller))
 
     def remove(change: Change) -> None:
         agents.remove(change, agent)
         if agent.is_online:
             change.tell(agent_offline(agent))
 
-    await here.change(remove)
+    await workspace.change(remove)
     return AgentRemoved(True, agent.id, agent.name, len(found))

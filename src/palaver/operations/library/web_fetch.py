@@ -82,12 +82,12 @@ class FetchedMedia:
 
 
 @operation(Route("POST", "/api/media/fetch"), needs="write")
-async def fetch_media(here: Workspace, caller: Caller, ask: FetchMedia) -> FetchedMedia:
+async def fetch_media(workspace: Workspace, caller: Caller, ask: FetchMedia) -> FetchedMedia:
     """Fetch a web page or document and store its text. Needs PALAVER_FETCH=on. Fetching it again updates the item."""
-    brought = await fetch(here.settings, ask.url)
-    outcome = await here.change(lambda change: library.put_brought(change, brought))
+    brought = await fetch(workspace.settings, ask.url)
+    outcome = await workspace.change(lambda change: library.put_brought(change, brought))
     source = library.import_items.SHELVES[type(brought.piece)][0]
-    id = await here.read(lambda read: library.id_of(read, brought))
+    id = await workspace.read(lambda read: library.id_of(read, brought))
     title = brought.piece.title if isinstance(brought.piece, Note | Media) else brought.piece.name
     return FetchedMedia(ask.url, source, id, title, outcome)
 

@@ -73,15 +73,15 @@ def owner_or_new(change: Change, caller: Caller, name: str) -> Owner:
     return owner_of(change, caller, name)
 
 
-async def recording_owner(here: Workspace, caller: Caller, name: str) -> Owner:
+async def recording_owner(workspace: Workspace, caller: Caller, name: str) -> Owner:
     """The agent to record for. If the database does not answer, the transcripts know the agents: recording goes on."""
     try:
         try:
-            return await here.read(lambda read: owner_of(read, caller, name))
+            return await workspace.read(lambda read: owner_of(read, caller, name))
         except NotFound:
-            return await here.change(lambda change: owner_or_new(change, caller, name))
+            return await workspace.change(lambda change: owner_or_new(change, caller, name))
     except Unavailable:
-        owner = await asyncio.to_thread(here.transcripts.owner, name)
+        owner = await asyncio.to_thread(workspace.transcripts.owner, name)
         if owner is None:
             raise
         visibility.must_reach_sessions_of(caller, owner.id)
@@ -139,26 +139,26 @@ def said(turn: Turn) -> SaidTurn:
     _v1("POST", "/api/v1/agents/{agent}/sessions/{session:any}/messages", status=201),
     needs="write",
 )
-async def record_turn(here: Workspace, caller: Caller, ask: RecordTurn) -> SaidTurn:
+async def record_turn(workspace: Workspace, caller: Caller, ask: RecordTurn) -> SaidTurn:
     """Record a turn of a session. It is written to the transcript on disk first, then indexed for search."""
-    owner = await recording_owner(here, caller, ask.agent)
-    return said(await record(here, owner, ask.session, ask))
+    owner = await recording_owner(workspace, caller, ask.agent)
+    return said(await record(workspace, owner, ask.session, ask))
 
 
 @operation(Tool("session.append", acts=True, toolset="sessions"), needs="write")
-async def record_own_turn(here: Workspace, caller: Caller, ask: RecordOwnTurn) -> SaidTurn:
+async def record_own_turn(workspace: Workspace, caller: Caller, ask: RecordOwnTurn) -> SaidTurn:
     """Record a turn of your session, so that conversation_search_own finds it later."""
     name = caller.acting_agent or caller.session.slug  # an agent named by the client's settings is created here
     if name is None:
         raise identity.unknown_agent()
-    owner = await recording_owner(here, caller, name)
+    owner = await recording_owner(workspace, caller, name)
     caller.session.agent_id = owner.id
     project: str | None = ask.project or caller.client.project
     if not project:
         with contextlib.suppress(PalaverError):  # recording does not depend on it
-            agent = await here.read(lambda read: identity.me(read, caller))
+            agent = await workspace.read(lambda read: identity.me(read, caller))
             project = agent.project if agent else None
-    return said(await record(here, owner, ask.session_id, ask.model_copy(update={"project": project or None})))
+    return said(await record(workspace, owner, ask.session_id, ask.model_copy(update={"project": project or None})))
 
 
 async def record_without_database(settings: Settings, workspace: str, ask: RecordTurn) -> SaidTurn | None:
@@ -175,17 +175,17 @@ async def record_without_database(settings: Settings, workspace: str, ask: Recor
     return said(turn)
 
 
-async def record(here: Workspace, owner: Owner, session_id: str, ask: Recorded) -> Turn:
+async def record(workspace: Workspace, owner: Owner, session_id: str, ask: Recorded) -> Turn:
     """Record a turn, unless a turn with its id is in the index."""
-    if (turn_id := ask.id) and here.settings.sessions_index:
+    if (turn_id := ask.id) and workspace.settings.sessions_index:
         try:
-            known = await here.read(lambda read: sessions.find_turn(read, owner, session_id, turn_id))
+            known = await workspace.read(lambda read: sessions.find_turn(read, owner, session_id, turn_id))
         except Exception:  # the turn is then written twice; readers take the first
             known = None
         if known:
             return known
     turn = _turn_of(owner, session_id, ask)
-    await append(here, owner, session_id, [turn])
+    await append(workspace, owner, session_id, [turn])
     return turn
 
 
@@ -203,28 +203,28 @@ def _turn_of(owner: Owner, session_id: str, ask: Recorded) -> Turn:
     )
 
 
-async def append(here: Workspace, owner: Owner, session_id: str, turns: list[Turn]) -> None:
+async def append(workspace: Workspace, owner: Owner, session_id: str, turns: list[Turn]) -> None:
     """Write turns to the transcript, then to the index. The index may fail; it catches up later."""
     try:
-        await asyncio.to_thread(here.transcripts.append, owner, session_id, turns)
+        await asyncio.to_thread(workspace.transcripts.append, owner, session_id, turns)
     except OSError as problem:
         raise _not_written(problem) from problem
-    if here.settings.sessions_index:
+    if workspace.settings.sessions_index:
         try:
-            await catch_up(here, here.transcripts.of(owner, session_id))
+            await catch_up(workspace, workspace.transcripts.of(owner, session_id))
         except Exception as problem:  # the turn is safe in the transcript
             log.warning("a turn was recorded but not indexed yet: %s", problem)
 
 
-async def take_back(here: Workspace, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
+async def take_back(workspace: Workspace, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
     """Remove turns that were undone in their own program: from the transcript, then from the index."""
     try:
-        await asyncio.to_thread(here.transcripts.take_back, owner, session_id, turn_ids)
+        await asyncio.to_thread(workspace.transcripts.take_back, owner, session_id, turn_ids)
     except OSError as problem:
         raise _not_written(problem) from problem
-    if here.settings.sessions_index:
+    if workspace.settings.sessions_index:
         try:
-            await here.change(lambda change: sessions.take_back(change, owner, session_id, turn_ids))
+            await workspace.change(lambda change: sessions.take_back(change, owner, session_id, turn_ids))
         except Exception as problem:
             log.warning("turns were removed from a transcript but not from the index yet: %s", problem)
 
@@ -289,8 +289,8 @@ def _html(answer: ConversationHits) -> ConversationHits:
     return replace(answer, hits=[replace(hit, snippet=as_html(hit.snippet)) for hit in answer.hits])
 
 
-def must_be_indexed(here: Reader) -> None:
-    if not here.settings.sessions_index:
+def must_be_indexed(workspace: Reader) -> None:
+    if not workspace.settings.sessions_index:
         raise Unavailable(f"{NOT_AVAILABLE}: the index is off (PALAVER_SESSIONS_INDEX).")
 
 
@@ -407,7 +407,7 @@ def _not_available(ask: SearchOwnConversations, why: str) -> OwnHits:
         if_away=_not_available,
     )
 )
-async def search_own_conversations(here: Workspace, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
+async def search_own_conversations(workspace: Workspace, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
     """Search your own earlier sessions by keywords: what you and your user said before."""
     if not ask.query.strip():
         raise Refused("query must not be empty")
@@ -423,7 +423,7 @@ async def search_own_conversations(here: Workspace, caller: Caller, ask: SearchO
         return OwnHits(found.count, found.query, found.hits, hint=found.hint)
 
     try:
-        return await here.read(find_own)
+        return await workspace.read(find_own)
     except PalaverError as problem:
         return _not_available(ask, problem.message)
 
@@ -507,27 +507,29 @@ class SessionDeleted:
     Command("session delete", takes=("agent", "session")),
     needs="write",
 )
-async def delete_session(here: Workspace, caller: Caller, ask: OneSession) -> SessionDeleted:
+async def delete_session(workspace: Workspace, caller: Caller, ask: OneSession) -> SessionDeleted:
     """Permanently delete a session: its transcript and its index entries. Rebuilding the index does not restore it."""
-    owner = await here.read(lambda read: owner_of(read, caller, ask.agent))
-    transcript = here.transcripts.of(owner, ask.session)
+    owner = await workspace.read(lambda read: owner_of(read, caller, ask.agent))
+    transcript = workspace.transcripts.of(owner, ask.session)
     is_there = await asyncio.to_thread(transcript.path.exists)
-    if not is_there and here.settings.sessions_index:  # the file may be missing: indexed turns can still be deleted
-        is_there = await here.read(lambda read: sessions.is_known(read, owner, ask.session))
+    if (
+        not is_there and workspace.settings.sessions_index
+    ):  # the file may be missing: indexed turns can still be deleted
+        is_there = await workspace.read(lambda read: sessions.is_known(read, owner, ask.session))
     if not is_there:
         raise NotFound("session", ask.session, "List sessions to see the known ids.")
-    await delete_recorded(here, owner, ask.session)
+    await delete_recorded(workspace, owner, ask.session)
     return SessionDeleted(True, ask.session, owner.id)
 
 
-async def delete_recorded(here: Workspace, owner: Owner, session_id: str) -> None:
+async def delete_recorded(workspace: Workspace, owner: Owner, session_id: str) -> None:
     """Delete the transcript of a session, then its index entries."""
     try:
-        await asyncio.to_thread(here.transcripts.delete, owner, session_id)
+        await asyncio.to_thread(workspace.transcripts.delete, owner, session_id)
     except OSError as problem:
         raise _not_written(problem) from problem
-    if here.settings.sessions_index:
-        await forget(here, here.transcripts.of(owner, session_id), session_id)
+    if workspace.settings.sessions_index:
+        await forget(workspace, workspace.transcripts.of(owner, session_id), session_id)
 
 
 class ExportSession(OneSession):
@@ -549,13 +551,13 @@ class SessionExport:
     ),
     Command("session export", takes=("agent", "session"), text="text"),
 )
-async def export_session(here: Workspace, caller: Caller, ask: ExportSession) -> SessionExport:
+async def export_session(workspace: Workspace, caller: Caller, ask: ExportSession) -> SessionExport:
     """Export a session as Markdown or as JSON Lines."""
-    owner = await here.read(lambda read: owner_of(read, caller, ask.agent))
-    transcript = here.transcripts.of(owner, ask.session)
+    owner = await workspace.read(lambda read: owner_of(read, caller, ask.agent))
+    transcript = workspace.transcripts.of(owner, ask.session)
     if not await asyncio.to_thread(transcript.path.exists):
         raise NotFound("session", ask.session, "List sessions to see the known ids.")
-    lines = await asyncio.to_thread(lambda: list(here.transcripts.lines(transcript)))
+    lines = await asyncio.to_thread(lambda: list(workspace.transcripts.lines(transcript)))
     turns: dict[str, Turn] = {}
     for line in lines:
         if line.turn:
