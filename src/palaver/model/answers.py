@@ -1,4 +1,4 @@
-"""Answers with fields that are only there when there is something to say."""
+"""Answers that leave out fields with their default value."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import ClassVar
 
 
 class Sparse:
-    """Base of a frozen dataclass without slots. The fields named in `sparse` are left out of its JSON while they have
-    their default. They can still be read: the default is an attribute of the class."""
+    """Base of a frozen dataclass without slots. Its JSON omits the fields named in `sparse` if they have their default
+    value. They can still be read: the default is an attribute of the class."""
 
     sparse: ClassVar[tuple[str, ...]] = ()
 

@@ -10,7 +10,7 @@ import click
 
 from palaver.doors.cli import output, target
 from palaver.doors.cli.sessions import workspace
-from palaver.operations.admin.demo import Told, tell
+from palaver.operations.admin.demo import DemoCounts, tell
 
 
 @target.takes("workspace", *target.ON_THE_DATA)
@@ -28,7 +28,7 @@ def demo(anyway: bool) -> None:
     )
 
 
-async def _tell(anyway: bool) -> Told:
+async def _tell(anyway: bool) -> DemoCounts:
     story = tomllib.loads((files("palaver.doors.cli") / "demo_story.toml").read_text("utf-8"))
     async with workspace() as here:
         return await tell(here, story, anyway=anyway)

@@ -76,8 +76,8 @@ def serve(where: target.Where, /, **flags: Any) -> None:
     from palaver.operations import toolsets
     from palaver.operations.admin import rate_limits
 
-    toolsets.chosen(settings.toolsets)  # an unknown name is told at once, not when a client asks
-    rate_limits.must_know_tools(settings, {name.replace(".", "_") for name in toolsets.chosen(("all",))})
+    toolsets.select_tools(settings.toolsets)  # an unknown name is told at once, not when a client asks
+    rate_limits.must_know_tools(settings, {name.replace(".", "_") for name in toolsets.select_tools(("all",))})
 
     serve_for_ever(settings, output.styled(banner(settings)))
 
@@ -147,7 +147,7 @@ async def _stdio(settings: Settings, token: str | None) -> None:
     from palaver.operations import toolsets
 
     async with open_house(settings) as house:
-        toolsets.chosen(settings.toolsets)
+        toolsets.select_tools(settings.toolsets)
         visit = await admit(house, token, "agent")
         house.start_sweeping()
         from palaver.doors.mcp import McpDoor  # the heaviest of all; who may not come in need not wait for it

@@ -171,7 +171,7 @@ async def _resolve(visit: Visit, operation: Operation, given: dict[str, Any]) ->
     decides_itself = operation.name in identity.DECIDES_ITSELF
     said = identity.Credentials() if decides_itself else identity.Credentials(**named)
     if "agent_id" not in known and said.agent_id and not said.token:
-        await visit.here.read(lambda read: identity.must_be(read, caller, said.agent_id, None))
+        await visit.here.read(lambda read: identity.prove_agent(read, caller, said.agent_id, None))
     names_itself = said.reply_token or (said.agent_id and said.token)
     is_settled = caller.is_authenticated or (caller.session.agent_id and not caller.session.slug)
     if is_settled and not names_itself:
@@ -184,7 +184,7 @@ async def _assumption(visit: Visit, caller: Caller) -> dict[str, str]:
     if not caller.session.is_assumed:
         return {}
     try:
-        agent = await visit.here.read(lambda read: identity.me(read, caller))
+        agent = await visit.here.read(lambda read: identity.agent_of(read, caller))
     except Unavailable:
         return {}  # the call itself was done
     return {"assumed": ASSUMED.format(name=agent.shown_name)} if agent else {}

@@ -44,7 +44,7 @@ def before(moment: datetime, ago: str) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DemoCounts:
     """How much was added."""
 
     threads: int
@@ -53,7 +53,7 @@ class Told:
     kept: int
 
 
-async def tell(workspace: Workspace, story: Story, *, anyway: bool = False) -> Told:
+async def tell(workspace: Workspace, story: Story, *, anyway: bool = False) -> DemoCounts:
     """Add the story to a workspace. It is refused if the workspace has threads, unless `anyway`."""
     status = await get_status.perform(workspace, HUMAN, NoArguments())
     if status.threads and not anyway:
@@ -71,7 +71,7 @@ async def tell(workspace: Workspace, story: Story, *, anyway: bool = False) -> T
         )
         await sessions.record_turn.perform(workspace, HUMAN, request)
         turns += 1
-    return Told(len(story["threads"]), posted, turns, kept)
+    return DemoCounts(len(story["threads"]), posted, turns, kept)
 
 
 def _add_threads(change: Change, story: Story, moment: datetime) -> tuple[dict[str, Agent], int]:

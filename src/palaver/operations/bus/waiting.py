@@ -104,9 +104,9 @@ def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
 def _show_waiting(change: Change, caller: Caller, ask: WaitForMessages) -> Agent | None:
     """Store that the agent waits in this thread, so that others can see it."""
     if ask.agent_id and (ask.token or caller.acting_agent):
-        agent: Agent | None = identity.must_be(change, caller, ask.agent_id, ask.token)
+        agent: Agent | None = identity.prove_agent(change, caller, ask.agent_id, ask.token)
     else:
-        agent = identity.me(change, caller)
+        agent = identity.agent_of(change, caller)
     if agent:
         mark_active(change, agent, "msg_wait")
         agents.touch(change, agent, "msg_wait", waiting_in=ask.thread_id)

@@ -1,7 +1,7 @@
-"""Fetching a page or a document from the web: only when switched on, and only from the public net.
+"""Fetch a web page or document (PALAVER_FETCH=on), from public hosts only.
 
-Every name is resolved here, once for each connection, and the connection goes to the address that was looked at: a name
-that means another host a moment later gains nothing. Redirects are followed by hand, each as strictly as the first.
+A host name is resolved once for each connection, checked, and the connection goes to the checked address. So a name
+that resolves to another host a moment later (DNS rebinding) gains nothing. Redirects are checked like the first URL.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LONGEST_URL = 2_000
 OFF = "Fetching is turned off. Set PALAVER_FETCH=on to allow it, or download the file and import it."
 NOT_PUBLIC = "This address does not lead to a public host. Download the file yourself and import it."
 
-# What may be fetched, and the ending by which its reader knows it.
+# The media types that may be fetched, with the file extension that selects the reader.
 TYPES = {
     "text/html": ".html",
     "application/xhtml+xml": ".html",
@@ -56,7 +56,7 @@ TYPES = {
     "application/json": ".json",
     "image/png": ".png",
 }
-_PLAIN = ("text/plain", "application/octet-stream", "binary/octet-stream", "")  # their names may say more
+_PLAIN = ("text/plain", "application/octet-stream", "binary/octet-stream", "")  # the file name may tell the type
 
 _NEVER = [
     ipaddress.ip_network(net)
@@ -93,7 +93,7 @@ async def fetch_media(workspace: Workspace, caller: Caller, ask: FetchMedia) -> 
 
 
 async def fetch(settings: Settings, url: str) -> Brought:
-    """What stands at this address, read."""
+    """Fetch a URL and read it as a library item."""
     if not settings.fetch:
         raise Forbidden(OFF)
     try:
@@ -104,11 +104,11 @@ async def fetch(settings: Settings, url: str) -> Brought:
     return await asyncio.to_thread(_read, url, last, kind, raw)
 
 
-# Reading what came
+# Read the response
 
 
 def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
-    from palaver.importers.files.discover import LIBRARY  # all the readers: not before one is needed
+    from palaver.importers.files.discover import LIBRARY  # importing all readers takes time
 
     item = Item(_name(last, kind), len(raw), None, lambda: io.BytesIO(raw))
     why = "it has no readable text"
@@ -136,7 +136,7 @@ def _at(url: str, piece: Any) -> Any:
 
 
 def _name(url: str, kind: str) -> str:
-    """What to call a file that comes from there; its ending says who reads it."""
+    """A file name for the content; its extension selects the reader."""
     parts = urlsplit(url)
     last = unquote(parts.path.rstrip("/").rpartition("/")[2])[-200:] or parts.hostname or "page"
     ending = next((e for e in (".md", ".srt", ".vtt", ".json", ".prompt.md") if last.lower().endswith(e)), None)
@@ -148,11 +148,11 @@ def _name(url: str, kind: str) -> str:
     return last if last.lower().endswith(ending) else last + ending
 
 
-# Getting it
+# Download
 
 
 async def _get(url: str, own_hosts: frozenset[str]) -> tuple[str, str, bytes]:
-    """Where it was in the end, its type and its bytes."""
+    """The URL after redirects, the media type, and the content."""
     import httpcore2
 
     context = httpcore2.default_ssl_context()
@@ -195,7 +195,7 @@ async def _body(response: httpcore2.Response) -> bytes:
 
 
 def _plain(url: str) -> str:
-    """The address in the letters that are sent. Refuses what is no web address."""
+    """The URL with IDNA host and percent-encoding. Refuses anything but plain http and https URLs."""
     url = url.strip()
     try:
         parts = urlsplit(url)
@@ -216,7 +216,7 @@ def _plain(url: str) -> str:
 
 
 def is_public(address: Address) -> bool:
-    """Not of this machine, not of this network, no disguise of one that is."""
+    """Whether an address is on the public internet, also behind IPv6 forms of IPv4 addresses."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if address in _NAT64:
@@ -231,7 +231,7 @@ def is_public(address: Address) -> bool:
 
 
 async def addresses(host: str, port: int, *, is_own: bool = False) -> list[str]:
-    """Where this host is. Refused unless all of it is public; a name that is not known is refused in the same words."""
+    """The addresses of a host. Refused unless all are public; unknown names get the same error."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         texts = list(dict.fromkeys(str(info[4][0]) for info in found))
@@ -247,7 +247,7 @@ def _guarded(is_own: Callable[[str], bool]) -> httpcore2.AsyncNetworkBackend:
     import httpcore2
 
     class Guarded(httpcore2.AsyncNetworkBackend):
-        """Connects to addresses that were looked at, and to nothing else."""
+        """Connects only to addresses that were checked."""
 
         async def connect_tcp(
             self, host: str, port: int, timeout: float | None = None, local_address: str | None = None,

@@ -139,7 +139,7 @@ def get_character(read: Reader, caller: Caller, ask: GetCharacter) -> GetRespons
     if ask.retrieval is not None:
         return answer
     kept = library.current(read, "characters", id)
-    card = library.shown_character(read, kept)
+    card = library.character_of(read, kept)
     return _as_card(answer, card, ("name", *CHARACTER_TEXTS, *CHARACTER_FACTS))
 
 
@@ -153,12 +153,12 @@ class GetPrompt(Ask):
 @operation(Tool("prompts.get", brings_words=True, toolset=KNOWLEDGE))
 def get_prompt(read: Reader, caller: Caller, ask: GetPrompt) -> GetResponse:
     """Open a prompt by its id or its name: all its fields, or a part of one."""
-    kept = library.named_prompt(read, _own("prompts", ask.prompt_id_or_name))
+    kept = library.find_prompt(read, _own("prompts", ask.prompt_id_or_name))
     answer = open_item(read, caller, "prompts", kept.id, how_of(ask.retrieval, caller, "full"))
     if ask.retrieval is not None:
         return answer
     fields = ("name", "author", "details", "system_prompt", "user_prompt", "keywords")
-    return _as_card(answer, library.shown_prompt(read, kept), fields)
+    return _as_card(answer, library.prompt_of(read, kept), fields)
 
 
 def _as_card(answer: GetResponse, card: Any, fields: Iterable[str]) -> GetResponse:
@@ -191,7 +191,7 @@ def open_named(read: Reader, caller: Caller, source: str, id: str, options: Retr
     if source == "sessions":
         must_be_on(read)
     if source == "prompts":
-        id = library.named_prompt(read, id).id
+        id = library.find_prompt(read, id).id
     return open_item(read, caller, source, id, how_of(options, caller))
 
 

@@ -117,7 +117,7 @@ class RecordOwnTurn(Recorded):
 
 
 @dataclass(frozen=True)
-class SaidTurn(Sparse):
+class RecordedTurn(Sparse):
     """A recorded turn. `project` is present if it is known."""
 
     sparse = ("project",)
@@ -131,22 +131,22 @@ class SaidTurn(Sparse):
     project: str | None = None
 
 
-def said(turn: Turn) -> SaidTurn:
-    return SaidTurn(turn.id, turn.session_id, turn.agent_id, turn.role, turn.content, turn.ts, turn.project)
+def recorded_turn(turn: Turn) -> RecordedTurn:
+    return RecordedTurn(turn.id, turn.session_id, turn.agent_id, turn.role, turn.content, turn.ts, turn.project)
 
 
 @operation(
     _v1("POST", "/api/v1/agents/{agent}/sessions/{session:any}/messages", status=201),
     needs="write",
 )
-async def record_turn(workspace: Workspace, caller: Caller, ask: RecordTurn) -> SaidTurn:
+async def record_turn(workspace: Workspace, caller: Caller, ask: RecordTurn) -> RecordedTurn:
     """Record a turn of a session. It is written to the transcript on disk first, then indexed for search."""
     owner = await recording_owner(workspace, caller, ask.agent)
-    return said(await record(workspace, owner, ask.session, ask))
+    return recorded_turn(await record(workspace, owner, ask.session, ask))
 
 
 @operation(Tool("session.append", acts=True, toolset="sessions"), needs="write")
-async def record_own_turn(workspace: Workspace, caller: Caller, ask: RecordOwnTurn) -> SaidTurn:
+async def record_own_turn(workspace: Workspace, caller: Caller, ask: RecordOwnTurn) -> RecordedTurn:
     """Record a turn of your session, so that conversation_search_own finds it later."""
     name = caller.acting_agent or caller.session.slug  # an agent named by the client's settings is created here
     if name is None:
@@ -156,12 +156,14 @@ async def record_own_turn(workspace: Workspace, caller: Caller, ask: RecordOwnTu
     project: str | None = ask.project or caller.client.project
     if not project:
         with contextlib.suppress(PalaverError):  # recording does not depend on it
-            agent = await workspace.read(lambda read: identity.me(read, caller))
+            agent = await workspace.read(lambda read: identity.agent_of(read, caller))
             project = agent.project if agent else None
-    return said(await record(workspace, owner, ask.session_id, ask.model_copy(update={"project": project or None})))
+    return recorded_turn(
+        await record(workspace, owner, ask.session_id, ask.model_copy(update={"project": project or None}))
+    )
 
 
-async def record_without_database(settings: Settings, workspace: str, ask: RecordTurn) -> SaidTurn | None:
+async def record_without_database(settings: Settings, workspace: str, ask: RecordTurn) -> RecordedTurn | None:
     """Record a turn in its transcript only; it is indexed later. None if no transcript knows the agent."""
     transcripts = Transcripts(settings.data / "sessions" / workspace)
     owner = await asyncio.to_thread(transcripts.owner, ask.agent)
@@ -172,7 +174,7 @@ async def record_without_database(settings: Settings, workspace: str, ask: Recor
         await asyncio.to_thread(transcripts.append, owner, ask.session, [turn])
     except OSError as problem:
         raise _not_written(problem) from problem
-    return said(turn)
+    return recorded_turn(turn)
 
 
 async def record(workspace: Workspace, owner: Owner, session_id: str, ask: Recorded) -> Turn:
@@ -416,7 +418,7 @@ async def search_own_conversations(workspace: Workspace, caller: Caller, ask: Se
         must_be_indexed(read)
         if caller.acting_agent is None and caller.session.slug:  # the agent has a name, but is not registered yet
             return OwnHits(0, ask.query, [], hint=hints.NOT_RECORDED)
-        agent = identity.me(read, caller)
+        agent = identity.agent_of(read, caller)
         if agent is None:
             raise identity.unknown_agent()
         found = find(read, ask.query, Where(agent_id=agent.id, project=ask.project), ask.limit)
@@ -480,7 +482,7 @@ class ShowSession(OneSession):
 class SessionTurns:
     session_id: str
     agent_id: str
-    turns: list[SaidTurn]
+    turns: list[RecordedTurn]
 
 
 @operation(
@@ -492,7 +494,7 @@ def show_session(read: Reader, caller: Caller, ask: ShowSession) -> SessionTurns
     must_be_indexed(read)
     owner = owner_of(read, caller, ask.agent)
     found = sessions.turns(read, owner, ask.session, ask.after, ask.limit)
-    return SessionTurns(ask.session, owner.id, [said(turn) for turn in found])
+    return SessionTurns(ask.session, owner.id, [recorded_turn(turn) for turn in found])
 
 
 @dataclass(frozen=True, slots=True)
@@ -563,6 +565,6 @@ async def export_session(workspace: Workspace, caller: Caller, ask: ExportSessio
         if line.turn:
             turns.setdefault(line.turn.id, line.turn)
     if ask.format == "jsonl":
-        return SessionExport("".join(encode(said(turn)).decode() + "\n" for turn in turns.values()))
+        return SessionExport("".join(encode(recorded_turn(turn)).decode() + "\n" for turn in turns.values()))
     parts = [f"## {turn.role} — {iso(turn.ts)}\n\n{turn.content}\n\n" for turn in turns.values()]
     return SessionExport("".join([f"# {ask.session}\n\n", *parts]))
