@@ -101,20 +101,15 @@ def must_be_agent(change: Change, caller: Caller) -> Agent:
     """The agent the caller is. An agent that is only named in the client's settings is created."""
     own = agent_of(change, caller)
     if own is None and caller.session.slug:
-        own = _named_agent(change, caller, caller.session.slug)
+        slug, client = caller.session.slug, caller.client
+        own = agents.named(change, slug)
+        if own is None:
+            name = agents.slug_of(slug)
+            own, _ = agents.register(change, name=slug, slug=name, client=client.program, project=client.project)
+        caller.session.agent_id = own.id
     if own is None:
         raise unknown_agent()
     return own
-
-
-def _named_agent(change: Change, caller: Caller, slug: str) -> Agent:
-    known = agents.named(change, slug)
-    if known is None:
-        known, _ = agents.register(
-            change, name=slug, slug=agents.slug_of(slug), client=caller.client.program, project=caller.client.project
-        )
-    caller.session.agent_id = known.id
-    return known
 
 
 def unknown_agent() -> Refused:

@@ -192,8 +192,8 @@ def operation(
     """Decorator that makes a function an operation. It registers nothing: `operations/__init__.py` lists them all.
 
     `needs` is the scope the caller must have, if it does not follow from the first parameter. `audited` is the kind of
-    its entry in the audit log; operations named delete_… and export_… have one anyway. `before` runs first, on the event
-    loop, and brings the data up to date.
+    its entry in the audit log; operations named delete_… and export_… have one anyway. `before` runs first, on the
+    event loop, and brings the data up to date.
     """
 
     def wrap(work: Callable[..., Any]) -> Operation:

@@ -76,13 +76,11 @@ def select_tools(wanted: Iterable[str]) -> list[str]:
     asked = [name if name in known else name.replace(".", "_") for name in named]
     unknown = [name for name in asked if name not in known]
     if unknown:
+        tools = [tool for operation in OPERATIONS for tool in operation.tools]
+        plain_names = {tool.plain_name for tool in tools if tool.toolset != RESEARCH}
         raise Invalid(
             f"There is no group of tools and no tool named '{unknown[0]}'. Groups: {', '.join(group_names())}. "
-            f"Tools: {', '.join(sorted(_plain_names()))}."
+            f"Tools: {', '.join(sorted(plain_names))}."
         )
     names = {name for one in asked for name in known[one]}
     return [tool.name for operation in OPERATIONS for tool in operation.tools if tool.name in names]
-
-
-def _plain_names() -> set[str]:
-    return {tool.plain_name for operation in OPERATIONS for tool in operation.tools if tool.toolset != RESEARCH}

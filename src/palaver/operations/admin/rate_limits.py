@@ -26,9 +26,11 @@ def refuse_too_many(workspace: Workspace, caller: Caller, operation: Operation) 
     limit = limit_of(workspace.settings, tools[0].name) if tools else 0
     if not limit:
         return
-    now, key = time.monotonic(), (_who(caller), operation.name)
+    who = caller.token_id or caller.session.agent_id or caller.session.key or f"{caller.kind} {caller.name}"
+    now, key = time.monotonic(), (who, operation.name)
     if key not in workspace.calls and len(workspace.calls) >= MOST_KNOWN:
-        _forget_old(workspace.calls, now)
+        for old in [key for key, times in workspace.calls.items() if not times or times[-1] <= now - MINUTE]:
+            del workspace.calls[old]
     calls = workspace.calls.setdefault(key, deque())
     while calls and calls[0] <= now - MINUTE:
         calls.popleft()
@@ -62,12 +64,3 @@ def _limits(text: str) -> dict[str, int]:
     """Limits by tool name. A number without a name is for all other tools."""
     pairs = (part.rpartition("=") for part in text.split(","))
     return {name.strip().replace(".", "_"): int(number) for name, _, number in pairs}
-
-
-def _who(caller: Caller) -> str:
-    return caller.token_id or caller.session.agent_id or caller.session.key or f"{caller.kind} {caller.name}"
-
-
-def _forget_old(calls: dict[tuple[str, str], deque[float]], now: float) -> None:
-    for key in [key for key, times in calls.items() if not times or times[-1] <= now - MINUTE]:
-        del calls[key]

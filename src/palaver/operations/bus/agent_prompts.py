@@ -37,13 +37,11 @@ class BuiltInPrompt:
         if missing:
             raise Refused(f"The prompt '{self.name}' needs: {', '.join(missing)}.")
         mark = mark_for(*given.values())
-        pieces = [_filled(piece, given) for piece in self.text.split("¶")]
+        pieces = []
+        for piece in self.text.split("¶"):
+            parts = enumerate(piece.split("§"))
+            pieces.append("".join(given.get(part, "") or "(none)" if n % 2 else part for n, part in parts))
         return ["".join(fenced(piece, mark) if n % 2 else piece for n, piece in enumerate(pieces))]
-
-
-def _filled(text: str, given: dict[str, str]) -> str:
-    parts = text.split("§")
-    return "".join(given.get(part, "") or "(none)" if n % 2 else part for n, part in enumerate(parts))
 
 
 @dataclass(frozen=True, slots=True)

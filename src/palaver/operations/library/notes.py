@@ -65,21 +65,17 @@ class UpdateNote(VersionedEdit):
     """New keywords. They replace the old ones."""
 
 
-def _note(kept: Kept, bodies: dict[str, str]) -> KeptNote:
+def note_of(read: Reader, kept: Kept) -> KeptNote:
     return KeptNote(
         id=kept.id,
         title=kept.title or "",
-        content=bodies.get("content", ""),
+        content=items.bodies(read, kept).get("content", ""),
         keywords=kept.facts.get("keywords", []),
         created_at=kept.created_at,
         last_modified=kept.last_modified,
         version=kept.version,
         uri=uri_of(kept),
     )
-
-
-def note_of(read: Reader, kept: Kept) -> KeptNote:
-    return _note(kept, items.bodies(read, kept))
 
 
 @operation(

@@ -98,7 +98,7 @@ async def fetch(settings: Settings, url: str) -> Brought:
         raise Forbidden(OFF)
     try:
         async with asyncio.timeout(SECONDS):
-            last, kind, raw = await _get(_plain(url), frozenset(host.lower() for host in settings.fetch_hosts))
+            last, kind, raw = await _download(_normalize(url), frozenset(host.lower() for host in settings.fetch_hosts))
     except TimeoutError:
         raise Unavailable(f"Fetching took longer than {SECONDS:.0f} seconds. Try again later.") from None
     return await asyncio.to_thread(_read, url, last, kind, raw)
@@ -110,7 +110,7 @@ async def fetch(settings: Settings, url: str) -> Brought:
 def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
     from palaver.importers.files.discover import LIBRARY  # importing all readers takes time
 
-    item = Item(_name(last, kind), len(raw), None, lambda: io.BytesIO(raw))
+    item = Item(_file_name(last, kind), len(raw), None, lambda: io.BytesIO(raw))
     why = "it has no readable text"
     for reader in LIBRARY:
         if not reader.recognises(item, raw[:HEAD]):
@@ -118,7 +118,18 @@ def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
         try:
             for found in reader.pieces(item):
                 if isinstance(found, Brought):
-                    return Brought(native_id(f"url:{url}") or "url", _at(url, found.piece))
+                    piece = found.piece
+                    if isinstance(piece, Note):
+                        piece = Media(
+                            title=piece.title,
+                            media_type="markdown",
+                            content=piece.content,
+                            keywords=piece.keywords,
+                            created_at=piece.created_at,
+                        )
+                    if isinstance(piece, Media):
+                        piece = replace(piece, url=url)
+                    return Brought(native_id(f"url:{url}") or "url", piece)
                 why = found.why
         except Unreadable as problem:
             why = str(problem)
@@ -126,16 +137,7 @@ def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
     raise Refused(f"The page was not stored: {why}.")
 
 
-def _at(url: str, piece: Any) -> Any:
-    if isinstance(piece, Note):
-        return Media(
-            title=piece.title, media_type="markdown", content=piece.content, url=url, keywords=piece.keywords,
-            created_at=piece.created_at,
-        )  # fmt: skip
-    return replace(piece, url=url) if isinstance(piece, Media) else piece
-
-
-def _name(url: str, kind: str) -> str:
+def _file_name(url: str, kind: str) -> str:
     """A file name for the content; its extension selects the reader."""
     parts = urlsplit(url)
     last = unquote(parts.path.rstrip("/").rpartition("/")[2])[-200:] or parts.hostname or "page"
@@ -151,29 +153,35 @@ def _name(url: str, kind: str) -> str:
 # Download
 
 
-async def _get(url: str, own_hosts: frozenset[str]) -> tuple[str, str, bytes]:
+async def _download(url: str, own_hosts: frozenset[str]) -> tuple[str, str, bytes]:
     """The URL after redirects, the media type, and the content."""
     import httpcore2
 
     context = httpcore2.default_ssl_context()
     for _ in range(MOST_REDIRECTS + 1):
-        backend = _guarded(lambda host: host in own_hosts)
+        backend = _public_only(lambda host: host in own_hosts)
         headers = [("User-Agent", f"palaver/{__version__}"), ("Accept", "*/*"), ("Accept-Encoding", "identity")]
         timeout = {"connect": 10.0, "read": 10.0, "write": 10.0, "pool": 10.0}
         async with httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend) as pool:
             try:
                 async with pool.stream("GET", url, headers=headers, extensions={"timeout": timeout}) as response:
-                    found = _headers(response)
+                    decoded = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers]
+                    found = {name.lower(): value for name, value in decoded}
                     if response.status in (301, 302, 303, 307, 308) and found.get("location"):
-                        url = _plain(urljoin(url, found["location"]))
+                        url = _normalize(urljoin(url, found["location"]))
                         continue
                     if response.status != 200:
                         raise Refused(f"The server answered with status {response.status}.")
                     kind = found.get("content-type", "").partition(";")[0].strip().lower()
-                    _name(url, kind)
+                    _file_name(url, kind)
                     if found.get("content-encoding", "identity").lower() not in ("identity", ""):
                         raise Refused("The server sent a compressed answer although none was requested.")
-                    return url, kind, await _body(response)
+                    raw = bytearray()
+                    async for piece in response.aiter_stream():
+                        raw += piece
+                        if len(raw) > LARGEST:
+                            raise TooLarge(f"The file is larger than {LARGEST:,} bytes.")
+                    return url, kind, bytes(raw)
             except PalaverError:
                 raise
             except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError, ValueError):
@@ -181,20 +189,7 @@ async def _get(url: str, own_hosts: frozenset[str]) -> tuple[str, str, bytes]:
     raise Refused(f"The address has more than {MOST_REDIRECTS} redirects.")
 
 
-def _headers(response: httpcore2.Response) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
-
-
-async def _body(response: httpcore2.Response) -> bytes:
-    raw = bytearray()
-    async for piece in response.aiter_stream():
-        raw += piece
-        if len(raw) > LARGEST:
-            raise TooLarge(f"The file is larger than {LARGEST:,} bytes.")
-    return bytes(raw)
-
-
-def _plain(url: str) -> str:
+def _normalize(url: str) -> str:
     """The URL with IDNA host and percent-encoding. Refuses anything but plain http and https URLs."""
     url = url.strip()
     try:
@@ -243,7 +238,7 @@ async def addresses(host: str, port: int, *, is_own: bool = False) -> list[str]:
     return texts
 
 
-def _guarded(is_own: Callable[[str], bool]) -> httpcore2.AsyncNetworkBackend:
+def _public_only(is_own: Callable[[str], bool]) -> httpcore2.AsyncNetworkBackend:
     import httpcore2
 
     class Guarded(httpcore2.AsyncNetworkBackend):
