@@ -9,7 +9,7 @@ from dataclasses import field as made
 from datetime import datetime
 from typing import Any
 
-from palaver.model.answers import Sparse
+from palaver.model.answers import OmitsDefaults
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ def is_unique(message_id: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Conversation(Sparse):
+class Conversation(OmitsDefaults):
     """An imported conversation. Its id is the same in every export of it."""
 
-    sparse = ("project",)
+    omit_if_default = ("project",)
 
     id: str
     origin: str

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from palaver.model.answers import Sparse
+from palaver.model.answers import OmitsDefaults
 
 SourceName = Literal["notes", "media", "chats", "characters", "prompts", "bus", "sessions", "archive"]
 LibrarySource = Literal["notes", "media", "chats", "characters", "prompts"]
@@ -66,11 +66,11 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class ResultItem(Sparse):
+class ResultItem(OmitsDefaults):
     """Something that was found. `source` and `id` open it; `loc` says where in it the match is. `project` is there
     where it is known; `seen` is there, and true, where this session was shown it before."""
 
-    sparse = ("project", "seen")
+    omit_if_default = ("project", "seen")
 
     id: str | int
     source: str

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from palaver.model.answers import Sparse
+from palaver.model.answers import OmitsDefaults
 from palaver.model.search import Standing
 from palaver.model.times import iso
 from palaver.search import results as finding
@@ -40,11 +40,11 @@ UNFENCED = 16
 
 
 @dataclass(frozen=True)
-class Context(Sparse):
+class Context(OmitsDefaults):
     """Evidence: passages with where they stand, between two lines with a mark made for this answer. `hits` are in
     `text`; `more` says that others did not fit. Where there is no evidence, `hint` says why."""
 
-    sparse = ("hint",)
+    omit_if_default = ("hint",)
 
     text: str
     hits: int

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from palaver.errors import NotFound, PalaverError, Refused, Unavailable
 from palaver.model import visibility
-from palaver.model.answers import Sparse
+from palaver.model.answers import OmitsDefaults
 from palaver.model.events import encode
 from palaver.model.ids import new_id
 from palaver.model.messages import Role
@@ -117,10 +117,10 @@ class RecordOwnTurn(Recorded):
 
 
 @dataclass(frozen=True)
-class RecordedTurn(Sparse):
+class RecordedTurn(OmitsDefaults):
     """A recorded turn. `project` is present if it is known."""
 
-    sparse = ("project",)
+    omit_if_default = ("project",)
 
     id: str
     session_id: str
@@ -260,10 +260,10 @@ class SearchConversations(Ask):
 
 
 @dataclass(frozen=True)
-class ConversationHit(Sparse):
+class ConversationHit(OmitsDefaults):
     """A turn that matches. `project` is present if it is known."""
 
-    sparse = ("project",)
+    omit_if_default = ("project",)
 
     id: str
     session_id: str
@@ -276,10 +276,10 @@ class ConversationHit(Sparse):
 
 
 @dataclass(frozen=True)
-class ConversationHits(Sparse):
+class ConversationHits(OmitsDefaults):
     """The turns that match. If there are none, `hint` says why."""
 
-    sparse = ("hint",)
+    omit_if_default = ("hint",)
 
     count: int
     query: str
@@ -375,11 +375,11 @@ class SearchOwnConversations(Ask):
 
 
 @dataclass(frozen=True)
-class OwnHits(Sparse):
+class OwnHits(OmitsDefaults):
     """The turns that match. `available` is false if the search could not run; `message` then says why and what to do.
     If nothing matches, `hint` says why."""
 
-    sparse = ("hint",)
+    omit_if_default = ("hint",)
 
     count: int
     query: str
