@@ -66,7 +66,7 @@ async def examples(path: Path) -> tuple[str, list[Example]]:
             if not world.asked:
                 continue
             here = await app.create_workspace(f"w{number}")
-            await evaluation.settle(here, world)
+            await evaluation.add_conversations(here, world)
             await background.catch_up(here)
             if {line.speaker for talk in world.talks for line in talk.lines} <= {"user", "assistant"}:
                 kind = "assistant"

@@ -76,8 +76,8 @@ async def test_tool_with_progress(here: Workspace, caller: Caller, ask: Ask) -> 
 
 
 PROMPTS = (
-    agent_prompts.Prompt("test_simple_prompt", "A prompt as it is.", (), "This is a simple prompt for testing."),
-    agent_prompts.Prompt(
+    agent_prompts.BuiltInPrompt("test_simple_prompt", "A prompt as it is.", (), "This is a simple prompt for testing."),
+    agent_prompts.BuiltInPrompt(
         "test_prompt_with_arguments",
         "A prompt with two arguments.",
         (agent_prompts.Argument("arg1", "The first."), agent_prompts.Argument("arg2", "The second.")),

@@ -219,4 +219,4 @@ def test_a_stale_seq_carries_the_missed_messages_in_its_text(api: httpx.Client, 
 
 def test_core_and_standard_name_tools_that_exist(api: httpx.Client):
     for names in (toolsets.CORE, toolsets.STANDARD):
-        assert set(toolsets.chosen(names)) == set(names)
+        assert set(toolsets.select_tools(names)) == set(names)

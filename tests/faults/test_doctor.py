@@ -415,7 +415,7 @@ def test_a_changed_text_does_not_agree_with_the_index(engine: Engine, tmp_path: 
     run_in_workspace(engine, place, "UPDATE passages SET text = replace(text, 'number7 ', 'nunber7 ')")
     for code, said in (place.wrong(), verified(place)):
         assert code == 1
-        assert "the search index does not hold the words of the texts" in said
+        assert "the search index does not match the texts" in said
     code, said = place.repaired()
     assert (code, "made again from them" in said) == (0, True)
     assert place.wrong() == (0, "")

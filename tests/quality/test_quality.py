@@ -27,8 +27,8 @@ async def test_the_answers_are_found(settings: Settings):
     app = App(settings)
     for world in worlds(QUESTIONS):
         here = await app.create_workspace(world.id)
-        await evaluation.settle(here, world)
-        report.outcomes += [await evaluation.ask(here, asked, 1024) for asked in world.asked]
+        await evaluation.add_conversations(here, world)
+        report.outcomes += [await evaluation.evaluate(here, asked, 1024) for asked in world.asked]
     await app.close()
     lines = report.lines(1024)
     assert lines["questions"] == 30
@@ -43,7 +43,7 @@ async def first_ten(settings: Settings) -> list[list[str]]:
     found, app = [], App(settings)
     for world in worlds(QUESTIONS):
         here = await app.create_workspace(world.id)
-        await evaluation.settle(here, world)
+        await evaluation.add_conversations(here, world)
         for asked in world.asked:
             ask = SearchKnowledge(query=asked.question, limit=10, dedupe=False)
             answer = await search_knowledge.work(here, Caller("human"), ask)

@@ -87,7 +87,7 @@ async def filled(app: App, unique: str) -> Workspace:
     here = await app.open()
     said = (f"The {unique} has a zorblat there.", f"The {unique} has a bongler there.")
     lines = tuple(Line(id=f"m{n}", speaker="Ann", text=text, at=None) for n, text in enumerate(said))
-    await evaluation.settle(here, World("w", (Talk("t", "", lines),), ()))
+    await evaluation.add_conversations(here, World("w", (Talk("t", "", lines),), ()))
     return here
 
 
@@ -160,7 +160,7 @@ async def test_an_endpoint_that_fails_stops_nothing_and_its_key_is_not_logged(
         endpoint.status = 500
         assert await first(here, unique) == "t/m1"
         assert "does not answer" in caplog.text
-        await evaluation.settle(here, World("w", (Talk("u", "", (Line("m", "Bob", "more", None),)),), ()))
+        await evaluation.add_conversations(here, World("w", (Talk("u", "", (Line("m", "Bob", "more", None),)),), ()))
         with pytest.raises(Unavailable, match="answered 500"):
             await stronger.make_all(here, lambda more: None)
         assert KEY not in caplog.text
@@ -201,7 +201,7 @@ async def test_a_long_message_is_as_like_as_the_sentence_in_it_that_is_most(
         long = f"The {unique} is here. " + "There are many other words around it that say nothing. " * 4
         said = (f"{long}\nBut a zorblat.", f"{long}\nBut a bongler.")
         lines = tuple(Line(id=f"m{n}", speaker="Ann", text=text, at=None) for n, text in enumerate(said))
-        await evaluation.settle(here, World("w", (Talk("t", "", lines),), ()))
+        await evaluation.add_conversations(here, World("w", (Talk("t", "", lines),), ()))
         assert await stronger.catch_up(here) == 2
         assert len(endpoint.texts) > 4
         assert await first(here, unique) == "t/m0"

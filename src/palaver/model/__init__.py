@@ -1,1 +1,1 @@
-"""The words the house uses. Data only: no reading, no writing."""
+"""Data types shared by all packages. No input or output."""

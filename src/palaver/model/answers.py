@@ -1,17 +1,17 @@
-"""Answers with fields that are only there when there is something to say."""
+"""Answers that leave out fields with their default value."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 
-class Sparse:
-    """Base of a frozen dataclass without slots. The fields named in `sparse` are left out of its JSON while they have
-    their default. They can still be read: the default is an attribute of the class."""
+class OmitsDefaults:
+    """Base of a frozen dataclass without slots. Its JSON omits the fields named in `omit_if_default` if they have their
+    default value. They can still be read: the default is an attribute of the class."""
 
-    sparse: ClassVar[tuple[str, ...]] = ()
+    omit_if_default: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for name in self.sparse:
+        for name in self.omit_if_default:
             if self.__dict__.get(name) == getattr(type(self), name):
                 del self.__dict__[name]

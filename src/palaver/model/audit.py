@@ -1,4 +1,4 @@
-"""What somebody may have to answer for: who did what, when and where. Never what was said."""
+"""Audit log entries: who did what, when and where. They never contain message text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ KINDS: tuple[Kind, ...] = ("login", "logout", "token", "workspace", "denied", "e
 Facts = dict[str, str | int]
 
 TERMINAL = "terminal"
-"""Who works on the data itself, without a door in between."""
+"""The `who` of entries by a command that works on the data directly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """Something that was done (or tried), as a workspace's own people may see it."""
+    """An audit entry as the people of its workspace see it."""
 
     at: datetime
     kind: str
@@ -29,7 +29,7 @@ class Deed:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The same in the log of the whole house: numbered, and bound by its hash to the entry before it."""
+    """An audit entry in the log of the whole server. Its hash covers the entry before it."""
 
     id: int
     at: datetime
@@ -46,7 +46,7 @@ class Entry:
 
 
 def signature(caller: Caller) -> str:
-    """A caller as the log names it."""
+    """The caller, as named in the audit log."""
     if caller.token_id:
         return f"{caller.kind} {caller.name} (token {caller.token_id})"
     return f"{caller.kind} without a token"

@@ -1,4 +1,4 @@
-"""What has happened, as told to listeners. The id is the order of commits and never has a gap."""
+"""Events for listeners (SSE, MCP, WebSocket). Ids follow the order of commits, without gaps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EventType = Literal[
 
 
 def encode(value: Any) -> bytes:
-    """JSON as everything outside the house sees it: times in UTC with Z."""
+    """JSON for clients: times in UTC with Z."""
     return orjson.dumps(value, option=orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS)
 
 
@@ -45,7 +45,7 @@ class Event:
 
     @cached_property
     def payload_for_agents(self) -> bytes:
-        """The payload with human-only content taken out. Encoded once for all listeners."""
+        """The payload without human-only content. It is encoded once for all listeners."""
         payload = orjson.loads(self.payload)
         masked = mask_payload(payload)
         return self.payload if masked is payload else encode(masked)
@@ -58,7 +58,7 @@ class Event:
         return {}
 
     def frame(self, agent: bool) -> bytes:
-        """The event as it stands on an SSE stream."""
+        """The event as a frame of an SSE stream."""
         if agent not in self._frames:
             data = self.payload_for(agent)
             self._frames[agent] = b"id: %d\nevent: %b\ndata: %b\n\n" % (self.id, self.type.encode(), data)
@@ -142,5 +142,5 @@ def _agent_payload(agent: Agent) -> dict[str, Any]:
 
 
 def reset(id: int) -> Event:
-    """Told to a listener whose place in the log is gone: read the lists again, then go on from here."""
+    """For a listener that is too far behind: it must read the lists again, then continue from this id."""
     return Event("reset", None, encode({"thread_id": None, "reason": "too far behind", "last_event_id": id}), id=id)

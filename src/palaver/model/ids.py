@@ -1,7 +1,7 @@
-"""Ids for everything that is stored: random, and in the order of time, so that indexes grow at their end.
+"""Ids: random UUIDs in the order of time, so that database indexes grow at their end.
 
-They are UUIDs of version 8 (RFC 9562) that have only decimal digits, because language models read them all day: a
-tokenizer splits digits in threes, so such an id costs about 17 tokens (o200k) where one of version 7 costs 25.
+They are UUIDs of version 8 (RFC 9562) with decimal digits only, because language models read many of them. A tokenizer
+splits digits in threes, so an id costs about 17 tokens (o200k); one of version 7 costs 25.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import os
 import time
 
 EPOCH_MILLIS = 1_577_836_800_000
-"""2020-01-01 in Unix milliseconds. Twelve digits of milliseconds from there last until 2051."""
+"""2020-01-01 in Unix milliseconds. Twelve digits of milliseconds from then last until 2051."""
 
 
 def new_id() -> str:
-    """A new UUID: 12 digits of time, then 19 random ones around the marks of version and variant."""
+    """A new UUID: 12 digits of time, then 19 random digits around the version and variant digits."""
     at = f"{max(time.time_ns() // 1_000_000 - EPOCH_MILLIS, 0):012d}"
     random = f"{int.from_bytes(os.urandom(12), 'big') % (2 * 10**18):019d}"
     return f"{at[:8]}-{at[8:12]}-8{random[1:4]}-{8 + int(random[0])}{random[4:7]}-{random[7:]}"

@@ -1,4 +1,4 @@
-"""What people bring and keep: conversations that were held elsewhere, notes, media, characters and prompts."""
+"""Items of the library and the archive: imported conversations, notes, media, characters, prompts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import field as made
 from datetime import datetime
 from typing import Any
 
-from palaver.model.answers import Sparse
+from palaver.model.answers import OmitsDefaults
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Something that was said. `ts` is None where nothing tells when."""
+    """One message of a conversation. `ts` is None if the time is unknown."""
 
     id: str
     role: str
@@ -23,23 +23,23 @@ class Said:
 
 
 COPYING = "claude-code:"
-"""How the ids of conversations begin whose program copies messages, with their ids, into a session that resumes or
-forks another. A copied message is found once."""
+"""Prefix of conversation ids of Claude Code. It copies messages with their ids into a session that resumes or forks
+another; a search finds a copied message once."""
 
 _UNIQUE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z])", re.IGNORECASE)
 
 
 def is_unique(message_id: str) -> bool:
-    """Does an id name one message wherever it is kept? Those that begin with a UUID do. So each message of a session
-    that was watched and imported, or forked, is found once in every search."""
+    """Whether an id is globally unique: it begins with a UUID. So a search finds a message once, even if its session
+    was both watched and imported, or was forked."""
     return _UNIQUE.match(message_id) is not None
 
 
 @dataclass(frozen=True)
-class Conversation(Sparse):
+class Conversation(OmitsDefaults):
     """An imported conversation. Its id is the same in every export of it."""
 
-    sparse = ("project",)
+    omit_if_default = ("project",)
 
     id: str
     origin: str
@@ -48,12 +48,12 @@ class Conversation(Sparse):
     updated_at: datetime | None
     messages: tuple[Said, ...]
     is_titled: bool = True
-    """Whether somebody, or some program, gave it that title. If not, it was made of the first words the user said."""
+    """Whether the title was given by a person or a program. Otherwise it is the start of the user's first message."""
     project: str | None = None
-    """The path of the project it is about, where its program keeps one. Importers give the folder it was held in."""
+    """The path of its project, if known. Importers set the folder in which the conversation took place."""
 
 
-# What a person keeps. Text is kept as it came: nothing is trimmed.
+# Items of the library. Text is stored unchanged: nothing is trimmed.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of a recording, in seconds, and what is said in it."""
+    """Part of a recording, in seconds, with the spoken text."""
 
     start: float
     end: float
@@ -75,7 +75,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Media:
-    """A video, a podcast, a book, an article. Chunks that were given are kept as they are."""
+    """A media item: video, podcast, book, article. Given chunks are stored unchanged."""
 
     title: str
     media_type: str
@@ -118,7 +118,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A passage to be stored: its place in the document comes from the order they are given in."""
+    """A passage to store. Its position in the document is its position in the list."""
 
     text: str
     field: str = "content"
@@ -130,7 +130,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelved:
-    """A piece as it goes into the store: what is shown in lists, its whole texts, and the passages to find it by."""
+    """A library item in the form for the store: facts for lists, full texts, and passages for search."""
 
     title: str
     facts: dict[str, Any]
@@ -141,10 +141,10 @@ class Shelved:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """A piece of the library that was read from a file.
+    """A library item that was read from a file.
 
-    `origin` names where it comes from, the same at each import ("markdown:recipes/bread.md"): when the file has changed
-    since, the piece is updated. The same content from elsewhere is the same piece.
+    `origin` names its file, the same at each import ("markdown:recipes/bread.md"): if the file has changed, the item is
+    updated. The same content from another file is the same item.
     """
 
     origin: str

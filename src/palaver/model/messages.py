@@ -1,4 +1,4 @@
-"""What is said on the bus: threads, messages, reactions, edits, templates."""
+"""Data of the bus: threads, messages, reactions, edits, templates."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Message:
     reactions: list[Reaction] = field(default_factory=list)
 
     def is_for(self, names: set[str]) -> bool:
-        """Does it mention one of these names, or hand over to it?"""
+        """Whether it mentions one of these names, or hands over to it."""
         wanted = {name.removeprefix("@") for name in self.mentions}
         if self.metadata and isinstance(self.metadata.get("handoff_target"), str):
             wanted.add(self.metadata["handoff_target"])

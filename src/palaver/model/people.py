@@ -1,4 +1,4 @@
-"""Who is calling, and the agents that are known."""
+"""Callers, agents, and access tokens."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ ALL_SCOPES: frozenset[Scope] = frozenset({"read", "write", "admin"})
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The program an MCP caller runs in, as it says in clientInfo and in the address it uses."""
+    """The program of an MCP caller, from clientInfo and the URL it uses."""
 
     program: str = ""
     """A short name that is the same for every copy of the program, e.g. claude-code."""
     title: str = ""
-    """The name for people to see, e.g. Claude Code."""
+    """The display name, e.g. Claude Code."""
     project: str = ""
-    """The project it works on; '' if it did not say."""
+    """The project it works on; '' if unknown."""
     is_stateless: bool = False
-    """Nothing links one request of it to the next (MCP 2026-07-28 over HTTP)."""
+    """Its requests are not linked to each other (MCP 2026-07-28 over HTTP)."""
 
 
 @dataclass(slots=True)
 class Session:
-    """Which agent one connection has become. It lasts as long as the connection does."""
+    """The agent of one connection. It lasts as long as the connection."""
 
     agent_id: str | None = None
     slug: str | None = None
-    """The agent named by ?agent=, PALAVER_AGENT or --agent. It comes to be when it first does something."""
+    """The agent named by ?agent=, PALAVER_AGENT or --agent. It is created when it first acts."""
     key: str | None = None
-    """The name this connection is stored under, so that it outlives the server; None where there is none."""
+    """The key under which the connection is stored, to survive a restart; None if it is not stored."""
     is_assumed: bool = False
-    """Nothing in the call said who it is: the only active agent of the client program was taken."""
+    """The call did not name its agent: the only active agent of the client program was assumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The one who asks. It comes from the credential (or the open default), never from an argument."""
+    """The caller of an operation. It comes from the credential (or the open default), never from an argument."""
 
     kind: Literal["human", "agent"]
     name: str = "human"
@@ -53,9 +53,9 @@ class Caller:
     session: Session = field(default_factory=Session)
     client: Client = field(default_factory=Client)
     recall: Recall | None = None
-    """What this client's session of searching has seen, where it has one."""
+    """The search session of this client, if it has one."""
     config: Mapping[str, Any] = field(default_factory=dict)
-    """What it prefers where an argument does not say: from the address it connected to, or its first message."""
+    """Its preferences for absent arguments, from the URL or the initialize message."""
 
     @property
     def is_agent(self) -> bool:
@@ -63,7 +63,7 @@ class Caller:
 
     @property
     def acting_agent(self) -> str | None:
-        """The agent this caller speaks for: its token's, else the one it became by connecting."""
+        """The agent this caller acts as: that of its token, else that of its connection."""
         return self.agent_id or self.session.agent_id
 
 
@@ -88,7 +88,7 @@ class Agent:
     client: str | None = None
     """The client program it was last seen in, e.g. claude-code."""
     project: str | None = None
-    """The project it works on, where its client said so."""
+    """The project it works on, if its client named one."""
 
     @property
     def shown_name(self) -> str:
@@ -100,7 +100,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A credential as listed: never the secret itself."""
+    """An access token as listed, without its secret."""
 
     id: str
     workspace: str

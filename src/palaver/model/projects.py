@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 LONGEST = 1000
-"""Characters of a project's path. A longer one is cut."""
+"""Maximum characters of a project's path. A longer one is cut."""
 
 _WORKTREE_OF_CLAUDE = re.compile(r"(?P<repository>.+?)[/\\]\.claude[/\\]worktrees[/\\][^/\\]+(?:[/\\].*)?")
 _WORKTREE = re.compile(r"(?P<common>.+)[/\\]worktrees[/\\][^/\\]+[/\\]?")
@@ -23,8 +23,8 @@ _MOST_OF_A_POINTER = 8_192
 def project_of(path: str | Path, *, is_here: bool = True) -> str:
     """The project a folder belongs to.
 
-    The folder may belong to another machine. Then its path is used as it is, except that `REPO/.claude/worktrees/NAME`
-    becomes `REPO`. With `is_here=False` the disk is not looked at: an upload must not tell its sender what is on it.
+    The folder may be on another machine. Then its path is used unchanged, except that `REPO/.claude/worktrees/NAME`
+    becomes `REPO`. With `is_here=False` the disk is not read: an upload must not reveal which folders exist.
     """
     given = _trimmed(str(path))
     folder = given
@@ -40,7 +40,7 @@ def project_of(path: str | Path, *, is_here: bool = True) -> str:
 
 
 def typed_project(text: str) -> str:
-    """A project as somebody typed it here: a bare name stays, a path (also `.` and `~`) becomes its project."""
+    """A project as typed on this machine. A bare name stays; a path (also `.` and `~`) becomes its project."""
     given = text.strip()
     if not given or (not given.startswith((".", "~")) and not _is_path(given)):
         return given
@@ -55,12 +55,12 @@ def project_name(project: str) -> str:
 
 
 def names_of(project: str) -> tuple[str, ...]:
-    """What a filter may call a project: its whole path, or its name."""
+    """The names of a project in a filter: its whole path, and its last component."""
     return tuple(dict.fromkeys((_trimmed(project), project_name(project))))
 
 
 def is_called(project: str, name: str) -> bool:
-    """Does a filter with this name mean the project? Upper and lower case are the same, as in the index."""
+    """Whether a filter with this name selects the project. Case does not matter, as in the index."""
     return _trimmed(name).casefold() in (one.casefold() for one in names_of(project))
 
 
@@ -69,7 +69,7 @@ def _is_path(text: str) -> bool:
 
 
 def _trimmed(path: str) -> str:
-    """Without blanks around it and without a slash at its end."""
+    """The path without surrounding blanks and without a slash at its end."""
     given = path.strip()
     return given.rstrip("/\\" if _WINDOWS.match(given) else "/") or given
 

@@ -1,6 +1,6 @@
-"""What may be asked: the base of all requests, and the types that say which values are allowed.
+"""Requests: their base class, and field types that validate values.
 
-Limits clamp instead of complaining; text that no engine can store is refused by name.
+Numbers out of range are clamped. Text that a database cannot store is refused, with the name of the field.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Ask(BaseModel):
-    """A request. It is checked once, at the door, and goes whole from there to the store."""
+    """Base of all requests. A request is validated once, at the door, and passed on as one object."""
 
-    # What a process never asks need not be made ready: clients start one for each call.
+    # Validators are built on first use: each CLI call starts a process that needs only one of them.
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
 
 
@@ -47,7 +47,7 @@ def storable(text: str) -> str:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """Nothing that is kept has one, so there is nothing to find by it."""
+    """Remove lone surrogates from a query: no stored text has any."""
     return _SURROGATES.sub("", value) if isinstance(value, str) else value
 
 
@@ -106,11 +106,11 @@ Metadata = Annotated[dict[str, Any], AfterValidator(_storable_json)]
 Seq = Annotated[int, clamp(0, 2**53)]
 Time = Annotated[str, Field(max_length=64), AfterValidator(_time)]
 Date = Annotated[str, Field(max_length=64), AfterValidator(_time_if_any)]
-"""A bound of a search. Many clients send an empty text for a field that was left empty: it is the same as absent."""
+"""A time bound of a search. Empty text means absent: many clients send it for an empty field."""
 
 
 def read(kind: type[AskT], given: dict[str, Any], *, refuse_unknown: bool) -> AskT:
-    """Check JSON arguments. `null` is the same as absent; unknown names are refused (tools) or passed over (REST)."""
+    """Validate JSON arguments. `null` means absent; unknown names are refused (tools) or ignored (REST)."""
     given = {name: value for name, value in given.items() if value is not None}
     unknown = [name for name in given if name not in kind.model_fields]
     if unknown and refuse_unknown:
@@ -124,14 +124,14 @@ def read(kind: type[AskT], given: dict[str, Any], *, refuse_unknown: bool) -> As
 
 
 def is_true(value: Any, name: str) -> bool:
-    """A switch that stands beside the request's own fields."""
+    """Validate a boolean argument that is not a field of the request."""
     if not isinstance(value, bool):
         raise Invalid(f"{name}: must be true or false.")
     return value
 
 
 def read_strings(kind: type[AskT], given: dict[str, Any]) -> AskT:
-    """Check arguments from a query string, where everything is text; what has fields of its own is JSON."""
+    """Validate arguments from a query string. All are text; objects are JSON."""
     fields = kind.model_fields
     given = {name: _written_out(value, fields[name].annotation) for name, value in given.items() if name in fields}
     try:
@@ -169,7 +169,7 @@ _IN_PLAIN_WORDS = {
 
 
 def _explain(problem: ValidationError, kind: type[BaseModel]) -> str:
-    """One sentence a field: its name, and what it must be."""
+    """The error for invalid arguments: the name of each field, and its allowed values."""
     said = []
     for error in problem.errors(include_url=False, include_input=False):
         where = ".".join(str(part) for part in error["loc"]) or "arguments"
@@ -203,7 +203,7 @@ def _explain(problem: ValidationError, kind: type[BaseModel]) -> str:
 
 
 def _model_at(kind: type[BaseModel], path: Iterable[Any]) -> type[BaseModel]:
-    """The model that stands at this place inside another one."""
+    """The model at this path inside another model."""
     for part in path:
         field = kind.model_fields.get(part) if isinstance(part, str) else None
         kind = next(_models_in(field.annotation), kind) if field else kind

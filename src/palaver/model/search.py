@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from palaver.model.answers import Sparse
+from palaver.model.answers import OmitsDefaults
 
 Order = Literal["relevance", "recent"]
 Loc = dict[str, Any]
@@ -45,10 +45,10 @@ Highlights = list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Beside(Sparse):
+class Beside(OmitsDefaults):
     """Another message of the same conversation that belongs to a result: its answer, or a later correction."""
 
-    sparse = ("highlights",)
+    omit_if_default = ("highlights",)
 
     id: str | int
     uri: str
@@ -60,11 +60,11 @@ class Beside(Sparse):
 
 
 @dataclass(frozen=True)
-class ResultItem(Sparse):
+class ResultItem(OmitsDefaults):
     """A search result. `source` and `id` open it; `loc` is the place of the match. `project` is present if it is known,
     `seen` if this session was shown the result before, `highlights` if they were asked for."""
 
-    sparse = ("project", "seen", "highlights")
+    omit_if_default = ("project", "seen", "highlights")
 
     id: str | int
     source: str

@@ -1,4 +1,4 @@
-"""An agent's sessions: what it and its people said, turn by turn."""
+"""Sessions of agents: their owner and their turns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose sessions they are."""
+    """The agent that owns a session."""
 
     id: str
     slug: str
@@ -25,4 +25,4 @@ class Turn:
     ts: datetime
     recorded_at: datetime
     project: str | None = None
-    """The path of the project it belongs to; None where it is not known, or is that of the session."""
+    """The path of its project; None if unknown, or if it is that of the session."""

@@ -1,4 +1,4 @@
-"""Instants: aware UTC datetimes in the house, microseconds since 1970 in the tables, ISO-8601 with Z outside."""
+"""Times: aware UTC datetimes in the code, microseconds since 1970 in the database, ISO 8601 with Z for clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def now() -> datetime:
 
 @contextmanager
 def as_if_at(moment: datetime) -> Iterator[None]:
-    """Whatever happens in here happens at that moment: for telling a story that took three weeks."""
+    """Set the time that `now` returns inside the block. The demo story takes place in the past."""
     token = _then.set(moment)
     try:
         yield
@@ -45,7 +45,7 @@ def iso(instant: datetime) -> str:
 
 
 def parse(text: str, *, end_of_day: bool = False) -> datetime:
-    """Read ISO-8601; without an offset it is UTC; a bare date is its first (or last) moment. ValueError otherwise."""
+    """Parse ISO 8601. Without an offset it is UTC; a date is its first (or last) moment. Raises ValueError."""
     text = text.strip().upper()  # RFC 3339 allows t and z
     if len(text) <= 10 and "T" not in text:  # also 20260601 and 2026-W23
         day = datetime.fromisoformat(text).replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""What can be done, each thing once, its faces beside it. This is the table of contents."""
+"""All operations. Doors (MCP, REST, CLI) make their tools, routes and commands from this table."""
 
 from palaver.operations import library
 from palaver.operations.admin import overview, tokens

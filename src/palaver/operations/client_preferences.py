@@ -1,6 +1,6 @@
-"""What a client prefers where its arguments do not say: a few numbers, sent with its address or its first message.
+"""Client preferences: defaults for a few arguments, from the URL (`?config=`) or the initialize message.
 
-Nothing else is taken from there: no names, no credentials, no paths.
+They are numbers and an order only: no names, no credentials, no paths.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from palaver.search.open import number
 
 LONGEST = 4_000
 MALFORMED = (
-    "config cannot be read. In an address it must be base64 of a JSON object such as "
-    '{"snippet_length": 600, "max_tokens": 1500, "order_by": "recent"}; in initialize the object itself will do.'
+    "config cannot be read. In a URL it must be base64 of a JSON object such as "
+    '{"snippet_length": 600, "max_tokens": 1500, "order_by": "recent"}; in initialize it may be the object itself.'
 )
 
 
-class Config(BaseModel):
+class ClientPreferences(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     snippet_length: Annotated[int, clamp(50, 1000)] | None = None
@@ -34,9 +34,9 @@ class Config(BaseModel):
 
 
 def from_text(text: str) -> dict[str, Any]:
-    """From base64 as in an address: with or without padding or line ends, in either alphabet.
+    """Preferences from base64, as in a URL: either alphabet, with or without padding and line ends.
 
-    What is wrong with it is not repeated.
+    The error does not repeat the text: it may be a secret in the wrong place.
     """
     if len(text) > LONGEST:
         raise Refused(MALFORMED)
@@ -46,18 +46,18 @@ def from_text(text: str) -> dict[str, Any]:
         given = orjson.loads(raw)
     except (ValueError, binascii.Error):
         raise Refused(MALFORMED) from None
-    return _checked(given)
+    return _validate(given)
 
 
 def from_given(given: Any) -> dict[str, Any]:
-    """From a message: the object itself, or its base64 as in an address."""
-    return from_text(given) if isinstance(given, str) else _checked(given)
+    """Preferences from a message: the object itself, or its base64."""
+    return from_text(given) if isinstance(given, str) else _validate(given)
 
 
-def _checked(given: Any) -> dict[str, Any]:
+def _validate(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise Refused(MALFORMED)
     try:
-        return Config.model_validate(given).model_dump(exclude_none=True)
+        return ClientPreferences.model_validate(given).model_dump(exclude_none=True)
     except ValidationError:
         raise Refused(MALFORMED) from None

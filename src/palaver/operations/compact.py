@@ -17,7 +17,7 @@ from palaver.model.messages import Message
 from palaver.model.times import iso
 from palaver.operations.bus.agents import Agents
 from palaver.operations.bus.connect import Connected
-from palaver.operations.bus.messages import Edited, Messages, fit
+from palaver.operations.bus.messages import EditedMessage, Messages, fit
 from palaver.operations.bus.threads import Threads
 from palaver.operations.bus.waiting import Waited
 
@@ -170,7 +170,7 @@ def _one_message(message: Message) -> CompactOneMessage:
     return _message(message, CompactOneMessage)
 
 
-def _edited(edited: Edited) -> CompactEdited:
+def _edited_message(edited: EditedMessage) -> CompactEdited:
     return _message(edited, CompactEdited)
 
 
@@ -222,7 +222,7 @@ def _connected(answer: Connected) -> CompactConnected:
 
 _FORMS: dict[type, Callable[[Any], Any]] = {
     Message: _one_message,
-    Edited: _edited,
+    EditedMessage: _edited_message,
     Messages: _messages,
     Waited: _waited,
     Agents: _agents,

@@ -1,6 +1,6 @@
-"""Who the caller is, and in whose name it acts.
+"""Identity: which agent a caller is, and under which name it writes.
 
-Where tokens are required the credential alone decides. On an open server a call is made by the first of these agents:
+With a token, only the token decides. On an open server the caller is the first of these agents:
 
 1. the one it names with agent_id and token, or with a reply_token;
 2. the one named by the address (?agent=), PALAVER_AGENT or --agent;
@@ -20,7 +20,7 @@ from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
 
 ACTIVE = timedelta(hours=1)
-"""How long after its last sign of life a client still counts as running, where nothing else tells."""
+"""A client counts as running for this long after its last activity."""
 
 
 def active_since() -> datetime:
@@ -29,7 +29,7 @@ def active_since() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a tool call says about who makes it."""
+    """The arguments of a tool call that name its agent."""
 
     agent_id: str | None = None
     token: str | None = None
@@ -37,11 +37,11 @@ class Credentials:
 
 
 DECIDES_ITSELF = frozenset({"connect", "register_agent", "resume_agent"})
-"""Operations that make somebody of a caller: their own rules say which agent it becomes."""
+"""Operations that decide by their own rules which agent the caller becomes."""
 
 
 def resolve(read: Reader, caller: Caller, said: Credentials, *, may_assume: bool = True) -> Caller:
-    """The caller as the agent it is in this call."""
+    """The caller with the agent it acts as in this call."""
     if caller.is_authenticated:
         must_be_itself(read, caller, said)
         return caller
@@ -67,8 +67,8 @@ def _acting_as(caller: Caller, agent_id: str, *, is_assumed: bool = False) -> Ca
 
 
 def must_be_itself(read: Reader, caller: Caller, said: Credentials) -> None:
-    """With a credential nobody acts as another agent, whatever the call says."""
-    own = me(read, caller)
+    """A caller with a token cannot act as another agent."""
+    own = agent_of(read, caller)
     named = said.agent_id if said.token else None  # agent_id alone is an argument of some tools: they check it
     if named and not (own and own.answers_to(named)):
         raise Forbidden(f"You are '{caller.name}' and cannot act as another agent. Leave agent_id and token out.")
@@ -91,30 +91,25 @@ def pause_connection(change: Change, key: str) -> None:
 
 
 def become(change: Change, caller: Caller, agent: Agent) -> None:
-    """From now on this connection is that agent, also after a restart of the server."""
+    """Bind this connection to the agent, also after a restart of the server."""
     caller.session.agent_id = agent.id
     if caller.session.key and not caller.is_authenticated:
         agents.bind_connection(change, caller.session.key, agent)
 
 
-def must_be_somebody(change: Change, caller: Caller) -> Agent:
-    """The agent the caller is. One that is named by its settings alone comes to be here."""
-    own = me(change, caller)
+def must_be_agent(change: Change, caller: Caller) -> Agent:
+    """The agent the caller is. An agent that is only named in the client's settings is created."""
+    own = agent_of(change, caller)
     if own is None and caller.session.slug:
-        own = _named_agent(change, caller, caller.session.slug)
+        slug, client = caller.session.slug, caller.client
+        own = agents.named(change, slug)
+        if own is None:
+            name = agents.slug_of(slug)
+            own, _ = agents.register(change, name=slug, slug=name, client=client.program, project=client.project)
+        caller.session.agent_id = own.id
     if own is None:
         raise unknown_agent()
     return own
-
-
-def _named_agent(change: Change, caller: Caller, slug: str) -> Agent:
-    known = agents.named(change, slug)
-    if known is None:
-        known, _ = agents.register(
-            change, name=slug, slug=agents.slug_of(slug), client=caller.client.program, project=caller.client.project
-        )
-    caller.session.agent_id = known.id
-    return known
 
 
 def unknown_agent() -> Refused:
@@ -135,17 +130,17 @@ class Author:
         return self.agent.id if self.agent else None
 
 
-def me(read: Reader, caller: Caller) -> Agent | None:
-    """The agent the caller is, if it is one."""
+def agent_of(read: Reader, caller: Caller) -> Agent | None:
+    """The agent the caller acts as; None if it is a person or unknown."""
     return agents.find(read, caller.acting_agent) if caller.acting_agent else None
 
 
 def author_of(change: Change, caller: Caller, given: str | None) -> Author:
-    """Under which name the caller writes."""
-    own = me(change, caller)
+    """The author of a message that the caller posts."""
+    own = agent_of(change, caller)
     must_be_named = caller.session.slug or caller.client.is_stateless
     if own is None and given is None and must_be_named and not caller.is_authenticated:
-        own = must_be_somebody(change, caller)
+        own = must_be_agent(change, caller)
     if own and (given is None or own.answers_to(given)):
         return Author(given or own.shown_name, own, own.shown_name)
     named = agents.named(change, given) if given else None
@@ -160,39 +155,39 @@ def author_of(change: Change, caller: Caller, given: str | None) -> Author:
 
 
 @dataclass(frozen=True, slots=True)
-class Reacting:
+class Reactor:
     agent_id: str | None
     name: str | None
 
 
-def reacting_as(read: Reader, caller: Caller, agent_id: str | None) -> Reacting:
-    """Who puts the label on. Without tokens the given id is taken as it is, and none is fine too."""
-    own, agent_id = me(read, caller), (agent_id or "").strip() or None
+def reactor_of(read: Reader, caller: Caller, agent_id: str | None) -> Reactor:
+    """The author of a reaction. Without tokens the given id is used unchanged, and may be absent."""
+    own, agent_id = agent_of(read, caller), (agent_id or "").strip() or None
     if caller.is_authenticated:
         if own and (not agent_id or own.answers_to(agent_id)):
-            return Reacting(own.id, own.shown_name)
+            return Reactor(own.id, own.shown_name)
         person = f"human:{caller.name}"
         if own or agent_id not in (None, person, caller.name):
             raise Forbidden(f"You are '{caller.name}' and cannot react as '{agent_id}'. Leave agent_id out.")
-        return Reacting(person, caller.name)
+        return Reactor(person, caller.name)
     if not agent_id:
-        return Reacting(own.id, own.shown_name) if own else Reacting(None, None)
+        return Reactor(own.id, own.shown_name) if own else Reactor(None, None)
     named = agents.named(read, agent_id)
     given = agent_id.removeprefix("human:") if agent_id.startswith("human:") else None
-    return Reacting(agent_id, named.shown_name if named else given)
+    return Reactor(agent_id, named.shown_name if named else given)
 
 
-def must_be(read: Reader, caller: Caller, agent_id: str | None, token: str | None) -> Agent:
-    """The agent of this id, if the caller can prove to be it: by its credential, its session, or the agent's secret."""
-    own = me(read, caller)
+def prove_agent(read: Reader, caller: Caller, agent_id: str | None, token: str | None) -> Agent:
+    """The agent with this id. The caller proves to be it by its token, its session, or the agent's secret."""
+    own = agent_of(read, caller)
     if own and (not agent_id or own.answers_to(agent_id)) and not token:
         return own
     if caller.is_authenticated and caller.is_agent and agent_id and agent_id != caller.agent_id:
         raise Forbidden(f"You are '{caller.name}' and cannot act as another agent.")
     if not agent_id or not token:
-        raise unproven()
+        raise missing_token()
     return agents.must_prove(read, agent_id, token)
 
 
-def unproven() -> Unauthorized:
+def missing_token() -> Unauthorized:
     return Unauthorized("agent_id needs its token: pass both, as agent_register or bus_connect returned them.")

@@ -1,7 +1,7 @@
-"""An operation, and its faces: how the same thing looks as a tool, a route and a command.
+"""Operation: one function with up to three faces, an MCP tool, a REST route and a CLI command.
 
-The first parameter's type says what the work needs: a `Reader` gets a snapshot, a `Change` gets a transaction, a
-`Workspace` runs on the loop and may wait. The docstring is what a model, a person and the reference read.
+The type of its first parameter says how it runs: with a `Reader` in a snapshot, with a `Change` in a transaction, with
+a `Workspace` on the event loop, where it may wait. Its docstring is the description in all faces and in the reference.
 """
 
 from __future__ import annotations
@@ -29,19 +29,18 @@ _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 
 @dataclass(frozen=True)
 class Tool:
-    """The face towards agents. A dotted name is listed with underscores unless asked otherwise.
+    """An operation as MCP tool. A dotted name is listed with underscores unless asked otherwise.
 
-    `instead` is a field that may come in place of all required ones. Schemas do not list it: those that many clients
-    take cannot say so.
+    `instead` is a field that replaces all required ones. Schemas do not list it, as the subset of JSON Schema that
+    many clients accept cannot express it.
 
-    `if_late` makes the answer (from the ask) when the database took too long, where that is no error. `if_away` makes
-    it (from the ask and the reason) when the database cannot be reached. `is_text` says that the answer, and any error,
-    is text to be read and nothing else. `brings_words` says that it answers with what others wrote, and its
-    description warns of it.
+    `if_late` makes the answer from the request when the database timed out, and that is no error. `if_away` makes it
+    from the request and the reason when the database cannot be reached. `is_text`: answers and errors are plain text.
+    `brings_words`: answers contain text of others, and the description warns of it.
 
-    `acts` says that the tool does something as an agent, or answers with that agent's own sessions: its schema offers
-    `agent_id` and `token`. `defaults` are arguments that a compact answer has unless the call gives them. `hidden`
-    are arguments that are taken but not listed, because few need them and every client would pay for them.
+    `acts`: the tool acts as an agent, or answers with its sessions; the schema has `agent_id` and `token`. `defaults`
+    are arguments for compact answers, unless the call has them. `hidden` arguments are accepted but not listed: few
+    callers need them, and each one costs tokens.
     """
 
     name: str
@@ -68,12 +67,11 @@ class Tool:
 
 @dataclass(frozen=True)
 class Route:
-    """The face towards HTTP.
+    """An operation as HTTP route.
 
-    `also` gives further names for a field: {"q": "query"}; `must_have` says what to answer (400) when a parameter is
-    missing or blank; `from_headers` takes a field from a header; `from_query` are fields that may stand in the address
-    although there is a body; `invalid` is the status for a misshapen field, and `complaint` the names under which an
-    error says what it is.
+    `also` has other names of fields: {"q": "query"}. `must_have` has the error (400) for a missing or blank parameter.
+    `from_headers` maps headers to fields. `from_query` are fields that may be in the URL although there is a body.
+    `invalid` is the status for an invalid field. `complaint` are the JSON fields that hold the text of an error.
     """
 
     method: Literal["GET", "POST", "PUT", "DELETE"]
@@ -92,7 +90,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Command:
-    """The face towards a terminal. `takes` are the positional arguments, `columns` what a table shows."""
+    """An operation as CLI command. `takes` are its positional arguments, `columns` the columns of its table."""
 
     name: str
     takes: tuple[str, ...] = ()
@@ -123,7 +121,7 @@ class Operation:
 
     @property
     def summary(self) -> str:
-        """The first sentence of what it does."""
+        """The first sentence of the description."""
         return " ".join(self.description.split()).partition(". ")[0].rstrip(".") + "."
 
     @property
@@ -146,44 +144,44 @@ class Operation:
     def scope(self) -> Scope:
         return self.needs or ("write" if self.kind == "change" else "read")
 
-    async def must_be_allowed(self, here: Workspace, caller: Caller) -> None:
-        """Doors ask this before they look at what was sent: who may not do it learns nothing more about it."""
+    async def must_be_allowed(self, workspace: Workspace, caller: Caller) -> None:
+        """Raise Forbidden if the caller lacks the scope. Doors call it before they check the arguments."""
         if self.scope not in caller.scopes:
-            if here.keyring:
-                await here.keyring.denied(signature(caller), self.name)
+            if workspace.keyring:
+                await workspace.keyring.denied(signature(caller), self.name)
             raise Forbidden(f"This token has no '{self.scope}' scope. Ask for one that has: palaver token create.")
 
-    async def perform(self, here: Workspace, caller: Caller, ask: Ask) -> Any:
-        """Do it, in the place its kind asks for. What somebody may have to answer for is written down."""
-        await self.must_be_allowed(here, caller)
+    async def perform(self, workspace: Workspace, caller: Caller, ask: Ask) -> Any:
+        """Run the operation for a caller, count it, and write it to the audit log if it is audited."""
+        await self.must_be_allowed(workspace, caller)
         outcome = "failed"
         try:
-            answer = await self._perform(here, caller, ask)
+            answer = await self._perform(workspace, caller, ask)
             outcome = "done"
         except Forbidden:
-            if here.keyring:
-                await here.keyring.denied(signature(caller), self.name)
+            if workspace.keyring:
+                await workspace.keyring.denied(signature(caller), self.name)
             raise
         finally:
-            here.done["operation", self.name, outcome] += 1
-        if self.audited and here.keyring:
-            await here.keyring.note(self.audited, signature(caller), self.name, ids_in(ask))
+            workspace.done["operation", self.name, outcome] += 1
+        if self.audited and workspace.keyring:
+            await workspace.keyring.note(self.audited, signature(caller), self.name, ids_in(ask))
         return answer
 
-    async def _perform(self, here: Workspace, caller: Caller, ask: Ask) -> Any:
+    async def _perform(self, workspace: Workspace, caller: Caller, ask: Ask) -> Any:
         if self.before:
-            await self.before(here)
+            await self.before(workspace)
         match self.kind:
             case "read":
-                return await here.read(lambda read: self.work(read, caller, ask))
+                return await workspace.read(lambda read: self.work(read, caller, ask))
             case "change":
-                return await here.change(lambda change: self.work(change, caller, ask))
+                return await workspace.change(lambda change: self.work(change, caller, ask))
             case "wait":
-                return await cast(Awaitable[Any], self.work(here, caller, ask))
+                return await cast(Awaitable[Any], self.work(workspace, caller, ask))
 
 
 def ids_in(ask: Ask) -> Facts:
-    """What was asked about, by its ids alone: no text gets into the log."""
+    """The ids in a request, for the audit log. No text gets into the log."""
     named = {name: getattr(ask, name) for name in type(ask).model_fields}
     return {name: value for name, value in named.items() if name.endswith("_id") and isinstance(value, str)}
 
@@ -191,11 +189,11 @@ def ids_in(ask: Ask) -> Facts:
 def operation(
     *faces: Face, needs: Scope | None = None, audited: Kind | None = None, before: Before | None = None
 ) -> Callable[[Callable[..., Any]], Operation]:
-    """Describe a function as an operation. It registers nothing: `operations/__init__.py` lists them all.
+    """Decorator that makes a function an operation. It registers nothing: `operations/__init__.py` lists them all.
 
-    `needs` is the scope a caller must have, where the kind of work does not say it: who waits may also write.
-    `audited` writes down in the audit log that it was done; a name that begins with delete or export says so itself.
-    `before` is done first, on the loop: it brings up to date what the operation reads.
+    `needs` is the scope the caller must have, if it does not follow from the first parameter. `audited` is the kind of
+    its entry in the audit log; operations named delete_… and export_… have one anyway. `before` runs first, on the
+    event loop, and brings the data up to date.
     """
 
     def wrap(work: Callable[..., Any]) -> Operation:

@@ -1,4 +1,4 @@
-"""Which tools are listed. Every tool can be called by its name, whether it is listed or not."""
+"""Toolsets: groups of MCP tools to list. Every tool can be called, listed or not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CORE = (
     "session.append",
     "notes.create",
 )
-"""What a coding agent needs: talk, search everything, open a result, recall and record its sessions, keep a note."""
+"""Tools for a coding agent: bus, search over everything, its own sessions, notes."""
 
 STANDARD = (
     *CORE,
@@ -47,12 +47,12 @@ STANDARD = (
     "prompts.search",
     "prompts.get",
 )
-"""The default: the tools of all five specifications, and what an agent needs beside them."""
+"""The default: the tools of all five specifications, and others that agents often need."""
 
 
 @cache
 def _groups() -> dict[str, tuple[str, ...]]:
-    """Every group and every single tool, by the lower-case name it may be asked for with."""
+    """The tools of each group and each single tool, by its lower-case name."""
     groups: dict[str, list[str]] = {"all": []}
     singles: dict[str, tuple[str, ...]] = {}
     for operation in OPERATIONS:
@@ -69,20 +69,18 @@ def group_names() -> list[str]:
     return ["core", "standard", "all", *sorted({t.toolset for o in OPERATIONS for t in o.tools} - {RESEARCH})]
 
 
-def chosen(wanted: Iterable[str]) -> list[str]:
+def select_tools(wanted: Iterable[str]) -> list[str]:
     """The names of the tools in these groups, in the order of the table of operations. Unknown names are refused."""
     known = _groups()
     named = [name.strip().lower() for name in wanted]
     asked = [name if name in known else name.replace(".", "_") for name in named]
     unknown = [name for name in asked if name not in known]
     if unknown:
+        tools = [tool for operation in OPERATIONS for tool in operation.tools]
+        plain_names = {tool.plain_name for tool in tools if tool.toolset != RESEARCH}
         raise Invalid(
             f"There is no group of tools and no tool named '{unknown[0]}'. Groups: {', '.join(group_names())}. "
-            f"Tools: {', '.join(sorted(_plain_names()))}."
+            f"Tools: {', '.join(sorted(plain_names))}."
         )
     names = {name for one in asked for name in known[one]}
     return [tool.name for operation in OPERATIONS for tool in operation.tools if tool.name in names]
-
-
-def _plain_names() -> set[str]:
-    return {tool.plain_name for operation in OPERATIONS for tool in operation.tools if tool.toolset != RESEARCH}

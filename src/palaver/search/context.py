@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from palaver.model import visibility
-from palaver.model.answers import Sparse
+from palaver.model.answers import OmitsDefaults
 from palaver.model.people import Caller
 from palaver.model.search import Standing
 from palaver.model.times import iso
@@ -43,11 +43,11 @@ UNFENCED = 16
 
 
 @dataclass(frozen=True)
-class Context(Sparse):
+class Context(OmitsDefaults):
     """Evidence: passages with their places, between two lines with a random mark. `hits` counts the passages in `text`;
     `more` says that others did not fit. If there is no evidence, `hint` says why."""
 
-    sparse = ("hint",)
+    omit_if_default = ("hint",)
 
     text: str
     hits: int

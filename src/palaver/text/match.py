@@ -1,4 +1,4 @@
-"""Whether a text is what an expression asks for: for engines that can only say where it may be."""
+"""Match a text against a query expression, for engines that only find candidates."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_match(query: Query, words: Sequence[str]) -> bool:
 
 
 def _starts(phrase: Phrase, words: Sequence[str]) -> list[int]:
-    """The places where the phrase begins."""
+    """The positions where the phrase begins."""
     *whole, last = phrase.words
     size = len(phrase.words)
     return [
@@ -53,7 +53,7 @@ def _starts(phrase: Phrase, words: Sequence[str]) -> list[int]:
 
 
 def _is_near(places: list[tuple[list[int], int]], distance: int) -> bool:
-    """Is there a place for each phrase so that from the first end to the last beginning it is at most `distance`?
+    """Whether each phrase has a position with at most `distance` words from the first end to the last start.
 
     The phrase that ends first moves on until they are close enough or it has nowhere left to go.
     """

@@ -1,7 +1,7 @@
-"""Cutting a long text into passages: at the ends of sentences, each beginning with a little of the one before.
+"""Cut a long text into passages, at the ends of sentences and with an overlap.
 
-The overlap lets a sentence that stands on a cut be found whole. Passages are places in the text, so putting neighbours
-together again is taking one longer piece of it: nothing is ever doubled.
+The overlap lets a search find a sentence that is on a cut. Passages are spans of the text, so neighbours are joined by
+taking one longer span: nothing is doubled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 SIZE = 1_200
 OVERLAP = 150
 
-# Where a sentence ends: after its full stop and what closes with it, or at the end of a line.
+# The end of a sentence: after its full stop and closing marks, or at the end of a line.
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|[。！？]+[”’」』）]*|\n+")
 _BLANK = re.compile(r"\s")
 
@@ -27,7 +27,7 @@ class Piece(NamedTuple):
 
 
 def pieces(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Piece]:
-    """The passages of a text, in order: together they are all of it, and none is longer than `size`."""
+    """The passages of a text in order. Together they cover it, and none is longer than `size`."""
     if not text:
         return []
     size = max(size, 1)
@@ -41,12 +41,12 @@ def pieces(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Piece]:
 
 
 def holding(found: Sequence[Piece], offset: int) -> int:
-    """The number of the last passage that begins no later than this place: what follows the place is in it too."""
+    """The index of the last passage that begins at or before this offset."""
     return max(bisect_right([piece.start for piece in found], offset) - 1, 0)
 
 
 def _end(text: str, ends: list[int], start: int, done: int, size: int) -> int:
-    """Where a passage ends that begins at `start` and must bring something beyond `done`."""
+    """The end of a passage that begins at `start`. It must be beyond `done`."""
     limit = start + size
     if limit >= len(text):
         return len(text)
@@ -60,7 +60,7 @@ def _end(text: str, ends: list[int], start: int, done: int, size: int) -> int:
 
 
 def _start(text: str, ends: list[int], done: int, overlap: int, previous: int) -> int:
-    """Where the next passage begins: a sentence earlier if that is not too long, else some words."""
+    """The start of the next passage: one sentence back if that is short enough, else some words back."""
     earliest = max(done - overlap, previous + 1)
     at = bisect_left(ends, earliest)
     if at < len(ends) and ends[at] < done:

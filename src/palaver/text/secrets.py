@@ -1,8 +1,8 @@
-"""Keys, tokens and private keys in text: only patterns that are hardly ever anything else.
+"""Find and mask secrets in text: API keys, tokens, private keys, assigned passwords.
 
-A text is foreign input and may be a million characters long, so looking through it must take linear time. Each kind of
-secret has fixed characters in it (`signs`). They are found first, which is quick; the pattern is tried only there. No
-pattern reads far before it fails, and none begins in the middle of a run that it would read again.
+Patterns are strict, to match nothing else. Text is untrusted and may be a million characters long, so the search takes
+linear time: each kind of secret has fixed characters (`signs`) that are found first, and the pattern is tried only
+there. No pattern reads far before it fails, and none begins in the middle of a run that it would read again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class _Kind(NamedTuple):
     pattern: re.Pattern[str]
     signs: tuple[str, ...]
     before: int = 0
-    """How many characters of the pattern come before its sign."""
+    """The number of characters of the pattern before its sign."""
 
 
 class _Found(NamedTuple):
@@ -30,7 +30,7 @@ def _kind(name: str, pattern: str, *signs: str, before: int = 0) -> _Kind:
     return _Kind(name, re.compile(pattern), signs, before)
 
 
-# The value of a password is a group: its name stays. A quotation mark may be escaped, for calls of tools are JSON.
+# The value of a password is a group, as only it is masked. Quotation marks may be escaped: tool calls are JSON.
 _UPPER = "PASSWORD|PASSWD|PASSPHRASE"
 _ASSIGNED = r"(?:\\?[\"'])?[ \t]{0,9}(?:=|:[ \t]{0,9}+(?!(?:str|SecretStr|bytes|None|Optional)\b))[ \t]{0,9}+"
 _QUOTED = r"\\?(?:\"((?![\[$<{*%])[^\"\\\n]{1,300})\\?\"|'((?![\[$<{*%])[^'\\\n]{1,300})\\?')"
@@ -76,8 +76,8 @@ _END_OF_KEY = re.compile(r"-----END (?:[A-Z]{1,20} ){0,9}PRIVATE KEY-----")
 
 
 def secret_in(text: str) -> str | None:
-    """The kind of a key or token that the text contains; None if there is none. Assigned passwords do not count: an
-    example of one is a usual thing to say."""
+    """The kind of the first key or token in the text; None if there is none. Assigned passwords do not count: people
+    often write examples of them."""
     return next((found.name for found in _secrets(text, _TOKENS)), None)
 
 
@@ -85,9 +85,7 @@ def masked(text: str) -> str:
     """The text with each secret replaced by its kind: `[a GitHub token]`."""
     parts: list[str] = []
     done = 0
-    for found in sorted(
-        _secrets(text, _KINDS), key=lambda one: one.start
-    ):  # of equal starts the earlier kind stays first
+    for found in sorted(_secrets(text, _KINDS), key=lambda one: one.start):  # the sort is stable: an earlier kind wins
         if found.start < done:
             continue
         parts += [text[done : found.start], f"[{found.name}]"]

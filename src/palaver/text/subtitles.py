@@ -1,4 +1,4 @@
-"""What is said in a recording, and when: as text, as SubRip (SRT) or as WebVTT."""
+"""Write timed transcripts as text, SubRip (SRT) or WebVTT."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def as_text(cues: Iterable[Cue], *, timed: bool = False) -> str:
 
 
 def as_srt(cues: Iterable[Cue]) -> str:
-    """Numbered cues, in the order of their times. A blank line ends a cue, so none is left inside one."""
+    """SubRip: numbered cues in the order of time. A blank line ends a cue, so cue texts have none."""
     return "\n".join(
         f"{number}\n{_span(cue, ',')}\n{_lines(cue.text).replace('-->', '->')}\n"
         for number, cue in enumerate(_in_order(cues), 1)
@@ -28,7 +28,7 @@ def as_srt(cues: Iterable[Cue]) -> str:
 
 
 def as_vtt(cues: Iterable[Cue]) -> str:
-    """WebVTT, with what would be markup in it escaped; no cue may begin before the one above it."""
+    """WebVTT: cues in the order of time, with markup characters escaped."""
     return "WEBVTT\n\n" + "\n".join(f"{_span(cue, '.')}\n{_escaped(_lines(cue.text))}\n" for cue in _in_order(cues))
 
 
@@ -37,7 +37,7 @@ def _in_order(cues: Iterable[Cue]) -> list[Cue]:
 
 
 def _span(cue: Cue, mark: str) -> str:
-    """From when to when: a cue lasts at least a millisecond."""
+    """The time line of a cue. A cue lasts at least a millisecond."""
     start = _millis(cue.start)
     return f"{_clock(start, mark)} --> {_clock(max(_millis(cue.end), start + 1), mark)}"
 

@@ -1,12 +1,12 @@
-"""One rule for what a word is, on either engine: for the index, for queries and for snippets.
+"""Tokenizer: splits text into folded words for the index, queries and snippets, the same for both engines.
 
 A text is first translated, character by character, into its folded form, where
 
 - a space separates words,
 - `_CLOSE` ends the word too: it follows a character that is a word of its own (Han, kana, Thai, emoji …),
-- `_MARK` stands before a mark that belongs to the letter before it (a Devanagari vowel, the voicing of a kana),
+- `_MARK` precedes a mark that belongs to the letter before it (a Devanagari vowel, the voicing of a kana),
 
-and one pattern reads the words out of it. Folding the words again, or the stretches of a text, gives the same words.
+and one pattern reads the words from it. Folding the words again, or folding a text in parts, gives the same words.
 """
 
 import re
@@ -19,7 +19,7 @@ from unicodedata import category, normalize
 import Stemmer
 
 LONGEST = 200
-"""No word has more characters: PostgreSQL refuses a lexeme of 2 KB."""
+"""Maximum characters of a word: PostgreSQL refuses a lexeme of 2 KB."""
 
 
 AT_ONCE = 20_000
@@ -27,10 +27,11 @@ AT_ONCE = 20_000
 PLACED_AT_ONCE = 1_000
 """Characters whose words are given places in one go."""
 MOST_STEMS = 100_000
+"""Maximum size of the cache of stems."""
 
 
 class Token(NamedTuple):
-    """A folded word, and where in the original text it stands."""
+    """A folded word and its place in the original text."""
 
     word: str
     start: int
@@ -38,7 +39,7 @@ class Token(NamedTuple):
 
 
 def words(text: str) -> list[str]:
-    """The folded words of a text, in order; of a long text no more than it has characters."""
+    """The folded words of a text in order; at most as many as the text has characters."""
     if (easy := plain(text)) is not None:
         return easy.decode().split()
     if len(text) <= AT_ONCE:
@@ -114,8 +115,8 @@ def _has_blanks(folded: AnyStr, blank: AnyStr) -> bool:
 
 
 def plain(text: str) -> bytes | None:
-    """The folded form of a text that is easy to read, as most are: every character gives just one, and what stands
-    between blanks is a word. Of others None; they may take four times as long."""
+    """The folded form of a simple text, where each character folds to one and words are between blanks; else None. Most
+    texts are simple; others take up to four times as long."""
     if not text.isascii():
         return None
     folded = text.encode().translate(_PLAIN)
@@ -164,7 +165,7 @@ def tokens(text: str, first: int = 0, last: int | None = None) -> list[Token]:
 
 
 def stretches(text: str, size: int = 300) -> Iterator[tuple[int, str]]:
-    """Cut a text, with the place of each piece, where no word goes on: their words in order are the text's words."""
+    """Cut a text between words into parts with their places. The words of the parts are the words of the text."""
     start = 0
     while start < len(text):
         found = _BOUNDARY.search(text, start + size)
@@ -174,9 +175,9 @@ def stretches(text: str, size: int = 300) -> Iterator[tuple[int, str]]:
 
 
 def inside(part: str) -> tuple[list[str], str]:
-    """The words that stand whole in a part of some text, side by side, and how the next one begins; in lower case.
+    """The whole words in a part of a text, and the start of the next word, in lower case.
 
-    What comes before the first sign between words may be the end of a longer one, and is left out.
+    Characters before the first separator are left out: they may be the end of a longer word.
     """
     if _IOTA in part or not (signs := [found.start() for found in _BETWEEN.finditer(part)]):
         return [], ""
@@ -186,8 +187,8 @@ def inside(part: str) -> tuple[list[str], str]:
 
 
 def between_signs(typed: str, besides: str = "") -> list[str]:
-    """What stands between the signs of something typed, `besides` these: TCP and IP. An apostrophe is no such sign, and
-    neither is a point, comma, colon or hyphen inside a number."""
+    """Split typed text at separators, except those in `besides`: TCP/IP gives TCP and IP. An apostrophe is no
+    separator, nor is a point, comma, colon or hyphen inside a number."""
     besides += _APOSTROPHES
     inside = {found.start() for found in _IN_NUMBER.finditer(typed)}
     return "".join(
@@ -197,7 +198,7 @@ def between_signs(typed: str, besides: str = "") -> list[str]:
 
 
 def stem(word: str) -> str:
-    """The English stem of a word; what has digits or letters beyond a to z stays as it is."""
+    """The English stem of a word. A word with digits or letters beyond a to z does not change."""
     return _STEMS[word]
 
 
@@ -207,7 +208,7 @@ def stems(words: Iterable[str]) -> list[str]:
 
 
 class _Stems(dict[str, str]):
-    """Those of the words met so far. All are forgotten when there are too many, which costs less than keeping count."""
+    """Cache of stems. It is emptied when it is full, which costs less than counting uses."""
 
     def __missing__(self, word: str) -> str:
         if len(self) >= MOST_STEMS:
@@ -227,7 +228,7 @@ _PLAIN_LETTER = re.compile("[a-z]")
 _APOSTROPHES = "'\u2019"
 _IN_NUMBER = re.compile(r"(?<=[0-9])[.,:-](?=[0-9])")
 _BETWEEN = re.compile(r"[ \t\n\r!-/:-@\[-`{-~]")
-_IOTA = "\u03b9"  # may have been written below a letter, where it is no letter of the folded word
+_IOTA = "\u03b9"  # it may be written below a letter, and is then no letter of the folded word
 
 # Characters before which a word surely ends; these are not all, but no long text is without them.
 _BOUNDARY = re.compile(
@@ -241,7 +242,7 @@ def _folded(text: str) -> str:
 
 
 def _closed(folded: str) -> str:
-    """With marks inside the word that they belong to."""
+    """The folded text with marks moved inside the word that they belong to."""
     return _CLOSED_EARLY.sub(rf"\1{_CLOSE}", folded) if _MARK in folded else folded
 
 
@@ -252,7 +253,7 @@ def _read(folded: str) -> Iterator[Token]:
 
 
 def _composed(word: str) -> str:
-    """The word with its marks put together with their letters again."""
+    """The word with its marks composed with their letters."""
     return normalize("NFC", word.replace(_MARK, "")) if _MARK in word else word
 
 
@@ -281,11 +282,11 @@ _JAMO_INSIDE = _class("\u1161-\u11ff\ud7b0-\ud7ff")  # the vowel and the end of 
 
 
 class _Folding(dict[int, str]):
-    """The folded form of every character, worked out when it is first met."""
+    """Cache of the folded form of each character."""
 
     def __missing__(self, code: int) -> str:
         bare = _ACCENT.sub("", normalize("NFKD", chr(code))).casefold()
-        # Putting together again what is not an accent: a Hangul syllable is a word, taken apart it would be three.
+        # Compose again: a Hangul syllable is one word, but decomposed it would be three.
         folded = "".join(map(_form, normalize("NFC", normalize("NFKD", bare))))
         self[code] = folded
         return folded
@@ -296,7 +297,7 @@ def _alone(char: str) -> str:
 
 
 def _form(char: str) -> str:
-    """The folded form of one character that is in lower case and cannot be taken apart further."""
+    """The folded form of one lower-case character that has no decomposition."""
     if char.isascii():
         if char.isalnum():
             return char
@@ -327,7 +328,7 @@ _stemmers = threading.local()
 
 
 def _stemmer() -> "Stemmer.Stemmer":
-    # A stemmer keeps state while it works, so that each thread needs its own.
+    # A stemmer has state, so each thread needs its own.
     if not hasattr(_stemmers, "english"):
         _stemmers.english = Stemmer.Stemmer("english", 0)
     return _stemmers.english

@@ -1,4 +1,4 @@
-"""The short form of what an agent's tools were given and gave back."""
+"""Shorten the arguments and results of tool calls in coding sessions."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 from typing import Literal, get_args
 
 ToolOutput = Literal["none", "short", "full"]
-"""How much of it is kept. Errors are kept whole in the short form too."""
+"""How much of tool calls is stored. Errors are stored whole in the short form too."""
 CHOICES: tuple[ToolOutput, ...] = get_args(ToolOutput)
 
 LONGEST_ARGUMENT = 160
 LONGEST_ARGUMENTS = 600
 WHOLE = 1_200
-"""Results of up to so many characters stay as they are."""
+"""Results up to this many characters are not shortened."""
 LINES = 6
-"""Of longer ones so many lines at the beginning, and as many at the end, are kept."""
+"""Longer results keep this many lines at the start and at the end."""
 LONGEST_LINE = 300
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)', re.DOTALL)
 
 
 def brief_arguments(arguments: str) -> str:
-    """The arguments of a call, with long texts in them cut. JSON stays readable, also if its end is missing."""
+    """The arguments of a call with long texts cut. JSON stays readable, also if its end is missing."""
     if arguments.startswith(("{", "[")):
         arguments = _STRING.sub(_brief, arguments)
     return arguments if len(arguments) <= LONGEST_ARGUMENTS else arguments[:LONGEST_ARGUMENTS] + "…"
@@ -33,7 +33,7 @@ def _brief(found: re.Match[str]) -> str:
 
 
 def first_and_last_lines(text: str) -> str:
-    """A result, with its middle left out if it is long."""
+    """A result without its middle if it is long."""
     if len(text) <= WHOLE:
         return text
     lines = text.strip("\n").split("\n")

@@ -350,7 +350,7 @@ def demo(target: options.Target, anyway: bool) -> None:
     """
     story = tomllib.loads((files("palaver.doors.cli") / "demo_story.toml").read_text("utf-8"))
 
-    async def work() -> demo_data.Told:
+    async def work() -> demo_data.DemoCounts:
         async with open_workspace(target) as (_, here):
             return await demo_data.tell(here, story, anyway=anyway)
 

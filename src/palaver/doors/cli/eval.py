@@ -58,13 +58,13 @@ async def _measure(target: options.Target, path: Path, budget: int, together: bo
                 shared = await app.create_workspace("eval") if together else None
                 for number, world in enumerate(worlds):
                     here = shared or await app.create_workspace(f"eval-{number}")
-                    await evaluation.settle(here, world)
+                    await evaluation.add_conversations(here, world)
                     await background.make_all(here, progress)
                     if not together:
-                        report.outcomes += [await evaluation.ask(here, asked, budget) for asked in world.asked]
+                        report.outcomes += [await evaluation.evaluate(here, asked, budget) for asked in world.asked]
             if shared:
                 questions = [asked for world in worlds for asked in world.asked]
-                report.outcomes += [await evaluation.ask(shared, asked, budget) for asked in questions]
+                report.outcomes += [await evaluation.evaluate(shared, asked, budget) for asked in questions]
         finally:
             await app.close()
     return report

@@ -75,8 +75,8 @@ def serve(target: options.Target, /, **flags: Any) -> None:
     from palaver.operations import toolsets
     from palaver.operations.admin import rate_limits
 
-    toolsets.chosen(settings.toolsets)  # report unknown names now
-    rate_limits.must_know_tools(settings, {name.replace(".", "_") for name in toolsets.chosen(("all",))})
+    toolsets.select_tools(settings.toolsets)  # report unknown names now
+    rate_limits.must_know_tools(settings, {name.replace(".", "_") for name in toolsets.select_tools(("all",))})
 
     run_server(settings, output.styled(banner(settings)))
 
@@ -142,7 +142,7 @@ async def _stdio(settings: Settings, token: str | None) -> None:
     from palaver.operations import toolsets
 
     async with open_app(settings) as app:
-        toolsets.chosen(settings.toolsets)
+        toolsets.select_tools(settings.toolsets)
         requester = await authenticate(app, token, "agent")
         app.start_background_tasks()
         from palaver.doors.mcp import McpDoor  # a slow import, so only after authentication

@@ -404,7 +404,7 @@ async def _learn_project(ctx: Context) -> None:
 def _chosen_tools(asked: QueryParams, settings: Settings) -> list[str]:
     """The tools to list: those in the URL, or those in the settings."""
     wanted = [name for name in ",".join(asked.getlist("tools")).split(",") if name.strip()]
-    return toolsets.chosen(wanted or settings.toolsets)
+    return toolsets.select_tools(wanted or settings.toolsets)
 
 
 def _wants_full(asked: QueryParams, settings: Settings) -> bool:

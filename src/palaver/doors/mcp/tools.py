@@ -60,11 +60,14 @@ def describe_tool(tool_name: str, *, dotted: bool, output: bool = False, full: b
     """A tool as tools/list shows it. `full` selects the form of answers in the output schema."""
     operation, tool = tools_by_name()[tool_name]
     answer = shown_type(operation.answer, tool.show)
+    schema = schema_of(answer if full else compact.compact_type(answer)) if output else None
     return types.Tool(
         name=tool.name if dotted else tool.plain_name,
         description=f"{operation.description} {UNTRUSTED}" if tool.brings_words else operation.description,
         input_schema=input_schema(operation, tool),
-        output_schema=schema_of(answer if full else compact.compact_type(answer)) if output and not tool.is_text else None,
+        output_schema=schema_of(answer if full else compact.compact_type(answer))
+        if output and not tool.is_text
+        else None,
         annotations=types.ToolAnnotations(
             read_only_hint=operation.is_read_only,
             destructive_hint=tool.is_destructive if not operation.is_read_only else None,
@@ -144,7 +147,7 @@ async def call(requester: Requester, name: str, arguments: dict[str, Any], *, fu
         note = {}
         if tool.acts and caller.session.is_assumed:
             with suppress(Unavailable):  # the call itself succeeded
-                if agent := await requester.workspace.read(lambda read: identity.me(read, caller)):
+                if agent := await requester.workspace.read(lambda read: identity.agent_of(read, caller)):
                     note = {"assumed": ASSUMED.format(name=agent.shown_name)}
         return result(shown if is_full else compact.compact_answer(shown), note)
     except Unavailable as problem:
@@ -170,7 +173,7 @@ async def _resolve(requester: Requester, operation: Operation, given: dict[str, 
     decides_itself = operation.name in identity.DECIDES_ITSELF
     said = identity.Credentials() if decides_itself else identity.Credentials(**named)
     if "agent_id" not in known and said.agent_id and not said.token:
-        await requester.workspace.read(lambda read: identity.must_be(read, caller, said.agent_id, None))
+        await requester.workspace.read(lambda read: identity.prove_agent(read, caller, said.agent_id, None))
     names_itself = said.reply_token or (said.agent_id and said.token)
     is_settled = caller.is_authenticated or (caller.session.agent_id and not caller.session.slug)
     if is_settled and not names_itself:

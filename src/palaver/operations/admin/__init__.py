@@ -1,1 +1,1 @@
-"""Operations for those who run a server."""
+"""Operations for administrators of a server."""

@@ -1,6 +1,6 @@
-"""Telling a story: a workspace is filled with what a small team said and kept in three weeks.
+"""Demo data (`palaver demo`): fill a workspace with a story of a small team over three weeks.
 
-Everything happens through the same operations everybody uses, only at another time.
+The story is a table (demo_story.toml). Everything in it is done with the usual operations, only at an earlier time.
 """
 
 from __future__ import annotations
@@ -17,17 +17,10 @@ from palaver.model.messages import Message, Role
 from palaver.model.people import Agent, Caller
 from palaver.model.requests import NoArguments
 from palaver.model.times import as_if_at, iso, now
-from palaver.operations import library
 from palaver.operations.bus import reactions, threads
 from palaver.operations.bus.connect import get_status
-from palaver.operations.bus.messages import (
-    EditMessage,
-    OneMessage,
-    PostMessage,
-    edit_message,
-    get_message,
-    post_message,
-)
+from palaver.operations.bus.messages import EditMessage, PostMessage, edit_message, post_message
+from palaver.operations.library import characters, chats, media, notes, prompts
 from palaver.operations.sessions import sessions
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change
@@ -37,75 +30,78 @@ from palaver.store.workspaces import Workspace
 Story = Mapping[str, Any]
 HUMAN = Caller(kind="human", name="demo")
 SESSION_DAYS = 24
+"""The sessions of the story are spread over this many days."""
 _SPAN = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?")
 
 
 def before(moment: datetime, ago: str) -> datetime:
-    """`2d3h10m` before that moment; whole days count back to an afternoon, for nobody here works at night."""
+    """`2d3h10m` before that moment. Whole days count back from 15:00, as people work by day."""
     found = _SPAN.fullmatch(ago)
-    assert found, f"{ago!r} is no span of time"
+    assert found, f"{ago!r} is not a span of time"
     days, hours, minutes = (int(part or 0) for part in found.groups())
     start = moment.replace(hour=15, minute=0) if days else moment
     return start - timedelta(days=days, hours=hours, minutes=minutes)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DemoCounts:
+    """How much was added."""
+
     threads: int
     messages: int
     turns: int
     kept: int
 
 
-async def tell(here: Workspace, story: Story, *, anyway: bool = False) -> Told:
-    """Tell it in a workspace where nothing was said yet."""
-    status = await get_status.perform(here, HUMAN, NoArguments())
+async def tell(workspace: Workspace, story: Story, *, anyway: bool = False) -> DemoCounts:
+    """Add the story to a workspace. It is refused if the workspace has threads, unless `anyway`."""
+    status = await get_status.perform(workspace, HUMAN, NoArguments())
     if status.threads and not anyway:
         raise Refused(
-            f"There are threads in workspace '{here.name}' already. Choose an empty place (--home DIRECTORY or "
+            f"There are threads in workspace '{workspace.name}' already. Choose an empty place (--home DIRECTORY or "
             "--workspace NAME), or say --anyway."
         )
     moment = now()
-    people, messages = await here.change(lambda change: _talk(change, story, moment))
-    kept = await here.change(lambda change: _keep(change, story, moment))
-    turns = await _record(here, story["sessions"], people, moment)
-    return Told(len(story["threads"]), messages, turns, kept)
+    people, posted = await workspace.change(lambda change: _add_threads(change, story, moment))
+    kept = await workspace.change(lambda change: _add_library(change, story, moment))
+    turns = 0
+    for agent, session_id, role, text, at in _turns(story["sessions"], people, moment):
+        request = sessions.RecordTurn(
+            agent=agent.id, session=session_id, role=role, content=text, ts=iso(at), id=f"turn-{at:%H%M}"
+        )
+        await sessions.record_turn.perform(workspace, HUMAN, request)
+        turns += 1
+    return DemoCounts(len(story["threads"]), posted, turns, kept)
 
 
-# Threads
-
-
-def _talk(change: Change, story: Story, moment: datetime) -> tuple[dict[str, Agent], int]:
-    people = {one["name"]: _registered(change, one, before(moment, "21d")) for one in story["agents"]}
-    said = 0
+def _add_threads(change: Change, story: Story, moment: datetime) -> tuple[dict[str, Agent], int]:
+    people: dict[str, Agent] = {}
+    for one in story["agents"]:
+        with as_if_at(before(moment, "21d")):
+            known = agents.named(change, one["name"])
+            people[one["name"]] = known or agents.register(change, **{**one, "display_name": one["name"]})[0]
+    count = 0
     for told in story["threads"]:
         with as_if_at(before(moment, told["begun"])):
-            thread, _ = threads.open_thread(change, threads.CreateThread(topic=told["topic"]))
+            thread = threads.open_thread(change, threads.CreateThread(topic=told["topic"]))[0].thread
         posted: list[Message] = []
         for one in told["messages"]:
             with as_if_at(before(moment, one["ago"])):
-                posted.append(_post(change, thread.thread.id, one, people, posted))
+                posted.append(_post(change, thread.id, one, people, posted))
         metadata = {"pinned": True} if told.get("pinned") else None
         with as_if_at(posted[-1].created_at):
-            wanted = threads.UpdateThread(thread_id=thread.thread.id, status=told.get("status"), metadata=metadata)
-            threads.change_thread(change, wanted)
-        said += len(posted)
+            threads.change_thread(
+                change, threads.UpdateThread(thread_id=thread.id, status=told.get("status"), metadata=metadata)
+            )
+        count += len(posted)
     for agent in people.values():
         agents.touch(change, agent, "msg_wait")
-    return people, said
-
-
-def _registered(change: Change, told: Story, at: datetime) -> Agent:
-    known = agents.named(change, told["name"])
-    if known:
-        return known
-    with as_if_at(at):
-        return agents.register(change, **{**told, "display_name": told["name"]})[0]
+    return people, count
 
 
 def _post(change: Change, thread_id: str, told: Story, people: Mapping[str, Agent], posted: list[Message]) -> Message:
     agent = people.get(told["by"])
-    ask = PostMessage(
+    request = PostMessage(
         thread_id=thread_id,
         author=agent.id if agent else told["by"],
         role="assistant" if agent else "user",
@@ -115,107 +111,66 @@ def _post(change: Change, thread_id: str, told: Story, people: Mapping[str, Agen
         reply_to_msg_id=posted[told["reply"] - 1].id if "reply" in told else None,
         metadata={"visibility": "human_only"} if told.get("for_humans") else None,
     )
-    message: Message = post_message.work(change, HUMAN, ask)
+    message: Message = post_message.work(change, HUMAN, request)
     if "edited_from" in told:
         editor = Caller(kind="human", name=told["by"])
         edit_message.work(change, editor, EditMessage(message_id=message.id, content=told["text"].strip()))
     for label, name in told.get("reactions", ()):
         who = people[name].id if name in people else f"human:{name}"
         reactions.react.work(change, HUMAN, reactions.React(message_id=message.id, reaction=label, agent_id=who))
-    return get_message.work(change, HUMAN, OneMessage(message_id=message.id))  # type: ignore[no-any-return]
+    return message
 
 
-# The library and the archive
-
-
-def _keep(change: Change, story: Story, moment: datetime) -> int:
-    kept = 0
+def _add_library(change: Change, story: Story, moment: datetime) -> int:
     for note in story["notes"]:
-        at = iso(before(moment, note["ago"]))
-        ask = library.notes.CreateNote(
-            title=note["title"], content=note["text"].strip(), keywords=note["keywords"], created_at=at
-        )
-        library.notes.create_note.work(change, HUMAN, ask)
-        kept += 1
+        text, at = note["text"].strip(), iso(before(moment, note["ago"]))
+        request = notes.CreateNote(title=note["title"], content=text, keywords=note["keywords"], created_at=at)
+        notes.create_note.work(change, HUMAN, request)
     for prompt in story["prompts"]:
-        library.prompts.create_prompt.work(change, HUMAN, library.prompts.CreatePrompt(**prompt))
-        kept += 1
-    met: dict[str, int] = {}
-    for character in story["characters"]:
-        ask_for = library.characters.CreateCharacter(**character)
-        met[character["name"]] = library.characters.create_character.work(change, HUMAN, ask_for).id
-        kept += 1
-    for chat in story["chats"]:
-        _chat(change, chat, met, before(moment, chat["ago"]))
-        kept += 1
-    for media in story["media"]:
-        library.media.create_media.work(change, HUMAN, _media(media, moment))
-        kept += 1
-    for conversation in story["conversations"]:
-        archive.put(change, _conversation(conversation, before(moment, conversation["ago"])))
-        kept += 1
-    return kept
-
-
-def _chat(change: Change, told: Story, met: Mapping[str, int], at: datetime) -> None:
-    ask = library.chats.CreateChat(title=told["title"], character_id=met[told["character"]], created_at=iso(at))
-    chat = library.chats.create_chat.work(change, HUMAN, ask)
-    for number, (sender, text) in enumerate(told["messages"]):
-        said = library.chats.AddChatMessage(
-            conversation_id=chat.id, sender=sender, content=text, created_at=iso(at + timedelta(minutes=number))
+        prompts.create_prompt.work(change, HUMAN, prompts.CreatePrompt(**prompt))
+    ids = {
+        one["name"]: characters.create_character.work(change, HUMAN, characters.CreateCharacter(**one)).id
+        for one in story["characters"]
+    }
+    for told in story["chats"]:
+        begun = before(moment, told["ago"])
+        new = chats.CreateChat(title=told["title"], character_id=ids[told["character"]], created_at=iso(begun))
+        chat = chats.create_chat.work(change, HUMAN, new)
+        for number, (sender, text) in enumerate(told["messages"]):
+            at = iso(begun + timedelta(minutes=number))
+            said = chats.AddChatMessage(conversation_id=chat.id, sender=sender, content=text, created_at=at)
+            chats.add_chat_message.work(change, HUMAN, said)
+    for told in story["media"]:
+        segments = [media.GivenSegment(start=start, end=end, text=text) for start, end, text in told["segments"]]
+        item = media.CreateMedia(
+            title=told["title"],
+            media_type=told["media_type"],
+            keywords=told["keywords"],
+            transcript=media.GivenTranscript(segments=segments),
+            created_at=iso(before(moment, told["ago"])),
         )
-        library.chats.add_chat_message.work(change, HUMAN, said)
+        media.create_media.work(change, HUMAN, item)
+    for told in story["conversations"]:
+        begun = before(moment, told["ago"])
+        lines = tuple(
+            Said(f"m{number}", role, text, begun + timedelta(minutes=number))
+            for number, (role, text) in enumerate(told["messages"])
+        )
+        id = "demo-" + re.sub(r"\W+", "-", told["title"].lower()).strip("-")
+        archive.put(change, Conversation(id, told["origin"], told["title"], begun, lines[-1].ts, lines))
+    return sum(len(story[kind]) for kind in ("notes", "prompts", "characters", "chats", "media", "conversations"))
 
 
-def _media(told: Story, moment: datetime) -> library.media.CreateMedia:
-    segments = [library.media.GivenSegment(start=start, end=end, text=text) for start, end, text in told["segments"]]
-    return library.media.CreateMedia(
-        title=told["title"],
-        media_type=told["media_type"],
-        content="",
-        keywords=told["keywords"],
-        transcript=library.media.GivenTranscript(segments=segments),
-        created_at=iso(before(moment, told["ago"])),
-    )
-
-
-def _conversation(told: Story, at: datetime) -> Conversation:
-    messages = tuple(
-        Said(f"m{number}", role, text, at + timedelta(minutes=number))
-        for number, (role, text) in enumerate(told["messages"])
-    )
-    id = "demo-" + re.sub(r"\W+", "-", told["title"].lower()).strip("-")
-    return Conversation(id, told["origin"], told["title"], at, messages[-1].ts, messages)
-
-
-# Sessions
-
-
-async def _record(here: Workspace, told: Story, people: Mapping[str, Agent], moment: datetime) -> int:
-    said = 0
-    for agent, session_id, turns in _sessions(told, people, moment):
-        for number, (role, text, at) in enumerate(turns):
-            ask = sessions.RecordTurn(
-                agent=agent.id, session=session_id, role=role, content=text, ts=iso(at), id=f"turn-{number}"
-            )
-            await sessions.record_turn.perform(here, HUMAN, ask)
-            said += 1
-    return said
-
-
-def _sessions(
+def _turns(
     told: Story, people: Mapping[str, Agent], moment: datetime
-) -> Iterator[tuple[Agent, str, list[tuple[Role, str, datetime]]]]:
-    """A session a working day, more turns in the middle of the week; always the same for the same day."""
+) -> Iterator[tuple[Agent, str, Role, str, datetime]]:
+    """The turns of one session a working day, more in the middle of the week. They are the same for the same day."""
     pairs = told["turns"]
     for ago in range(SESSION_DAYS, 0, -1):
         day = moment - timedelta(days=ago)
-        busy = (2, 4, 6, 5, 3, 0, 1)[day.weekday()]
         agent = people[told["agents"][ago % len(told["agents"])]]
-        turns: list[tuple[Role, str, datetime]] = []
-        for number in range(busy):
+        for number in range((2, 4, 6, 5, 3, 0, 1)[day.weekday()]):
             question, answer = pairs[(ago * 5 + number) % len(pairs)]
             at = day.replace(hour=9, minute=10) + timedelta(minutes=11 * number)
-            turns += [("user", question, at), ("assistant", answer, at + timedelta(minutes=2))]
-        if turns:
-            yield agent, f"{day:%Y-%m-%d}", turns
+            yield agent, f"{day:%Y-%m-%d}", "user", question, at
+            yield agent, f"{day:%Y-%m-%d}", "assistant", answer, at + timedelta(minutes=2)

@@ -1,4 +1,4 @@
-"""How good the search is: labelled questions asked through the same door as everybody's."""
+"""Search quality: run labelled questions through the search operations and measure the results (`palaver eval`)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from palaver.store.search.found_passages import document_id_of
 from palaver.store.workspaces import Workspace
 
 DEEP = 50
+"""Results to look at for each question."""
 _ASKER = Caller("human", "eval")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one question: ranks count from 1."""
+    """The measures of one question. Ranks count from 1."""
 
     recall: float | None
     """The share of the evidence among the first ten messages; None where no message is named."""
@@ -72,69 +73,69 @@ def _percent(values: Iterable[float]) -> float:
 
 
 def read(path: Path) -> list[World]:
-    """The worlds of a file of labelled questions."""
+    """The test sets of a file of labelled questions."""
     try:
         return list(worlds(path))
     except (ValueError, KeyError, TypeError, OSError) as problem:
         raise Refused(f"{path.name} cannot be read as labelled questions ({problem}): 'palaver eval --help'.") from None
 
 
-async def settle(here: Workspace, world: World, prefix: str = "") -> None:
-    """Put the conversations of a world into a workspace, as chats."""
-    for at in range(0, len(world.talks), 50):
-        some = world.talks[at : at + 50]
-        await here.change(partial(_write, talks=some, prefix=prefix))
+async def add_conversations(workspace: Workspace, world: World) -> None:
+    """Store the conversations of a test set in a workspace, as chats. Conversations that exist are skipped."""
 
-
-def _write(change: Change, talks: Sequence[Talk], prefix: str) -> None:
-    for talk in talks:
-        if document_id_of(change, "chats", prefix + talk.id) is not None:
-            continue
-        at = next((line.at for line in talk.lines if line.at), None) or now()
-        document_id = documents.add_document(
-            change, source="chats", native_id=prefix + talk.id, title=talk.title or None, created_at=at, data={}
-        )
-        for position, line in enumerate(talk.lines, 1):
-            documents.add_passage(
-                change,
-                source="chats",
-                document_id=document_id,
-                position=position,
-                native_id=f"{prefix}{talk.id}/{line.id}",
-                author=line.speaker,
-                text=line.text,
-                created_at=line.at,
+    def add(change: Change, talks: Sequence[Talk]) -> None:
+        for talk in talks:
+            if document_id_of(change, "chats", talk.id) is not None:
+                continue
+            at = next((line.at for line in talk.lines if line.at), None) or now()
+            document_id = documents.add_document(
+                change, source="chats", native_id=talk.id, title=talk.title or None, created_at=at, data={}
             )
+            for position, line in enumerate(talk.lines, 1):
+                documents.add_passage(
+                    change,
+                    source="chats",
+                    document_id=document_id,
+                    position=position,
+                    native_id=f"{talk.id}/{line.id}",
+                    author=line.speaker,
+                    text=line.text,
+                    created_at=line.at,
+                )
+
+    for at in range(0, len(world.talks), 50):
+        await workspace.change(partial(add, talks=world.talks[at : at + 50]))
 
 
-async def ask(here: Workspace, asked: Asked, budget: int, prefix: str = "") -> Outcome:
-    """Ask one question, and look where the answers came."""
+async def evaluate(workspace: Workspace, asked: Asked, budget: int) -> Outcome:
+    """Search for one question, and measure where its evidence is in the results."""
     began = time.process_time()
-    answer = await search_knowledge.work(here, _ASKER, SearchKnowledge(query=asked.question, limit=DEEP, dedupe=False))
+    answer = await search_knowledge.work(
+        workspace, _ASKER, SearchKnowledge(query=asked.question, limit=DEEP, dedupe=False)
+    )
     spent = (time.process_time() - began) * 1000
-    context = await here.read(
+    context = await workspace.read(
         lambda read: answer_context.work(read, _ASKER, AnswerContext(query=asked.question, max_tokens=budget))
     )
     items = [item for item in answer.results if isinstance(item, ResultItem)]
     messages = [item.message_id for item in items if item.message_id]
     talks = list(dict.fromkeys(item.conversation_id for item in items if item.conversation_id))
-    wanted = {f"{prefix}{talk}/{line}" for talk, line in asked.evidence}
-    wanted_talks = {prefix + talk for talk in asked.conversations}
+    wanted = {f"{talk}/{line}" for talk, line in asked.evidence}
     ranks = [rank for rank, id in enumerate(messages, 1) if id in wanted]
-    talk_ranks = [rank for rank, id in enumerate(talks, 1) if id in wanted_talks]
-    ideal = sum(1 / log2(rank + 1) for rank in range(1, min(10, len(wanted_talks)) + 1))
+    talk_ranks = [rank for rank, id in enumerate(talks, 1) if id in asked.conversations]
+    ideal = sum(1 / log2(rank + 1) for rank in range(1, min(10, len(asked.conversations)) + 1))
     return Outcome(
         recall=sum(rank <= 10 for rank in ranks) / len(wanted) if wanted else None,
         first_message=ranks[0] if ranks else None,
         first_conversation=talk_ranks[0] if talk_ranks else None,
         gain=sum(1 / log2(rank + 1) for rank in talk_ranks if rank <= 10) / ideal if ideal else 0.0,
-        in_budget=_held(context.text, asked, prefix),
+        in_budget=_share_in(context.text, asked),
         milliseconds=spent,
     )
 
 
-def _held(text: str, asked: Asked, prefix: str) -> float | None:
-    """The share of the evidence a packed text has: the message is in it, if perhaps only the part that matters."""
+def _share_in(text: str, asked: Asked) -> float | None:
+    """The share of the evidence messages that the text contains, whole or in part."""
     if not asked.evidence:
         return None
     there, heading = set(), ""
@@ -144,7 +145,7 @@ def _held(text: str, asked: Asked, prefix: str) -> float | None:
         elif line.startswith("[") and "]" in line:
             there.add((heading, line[1 : line.index("]")]))
     found = [
-        any(f"chats://{quote(prefix + talk, safe='/:@')}," in heading and number == place for heading, number in there)
+        any(f"chats://{quote(talk, safe='/:@')}," in heading and number == place for heading, number in there)
         for talk, place in asked.places
     ]
     return mean(found)

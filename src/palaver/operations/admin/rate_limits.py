@@ -1,4 +1,4 @@
-"""How often a caller may use each tool: a number of calls a minute, over MCP and over REST."""
+"""Rate limits: calls a minute of each tool by each caller, over MCP and REST (PALAVER_TOOL_LIMITS)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from palaver.store.workspaces import Workspace
 
 MINUTE = 60.0
 UNLESS_LOOPBACK = 600
-"""Calls a minute of one tool, where others than this machine can reach the server and nothing else is set."""
+"""The default limit (calls a minute of one tool) if other machines can reach the server."""
 MOST_KNOWN = 10_000
 EVERY_TOOL = ""
 
 
-def refuse_too_many(here: Workspace, caller: Caller, operation: Operation) -> None:
-    """Count a call. Each server counts on its own, in memory."""
+def refuse_too_many(workspace: Workspace, caller: Caller, operation: Operation) -> None:
+    """Count a call, and refuse it above the limit. Each server counts on its own, in memory."""
     tools = operation.tools
-    limit = limit_of(here.settings, tools[0].name) if tools else 0
+    limit = limit_of(workspace.settings, tools[0].name) if tools else 0
     if not limit:
         return
-    now, key = time.monotonic(), (_who(caller), operation.name)
-    if key not in here.calls and len(here.calls) >= MOST_KNOWN:
-        _forget_old(here.calls, now)
-    calls = here.calls.setdefault(key, deque())
+    who = caller.token_id or caller.session.agent_id or caller.session.key or f"{caller.kind} {caller.name}"
+    now, key = time.monotonic(), (who, operation.name)
+    if key not in workspace.calls and len(workspace.calls) >= MOST_KNOWN:
+        for old in [key for key, times in workspace.calls.items() if not times or times[-1] <= now - MINUTE]:
+            del workspace.calls[old]
+    calls = workspace.calls.setdefault(key, deque())
     while calls and calls[0] <= now - MINUTE:
         calls.popleft()
     if len(calls) >= limit:
@@ -42,7 +44,7 @@ def refuse_too_many(here: Workspace, caller: Caller, operation: Operation) -> No
 
 
 def limit_of(settings: Settings, tool: str) -> int:
-    """Calls a minute of a tool; 0 is no limit."""
+    """Allowed calls a minute of a tool; 0: no limit."""
     if settings.tool_limits == "auto":
         return 0 if settings.is_loopback else UNLESS_LOOPBACK
     limits = _limits(settings.tool_limits)
@@ -50,7 +52,7 @@ def limit_of(settings: Settings, tool: str) -> int:
 
 
 def must_know_tools(settings: Settings, known: set[str]) -> None:
-    """A limit for a tool that does not exist would limit nothing."""
+    """Refuse settings that limit an unknown tool: such a limit has no effect."""
     if settings.tool_limits == "auto":
         return
     for name in _limits(settings.tool_limits).keys() - {EVERY_TOOL} - known:
@@ -59,15 +61,6 @@ def must_know_tools(settings: Settings, known: set[str]) -> None:
 
 @lru_cache(maxsize=16)
 def _limits(text: str) -> dict[str, int]:
-    """By tool; the number without a name is for all others."""
+    """Limits by tool name. A number without a name is for all other tools."""
     pairs = (part.rpartition("=") for part in text.split(","))
     return {name.strip().replace(".", "_"): int(number) for name, _, number in pairs}
-
-
-def _who(caller: Caller) -> str:
-    return caller.token_id or caller.session.agent_id or caller.session.key or f"{caller.kind} {caller.name}"
-
-
-def _forget_old(calls: dict[tuple[str, str], deque[float]], now: float) -> None:
-    for key in [key for key, times in calls.items() if not times or times[-1] <= now - MINUTE]:
-        del calls[key]

@@ -65,11 +65,11 @@ class Repaired:
 async def opened(settings: Settings, name: str) -> AsyncIterator[Workspace]:
     """A workspace without the work that a server does at start-up."""
     engine = await asyncio.to_thread(open_engine, settings, name)
-    here = Workspace(name, engine, settings)
+    workspace = Workspace(name, engine, settings)
     try:
-        yield here
+        yield workspace
     finally:
-        await asyncio.to_thread(here.close)
+        await asyncio.to_thread(workspace.close)
 
 
 def problems_of_postgres(settings: Settings) -> tuple[str, list[str]]:
@@ -94,10 +94,10 @@ async def problems(settings: Settings, name: str) -> list[str]:
     try:
         if found := await problems_of_files(settings, name):
             return found
-        async with opened(settings, name) as here:
-            return await problems_of_data(here) or await problems_of_uploads(here) + await _problems_of_transcripts(
-                here
-            )
+        async with opened(settings, name) as workspace:
+            return await problems_of_data(workspace) or await problems_of_uploads(
+                workspace
+            ) + await _problems_of_transcripts(workspace)
     except PalaverError as problem:
         return [problem.message]
 
@@ -117,48 +117,48 @@ async def problems_before_opening(settings: Settings, name: str) -> list[str]:
     return await problems_of_files(settings, name) if await asyncio.to_thread(has_data, settings, name) else []
 
 
-async def problems_of_data(here: Workspace) -> list[str]:
+async def problems_of_data(workspace: Workspace) -> list[str]:
     """The engine's own check, and whether the search index matches the texts."""
-    found = await here.check()
+    found = await workspace.check()
     if found:
         return found
-    threads = await here.read(lambda read: bus_threads.count_miscounted(read), timeout=LONG)
+    threads = await workspace.read(lambda read: bus_threads.count_miscounted(read), timeout=LONG)
     if threads:
         found.append(f"{threads:,} threads have fewer or more messages than were posted to them")
-    if not await here.read(documents.is_complete, timeout=LONG):
+    if not await workspace.read(documents.is_complete, timeout=LONG):
         found.append("the search index does not have every passage")
-    elif not await _holds_the_texts(here):
+    elif not await _holds_the_texts(workspace):
         found.append("the search index does not match the texts: one of them was changed or damaged")
     return found
 
 
-async def _holds_the_texts(here: Workspace) -> bool:
+async def _holds_the_texts(workspace: Workspace) -> bool:
     try:
-        return await here.read(documents.holds_the_texts, timeout=LONG)
+        return await workspace.read(documents.holds_the_texts, timeout=LONG)
     except orjson.JSONDecodeError:
         raise Unavailable("Rows of the database are damaged: their data is not JSON.") from None
 
 
-async def problems_of_uploads(here: Workspace) -> list[str]:
+async def problems_of_uploads(workspace: Workspace) -> list[str]:
     """Images that messages show but whose files are missing. Only a backup can restore them."""
-    gone = await missing_uploads(here)
+    gone = await missing_uploads(workspace)
     return [f"{_images(len(gone))} missing in the folder 'uploads' (first {gone[0]})"] if gone else []
 
 
-async def missing_uploads(here: Workspace) -> list[str]:
-    shown = await here.read(trash.images_in_use, timeout=LONG)
-    folder = here.settings.data / "uploads" / here.name
+async def missing_uploads(workspace: Workspace) -> list[str]:
+    shown = await workspace.read(trash.images_in_use, timeout=LONG)
+    folder = workspace.settings.data / "uploads" / workspace.name
     return await asyncio.to_thread(lambda: sorted(name for name in shown if not (folder / name).exists()))
 
 
-async def _problems_of_transcripts(here: Workspace) -> list[str]:
+async def _problems_of_transcripts(workspace: Workspace) -> list[str]:
     found = []
-    for path in here.transcripts.files():
-        if count := await asyncio.to_thread(here.transcripts.damaged, path):
+    for path in workspace.transcripts.files():
+        if count := await asyncio.to_thread(workspace.transcripts.damaged, path):
             found.append(f"{_lines(count)} of the transcript {_name(path)} cannot be read")
-    if here.settings.sessions_index:
-        different = [difference for difference in await session_index.verify(here) if not difference.is_fine]
-        if alone := await session_index.only_in_index(here) if different else []:
+    if workspace.settings.sessions_index:
+        different = [difference for difference in await session_index.verify(workspace) if not difference.is_fine]
+        if alone := await session_index.only_in_index(workspace) if different else []:
             found.append(session_index.describe_missing(alone))
         elif different:
             found.append(f"the index differs from the transcript {different[0].agent}/{different[0].file}")
@@ -188,30 +188,30 @@ class HealthProblem:
     stops: bool
 
 
-async def health_problems(here: Workspace) -> list[HealthProblem]:
+async def health_problems(workspace: Workspace) -> list[HealthProblem]:
     """Problems for load balancers and monitors. They contain no names, as everyone may read them."""
-    found = [HealthProblem(says, stops=True) for says in here.lost_files()]
-    if gone := await here.read(lambda read: missing(read, "workspace")):
+    found = [HealthProblem(says, stops=True) for says in workspace.lost_files()]
+    if gone := await workspace.read(lambda read: missing(read, "workspace")):
         found.append(HealthProblem(f"tables or indexes are missing in the database: {', '.join(gone)}", stops=True))
         return found
-    if here.settings.sessions_index:
-        recorded, gone_files = await _missing_transcripts(here)
+    if workspace.settings.sessions_index:
+        recorded, gone_files = await _missing_transcripts(workspace)
         if gone_files:
             said = f"{gone_files:,} of {recorded:,} transcripts are missing"
             found.append(HealthProblem(said, stops=gone_files == recorded))
-    if here.missing_uploads:
+    if workspace.missing_uploads:
         found.append(
-            HealthProblem(f"{_images(len(here.missing_uploads))} missing in the folder 'uploads'", stops=False)
+            HealthProblem(f"{_images(len(workspace.missing_uploads))} missing in the folder 'uploads'", stops=False)
         )
     return found
 
 
-async def _missing_transcripts(here: Workspace) -> tuple[int, int]:
+async def _missing_transcripts(workspace: Workspace) -> tuple[int, int]:
     """The number of indexed transcripts, and how many of them are missing without having been deleted."""
-    known = await here.read(sessions.marks)
+    known = await workspace.read(sessions.marks)
     if not known:
         return 0, 0
-    slugs = {agent.id: agent.slug for agent in await here.read(agents.everyone)}
+    slugs = {agent.id: agent.slug for agent in await workspace.read(agents.everyone)}
 
     def count() -> int:
         there: dict[str, set[str]] = {}
@@ -219,10 +219,10 @@ async def _missing_transcripts(here: Workspace) -> tuple[int, int]:
         for agent_id, file in known:
             owner = Owner(agent_id, slugs.get(agent_id, agent_id), "")
             if agent_id not in there:
-                there[agent_id] = here.transcripts.names_of(owner)
+                there[agent_id] = workspace.transcripts.names_of(owner)
             if file not in there[agent_id]:
-                stones = here.transcripts.tombstones(owner)
-                gone += all(here.transcripts.path(owner, session_id).name != file for session_id in stones)
+                stones = workspace.transcripts.tombstones(owner)
+                gone += all(workspace.transcripts.path(owner, session_id).name != file for session_id in stones)
         return gone
 
     return len(known), await asyncio.to_thread(count)
@@ -255,8 +255,8 @@ async def repair(settings: Settings, *, discard_missing: bool = False) -> AsyncI
             schema = schema_of(name, "workspace")
             for index in await asyncio.to_thread(make_indexes_anew, settings.database_url, schema):
                 yield Repaired(f"workspace {name}", f"rebuilt the index {index}")
-        async with opened(settings, name) as here:
-            async for repaired in _repair_inside(here, discard_missing):
+        async with opened(settings, name) as workspace:
+            async for repaired in _repair_inside(workspace, discard_missing):
                 yield repaired
 
 
@@ -338,48 +338,48 @@ async def _names(settings: Settings) -> list[str]:
         await asyncio.to_thread(engine.close)
 
 
-async def _repair_inside(here: Workspace, discard_missing: bool) -> AsyncIterator[Repaired]:
-    what = f"workspace {here.name}"
+async def _repair_inside(workspace: Workspace, discard_missing: bool) -> AsyncIterator[Repaired]:
+    what = f"workspace {workspace.name}"
     damaged = []
-    for path in here.transcripts.files():
-        if count := await asyncio.to_thread(here.transcripts.set_aside, path):
+    for path in workspace.transcripts.files():
+        if count := await asyncio.to_thread(workspace.transcripts.set_aside, path):
             damaged.append(path)
             aside = f"{path.parent.name}/{path.stem}.damaged"
             said = f"{_lines(count)} of {_name(path)} could not be read; kept in {aside}"
             yield Repaired(what, said, is_whole=False)
-    if threads := await here.change(lambda change: bus_threads.recount(change)):
+    if threads := await workspace.change(lambda change: bus_threads.recount(change)):
         said = f"messages are missing in {threads:,} threads; they were counted again. A backup may have them"
         yield Repaired(what, said, is_whole=False)
-    passages = await fill_index(here)
-    if not await _holds_the_texts(here):
-        await here.empty_index()
-        passages = await fill_index(here)
+    passages = await fill_index(workspace)
+    if not await _holds_the_texts(workspace):
+        await workspace.empty_index()
+        passages = await fill_index(workspace)
         yield Repaired(what, "the search index did not match the texts; it was rebuilt from them")
     elif passages:
         yield Repaired(what, f"added {passages:,} passages to the search index")
-    if here.settings.sessions_index:
-        for one in await session_index.only_in_index(here) if damaged else []:
-            path = here.transcripts.of(one.owner, one.session_id).path
+    if workspace.settings.sessions_index:
+        for one in await session_index.only_in_index(workspace) if damaged else []:
+            path = workspace.transcripts.of(one.owner, one.session_id).path
             if path in damaged:  # the index still has turns whose lines were damaged
-                await asyncio.to_thread(here.transcripts.append, one.owner, one.session_id, one.turns)
+                await asyncio.to_thread(workspace.transcripts.append, one.owner, one.session_id, one.turns)
                 turns_said = "1 turn" if len(one.turns) == 1 else f"{len(one.turns):,} turns"
                 yield Repaired(what, f"wrote {turns_said} to {_name(path)} again, as the index had them")
-        before = await session_index.verify(here)
+        before = await session_index.verify(workspace)
         if not all(difference.is_fine for difference in before):
             try:
-                turns = await session_index.reindex(here, discard_missing=discard_missing)
+                turns = await session_index.reindex(workspace, discard_missing=discard_missing)
             except Conflict as problem:
                 yield Repaired(what, problem.message, is_whole=False)
             else:
                 yield Repaired(what, f"rebuilt the index of sessions from the transcripts: {turns:,} turns")
-    for said in await problems_of_uploads(here):
+    for said in await problems_of_uploads(workspace):
         yield Repaired(what, f"{said}; a backup may have them", is_whole=False)
 
 
-async def fill_index(here: Workspace) -> int:
+async def fill_index(workspace: Workspace) -> int:
     """Add missing passages to the search index. Returns their number."""
-    await here.make_missing()
+    await workspace.make_missing()
     passages = 0
-    while count := await here.change(lambda change: documents.backfill(change, INDEXED_AT_ONCE)):
+    while count := await workspace.change(lambda change: documents.backfill(change, INDEXED_AT_ONCE)):
         passages += count
     return passages

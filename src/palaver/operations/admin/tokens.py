@@ -23,17 +23,17 @@ from palaver.store.workspaces import Workspace
 LONGEST = timedelta(days=36500)
 
 
-def _keyring(here: Workspace) -> Keyring:
-    if here.keyring is None:
+def _keyring(workspace: Workspace) -> Keyring:
+    if workspace.keyring is None:
         raise Unavailable("This workspace has no tokens: it was opened without its server.")
-    return here.keyring
+    return workspace.keyring
 
 
 @operation(Route("GET", "/api/tokens"), needs="admin")
-async def list_tokens(here: Workspace, caller: Caller, ask: NoArguments) -> list[Token]:
+async def list_tokens(workspace: Workspace, caller: Caller, ask: NoArguments) -> list[Token]:
     """List the tokens of your workspace with their owners, scopes and last use. Secrets are never shown."""
     visibility.must_be_person(caller)
-    return await _keyring(here).tokens()
+    return await _keyring(workspace).tokens()
 
 
 def _some_name(name: str) -> str:
@@ -66,18 +66,18 @@ class NewToken:
 
 
 @operation(Route("POST", "/api/tokens", status=201), needs="admin")
-async def create_token(here: Workspace, caller: Caller, ask: CreateToken) -> NewToken:
+async def create_token(workspace: Workspace, caller: Caller, ask: CreateToken) -> NewToken:
     """Create a token for your workspace. The secret is shown only in this answer; the server stores its hash."""
     visibility.must_be_person(caller)
-    if ask.workspace not in (None, here.name):
+    if ask.workspace not in (None, workspace.name):
         raise NotFound("workspace", ask.workspace or "")
     if not ask.scopes:
         raise Invalid("scopes: choose from read, write and admin.")
     known: tuple[Scope, ...] = ("read", "write", "admin")
     agent_id, name = None, ask.name
     if ask.kind == "agent":
-        agent_id, name = await here.change(lambda change: known_agent(change, ask.name))
-    token, secret = await _keyring(here).create(
+        agent_id, name = await workspace.change(lambda change: known_agent(change, ask.name))
+    token, secret = await _keyring(workspace).create(
         ask.kind, name, agent_id, [s for s in known if s in ask.scopes], _span(ask), signature(caller)
     )
     return NewToken(secret, token)
@@ -115,16 +115,16 @@ class Revoked:
 
 
 @operation(Route("DELETE", "/api/tokens/{token_id}"), needs="admin")
-async def revoke_token(here: Workspace, caller: Caller, ask: RevokeToken) -> Revoked:
+async def revoke_token(workspace: Workspace, caller: Caller, ask: RevokeToken) -> Revoked:
     """Revoke a token of your workspace at once. Streams and connections that use it are closed."""
     visibility.must_be_person(caller)
-    return Revoked((await _keyring(here).revoke(ask.token_id, signature(caller))).id)
+    return Revoked((await _keyring(workspace).revoke(ask.token_id, signature(caller))).id)
 
 
 @operation(Route("GET", "/api/workspaces"), needs="admin")
-async def list_workspaces(here: Workspace, caller: Caller, ask: NoArguments) -> list[str]:
+async def list_workspaces(workspace: Workspace, caller: Caller, ask: NoArguments) -> list[str]:
     """List the workspaces you administer: the one of your token. Use the command line to create workspaces."""
-    return [here.name]
+    return [workspace.name]
 
 
 class ListDeeds(Ask):
@@ -135,6 +135,6 @@ class ListDeeds(Ask):
 
 
 @operation(Route("GET", "/api/audit"), needs="admin")
-async def list_deeds(here: Workspace, caller: Caller, ask: ListDeeds) -> list[Deed]:
+async def list_deeds(workspace: Workspace, caller: Caller, ask: ListDeeds) -> list[Deed]:
     """List the audit log of your workspace, newest first: logins, token changes, denials, exports, deletions."""
-    return await _keyring(here).deeds(ask.kind, ask.limit)
+    return await _keyring(workspace).deeds(ask.kind, ask.limit)

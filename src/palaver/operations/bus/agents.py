@@ -35,7 +35,7 @@ UNKNOWN_CLIENT = Client()
 Name = Annotated[Line, Field(max_length=200), Trimmed]
 
 
-class About(Ask):
+class AgentDescription(Ask):
     """The description an agent gives of itself."""
 
     ide: Name | None = None
@@ -52,7 +52,7 @@ class About(Ask):
     """Structured skills, each with at least id and name."""
 
 
-class RegisterAgent(About):
+class RegisterAgent(AgentDescription):
     slug: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")] | None = None
     """Short unique name. Default: made from the display name."""
 
@@ -70,7 +70,7 @@ class Registered:
     is_online: bool
 
 
-def registered(agent: Agent, token: str | None) -> Registered:
+def registration_of(agent: Agent, token: str | None) -> Registered:
     return Registered(
         id=agent.id,
         agent_id=agent.id,
@@ -84,8 +84,8 @@ def registered(agent: Agent, token: str | None) -> Registered:
     )
 
 
-def arrive(
-    change: Change, about: About, slug: str | None = None, *, client: Client = UNKNOWN_CLIENT
+def register_new(
+    change: Change, about: AgentDescription, slug: str | None = None, *, client: Client = UNKNOWN_CLIENT
 ) -> tuple[Agent, str]:
     """Register a new agent. Its name is 'Cursor (GPT-4)', from its program and model, or its slug."""
     ide, model = about.ide or client.title, about.model or ""
@@ -117,11 +117,11 @@ def register_agent(change: Change, caller: Caller, ask: RegisterAgent) -> Regist
     """Register as an agent. Keep the returned agent_id and token: with both you can reconnect as the same agent."""
     known = agents.named(change, ask.slug) if ask.slug and not caller.is_agent else None
     if known and known.slug == ask.slug:  # people get the existing agent, but not its secret
-        return registered(known, None)
-    return registered(*arrive(change, ask, ask.slug, client=caller.client))
+        return registration_of(known, None)
+    return registration_of(*register_new(change, ask, ask.slug, client=caller.client))
 
 
-class Credentials(Ask):
+class AgentCredentials(Ask):
     agent_id: Id | None = None
     """Your agent id. Default: the agent you are connected as."""
     token: Id | None = None
@@ -129,9 +129,9 @@ class Credentials(Ask):
 
 
 @operation(Tool("agent_resume"), Route("POST", "/api/agents/resume"))
-def resume_agent(change: Change, caller: Caller, ask: Credentials) -> Agent:
+def resume_agent(change: Change, caller: Caller, ask: AgentCredentials) -> Agent:
     """Reconnect as an agent that was registered before. It keeps its id and name."""
-    agent = identity.must_be(change, caller, ask.agent_id, ask.token)
+    agent = identity.prove_agent(change, caller, ask.agent_id, ask.token)
     if agents.touch(change, agent, "resumed"):
         change.tell(agent_online(agent))
     identity.become(change, caller, agent)
@@ -144,9 +144,9 @@ class Ok:
 
 
 @operation(Tool("agent_heartbeat"), Route("POST", "/api/agents/heartbeat"))
-def heartbeat(change: Change, caller: Caller, ask: Credentials) -> Ok:
+def heartbeat(change: Change, caller: Caller, ask: AgentCredentials) -> Ok:
     """Report that you are still online. An agent counts as offline a minute after its last activity."""
-    agent = identity.must_be(change, caller, ask.agent_id, ask.token)
+    agent = identity.prove_agent(change, caller, ask.agent_id, ask.token)
     if agents.touch(change, agent, "heartbeat", agent.waiting_in):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
     return Ok(True)
@@ -189,7 +189,7 @@ def get_agent(read: Reader, caller: Caller, ask: OneAgent) -> Agent:
     return agents.named(read, ask.agent_id) or agents.must_exist(read, ask.agent_id)
 
 
-class UpdateAgent(Credentials):
+class UpdateAgent(AgentCredentials):
     display_name: Name | None = None
     """A name for people to see."""
     description: Text | None = None
@@ -203,7 +203,7 @@ class UpdateAgent(Credentials):
 @operation(Tool("agent_update"), Route("PUT", "/api/agents/{agent_id}"))
 def update_agent(change: Change, caller: Caller, ask: UpdateAgent) -> Agent:
     """Update your display name, description, tags or skills. Fields you leave out do not change."""
-    agent = identity.must_be(change, caller, ask.agent_id, ask.token)
+    agent = identity.prove_agent(change, caller, ask.agent_id, ask.token)
     return agents.update(
         change,
         agent,
@@ -215,9 +215,9 @@ def update_agent(change: Change, caller: Caller, ask: UpdateAgent) -> Agent:
 
 
 @operation(Tool("agent_unregister"), Route("POST", "/api/agents/unregister"))
-def unregister_agent(change: Change, caller: Caller, ask: Credentials) -> Ok:
+def unregister_agent(change: Change, caller: Caller, ask: AgentCredentials) -> Ok:
     """Leave the bus. Your messages stay, and you can reconnect with agent_resume."""
-    agent = identity.must_be(change, caller, ask.agent_id, ask.token)
+    agent = identity.prove_agent(change, caller, ask.agent_id, ask.token)
     agents.leave(change, agent, "unregistered")
     agents.release(change, agent)
     if agent.is_online:
@@ -244,24 +244,26 @@ class AgentRemoved:
     needs="admin",
     audited="deletion",
 )
-async def remove_agent(here: Workspace, caller: Caller, ask: RemoveAgent) -> AgentRemoved:
+async def remove_agent(workspace: Workspace, caller: Caller, ask: RemoveAgent) -> AgentRemoved:
     """Permanently remove an agent: its registration, its secrets and its tokens. Its messages stay."""
-    agent = await here.read(lambda read: agents.named(read, ask.agent_id) or agents.must_exist(read, ask.agent_id))
+    agent = await workspace.read(lambda read: agents.named(read, ask.agent_id) or agents.must_exist(read, ask.agent_id))
     owner = Owner(agent.id, agent.slug, agent.name)
-    found = await here.read(lambda read: [one.session_id for one in sessions.everyone(read, agent.id, 1_000_000, 0)])
+    found = await workspace.read(
+        lambda read: [one.session_id for one in sessions.everyone(read, agent.id, 1_000_000, 0)]
+    )
     if found and not ask.with_sessions:
         raise Conflict(f"'{agent.name}' has {len(found)} recorded sessions. Pass with_sessions to delete them too.")
     for session_id in found:
-        await delete_recorded(here, owner, session_id)
-    await asyncio.to_thread(here.transcripts.forget_owner, owner)
-    for token in await here.keyring.tokens() if here.keyring else []:
-        if token.agent_id == agent.id and here.keyring:
-            await here.keyring.revoke(token.id, signature(caller))
+        await delete_recorded(workspace, owner, session_id)
+    await asyncio.to_thread(workspace.transcripts.forget_owner, owner)
+    for token in await workspace.keyring.tokens() if workspace.keyring else []:
+        if token.agent_id == agent.id and workspace.keyring:
+            await workspace.keyring.revoke(token.id, signature(caller))
 
     def remove(change: Change) -> None:
         agents.remove(change, agent)
         if agent.is_online:
             change.tell(agent_offline(agent))
 
-    await here.change(remove)
+    await workspace.change(remove)
     return AgentRemoved(True, agent.id, agent.name, len(found))

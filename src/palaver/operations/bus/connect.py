@@ -14,7 +14,7 @@ from palaver.model.people import Agent, Caller
 from palaver.model.projects import project_of
 from palaver.model.requests import Id, NoArguments, Project, Seq, Text, clamp
 from palaver.operations import identity
-from palaver.operations.bus.agents import About, arrive
+from palaver.operations.bus.agents import AgentDescription, register_new
 from palaver.operations.bus.messages import Budget, fit
 from palaver.operations.bus.threads import CreateThread, Topic, open_thread
 from palaver.operations.operation import Command, Route, Tool, operation
@@ -23,7 +23,7 @@ from palaver.store.bus import agents, events, messages, threads
 from palaver.store.engines.database import Change, Reader
 
 
-class Connect(About):
+class Connect(AgentDescription):
     thread_name: Topic
     """Topic of the thread; created if it does not exist."""
     agent_id: Id | None = None
@@ -124,20 +124,20 @@ def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
 def _connecting_agent(change: Change, caller: Caller, ask: Connect) -> tuple[Agent, str | None]:
     """The agent that connects, and its secret: it proves itself, returns without a proof, or is new."""
     if ask.agent_id and not ask.token and not caller.is_authenticated:
-        raise identity.unproven()  # a session is not a proof, not even for a connected agent
+        raise identity.missing_token()  # a session is not a proof, not even for a connected agent
     token = ask.token
     if ask.agent_id or ask.token:
-        agent = identity.must_be(change, caller, ask.agent_id, ask.token)
+        agent = identity.prove_agent(change, caller, ask.agent_id, ask.token)
     elif caller.agent_id:
         agent = agents.must_exist(change, caller.agent_id)
     elif caller.session.slug:
-        agent = identity.must_be_somebody(change, caller)
-    elif (own := identity.me(change, caller)) and not _contradicts(own, ask):
+        agent = identity.must_be_agent(change, caller)
+    elif (own := identity.agent_of(change, caller)) and not _contradicts(own, ask):
         agent = own
     elif returning := _returning_agent(change, caller, ask):
         agent, token = returning, agents.new_secret(change, returning)
     else:
-        return arrive(change, ask, client=caller.client)
+        return register_new(change, ask, client=caller.client)
     if ask.display_name and ask.display_name != agent.display_name:
         agent = agents.rename(change, agent, ask.display_name)
     if caller.client.program and not caller.is_authenticated:
@@ -176,7 +176,7 @@ def _contradicts(agent: Agent, ask: Connect, *, any_model: bool = False) -> bool
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class BusConfig:
     bus_name: str
     version: str
     endpoint: str
@@ -187,9 +187,9 @@ class Config:
     how_to: str
 
 
-def config(read: Reader) -> Config:
+def config(read: Reader) -> BusConfig:
     language = read.settings.language
-    return Config(
+    return BusConfig(
         bus_name="palaver",
         version=__version__,
         endpoint=read.settings.base_url,
@@ -205,7 +205,7 @@ def config(read: Reader) -> Config:
 
 
 @operation(Tool("bus_get_config"), Route("GET", "/api/config"))
-def get_config(read: Reader, caller: Caller, ask: NoArguments) -> Config:
+def get_config(read: Reader, caller: Caller, ask: NoArguments) -> BusConfig:
     """Get the bus configuration: language, address, thread statuses, recommended reactions. Call it once, first."""
     return config(read)
 

@@ -248,7 +248,7 @@ class EditMessage(OneMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class Edited(Message):
+class EditedMessage(Message):
     """The message after an edit, and its editor."""
 
     version: int = 0
@@ -261,25 +261,25 @@ class Edited(Message):
     Route("PUT", "/api/messages/{message_id}", also={"new_content": "content"}),
     Command("message edit", takes=("message_id",), rest="content"),
 )
-def edit_message(change: Change, caller: Caller, ask: EditMessage) -> Edited:
+def edit_message(change: Change, caller: Caller, ask: EditMessage) -> EditedMessage:
     """Change the text of a message you wrote. Earlier versions are kept."""
     must_not_be_empty(ask.content)
     refuse_secrets(change, ask.content)
     stored = messages.must_hold(change, ask.message_id)
-    own = identity.me(change, caller)
+    own = identity.agent_of(change, caller)
     visibility.must_be_author(caller, own, stored.message)
     editor = own.shown_name if own else caller.name
     (before,) = messages.with_reactions(change, [stored])
     if before.content == ask.content:
-        return _edited(visibility.mask_message(caller, before), None)
+        return _edited_message(visibility.mask_message(caller, before), None)
     message = replace(messages.edit(change, stored, ask.content, editor), reactions=before.reactions)
     change.tell(message_edited(message, editor))
-    return _edited(visibility.mask_message(caller, message), editor)
+    return _edited_message(visibility.mask_message(caller, message), editor)
 
 
-def _edited(message: Message, editor: str | None) -> Edited:
+def _edited_message(message: Message, editor: str | None) -> EditedMessage:
     whole = {field.name: getattr(message, field.name) for field in fields(message)}
-    return Edited(**whole, version=message.edit_version, edited_by=editor, no_change=editor is None)
+    return EditedMessage(**whole, version=message.edit_version, edited_by=editor, no_change=editor is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +324,7 @@ class MessageDeleted:
 def delete_message(change: Change, caller: Caller, ask: OneMessage) -> MessageDeleted:
     """Delete a message you wrote, with its history and reactions. Its seq is never used again."""
     stored = messages.must_hold(change, ask.message_id)
-    visibility.must_be_author(caller, identity.me(change, caller), stored.message)
+    visibility.must_be_author(caller, identity.agent_of(change, caller), stored.message)
     messages.remove(change, stored)
     change.tell(message_deleted(stored.message))
     return MessageDeleted(True, stored.message.id, stored.message.thread_id, stored.message.seq)

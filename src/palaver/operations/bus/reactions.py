@@ -62,7 +62,7 @@ def react(change: Change, caller: Caller, ask: React) -> Reaction:
     """Add a reaction (a label or emoji) to a message. Repeating it changes nothing."""
     label = checked_label(ask.reaction)
     stored = messages.must_hold(change, ask.message_id)
-    who = identity.reacting_as(change, caller, ask.agent_id)
+    who = identity.reactor_of(change, caller, ask.agent_id)
     reaction, is_new = reactions.add(change, stored.passage_id, stored.message.id, who.agent_id, who.name, label)
     if is_new:
         change.tell(reacted(reaction, stored.message.thread_id))
@@ -96,7 +96,7 @@ def _without_agent(answer: Unreacted) -> ToolUnreacted:
 def unreact(change: Change, caller: Caller, ask: React) -> Unreacted:
     """Remove your reaction from a message. If there is none, removed is false."""
     label = checked_label(ask.reaction)
-    who = identity.reacting_as(change, caller, ask.agent_id)
+    who = identity.reactor_of(change, caller, ask.agent_id)
     stored = messages.find(change, ask.message_id)
     removed = stored is not None and reactions.remove(change, stored.passage_id, who.agent_id, label)
     if stored and removed:

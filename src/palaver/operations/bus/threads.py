@@ -250,12 +250,12 @@ def list_participants(read: Reader, caller: Caller, ask: OneThread) -> Participa
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript:
+class ThreadExport:
     topic: str
     text: str
 
 
-def _as_file(answer: Transcript) -> dict[str, str]:
+def _as_file(answer: ThreadExport) -> dict[str, str]:
     name = re.sub(r"[^a-z0-9]+", "-", answer.topic.lower()).strip("-")[:80] or "thread"
     return {"Content-Disposition": f'attachment; filename="{name}.md"'}
 
@@ -264,13 +264,13 @@ def _as_file(answer: Transcript) -> dict[str, str]:
     Route(
         "GET",
         "/api/threads/{thread_id}/export",
-        show=only(Transcript, "text"),
+        show=only(ThreadExport, "text"),
         media_type="text/markdown; charset=utf-8",
         headers=_as_file,
     ),
     Command("thread export", takes=("thread_id",), text="text"),
 )
-def export_thread(read: Reader, caller: Caller, ask: OneThread) -> Transcript:
+def export_thread(read: Reader, caller: Caller, ask: OneThread) -> ThreadExport:
     """Export a thread as a Markdown transcript."""
     stored = threads.must_exist(read, ask.thread_id)
     thread = stored.thread
@@ -288,4 +288,4 @@ def export_thread(read: Reader, caller: Caller, ask: OneThread) -> Transcript:
         after = batch[-1].seq
     if thread.summary:
         lines += ["---", "", "**Summary.** " + thread.summary, ""]
-    return Transcript(thread.topic, "\n".join(lines))
+    return ThreadExport(thread.topic, "\n".join(lines))

@@ -52,22 +52,22 @@ class Waited:
     Route("GET", "/api/threads/{thread_id}/wait"),
     Command("wait", takes=("thread_id",), columns=("seq", "created_at", "author_name", "content"), rows="messages"),
 )
-async def wait_for_messages(here: Workspace, caller: Caller, ask: WaitForMessages) -> Waited:
+async def wait_for_messages(workspace: Workspace, caller: Caller, ask: WaitForMessages) -> Waited:
     """Wait for messages after after_seq. Returns as soon as one arrives, or an empty list on timeout."""
     until = time.monotonic() + ask.timeout_ms / 1000
     if ask.agent_id and ask.token and caller.acting_agent != ask.agent_id:
         said = identity.Credentials(ask.agent_id, ask.token)
-        caller = await here.read(lambda read: identity.resolve(read, caller, said))
-    waited = await here.read(lambda read: _unread(read, caller, ask))
+        caller = await workspace.read(lambda read: identity.resolve(read, caller, said))
+    waited = await workspace.read(lambda read: _unread(read, caller, ask))
     if waited.messages or ask.timeout_ms == 0:
         return waited
-    thread = await here.read(lambda read: threads.must_exist(read, ask.thread_id))
+    thread = await workspace.read(lambda read: threads.must_exist(read, ask.thread_id))
     ask = ask.model_copy(update={"thread_id": thread.thread.id})
-    waiting = await here.change(lambda change: _show_waiting(change, caller, ask))
+    waiting = await workspace.change(lambda change: _show_waiting(change, caller, ask))
     try:
-        async with here.feed(thread_id=ask.thread_id) as listener:
+        async with workspace.feed(thread_id=ask.thread_id) as listener:
             while True:
-                waited = await here.read(lambda read: _unread(read, caller, ask))
+                waited = await workspace.read(lambda read: _unread(read, caller, ask))
                 left = until - time.monotonic()
                 if waited.messages or left <= 0:
                     return waited
@@ -76,7 +76,7 @@ async def wait_for_messages(here: Workspace, caller: Caller, ask: WaitForMessage
         return waited
     finally:
         if waiting:
-            await asyncio.shield(here.change(lambda change: agents.touch(change, waiting, "msg_wait")))
+            await asyncio.shield(workspace.change(lambda change: agents.touch(change, waiting, "msg_wait")))
 
 
 def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
@@ -104,9 +104,9 @@ def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
 def _show_waiting(change: Change, caller: Caller, ask: WaitForMessages) -> Agent | None:
     """Store that the agent waits in this thread, so that others can see it."""
     if ask.agent_id and (ask.token or caller.acting_agent):
-        agent: Agent | None = identity.must_be(change, caller, ask.agent_id, ask.token)
+        agent: Agent | None = identity.prove_agent(change, caller, ask.agent_id, ask.token)
     else:
-        agent = identity.me(change, caller)
+        agent = identity.agent_of(change, caller)
     if agent:
         mark_active(change, agent, "msg_wait")
         agents.touch(change, agent, "msg_wait", waiting_in=ask.thread_id)

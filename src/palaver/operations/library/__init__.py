@@ -4,11 +4,11 @@ Text is stored unchanged. An edit may name the version it is based on; it is rej
 """
 
 from palaver.operations.library import characters, chats, media, notes, prompts
-from palaver.operations.library.characters import shown_character
+from palaver.operations.library.characters import character_of
 from palaver.operations.library.import_items import content_digest, fingerprint_of, id_of, judge_brought, put_brought
 from palaver.operations.library.items import current
 from palaver.operations.library.media import segments_of
-from palaver.operations.library.prompts import named_prompt, shown_prompt
+from palaver.operations.library.prompts import find_prompt, prompt_of
 from palaver.operations.library.trash import DELETE_AND_RESTORE
 from palaver.operations.operation import Operation
 
@@ -40,14 +40,14 @@ LIBRARY: tuple[Operation, ...] = (
 
 __all__ = [
     "LIBRARY",
+    "character_of",
     "content_digest",
     "current",
+    "find_prompt",
     "fingerprint_of",
     "id_of",
     "judge_brought",
-    "named_prompt",
+    "prompt_of",
     "put_brought",
     "segments_of",
-    "shown_character",
-    "shown_prompt",
 ]

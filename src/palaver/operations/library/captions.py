@@ -41,7 +41,7 @@ class GetTranscript(Ask):
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript:
+class MediaTranscript:
     content: str | dict[str, Any]
 
 
@@ -50,7 +50,7 @@ class Transcript:
     Route("GET", "/api/media/{media_id}/transcript"),
     Command("media transcript", takes=("media_id",), text="content"),
 )
-def get_transcript(read: Reader, caller: Caller, ask: GetTranscript) -> Transcript:
+def get_transcript(read: Reader, caller: Caller, ask: GetTranscript) -> MediaTranscript:
     """Get the transcript of a recording as text, SRT, WebVTT or JSON."""
     found = library.current(read, "media", ask.media_id)
     said = [Cue(s.start, s.end, s.text) for s in library.segments_of(kept.bodies(read, found.document_id))]
@@ -60,13 +60,13 @@ def get_transcript(read: Reader, caller: Caller, ask: GetTranscript) -> Transcri
         )
     match ask.format:
         case "srt":
-            return Transcript(subtitles.as_srt(said))
+            return MediaTranscript(subtitles.as_srt(said))
         case "vtt":
-            return Transcript(subtitles.as_vtt(said))
+            return MediaTranscript(subtitles.as_vtt(said))
         case "json":
-            return Transcript({"segments": [cue._asdict() for cue in said]})
+            return MediaTranscript({"segments": [cue._asdict() for cue in said]})
         case _:
-            return Transcript(subtitles.as_text(said, timed=ask.include_timestamps))
+            return MediaTranscript(subtitles.as_text(said, timed=ask.include_timestamps))
 
 
 def media_types(read: Reader) -> dict[str, list[str]]:

@@ -15,9 +15,9 @@ from palaver.operations.library.items import (
     WRITING,
     Content,
     Created,
-    Edited,
     Keywords,
     Listing,
+    VersionedEdit,
     current,
     given,
     texts_of,
@@ -89,14 +89,14 @@ class OneCharacter(Ask):
     """Id of the character."""
 
 
-class UpdateCharacter(CharacterTexts, Edited):
+class UpdateCharacter(CharacterTexts, VersionedEdit):
     character_id: AnyId
     """Id of the character."""
     name: Annotated[Line, Field(min_length=1)] | None = None
     """New name."""
 
 
-def shown_character(read: Reader, kept: Kept) -> KeptCharacter:
+def character_of(read: Reader, kept: Kept) -> KeptCharacter:
     bodies = items.bodies(read, kept.document_id)
     return KeptCharacter(
         id=int(kept.id),
@@ -117,7 +117,7 @@ def shown_character(read: Reader, kept: Kept) -> KeptCharacter:
 def create_character(change: Change, caller: Caller, ask: CreateCharacter) -> KeptCharacter:
     """Store a character with its description, personality, example messages and tags."""
     piece = _with_texts(Character(name=ask.name), ask)
-    return shown_character(change, items.add(change, "characters", index_character(piece), ask.at))
+    return character_of(change, items.add(change, "characters", index_character(piece), ask.at))
 
 
 def _with_texts(piece: Character, ask: CharacterTexts) -> Character:
@@ -127,7 +127,7 @@ def _with_texts(piece: Character, ask: CharacterTexts) -> Character:
 @operation(Route("GET", "/api/characters/{character_id}"), Command("character show", takes=("character_id",)))
 def read_character(read: Reader, caller: Caller, ask: OneCharacter) -> KeptCharacter:
     """Get one character with all its fields."""
-    return shown_character(read, current(read, "characters", ask.character_id))
+    return character_of(read, current(read, "characters", ask.character_id))
 
 
 @operation(Tool("characters.update", toolset=WRITING), Route("PUT", "/api/characters/{character_id}"))
@@ -139,10 +139,10 @@ def update_character(change: Change, caller: Caller, ask: UpdateCharacter) -> Ke
     own |= {name: tuple(kept.facts.get(name) or ()) for name in ("tags", "alternate_greetings")}
     old = Character(name=kept.title or "", **texts_of(bodies, CHARACTER_TEXTS), **own)
     piece = _with_texts(replace(old, name=ask.name) if ask.name else old, ask)
-    return shown_character(change, items.update(change, kept, index_character(piece)))
+    return character_of(change, items.update(change, kept, index_character(piece)))
 
 
 @operation(Route("GET", "/api/characters"), Command("character list", columns=("id", "name", "tags", "last_modified")))
 def list_characters(read: Reader, caller: Caller, ask: Listing) -> list[KeptCharacter]:
     """List characters, last changed first."""
-    return [shown_character(read, kept) for kept in items.page(read, "characters", ask.limit, ask.offset)]
+    return [character_of(read, kept) for kept in items.page(read, "characters", ask.limit, ask.offset)]

@@ -16,8 +16,8 @@ from palaver.operations.library.items import (
     WRITING,
     Content,
     Created,
-    Edited,
     Listing,
+    VersionedEdit,
     current,
     uri_of,
 )
@@ -66,7 +66,7 @@ class OneChat(Ask):
     """Id of the chat."""
 
 
-class UpdateChat(Edited):
+class UpdateChat(VersionedEdit):
     conversation_id: AnyId
     """Id of the chat."""
     title: Line | None = None
@@ -89,7 +89,7 @@ class ListChatMessages(Listing):
     """Id of the chat."""
 
 
-def shown_chat(read: Reader, kept: Kept) -> KeptChat:
+def chat_of(read: Reader, kept: Kept) -> KeptChat:
     return KeptChat(
         id=kept.id,
         conversation_id=kept.id,
@@ -117,13 +117,13 @@ def create_chat(change: Change, caller: Caller, ask: CreateChat) -> KeptChat:
         passages=(),
         title_scopes=_chat_scopes(ask.character_id),
     )
-    return shown_chat(change, items.add(change, "chats", shelved, ask.at))
+    return chat_of(change, items.add(change, "chats", shelved, ask.at))
 
 
 @operation(Route("GET", "/api/chats/{conversation_id}"), Command("chat show", takes=("conversation_id",)))
 def read_chat(read: Reader, caller: Caller, ask: OneChat) -> KeptChat:
     """Get one chat without its messages."""
-    return shown_chat(read, current(read, "chats", ask.conversation_id))
+    return chat_of(read, current(read, "chats", ask.conversation_id))
 
 
 @operation(Tool("chats.update", toolset=WRITING), Route("PUT", "/api/chats/{conversation_id}"))
@@ -140,13 +140,13 @@ def update_chat(change: Change, caller: Caller, ask: UpdateChat) -> KeptChat:
         scopes=own,
         title_scopes=own,
     )
-    return shown_chat(change, moved)
+    return chat_of(change, moved)
 
 
 @operation(Route("GET", "/api/chats"), Command("chat list", columns=("id", "title", "message_count", "last_modified")))
 def list_chats(read: Reader, caller: Caller, ask: Listing) -> list[KeptChat]:
     """List chats, latest message first."""
-    return [shown_chat(read, kept) for kept in items.page(read, "chats", ask.limit, ask.offset)]
+    return [chat_of(read, kept) for kept in items.page(read, "chats", ask.limit, ask.offset)]
 
 
 @operation(

@@ -1,4 +1,4 @@
-"""Pieces of the library that come from files: the same again changes nothing."""
+"""Import library items from files. Importing the same item again changes nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHELVES: dict[type[Any], tuple[str, Callable[[Any], Shelved]]] = {
 
 
 def judge_brought(read: Reader, brought: Brought) -> Outcome:
-    """What storing it would come to. The same content is the same piece, wherever it comes from."""
+    """Whether an import would add, change or skip the item. Items with the same content are the same item."""
     source, _ = SHELVES[type(brought.piece)]
     known = items.origin(read, source, brought.origin)
     if known:
@@ -36,7 +36,7 @@ def judge_brought(read: Reader, brought: Brought) -> Outcome:
 
 
 def id_of(read: Reader, brought: Brought) -> str | int | None:
-    """Under which id it is kept; None if it was deleted since."""
+    """The id of the stored item; None if it was deleted since."""
     source, _ = SHELVES[type(brought.piece)]
     known = items.origin(read, source, brought.origin)
     id = known.id if known else items.id_by_content(read, source, content_digest(brought))
@@ -45,7 +45,7 @@ def id_of(read: Reader, brought: Brought) -> str | int | None:
 
 
 def put_brought(change: Change, brought: Brought) -> Outcome:
-    """Store a piece as its file has it now. The same again changes nothing."""
+    """Add the item, or update it to the state of its file."""
     outcome = judge_brought(change, brought)
     if outcome == "unchanged":
         return outcome
@@ -61,12 +61,12 @@ def put_brought(change: Change, brought: Brought) -> Outcome:
 
 
 def fingerprint_of(brought: Brought) -> str:
-    """A digest of the content and one of the piece itself: not of where it lies, nor of when it was written."""
+    """A digest of the content and one of all fields except the creation time."""
     return content_digest(brought) + _digest(orjson.dumps(replace(brought.piece, created_at=None)))
 
 
 def content_digest(brought: Brought) -> str:
-    """The same for copies: a file under another name is another title, but no other note."""
+    """A digest of the content. It is the same for a copy with another file name and title."""
     piece = brought.piece
     if isinstance(piece, Note | Media):
         return _digest(piece.content.encode())

@@ -34,7 +34,7 @@ class Created(Ask):
         return parse(self.created_at) if self.created_at else None
 
 
-class Edited(Ask):
+class VersionedEdit(Ask):
     version: Version | None = None
     """The version you read. If there is a newer one, the call is rejected."""
 

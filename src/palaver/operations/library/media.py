@@ -16,9 +16,9 @@ from palaver.operations.library.items import (
     WRITING,
     Content,
     Created,
-    Edited,
     Keywords,
     Listing,
+    VersionedEdit,
     current,
     given,
     uri_of,
@@ -124,7 +124,7 @@ class OneMedia(Ask):
     """Id of the media item."""
 
 
-class UpdateMedia(Edited):
+class UpdateMedia(VersionedEdit):
     media_id: AnyId
     """Id of the media item."""
     title: Line | None = None
@@ -161,7 +161,7 @@ def segments_of(bodies: dict[str, str]) -> tuple[Segment, ...]:
     return tuple(Segment(*one) for one in orjson.loads(bodies.get("segments", "[]")))
 
 
-def shown_media(read: Reader, kept: Kept) -> KeptMedia:
+def media_of(read: Reader, kept: Kept) -> KeptMedia:
     bodies = items.bodies(read, kept.document_id)
     rows = [row for row in found_passages.passages(read, kept.document_id, 1) if row.field == "content"]
     spoken = [TimedText(s.start, s.end, s.text) for s in segments_of(bodies)]
@@ -185,13 +185,13 @@ def create_media(change: Change, caller: Caller, ask: CreateMedia) -> KeptMedia:
         segments=ask.transcript.as_segments() if ask.transcript else (),
         keywords=tuple(ask.keywords),
     )
-    return shown_media(change, items.add(change, "media", index_media(piece), ask.at))
+    return media_of(change, items.add(change, "media", index_media(piece), ask.at))
 
 
 @operation(Route("GET", "/api/media/{media_id}"), Command("media show", takes=("media_id",), text="content"))
 def read_media(read: Reader, caller: Caller, ask: OneMedia) -> KeptMedia:
     """Get one media item with its text, chunks and transcript."""
-    return shown_media(read, current(read, "media", ask.media_id))
+    return media_of(read, current(read, "media", ask.media_id))
 
 
 @operation(Tool("media.update", toolset=WRITING), Route("PUT", "/api/media/{media_id}"))
@@ -211,7 +211,7 @@ def update_media(change: Change, caller: Caller, ask: UpdateMedia) -> KeptMedia:
         keywords=tuple(kept.facts.get("keywords", ())),
     )
     piece = replace(old, **given(ask, ("title", "media_type", "content", "url", "keywords")))
-    return shown_media(change, items.update(change, kept, index_media(piece)))
+    return media_of(change, items.update(change, kept, index_media(piece)))
 
 
 @operation(

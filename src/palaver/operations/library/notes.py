@@ -14,9 +14,9 @@ from palaver.operations.library.items import (
     WRITING,
     Content,
     Created,
-    Edited,
     Keywords,
     Listing,
+    VersionedEdit,
     current,
     given,
     uri_of,
@@ -54,7 +54,7 @@ class OneNote(Ask):
     """Id of the note."""
 
 
-class UpdateNote(Edited):
+class UpdateNote(VersionedEdit):
     note_id: AnyId
     """Id of the note."""
     title: Line | None = None
@@ -65,21 +65,17 @@ class UpdateNote(Edited):
     """New keywords. They replace the old ones."""
 
 
-def _note(kept: Kept, bodies: dict[str, str]) -> KeptNote:
+def note_of(read: Reader, kept: Kept) -> KeptNote:
     return KeptNote(
         id=kept.id,
         title=kept.title or "",
-        content=bodies.get("content", ""),
+        content=items.bodies(read, kept.document_id).get("content", ""),
         keywords=kept.facts.get("keywords", []),
         created_at=kept.created_at,
         last_modified=kept.last_modified,
         version=kept.version,
         uri=uri_of(kept),
     )
-
-
-def shown_note(read: Reader, kept: Kept) -> KeptNote:
-    return _note(kept, items.bodies(read, kept.document_id))
 
 
 @operation(
@@ -90,13 +86,13 @@ def shown_note(read: Reader, kept: Kept) -> KeptNote:
 def create_note(change: Change, caller: Caller, ask: CreateNote) -> KeptNote:
     """Store a note with a title, a text and keywords."""
     piece = Note(title=ask.title, content=ask.content, keywords=tuple(ask.keywords))
-    return shown_note(change, items.add(change, "notes", index_note(piece), ask.at))
+    return note_of(change, items.add(change, "notes", index_note(piece), ask.at))
 
 
 @operation(Route("GET", "/api/notes/{note_id}"), Command("note show", takes=("note_id",), text="content"))
 def read_note(read: Reader, caller: Caller, ask: OneNote) -> KeptNote:
     """Get one note."""
-    return shown_note(read, current(read, "notes", ask.note_id))
+    return note_of(read, current(read, "notes", ask.note_id))
 
 
 @operation(
@@ -110,7 +106,7 @@ def update_note(change: Change, caller: Caller, ask: UpdateNote) -> KeptNote:
     bodies = items.bodies(change, kept.document_id)
     old = Note(title=kept.title or "", content=bodies["content"], keywords=tuple(kept.facts["keywords"]))
     piece = replace(old, **given(ask, ("title", "content", "keywords")))
-    return shown_note(change, items.update(change, kept, index_note(piece)))
+    return note_of(change, items.update(change, kept, index_note(piece)))
 
 
 @operation(
@@ -119,4 +115,4 @@ def update_note(change: Change, caller: Caller, ask: UpdateNote) -> KeptNote:
 )
 def list_notes(read: Reader, caller: Caller, ask: Listing) -> list[KeptNote]:
     """List notes, last changed first."""
-    return [shown_note(read, kept) for kept in items.page(read, "notes", ask.limit, ask.offset)]
+    return [note_of(read, kept) for kept in items.page(read, "notes", ask.limit, ask.offset)]

@@ -15,9 +15,9 @@ from palaver.operations.library.items import (
     WRITING,
     Content,
     Created,
-    Edited,
     Keywords,
     Listing,
+    VersionedEdit,
     current,
     given,
     texts_of,
@@ -68,14 +68,14 @@ class OnePrompt(Ask):
     """Id or name of the prompt."""
 
 
-class UpdatePrompt(PromptTexts, Edited):
+class UpdatePrompt(PromptTexts, VersionedEdit):
     prompt_id: AnyId
     """Id or name of the prompt."""
     name: Annotated[Line, Field(min_length=1)] | None = None
     """New name."""
 
 
-def named_prompt(read: Reader, name: int | str, version: int | None = None) -> Kept:
+def find_prompt(read: Reader, name: int | str, version: int | None = None) -> Kept:
     """The prompt with this id, or the last changed one with this name."""
     if items.find(read, "prompts", str(name)) is None:
         found = items.by_title(read, "prompts", str(name))
@@ -84,7 +84,7 @@ def named_prompt(read: Reader, name: int | str, version: int | None = None) -> K
     return current(read, "prompts", name, version)
 
 
-def shown_prompt(read: Reader, kept: Kept) -> KeptPrompt:
+def prompt_of(read: Reader, kept: Kept) -> KeptPrompt:
     bodies = items.bodies(read, kept.document_id)
     return KeptPrompt(
         id=kept.id,
@@ -110,13 +110,13 @@ def _prompt_with(piece: Prompt, ask: PromptTexts) -> Prompt:
 def create_prompt(change: Change, caller: Caller, ask: CreatePrompt) -> KeptPrompt:
     """Store a prompt. MCP clients list it among their prompts, with one argument for each {{name}} in it."""
     piece = _prompt_with(Prompt(name=ask.name), ask)
-    return shown_prompt(change, items.add(change, "prompts", index_prompt(piece), ask.at))
+    return prompt_of(change, items.add(change, "prompts", index_prompt(piece), ask.at))
 
 
 @operation(Route("GET", "/api/prompts/{prompt_id:name}"), Command("prompt show", takes=("prompt_id",)))
 def read_prompt(read: Reader, caller: Caller, ask: OnePrompt) -> KeptPrompt:
     """Get one prompt by id or name."""
-    return shown_prompt(read, named_prompt(read, ask.prompt_id))
+    return prompt_of(read, find_prompt(read, ask.prompt_id))
 
 
 @operation(
@@ -126,17 +126,17 @@ def read_prompt(read: Reader, caller: Caller, ask: OnePrompt) -> KeptPrompt:
 )
 def update_prompt(change: Change, caller: Caller, ask: UpdatePrompt) -> KeptPrompt:
     """Update a prompt. Fields you leave out do not change."""
-    kept = named_prompt(change, ask.prompt_id, ask.version)
+    kept = find_prompt(change, ask.prompt_id, ask.version)
     bodies = items.bodies(change, kept.document_id)
     old = Prompt(
         name=ask.name or kept.title or "",
         **texts_of(bodies, PROMPT_TEXTS),
         keywords=tuple(kept.facts.get("keywords") or ()),
     )
-    return shown_prompt(change, items.update(change, kept, index_prompt(_prompt_with(old, ask))))
+    return prompt_of(change, items.update(change, kept, index_prompt(_prompt_with(old, ask))))
 
 
 @operation(Route("GET", "/api/prompts"), Command("prompt list", columns=("id", "name", "author", "keywords")))
 def list_prompts(read: Reader, caller: Caller, ask: Listing) -> list[KeptPrompt]:
     """List prompts, last changed first."""
-    return [shown_prompt(read, kept) for kept in items.page(read, "prompts", ask.limit, ask.offset)]
+    return [prompt_of(read, kept) for kept in items.page(read, "prompts", ask.limit, ask.offset)]

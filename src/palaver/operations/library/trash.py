@@ -8,64 +8,64 @@ from typing import Any, NamedTuple
 from palaver.model.people import Caller
 from palaver.model.requests import Ask
 from palaver.operations.bus.agents import Ok
-from palaver.operations.library.characters import KeptCharacter, OneCharacter, shown_character
-from palaver.operations.library.chats import KeptChat, OneChat, shown_chat
-from palaver.operations.library.items import WRITING, Edited, current
-from palaver.operations.library.media import KeptMedia, OneMedia, shown_media
-from palaver.operations.library.notes import KeptNote, OneNote, shown_note
-from palaver.operations.library.prompts import KeptPrompt, OnePrompt, named_prompt, shown_prompt
+from palaver.operations.library.characters import KeptCharacter, OneCharacter, character_of
+from palaver.operations.library.chats import KeptChat, OneChat, chat_of
+from palaver.operations.library.items import WRITING, VersionedEdit, current
+from palaver.operations.library.media import KeptMedia, OneMedia, media_of
+from palaver.operations.library.notes import KeptNote, OneNote, note_of
+from palaver.operations.library.prompts import KeptPrompt, OnePrompt, find_prompt, prompt_of
 from palaver.operations.operation import Command, Operation, Route, Tool, operation
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Kept
 
 
-class DeleteNote(OneNote, Edited):
+class DeleteNote(OneNote, VersionedEdit):
     pass
 
 
-class DeleteMedia(OneMedia, Edited):
+class DeleteMedia(OneMedia, VersionedEdit):
     pass
 
 
-class DeleteChat(OneChat, Edited):
+class DeleteChat(OneChat, VersionedEdit):
     pass
 
 
-class DeleteCharacter(OneCharacter, Edited):
+class DeleteCharacter(OneCharacter, VersionedEdit):
     pass
 
 
-class DeletePrompt(OnePrompt, Edited):
+class DeletePrompt(OnePrompt, VersionedEdit):
     pass
 
 
-class _Source(NamedTuple):
+class _TrashSource(NamedTuple):
     name: str
     singular: str
     key: str
     """The field of the requests that holds the id."""
     restore_request: type[Ask]
-    delete_request: type[Edited]
+    delete_request: type[VersionedEdit]
     answer: type[Any]
     show: Callable[[Reader, Kept], Any]
 
 
 _SOURCES = (
-    _Source("notes", "note", "note_id", OneNote, DeleteNote, KeptNote, shown_note),
-    _Source("media", "media", "media_id", OneMedia, DeleteMedia, KeptMedia, shown_media),
-    _Source("chats", "chat", "conversation_id", OneChat, DeleteChat, KeptChat, shown_chat),
-    _Source("characters", "character", "character_id", OneCharacter, DeleteCharacter, KeptCharacter, shown_character),
-    _Source("prompts", "prompt", "prompt_id", OnePrompt, DeletePrompt, KeptPrompt, shown_prompt),
+    _TrashSource("notes", "note", "note_id", OneNote, DeleteNote, KeptNote, note_of),
+    _TrashSource("media", "media", "media_id", OneMedia, DeleteMedia, KeptMedia, media_of),
+    _TrashSource("chats", "chat", "conversation_id", OneChat, DeleteChat, KeptChat, chat_of),
+    _TrashSource("characters", "character", "character_id", OneCharacter, DeleteCharacter, KeptCharacter, character_of),
+    _TrashSource("prompts", "prompt", "prompt_id", OnePrompt, DeletePrompt, KeptPrompt, prompt_of),
 )
 
 
-def _delete_and_restore(source: _Source) -> list[Operation]:
+def _delete_and_restore(source: _TrashSource) -> list[Operation]:
     has_names = source.name == "prompts"  # a prompt may be given by its name instead of its id
 
     def delete(change: Change, caller: Caller, ask: Any) -> Ok:
         id = getattr(ask, source.key)
-        kept = named_prompt(change, id, ask.version) if has_names else current(change, source.name, id, ask.version)
+        kept = find_prompt(change, id, ask.version) if has_names else current(change, source.name, id, ask.version)
         items.delete(change, kept)
         return Ok(True)
 

@@ -1,7 +1,7 @@
-"""Fetching a page or a document from the web: only when switched on, and only from the public net.
+"""Fetch a web page or document (PALAVER_FETCH=on), from public hosts only.
 
-Every name is resolved here, once for each connection, and the connection goes to the address that was looked at: a name
-that means another host a moment later gains nothing. Redirects are followed by hand, each as strictly as the first.
+A host name is resolved once for each connection, checked, and the connection goes to the checked address. So a name
+that resolves to another host a moment later (DNS rebinding) gains nothing. Redirects are checked like the first URL.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LONGEST_URL = 2_000
 OFF = "Fetching is turned off. Set PALAVER_FETCH=on to allow it, or download the file and import it."
 NOT_PUBLIC = "This address does not lead to a public host. Download the file yourself and import it."
 
-# What may be fetched, and the ending by which its reader knows it.
+# The media types that may be fetched, with the file extension that selects the reader.
 TYPES = {
     "text/html": ".html",
     "application/xhtml+xml": ".html",
@@ -56,7 +56,7 @@ TYPES = {
     "application/json": ".json",
     "image/png": ".png",
 }
-_PLAIN = ("text/plain", "application/octet-stream", "binary/octet-stream", "")  # their names may say more
+_PLAIN = ("text/plain", "application/octet-stream", "binary/octet-stream", "")  # the file name may tell the type
 
 _NEVER = [
     ipaddress.ip_network(net)
@@ -82,35 +82,35 @@ class FetchedMedia:
 
 
 @operation(Route("POST", "/api/media/fetch"), needs="write")
-async def fetch_media(here: Workspace, caller: Caller, ask: FetchMedia) -> FetchedMedia:
+async def fetch_media(workspace: Workspace, caller: Caller, ask: FetchMedia) -> FetchedMedia:
     """Fetch a web page or document and store its text. Needs PALAVER_FETCH=on. Fetching it again updates the item."""
-    brought = await fetch(here.settings, ask.url)
-    outcome = await here.change(lambda change: library.put_brought(change, brought))
+    brought = await fetch(workspace.settings, ask.url)
+    outcome = await workspace.change(lambda change: library.put_brought(change, brought))
     source = library.import_items.SHELVES[type(brought.piece)][0]
-    id = await here.read(lambda read: library.id_of(read, brought))
+    id = await workspace.read(lambda read: library.id_of(read, brought))
     title = brought.piece.title if isinstance(brought.piece, Note | Media) else brought.piece.name
     return FetchedMedia(ask.url, source, id, title, outcome)
 
 
 async def fetch(settings: Settings, url: str) -> Brought:
-    """What stands at this address, read."""
+    """Fetch a URL and read it as a library item."""
     if not settings.fetch:
         raise Forbidden(OFF)
     try:
         async with asyncio.timeout(SECONDS):
-            last, kind, raw = await _get(_plain(url), frozenset(host.lower() for host in settings.fetch_hosts))
+            last, kind, raw = await _download(_normalize(url), frozenset(host.lower() for host in settings.fetch_hosts))
     except TimeoutError:
         raise Unavailable(f"Fetching took longer than {SECONDS:.0f} seconds. Try again later.") from None
     return await asyncio.to_thread(_read, url, last, kind, raw)
 
 
-# Reading what came
+# Read the response
 
 
 def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
-    from palaver.importers.files.discover import LIBRARY  # all the readers: not before one is needed
+    from palaver.importers.files.discover import LIBRARY  # importing all readers takes time
 
-    item = Item(_name(last, kind), len(raw), None, lambda: io.BytesIO(raw))
+    item = Item(_file_name(last, kind), len(raw), None, lambda: io.BytesIO(raw))
     why = "it has no readable text"
     for reader in LIBRARY:
         if not reader.recognises(item, raw[:HEAD]):
@@ -118,7 +118,18 @@ def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
         try:
             for found in reader.pieces(item):
                 if isinstance(found, Brought):
-                    return Brought(native_id(f"url:{url}") or "url", _at(url, found.piece))
+                    piece = found.piece
+                    if isinstance(piece, Note):
+                        piece = Media(
+                            title=piece.title,
+                            media_type="markdown",
+                            content=piece.content,
+                            keywords=piece.keywords,
+                            created_at=piece.created_at,
+                        )
+                    if isinstance(piece, Media):
+                        piece = replace(piece, url=url)
+                    return Brought(native_id(f"url:{url}") or "url", piece)
                 why = found.why
         except Unreadable as problem:
             why = str(problem)
@@ -126,17 +137,8 @@ def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
     raise Refused(f"The page was not stored: {why}.")
 
 
-def _at(url: str, piece: Any) -> Any:
-    if isinstance(piece, Note):
-        return Media(
-            title=piece.title, media_type="markdown", content=piece.content, url=url, keywords=piece.keywords,
-            created_at=piece.created_at,
-        )  # fmt: skip
-    return replace(piece, url=url) if isinstance(piece, Media) else piece
-
-
-def _name(url: str, kind: str) -> str:
-    """What to call a file that comes from there; its ending says who reads it."""
+def _file_name(url: str, kind: str) -> str:
+    """A file name for the content; its extension selects the reader."""
     parts = urlsplit(url)
     last = unquote(parts.path.rstrip("/").rpartition("/")[2])[-200:] or parts.hostname or "page"
     ending = next((e for e in (".md", ".srt", ".vtt", ".json", ".prompt.md") if last.lower().endswith(e)), None)
@@ -148,32 +150,38 @@ def _name(url: str, kind: str) -> str:
     return last if last.lower().endswith(ending) else last + ending
 
 
-# Getting it
+# Download
 
 
-async def _get(url: str, own_hosts: frozenset[str]) -> tuple[str, str, bytes]:
-    """Where it was in the end, its type and its bytes."""
+async def _download(url: str, own_hosts: frozenset[str]) -> tuple[str, str, bytes]:
+    """The URL after redirects, the media type, and the content."""
     import httpcore2
 
     context = httpcore2.default_ssl_context()
     for _ in range(MOST_REDIRECTS + 1):
-        backend = _guarded(lambda host: host in own_hosts)
+        backend = _public_only(lambda host: host in own_hosts)
         headers = [("User-Agent", f"palaver/{__version__}"), ("Accept", "*/*"), ("Accept-Encoding", "identity")]
         timeout = {"connect": 10.0, "read": 10.0, "write": 10.0, "pool": 10.0}
         async with httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend) as pool:
             try:
                 async with pool.stream("GET", url, headers=headers, extensions={"timeout": timeout}) as response:
-                    found = _headers(response)
+                    decoded = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers]
+                    found = {name.lower(): value for name, value in decoded}
                     if response.status in (301, 302, 303, 307, 308) and found.get("location"):
-                        url = _plain(urljoin(url, found["location"]))
+                        url = _normalize(urljoin(url, found["location"]))
                         continue
                     if response.status != 200:
                         raise Refused(f"The server answered with status {response.status}.")
                     kind = found.get("content-type", "").partition(";")[0].strip().lower()
-                    _name(url, kind)
+                    _file_name(url, kind)
                     if found.get("content-encoding", "identity").lower() not in ("identity", ""):
                         raise Refused("The server sent a compressed answer although none was requested.")
-                    return url, kind, await _body(response)
+                    raw = bytearray()
+                    async for piece in response.aiter_stream():
+                        raw += piece
+                        if len(raw) > LARGEST:
+                            raise TooLarge(f"The file is larger than {LARGEST:,} bytes.")
+                    return url, kind, bytes(raw)
             except PalaverError:
                 raise
             except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError, ValueError):
@@ -181,21 +189,8 @@ async def _get(url: str, own_hosts: frozenset[str]) -> tuple[str, str, bytes]:
     raise Refused(f"The address has more than {MOST_REDIRECTS} redirects.")
 
 
-def _headers(response: httpcore2.Response) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
-
-
-async def _body(response: httpcore2.Response) -> bytes:
-    raw = bytearray()
-    async for piece in response.aiter_stream():
-        raw += piece
-        if len(raw) > LARGEST:
-            raise TooLarge(f"The file is larger than {LARGEST:,} bytes.")
-    return bytes(raw)
-
-
-def _plain(url: str) -> str:
-    """The address in the letters that are sent. Refuses what is no web address."""
+def _normalize(url: str) -> str:
+    """The URL with IDNA host and percent-encoding. Refuses anything but plain http and https URLs."""
     url = url.strip()
     try:
         parts = urlsplit(url)
@@ -216,7 +211,7 @@ def _plain(url: str) -> str:
 
 
 def is_public(address: Address) -> bool:
-    """Not of this machine, not of this network, no disguise of one that is."""
+    """Whether an address is on the public internet, also behind IPv6 forms of IPv4 addresses."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if address in _NAT64:
@@ -231,7 +226,7 @@ def is_public(address: Address) -> bool:
 
 
 async def addresses(host: str, port: int, *, is_own: bool = False) -> list[str]:
-    """Where this host is. Refused unless all of it is public; a name that is not known is refused in the same words."""
+    """The addresses of a host. Refused unless all are public; unknown names get the same error."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         texts = list(dict.fromkeys(str(info[4][0]) for info in found))
@@ -243,11 +238,11 @@ async def addresses(host: str, port: int, *, is_own: bool = False) -> list[str]:
     return texts
 
 
-def _guarded(is_own: Callable[[str], bool]) -> httpcore2.AsyncNetworkBackend:
+def _public_only(is_own: Callable[[str], bool]) -> httpcore2.AsyncNetworkBackend:
     import httpcore2
 
     class Guarded(httpcore2.AsyncNetworkBackend):
-        """Connects to addresses that were looked at, and to nothing else."""
+        """Connects only to addresses that were checked."""
 
         async def connect_tcp(
             self, host: str, port: int, timeout: float | None = None, local_address: str | None = None,

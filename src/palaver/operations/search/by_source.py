@@ -131,7 +131,7 @@ def _get_text(read: Reader, caller: Caller, source: Source, id: str, ask: Any) -
 def _get_fields(read: Reader, caller: Caller, source: Source, id: str, ask: Any) -> GetResponse:
     """A part of a character or a prompt, or all its fields."""
     if source.name == "prompts":
-        id = library.named_prompt(read, id).id
+        id = library.find_prompt(read, id).id
     response = open_document(read, caller, source.name, id, plan_of(ask.retrieval, caller, "full"))
     if ask.retrieval is not None:
         return response
@@ -139,9 +139,9 @@ def _get_fields(read: Reader, caller: Caller, source: Source, id: str, ask: Any)
     item: Any
     fields: tuple[str, ...]
     if source.name == "prompts":
-        item, fields = library.shown_prompt(read, kept), PROMPT_FIELDS
+        item, fields = library.prompt_of(read, kept), PROMPT_FIELDS
     else:
-        item, fields = library.shown_character(read, kept), ("name", *CHARACTER_TEXTS, *CHARACTER_FACTS)
+        item, fields = library.character_of(read, kept), ("name", *CHARACTER_TEXTS, *CHARACTER_FACTS)
     return GetResponse(response.meta, {name: getattr(item, name) for name in fields})
 
 

@@ -46,7 +46,7 @@ def open_named(read: Reader, caller: Caller, source: str, id: str, options: Retr
     if source == "sessions":
         must_be_on(read)
     if source == "prompts":
-        id = library.named_prompt(read, id).id
+        id = library.find_prompt(read, id).id
     return open_document(read, caller, source, id, plan_of(options, caller))
 
 

@@ -33,145 +33,151 @@ TRIES, WAIT_SECONDS = 5, 0.1
 T = TypeVar("T")
 
 
-async def catch_up(here: Workspace, transcript: Transcript) -> int:
+async def catch_up(workspace: Workspace, transcript: Transcript) -> int:
     """Index the turns that a transcript has beyond its mark. Returns their number."""
     done = 0
     owner, file = transcript.owner, transcript.path.name
     while True:
-        start = await here.read(lambda read: sessions.mark(read, owner.id, file))
+        start = await workspace.read(lambda read: sessions.mark(read, owner.id, file))
         if transcript.size < start:  # the file was cut short: indexed turns stay, and the rest is read again
-            start = await here.change(lambda change: sessions.begin_again(change, owner, file))
-        before = await asyncio.to_thread(here.transcripts.tombstones, owner)
-        lines = await asyncio.to_thread(_some_lines, here, transcript, start)
+            start = await workspace.change(lambda change: sessions.begin_again(change, owner, file))
+        before = await asyncio.to_thread(workspace.transcripts.tombstones, owner)
+        lines = await asyncio.to_thread(_some_lines, workspace, transcript, start)
         if not lines:
             return done
         turns = [line.turn for line in lines if line.turn]
         step = partial(sessions.index, owner=owner, file=file, turns=turns, start=start, end=lines[-1].end)
-        if await _retry(here, step):
-            is_gone = await _forget_deleted(here, transcript, {turn.session_id for turn in turns}, before)
+        if await _retry(workspace, step):
+            is_gone = await _forget_deleted(workspace, transcript, {turn.session_id for turn in turns}, before)
             done += 0 if is_gone else len(turns)
 
 
-def _some_lines(here: Workspace, transcript: Transcript, start: int) -> list[TranscriptLine]:
-    return list(islice(here.transcripts.lines(transcript, start), INDEXED_AT_ONCE))
+def _some_lines(workspace: Workspace, transcript: Transcript, start: int) -> list[TranscriptLine]:
+    return list(islice(workspace.transcripts.lines(transcript, start), INDEXED_AT_ONCE))
 
 
-async def _retry(here: Workspace, step: Callable[[Change], T]) -> T:
+async def _retry(workspace: Workspace, step: Callable[[Change], T]) -> T:
     """Make a change, again after conflicts: another process may be writing the same turns."""
     for _ in range(TRIES - 1):
         try:
-            return await here.change(step)
+            return await workspace.change(step)
         except (Conflict, Timeout):
             await asyncio.sleep(WAIT_SECONDS)
-    return await here.change(step)
+    return await workspace.change(step)
 
 
 async def _forget_deleted(
-    here: Workspace, transcript: Transcript, session_ids: Collection[str], before: dict[str, datetime]
+    workspace: Workspace, transcript: Transcript, session_ids: Collection[str], before: dict[str, datetime]
 ) -> bool:
     """Remove sessions from the index that were deleted while they were indexed. Returns whether there were any."""
     owner, file = transcript.owner, transcript.path.name
-    stones = await asyncio.to_thread(here.transcripts.tombstones, owner)
+    stones = await asyncio.to_thread(workspace.transcripts.tombstones, owner)
     gone = [session_id for session_id in session_ids if stones.get(session_id) != before.get(session_id)]
     for session_id in gone:
-        await here.change(partial(sessions.forget, owner=owner, session_id=session_id, file=file))
+        await workspace.change(partial(sessions.forget, owner=owner, session_id=session_id, file=file))
     return bool(gone)
 
 
-async def catch_up_all(here: Workspace) -> int:
+async def catch_up_all(workspace: Workspace) -> int:
     """Index everything that was recorded without the index: at start-up, and after problems."""
-    transcripts = await _transcripts(here)
-    if not here.settings.sessions_index:
+    transcripts = await _transcripts(workspace)
+    if not workspace.settings.sessions_index:
         return 0
     done = 0
-    known = await here.read(sessions.marks)
-    for owner in await _owners(here):  # deletions may have been interrupted
-        for session_id in await asyncio.to_thread(here.transcripts.tombstones, owner):
-            transcript = here.transcripts.of(owner, session_id)
-            if (owner.id, transcript.path.name) in known and not await _has_turns(here, transcript, session_id):
-                await forget(here, transcript, session_id)
-        await _finish_taking_back(here, owner)
+    known = await workspace.read(sessions.marks)
+    for owner in await _owners(workspace):  # deletions may have been interrupted
+        for session_id in await asyncio.to_thread(workspace.transcripts.tombstones, owner):
+            transcript = workspace.transcripts.of(owner, session_id)
+            if (owner.id, transcript.path.name) in known and not await _has_turns(workspace, transcript, session_id):
+                await forget(workspace, transcript, session_id)
+        await _finish_taking_back(workspace, owner)
     for transcript in transcripts:
         if transcript.size != known.get((transcript.owner.id, transcript.path.name), 0):
-            await asyncio.to_thread(here.transcripts.close_torn_line, transcript)
-            done += await catch_up(here, transcript)
+            await asyncio.to_thread(workspace.transcripts.close_torn_line, transcript)
+            done += await catch_up(workspace, transcript)
     return done
 
 
-async def _transcripts(here: Workspace, *, restore: bool = True) -> list[Transcript]:
-    owners = await _owners(here, restore=restore)
-    return await asyncio.to_thread(lambda: [one for owner in owners for one in here.transcripts.everything_of(owner)])
+async def _transcripts(workspace: Workspace, *, restore: bool = True) -> list[Transcript]:
+    owners = await _owners(workspace, restore=restore)
+    return await asyncio.to_thread(
+        lambda: [one for owner in owners for one in workspace.transcripts.everything_of(owner)]
+    )
 
 
-async def _owners(here: Workspace, *, restore: bool = True) -> list[Owner]:
+async def _owners(workspace: Workspace, *, restore: bool = True) -> list[Owner]:
     """The agents with transcripts, under their ids in the database. Agents that only transcripts know are restored."""
-    owners = await asyncio.to_thread(lambda: list(here.transcripts.owners()))
-    known = await here.read(agents.everyone)
+    owners = await asyncio.to_thread(lambda: list(workspace.transcripts.owners()))
+    known = await workspace.read(agents.everyone)
     ids, by_slug = {agent.id for agent in known}, {agent.slug: agent.id for agent in known}
     for owner in owners:
         if restore and owner.id not in ids and owner.slug not in by_slug:
-            await here.change(partial(agents.restore, agent_id=owner.id, slug=owner.slug, name=owner.name))
+            await workspace.change(partial(agents.restore, agent_id=owner.id, slug=owner.slug, name=owner.name))
     return [owner if owner.id in ids else replace(owner, id=by_slug.get(owner.slug, owner.id)) for owner in owners]
 
 
-async def _finish_taking_back(here: Workspace, owner: Owner) -> None:
+async def _finish_taking_back(workspace: Workspace, owner: Owner) -> None:
     """Remove turns from the index that were taken back: their lines are gone from the transcript."""
     ids: dict[str, set[str]] = {}
-    for session_id, turn_id in await asyncio.to_thread(here.transcripts.taken_back, owner):
+    for session_id, turn_id in await asyncio.to_thread(workspace.transcripts.taken_back, owner):
         ids.setdefault(session_id, set()).add(turn_id)
     for session_id, taken in ids.items():
-        if left := await here.read(partial(followed_files.known, owner=owner, session_id=session_id, ids=taken)):
-            recorded = await asyncio.to_thread(here.transcripts.turn_ids, here.transcripts.of(owner, session_id))
+        if left := await workspace.read(partial(followed_files.known, owner=owner, session_id=session_id, ids=taken)):
+            recorded = await asyncio.to_thread(
+                workspace.transcripts.turn_ids, workspace.transcripts.of(owner, session_id)
+            )
             if gone := left - recorded:
-                await here.change(partial(sessions.take_back, owner=owner, session_id=session_id, turn_ids=gone))
+                await workspace.change(partial(sessions.take_back, owner=owner, session_id=session_id, turn_ids=gone))
 
 
-async def _has_turns(here: Workspace, transcript: Transcript, session_id: str) -> bool:
+async def _has_turns(workspace: Workspace, transcript: Transcript, session_id: str) -> bool:
     def look() -> bool:
-        lines = here.transcripts.lines(transcript)
+        lines = workspace.transcripts.lines(transcript)
         return any(line.turn is not None and line.turn.session_id == session_id for line in lines)
 
     return await asyncio.to_thread(look)
 
 
-async def forget(here: Workspace, transcript: Transcript, session_id: str) -> None:
+async def forget(workspace: Workspace, transcript: Transcript, session_id: str) -> None:
     owner, file = transcript.owner, transcript.path.name
-    await here.change(lambda change: sessions.forget(change, owner, session_id, file))
-    await catch_up(here, transcript)  # the session may have new turns by now
+    await workspace.change(lambda change: sessions.forget(change, owner, session_id, file))
+    await catch_up(workspace, transcript)  # the session may have new turns by now
 
 
 Progress = Callable[[int], None]
 """Called with the number of bytes read since the last call."""
 
 
-async def reindex(here: Workspace, progress: Progress = lambda read: None, *, discard_missing: bool = False) -> int:
+async def reindex(
+    workspace: Workspace, progress: Progress = lambda read: None, *, discard_missing: bool = False
+) -> int:
     """Rebuild the index from the transcripts, in small changes, while the server runs. Returns the number of turns.
 
     No indexed turn disappears in between. If the index has turns that no transcript has, nothing is done. With
     `discard_missing` these turns are saved in a folder of their own, then removed.
     """
-    if alone := await only_in_index(here):
+    if alone := await only_in_index(workspace):
         if not discard_missing:
             raise Conflict(f"{describe_missing(alone)} {HOW_TO_GO_ON}")
-        await asyncio.to_thread(here.keep_discarded, [(one.owner, one.session_id, one.turns) for one in alone])
+        await asyncio.to_thread(workspace.keep_discarded, [(one.owner, one.session_id, one.turns) for one in alone])
     done = 0
-    pieces = _pieces(here, await _transcripts(here))
+    pieces = _pieces(workspace, await _transcripts(workspace))
     coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))
     while portion := await coming:
         coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))  # read on while these are written
-        await _retry(here, partial(_put_pieces, here=here, pieces=portion))
+        await _retry(workspace, partial(_put_pieces, workspace=workspace, pieces=portion))
         for piece in portion:
             done += len(piece.turns)
             progress(piece.end - piece.start)
             if piece.is_last:
-                await _forget_deleted(here, piece.transcript, piece.ids, piece.stones)
+                await _forget_deleted(workspace, piece.transcript, piece.ids, piece.stones)
                 if piece.transcript.size != piece.end:
-                    await catch_up(here, piece.transcript)
+                    await catch_up(workspace, piece.transcript)
     dropped = {(one.owner.id, one.session_id) for one in alone}
-    for transcript, info in await _orphans(here):
-        is_deleted = info.session_id in await asyncio.to_thread(here.transcripts.tombstones, transcript.owner)
+    for transcript, info in await _orphans(workspace):
+        is_deleted = info.session_id in await asyncio.to_thread(workspace.transcripts.tombstones, transcript.owner)
         if is_deleted or (transcript.owner.id, info.session_id) in dropped:
-            await forget(here, transcript, info.session_id)
+            await forget(workspace, transcript, info.session_id)
     return done
 
 
@@ -193,27 +199,27 @@ class OnlyInIndex:
     turns: list[Turn]
 
 
-async def only_in_index(here: Workspace) -> list[OnlyInIndex]:
+async def only_in_index(workspace: Workspace) -> list[OnlyInIndex]:
     """The turns that a rebuild from the transcripts would lose."""
     found = []
-    for owner, info in await _indexed_sessions(here, restore=False):
-        if turns := await only_indexed_turns(here, owner, info.session_id):
-            file = here.transcripts.of(owner, info.session_id).path.name
+    for owner, info in await _indexed_sessions(workspace, restore=False):
+        if turns := await only_indexed_turns(workspace, owner, info.session_id):
+            file = workspace.transcripts.of(owner, info.session_id).path.name
             found.append(OnlyInIndex(owner, info.session_id, file, turns))
     return found
 
 
-async def only_indexed_turns(here: Workspace, owner: Owner, session_id: str) -> list[Turn]:
+async def only_indexed_turns(workspace: Workspace, owner: Owner, session_id: str) -> list[Turn]:
     """The turns of a session that are in the index but not in its transcript, and were not deleted.
 
     The index is read first: every turn in it was in the transcript before.
     """
-    transcript = here.transcripts.of(owner, session_id)
-    turns = await here.read(lambda read: sessions.turns_of(read, owner, session_id))
-    await asyncio.to_thread(here.transcripts.close_torn_line, transcript)
-    recorded = await asyncio.to_thread(here.transcripts.turn_ids, transcript)
-    deleted = (await asyncio.to_thread(here.transcripts.tombstones, owner)).get(session_id)
-    taken_back = await asyncio.to_thread(here.transcripts.taken_back, owner)
+    transcript = workspace.transcripts.of(owner, session_id)
+    turns = await workspace.read(lambda read: sessions.turns_of(read, owner, session_id))
+    await asyncio.to_thread(workspace.transcripts.close_torn_line, transcript)
+    recorded = await asyncio.to_thread(workspace.transcripts.turn_ids, transcript)
+    deleted = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).get(session_id)
+    taken_back = await asyncio.to_thread(workspace.transcripts.taken_back, owner)
     return [
         turn
         for turn in turns
@@ -248,12 +254,12 @@ class _Piece:
     stones: dict[str, datetime]
 
 
-def _pieces(here: Workspace, transcripts: list[Transcript]) -> Iterator[_Piece]:
+def _pieces(workspace: Workspace, transcripts: list[Transcript]) -> Iterator[_Piece]:
     for transcript in transcripts:
-        here.transcripts.close_torn_line(transcript)
-        stones = here.transcripts.tombstones(transcript.owner)
+        workspace.transcripts.close_torn_line(transcript)
+        stones = workspace.transcripts.tombstones(transcript.owner)
         ids: dict[str, set[str]] = {}
-        lines, end, is_last = here.transcripts.lines(transcript), 0, False
+        lines, end, is_last = workspace.transcripts.lines(transcript), 0, False
         while not is_last:
             some, turns = list(islice(lines, REINDEXED_AT_ONCE)), []
             for turn in (line.turn for line in some if line.turn):
@@ -277,38 +283,38 @@ def _next_pieces(pieces: Iterator[_Piece]) -> list[_Piece]:
     return found
 
 
-def _put_pieces(change: Change, here: Workspace, pieces: list[_Piece]) -> None:
+def _put_pieces(change: Change, workspace: Workspace, pieces: list[_Piece]) -> None:
     for piece in pieces:
         transcript = piece.transcript
         sessions.put(change, transcript.owner, piece.turns, rewrite=True)
         if piece.is_last:
-            tail = partial(_turns_after, here, transcript, piece.end)
+            tail = partial(_turns_after, workspace, transcript, piece.end)
             sessions.settle(change, transcript.owner, transcript.path.name, piece.ids, piece.end, tail)
 
 
-def _turns_after(here: Workspace, transcript: Transcript, end: int) -> Iterator[Turn]:
-    return (line.turn for line in here.transcripts.lines(transcript, end) if line.turn)
+def _turns_after(workspace: Workspace, transcript: Transcript, end: int) -> Iterator[Turn]:
+    return (line.turn for line in workspace.transcripts.lines(transcript, end) if line.turn)
 
 
-async def _orphans(here: Workspace, *, restore: bool = True) -> list[tuple[Transcript, SessionInfo]]:
+async def _orphans(workspace: Workspace, *, restore: bool = True) -> list[tuple[Transcript, SessionInfo]]:
     """Sessions in the index without a turn in any transcript."""
     found = []
-    for owner, info in await _indexed_sessions(here, restore=restore):
-        transcript = here.transcripts.of(owner, info.session_id)
-        if not await _has_turns(here, transcript, info.session_id):
+    for owner, info in await _indexed_sessions(workspace, restore=restore):
+        transcript = workspace.transcripts.of(owner, info.session_id)
+        if not await _has_turns(workspace, transcript, info.session_id):
             found.append((transcript, info))
     return found
 
 
-async def _indexed_sessions(here: Workspace, *, restore: bool) -> list[tuple[Owner, SessionInfo]]:
+async def _indexed_sessions(workspace: Workspace, *, restore: bool) -> list[tuple[Owner, SessionInfo]]:
     """All sessions of the index with their owners."""
-    owners = {owner.id: owner for owner in await _owners(here, restore=restore)}
+    owners = {owner.id: owner for owner in await _owners(workspace, restore=restore)}
 
     def all_sessions(read: Reader) -> list[tuple[Owner, SessionInfo]]:
         infos = sessions.everyone(read, None, limit=2**31, offset=0)
         return [(owners.get(info.agent_id) or _owner_of_session(read, info), info) for info in infos]
 
-    return await here.read(all_sessions)
+    return await workspace.read(all_sessions)
 
 
 def _owner_of_session(read: Reader, info: SessionInfo) -> Owner:
@@ -330,15 +336,15 @@ class Difference:
         return not (self.missing or self.extra or self.different)
 
 
-async def verify(here: Workspace) -> list[Difference]:
+async def verify(workspace: Workspace) -> list[Difference]:
     """Compare every transcript with the index. Nothing is changed."""
-    transcripts = await _transcripts(here, restore=False)
+    transcripts = await _transcripts(workspace, restore=False)
     found = []
     for transcript in transcripts:
-        lines = await asyncio.to_thread(lambda one: list(here.transcripts.lines(one)), transcript)
-        found.append(await here.read(partial(_compare, transcript=transcript, lines=lines)))
+        lines = await asyncio.to_thread(lambda one: list(workspace.transcripts.lines(one)), transcript)
+        found.append(await workspace.read(partial(_compare, transcript=transcript, lines=lines)))
     seen = {(difference.agent, difference.file): n for n, difference in enumerate(found)}
-    for transcript, info in await _orphans(here, restore=False):
+    for transcript, info in await _orphans(workspace, restore=False):
         agent, file = transcript.owner.slug, transcript.path.name
         if (n := seen.get((agent, file))) is not None:
             found[n] = replace(found[n], extra=found[n].extra + info.turns)

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from palaver.errors import NotFound, PalaverError, Refused, Unavailable
 from palaver.model import visibility
-from palaver.model.answers import Sparse
+from palaver.model.answers import OmitsDefaults
 from palaver.model.events import encode
 from palaver.model.ids import new_id
 from palaver.model.messages import Role
@@ -73,15 +73,15 @@ def owner_or_new(change: Change, caller: Caller, name: str) -> Owner:
     return owner_of(change, caller, name)
 
 
-async def recording_owner(here: Workspace, caller: Caller, name: str) -> Owner:
+async def recording_owner(workspace: Workspace, caller: Caller, name: str) -> Owner:
     """The agent to record for. If the database does not answer, the transcripts know the agents: recording goes on."""
     try:
         try:
-            return await here.read(lambda read: owner_of(read, caller, name))
+            return await workspace.read(lambda read: owner_of(read, caller, name))
         except NotFound:
-            return await here.change(lambda change: owner_or_new(change, caller, name))
+            return await workspace.change(lambda change: owner_or_new(change, caller, name))
     except Unavailable:
-        owner = await asyncio.to_thread(here.transcripts.owner, name)
+        owner = await asyncio.to_thread(workspace.transcripts.owner, name)
         if owner is None:
             raise
         visibility.must_reach_sessions_of(caller, owner.id)
@@ -117,10 +117,10 @@ class RecordOwnTurn(Recorded):
 
 
 @dataclass(frozen=True)
-class SaidTurn(Sparse):
+class RecordedTurn(OmitsDefaults):
     """A recorded turn. `project` is present if it is known."""
 
-    sparse = ("project",)
+    omit_if_default = ("project",)
 
     id: str
     session_id: str
@@ -131,37 +131,39 @@ class SaidTurn(Sparse):
     project: str | None = None
 
 
-def said(turn: Turn) -> SaidTurn:
-    return SaidTurn(turn.id, turn.session_id, turn.agent_id, turn.role, turn.content, turn.ts, turn.project)
+def recorded_turn(turn: Turn) -> RecordedTurn:
+    return RecordedTurn(turn.id, turn.session_id, turn.agent_id, turn.role, turn.content, turn.ts, turn.project)
 
 
 @operation(
     _v1("POST", "/api/v1/agents/{agent}/sessions/{session:any}/messages", status=201),
     needs="write",
 )
-async def record_turn(here: Workspace, caller: Caller, ask: RecordTurn) -> SaidTurn:
+async def record_turn(workspace: Workspace, caller: Caller, ask: RecordTurn) -> RecordedTurn:
     """Record a turn of a session. It is written to the transcript on disk first, then indexed for search."""
-    owner = await recording_owner(here, caller, ask.agent)
-    return said(await record(here, owner, ask.session, ask))
+    owner = await recording_owner(workspace, caller, ask.agent)
+    return recorded_turn(await record(workspace, owner, ask.session, ask))
 
 
 @operation(Tool("session.append", acts=True, toolset="sessions"), needs="write")
-async def record_own_turn(here: Workspace, caller: Caller, ask: RecordOwnTurn) -> SaidTurn:
+async def record_own_turn(workspace: Workspace, caller: Caller, ask: RecordOwnTurn) -> RecordedTurn:
     """Record a turn of your session, so that conversation_search_own finds it later."""
     name = caller.acting_agent or caller.session.slug  # an agent named by the client's settings is created here
     if name is None:
         raise identity.unknown_agent()
-    owner = await recording_owner(here, caller, name)
+    owner = await recording_owner(workspace, caller, name)
     caller.session.agent_id = owner.id
     project: str | None = ask.project or caller.client.project
     if not project:
         with contextlib.suppress(PalaverError):  # recording does not depend on it
-            agent = await here.read(lambda read: identity.me(read, caller))
+            agent = await workspace.read(lambda read: identity.agent_of(read, caller))
             project = agent.project if agent else None
-    return said(await record(here, owner, ask.session_id, ask.model_copy(update={"project": project or None})))
+    return recorded_turn(
+        await record(workspace, owner, ask.session_id, ask.model_copy(update={"project": project or None}))
+    )
 
 
-async def record_without_database(settings: Settings, workspace: str, ask: RecordTurn) -> SaidTurn | None:
+async def record_without_database(settings: Settings, workspace: str, ask: RecordTurn) -> RecordedTurn | None:
     """Record a turn in its transcript only; it is indexed later. None if no transcript knows the agent."""
     transcripts = Transcripts(settings.data / "sessions" / workspace)
     owner = await asyncio.to_thread(transcripts.owner, ask.agent)
@@ -172,20 +174,20 @@ async def record_without_database(settings: Settings, workspace: str, ask: Recor
         await asyncio.to_thread(transcripts.append, owner, ask.session, [turn])
     except OSError as problem:
         raise _not_written(problem) from problem
-    return said(turn)
+    return recorded_turn(turn)
 
 
-async def record(here: Workspace, owner: Owner, session_id: str, ask: Recorded) -> Turn:
+async def record(workspace: Workspace, owner: Owner, session_id: str, ask: Recorded) -> Turn:
     """Record a turn, unless a turn with its id is in the index."""
-    if (turn_id := ask.id) and here.settings.sessions_index:
+    if (turn_id := ask.id) and workspace.settings.sessions_index:
         try:
-            known = await here.read(lambda read: sessions.find_turn(read, owner, session_id, turn_id))
+            known = await workspace.read(lambda read: sessions.find_turn(read, owner, session_id, turn_id))
         except Exception:  # the turn is then written twice; readers take the first
             known = None
         if known:
             return known
     turn = _turn_of(owner, session_id, ask)
-    await append(here, owner, session_id, [turn])
+    await append(workspace, owner, session_id, [turn])
     return turn
 
 
@@ -203,28 +205,28 @@ def _turn_of(owner: Owner, session_id: str, ask: Recorded) -> Turn:
     )
 
 
-async def append(here: Workspace, owner: Owner, session_id: str, turns: list[Turn]) -> None:
+async def append(workspace: Workspace, owner: Owner, session_id: str, turns: list[Turn]) -> None:
     """Write turns to the transcript, then to the index. The index may fail; it catches up later."""
     try:
-        await asyncio.to_thread(here.transcripts.append, owner, session_id, turns)
+        await asyncio.to_thread(workspace.transcripts.append, owner, session_id, turns)
     except OSError as problem:
         raise _not_written(problem) from problem
-    if here.settings.sessions_index:
+    if workspace.settings.sessions_index:
         try:
-            await catch_up(here, here.transcripts.of(owner, session_id))
+            await catch_up(workspace, workspace.transcripts.of(owner, session_id))
         except Exception as problem:  # the turn is safe in the transcript
             log.warning("a turn was recorded but not indexed yet: %s", problem)
 
 
-async def take_back(here: Workspace, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
+async def take_back(workspace: Workspace, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
     """Remove turns that were undone in their own program: from the transcript, then from the index."""
     try:
-        await asyncio.to_thread(here.transcripts.take_back, owner, session_id, turn_ids)
+        await asyncio.to_thread(workspace.transcripts.take_back, owner, session_id, turn_ids)
     except OSError as problem:
         raise _not_written(problem) from problem
-    if here.settings.sessions_index:
+    if workspace.settings.sessions_index:
         try:
-            await here.change(lambda change: sessions.take_back(change, owner, session_id, turn_ids))
+            await workspace.change(lambda change: sessions.take_back(change, owner, session_id, turn_ids))
         except Exception as problem:
             log.warning("turns were removed from a transcript but not from the index yet: %s", problem)
 
@@ -258,10 +260,10 @@ class SearchConversations(Ask):
 
 
 @dataclass(frozen=True)
-class ConversationHit(Sparse):
+class ConversationHit(OmitsDefaults):
     """A turn that matches. `project` is present if it is known."""
 
-    sparse = ("project",)
+    omit_if_default = ("project",)
 
     id: str
     session_id: str
@@ -274,10 +276,10 @@ class ConversationHit(Sparse):
 
 
 @dataclass(frozen=True)
-class ConversationHits(Sparse):
+class ConversationHits(OmitsDefaults):
     """The turns that match. If there are none, `hint` says why."""
 
-    sparse = ("hint",)
+    omit_if_default = ("hint",)
 
     count: int
     query: str
@@ -289,8 +291,8 @@ def _html(answer: ConversationHits) -> ConversationHits:
     return replace(answer, hits=[replace(hit, snippet=as_html(hit.snippet)) for hit in answer.hits])
 
 
-def must_be_indexed(here: Reader) -> None:
-    if not here.settings.sessions_index:
+def must_be_indexed(workspace: Reader) -> None:
+    if not workspace.settings.sessions_index:
         raise Unavailable(f"{NOT_AVAILABLE}: the index is off (PALAVER_SESSIONS_INDEX).")
 
 
@@ -377,11 +379,11 @@ class SearchOwnConversations(Ask):
 
 
 @dataclass(frozen=True)
-class OwnHits(Sparse):
+class OwnHits(OmitsDefaults):
     """The turns that match. `available` is false if the search could not run; `message` then says why and what to do.
     If nothing matches, `hint` says why."""
 
-    sparse = ("hint",)
+    omit_if_default = ("hint",)
 
     count: int
     query: str
@@ -411,7 +413,7 @@ def _not_available(ask: SearchOwnConversations, why: str) -> OwnHits:
         if_away=_not_available,
     )
 )
-async def search_own_conversations(here: Workspace, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
+async def search_own_conversations(workspace: Workspace, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
     """Search your own earlier sessions by keywords: what you and your user said before."""
     if not ask.query.strip():
         raise Refused("query must not be empty")
@@ -420,14 +422,14 @@ async def search_own_conversations(here: Workspace, caller: Caller, ask: SearchO
         must_be_indexed(read)
         if caller.acting_agent is None and caller.session.slug:  # the agent has a name, but is not registered yet
             return OwnHits(0, ask.query, [], hint=hints.NOT_RECORDED)
-        agent = identity.me(read, caller)
+        agent = identity.agent_of(read, caller)
         if agent is None:
             raise identity.unknown_agent()
         found = find(read, ask.query, ask.limit, agent_id=agent.id, project=ask.project)
         return OwnHits(found.count, found.query, found.hits, hint=found.hint)
 
     try:
-        return await here.read(find_own)
+        return await workspace.read(find_own)
     except PalaverError as problem:
         return _not_available(ask, problem.message)
 
@@ -484,7 +486,7 @@ class ShowSession(OneSession):
 class SessionTurns:
     session_id: str
     agent_id: str
-    turns: list[SaidTurn]
+    turns: list[RecordedTurn]
 
 
 @operation(
@@ -496,7 +498,7 @@ def show_session(read: Reader, caller: Caller, ask: ShowSession) -> SessionTurns
     must_be_indexed(read)
     owner = owner_of(read, caller, ask.agent)
     found = sessions.turns(read, owner, ask.session, ask.after, ask.limit)
-    return SessionTurns(ask.session, owner.id, [said(turn) for turn in found])
+    return SessionTurns(ask.session, owner.id, [recorded_turn(turn) for turn in found])
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,27 +513,29 @@ class SessionDeleted:
     Command("session delete", takes=("agent", "session")),
     needs="write",
 )
-async def delete_session(here: Workspace, caller: Caller, ask: OneSession) -> SessionDeleted:
+async def delete_session(workspace: Workspace, caller: Caller, ask: OneSession) -> SessionDeleted:
     """Permanently delete a session: its transcript and its index entries. Rebuilding the index does not restore it."""
-    owner = await here.read(lambda read: owner_of(read, caller, ask.agent))
-    transcript = here.transcripts.of(owner, ask.session)
+    owner = await workspace.read(lambda read: owner_of(read, caller, ask.agent))
+    transcript = workspace.transcripts.of(owner, ask.session)
     is_there = await asyncio.to_thread(transcript.path.exists)
-    if not is_there and here.settings.sessions_index:  # the file may be missing: indexed turns can still be deleted
-        is_there = await here.read(lambda read: sessions.is_known(read, owner, ask.session))
+    if (
+        not is_there and workspace.settings.sessions_index
+    ):  # the file may be missing: indexed turns can still be deleted
+        is_there = await workspace.read(lambda read: sessions.is_known(read, owner, ask.session))
     if not is_there:
         raise NotFound("session", ask.session, "List sessions to see the known ids.")
-    await delete_recorded(here, owner, ask.session)
+    await delete_recorded(workspace, owner, ask.session)
     return SessionDeleted(True, ask.session, owner.id)
 
 
-async def delete_recorded(here: Workspace, owner: Owner, session_id: str) -> None:
+async def delete_recorded(workspace: Workspace, owner: Owner, session_id: str) -> None:
     """Delete the transcript of a session, then its index entries."""
     try:
-        await asyncio.to_thread(here.transcripts.delete, owner, session_id)
+        await asyncio.to_thread(workspace.transcripts.delete, owner, session_id)
     except OSError as problem:
         raise _not_written(problem) from problem
-    if here.settings.sessions_index:
-        await forget(here, here.transcripts.of(owner, session_id), session_id)
+    if workspace.settings.sessions_index:
+        await forget(workspace, workspace.transcripts.of(owner, session_id), session_id)
 
 
 class ExportSession(OneSession):
@@ -553,18 +557,18 @@ class SessionExport:
     ),
     Command("session export", takes=("agent", "session"), text="text"),
 )
-async def export_session(here: Workspace, caller: Caller, ask: ExportSession) -> SessionExport:
+async def export_session(workspace: Workspace, caller: Caller, ask: ExportSession) -> SessionExport:
     """Export a session as Markdown or as JSON Lines."""
-    owner = await here.read(lambda read: owner_of(read, caller, ask.agent))
-    transcript = here.transcripts.of(owner, ask.session)
+    owner = await workspace.read(lambda read: owner_of(read, caller, ask.agent))
+    transcript = workspace.transcripts.of(owner, ask.session)
     if not await asyncio.to_thread(transcript.path.exists):
         raise NotFound("session", ask.session, "List sessions to see the known ids.")
-    lines = await asyncio.to_thread(lambda: list(here.transcripts.lines(transcript)))
+    lines = await asyncio.to_thread(lambda: list(workspace.transcripts.lines(transcript)))
     turns: dict[str, Turn] = {}
     for line in lines:
         if line.turn:
             turns.setdefault(line.turn.id, line.turn)
     if ask.format == "jsonl":
-        return SessionExport("".join(encode(said(turn)).decode() + "\n" for turn in turns.values()))
+        return SessionExport("".join(encode(recorded_turn(turn)).decode() + "\n" for turn in turns.values()))
     parts = [f"## {turn.role} — {iso(turn.ts)}\n\n{turn.content}\n\n" for turn in turns.values()]
     return SessionExport("".join([f"# {ask.session}\n\n", *parts]))

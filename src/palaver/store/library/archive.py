@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import orjson
 
-from palaver.model.answers import Sparse
+from palaver.model.answers import OmitsDefaults
 from palaver.model.library import COPYING, Conversation, Said
 from palaver.model.times import instant, maybe_instant, micros
 from palaver.store.engines.database import FOREVER, Change, Reader, Row, Scope
@@ -213,10 +213,10 @@ def _updated_at(conversation: Conversation) -> datetime | None:
 
 
 @dataclass(frozen=True)
-class Held(Sparse):
+class Held(OmitsDefaults):
     """A conversation as listed. `project` is there where it is known."""
 
-    sparse = ("project",)
+    omit_if_default = ("project",)
 
     id: str
     origin: str

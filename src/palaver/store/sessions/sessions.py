@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from palaver.errors import NotFound
-from palaver.model.answers import Sparse
+from palaver.model.answers import OmitsDefaults
 from palaver.model.library import is_unique
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import instant, micros
@@ -34,10 +34,10 @@ MOST_EQUALS = 1_000
 
 
 @dataclass(frozen=True)
-class SessionInfo(Sparse):
+class SessionInfo(OmitsDefaults):
     """A session as listed. `project` is there where it is known."""
 
-    sparse = ("project",)
+    omit_if_default = ("project",)
 
     session_id: str
     agent_id: str
