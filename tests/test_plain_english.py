@@ -96,7 +96,7 @@ def user_visible() -> Iterator[tuple[str, str]]:
     """Every text with the place to find it by."""
     for operation in OPERATIONS:
         yield f"operation {operation.name}", operation.description
-        yield from schema_texts(operation.ask.__name__, operation.ask.model_json_schema())
+        yield from schema_texts(operation.request.__name__, operation.request.model_json_schema())
     yield from command_texts(root, "")
     for setting in fields(Settings):
         yield f"setting {setting.name}", setting.metadata.get("help", "")

@@ -29,7 +29,7 @@ from palaver.doors.mcp import server as mcp
 from palaver.doors.mcp import tools
 from palaver.errors import Refused
 from palaver.model.people import Caller
-from palaver.model.requests import Ask
+from palaver.model.requests import Request
 from palaver.operations import toolsets
 from palaver.operations.bus import agent_prompts
 from palaver.operations.operation import Tool, operation
@@ -57,19 +57,19 @@ def install() -> None:
 
 
 @operation(Tool("test_simple_text", is_text=True))
-async def test_simple_text(here: Workspace, caller: Caller, ask: Ask) -> str:
+async def test_simple_text(here: Workspace, caller: Caller, ask: Request) -> str:
     """Answer with a text."""
     return "This is a simple text response for testing."
 
 
 @operation(Tool("test_error_handling", is_text=True))
-async def test_error_handling(here: Workspace, caller: Caller, ask: Ask) -> str:
+async def test_error_handling(here: Workspace, caller: Caller, ask: Request) -> str:
     """Refuse."""
     raise Refused("This tool intentionally returns an error for testing")
 
 
 @operation(Tool("test_tool_with_progress", is_text=True))
-async def test_tool_with_progress(here: Workspace, caller: Caller, ask: Ask) -> str:
+async def test_tool_with_progress(here: Workspace, caller: Caller, ask: Request) -> str:
     """Take a while: long enough for the door to say five times that it is still at it."""
     await asyncio.sleep(0.17)
     return "Done."

@@ -106,7 +106,7 @@ def good_body(operation: Operation) -> dict[str, Any]:
     }  # fmt: skip
     if operation.name == "get_knowledge":
         return {"source": "notes", "id": "x"}  # required of tools, which leave no other way open
-    required = [name for name, field in operation.ask.model_fields.items() if field.is_required()]
+    required = [name for name, field in operation.request.model_fields.items() if field.is_required()]
     return {name: values[name] for name in required if name in values}
 
 
@@ -119,7 +119,7 @@ def sent(api: httpx.Client, method: str, path: str, body: Any) -> httpx.Response
 def test_a_field_of_the_wrong_kind_is_refused_by_name(api: httpx.Client, operation: Operation, route: Route):
     path = path_of(route, api)
     good = good_body(operation)
-    for name in [*operation.ask.model_fields, *route.also]:
+    for name in [*operation.request.model_fields, *route.also]:
         for value in JUNK:
             response = sent(api, route.method, path, {**good, name: value})
             must_be_fine(response, (name, value))
@@ -130,7 +130,7 @@ def test_a_field_of_the_wrong_kind_is_refused_by_name(api: httpx.Client, operati
 @pytest.mark.parametrize("operation, route", WITHOUT_BODY, ids=named)
 def test_a_parameter_of_the_wrong_kind_is_refused(api: httpx.Client, operation: Operation, route: Route):
     path = path_of(route, api)
-    for name in [*operation.ask.model_fields, *route.also]:
+    for name in [*operation.request.model_fields, *route.also]:
         for value in TEXTS:
             params = {"q": "x", "timeout_ms": "0", name: value}
             must_be_fine(api.request(route.method, path, params=params), (name, value))
@@ -296,8 +296,8 @@ def test_the_legacy_stream_says_how_it_is_opened(api: httpx.Client):
 def test_a_tool_refuses_arguments_of_the_wrong_kind(mcp: Mcp, thread: Thread, operation: Operation, tool: Any):
     message = thread.post("hello")
     good = {**good_body(operation), "thread_id": thread.id, "message_id": message["id"], "timeout_ms": 0}
-    good = {name: value for name, value in good.items() if name in operation.ask.model_fields}
-    for name in operation.ask.model_fields:
+    good = {name: value for name, value in good.items() if name in operation.request.model_fields}
+    for name in operation.request.model_fields:
         for value in JUNK_FOR_TOOLS:
             response = mcp.exchange("tools/call", name=tool.name, arguments={**good, name: value})
             assert "result" in response, (name, value, response)

@@ -93,7 +93,7 @@ def test_every_argument_of_a_compact_schema_is_known(api: httpx.Client):
     tools = {tool.plain_name: (operation, tool) for operation in OPERATIONS for tool in operation.tools}
     for found in listed(api, "?tools=all"):
         operation, tool = tools[found["name"]]
-        shown, known = set(found["inputSchema"].get("properties", {})), set(operation.ask.model_fields)
+        shown, known = set(found["inputSchema"].get("properties", {})), set(operation.request.model_fields)
         assert known - shown == {name for name in (*tool.hidden, tool.instead) if name}
         assert shown - known <= {"agent_id", "token"}
         assert set(tool.hidden) <= known

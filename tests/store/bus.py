@@ -34,7 +34,7 @@ class Bus:
         self.here = here
 
     async def do(self, operation: Operation, /, **ask: Any) -> Any:
-        return await operation.perform(self.here, HUMAN, operation.ask(**ask))
+        return await operation.perform(self.here, HUMAN, operation.request(**ask))
 
     async def thread(self, topic: str | None = None) -> Thread:
         thread: Thread = await self.do(threads.create_thread, topic=topic or f"topic {uuid4().hex}")

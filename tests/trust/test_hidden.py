@@ -111,7 +111,7 @@ def alike(world: World, answer: str) -> str:
 def asked(operation: Operation, world: World, query: str) -> dict[str, Any] | None:
     """What to ask: everything the operation must be told. None where this world has nothing to give."""
     given: dict[str, Any] = {}
-    for name, about in operation.ask.model_fields.items():
+    for name, about in operation.request.model_fields.items():
         if name == "query":
             given[name] = query
         elif world.things.get(name) is not None and (
@@ -135,7 +135,7 @@ READ_TOOLS = [
 
 
 def queries_of(operation: Operation) -> list[str]:
-    return QUERIES if "query" in operation.ask.model_fields else [""]
+    return QUERIES if "query" in operation.request.model_fields else [""]
 
 
 def test_no_route_tells_an_agent_of_what_is_hidden(worlds: list[World]):

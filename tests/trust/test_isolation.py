@@ -313,7 +313,7 @@ AGENTS = [comer for comer in KNOWN if comer != "browser"]
 
 def call(mcp: Mcp, tool: str, world: World) -> tuple[dict[str, Any], str]:
     arguments = given(OF_TOOL[tool], world)
-    known = {name: text for name, text in arguments.items() if name in OF_TOOL[tool].ask.model_fields}
+    known = {name: text for name, text in arguments.items() if name in OF_TOOL[tool].request.model_fields}
     return mcp.exchange("tools/call", name=tool, arguments=known), json.dumps(known, ensure_ascii=False)
 
 
@@ -439,7 +439,7 @@ def _arguments(operation: Operation, command: str, world: World) -> list[str]:
     for name in (*face.takes, *([face.rest] if face.rest else ())):
         if name in asked:
             args.append(str(asked.pop(name)))
-    fields = operation.ask.model_fields
+    fields = operation.request.model_fields
     for name, text in asked.items():
         if fields[name].is_required():
             args += [f"--{name.replace('_', '-')}", str(text)]

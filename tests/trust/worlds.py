@@ -240,7 +240,7 @@ def value(world: World, operation: Operation | None, name: str) -> str:
 def given(operation: Operation, world: World) -> dict[str, Any]:
     """Everything an operation must be told, and every reference it may be told, as it is called in this world."""
     asked: dict[str, Any] = {}
-    for name, about in operation.ask.model_fields.items():
+    for name, about in operation.request.model_fields.items():
         is_new = operation.name in CREATES
         if name in REFERS and (about.is_required() or not is_new):
             asked[name] = word("own") if is_new else value(world, operation, name)

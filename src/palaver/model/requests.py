@@ -23,18 +23,18 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-class Ask(BaseModel):
+class Request(BaseModel):
     """Base of all requests. A request is validated once, at the door, and passed on as one object."""
 
     # Validators are built on first use: each CLI call starts a process that needs only one of them.
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
 
 
-class NoArguments(Ask):
+class NoArguments(Request):
     """A request without arguments."""
 
 
-AskT = TypeVar("AskT", bound=Ask)
+RequestT = TypeVar("RequestT", bound=Request)
 
 
 UNSTORABLE = "must not contain NUL characters or lone surrogates; remove them and send it again"
@@ -109,7 +109,7 @@ Date = Annotated[str, Field(max_length=64), AfterValidator(_time_if_any)]
 """A time bound of a search. Empty text means absent: many clients send it for an empty field."""
 
 
-def read(kind: type[AskT], given: dict[str, Any], *, refuse_unknown: bool) -> AskT:
+def read(kind: type[RequestT], given: dict[str, Any], *, refuse_unknown: bool) -> RequestT:
     """Validate JSON arguments. `null` means absent; unknown names are refused (tools) or ignored (REST)."""
     given = {name: value for name, value in given.items() if value is not None}
     unknown = [name for name in given if name not in kind.model_fields]
@@ -130,7 +130,7 @@ def is_true(value: Any, name: str) -> bool:
     return value
 
 
-def read_strings(kind: type[AskT], given: dict[str, Any]) -> AskT:
+def read_strings(kind: type[RequestT], given: dict[str, Any]) -> RequestT:
     """Validate arguments from a query string. All are text; objects are JSON."""
     fields = kind.model_fields
     given = {name: _written_out(value, fields[name].annotation) for name, value in given.items() if name in fields}

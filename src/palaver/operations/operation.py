@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from palaver.errors import Forbidden
 from palaver.model.audit import Facts, Kind, signature
 from palaver.model.people import Caller, Scope
-from palaver.model.requests import Ask
+from palaver.model.requests import Request
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
 
@@ -111,7 +111,7 @@ class Operation:
     name: str
     work: Callable[..., Any]
     kind: Works
-    ask: type[Ask]
+    request: type[Request]
     answer: Any
     faces: tuple[Face, ...]
     description: str
@@ -151,12 +151,12 @@ class Operation:
                 await workspace.keyring.denied(signature(caller), self.name)
             raise Forbidden(f"This token has no '{self.scope}' scope. Ask for one that has: palaver token create.")
 
-    async def perform(self, workspace: Workspace, caller: Caller, ask: Ask) -> Any:
+    async def perform(self, workspace: Workspace, caller: Caller, request: Request) -> Any:
         """Run the operation for a caller, count it, and write it to the audit log if it is audited."""
         await self.must_be_allowed(workspace, caller)
         outcome = "failed"
         try:
-            answer = await self._perform(workspace, caller, ask)
+            answer = await self._perform(workspace, caller, request)
             outcome = "done"
         except Forbidden:
             if workspace.keyring:
@@ -165,24 +165,24 @@ class Operation:
         finally:
             workspace.done["operation", self.name, outcome] += 1
         if self.audited and workspace.keyring:
-            await workspace.keyring.note(self.audited, signature(caller), self.name, ids_in(ask))
+            await workspace.keyring.note(self.audited, signature(caller), self.name, ids_in(request))
         return answer
 
-    async def _perform(self, workspace: Workspace, caller: Caller, ask: Ask) -> Any:
+    async def _perform(self, workspace: Workspace, caller: Caller, request: Request) -> Any:
         if self.before:
             await self.before(workspace)
         match self.kind:
             case "read":
-                return await workspace.read(lambda read: self.work(read, caller, ask))
+                return await workspace.read(lambda read: self.work(read, caller, request))
             case "change":
-                return await workspace.change(lambda change: self.work(change, caller, ask))
+                return await workspace.change(lambda change: self.work(change, caller, request))
             case "wait":
-                return await cast(Awaitable[Any], self.work(workspace, caller, ask))
+                return await cast(Awaitable[Any], self.work(workspace, caller, request))
 
 
-def ids_in(ask: Ask) -> Facts:
+def ids_in(request: Request) -> Facts:
     """The ids in a request, for the audit log. No text gets into the log."""
-    named = {name: getattr(ask, name) for name in type(ask).model_fields}
+    named = {name: getattr(request, name) for name in type(request).model_fields}
     return {name: value for name, value in named.items() if name.endswith("_id") and isinstance(value, str)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from palaver.model.requests import Ask
+from palaver.model.requests import Request
 
 NO_WORD = "There is no word to look for in this query."
 NOT_RECORDED = "None of your sessions has been recorded yet."
@@ -24,6 +24,6 @@ def no_more(total: int | None) -> str:
     return f"There are no more results: the search has {total or 0} in all. Begin again with offset 0."
 
 
-def filters_of(ask: Ask, besides: Collection[str]) -> list[str]:
+def filters_of(request: Request, besides: Collection[str]) -> list[str]:
     """The names of the arguments that were given, `besides` those that leave nothing out."""
-    return [name for name, value in ask if value is not None and name not in besides]
+    return [name for name, value in request if value is not None and name not in besides]

@@ -11,7 +11,7 @@ from pydantic import create_model
 from palaver.errors import Unavailable
 from palaver.model import visibility
 from palaver.model.people import Caller
-from palaver.model.requests import Ask
+from palaver.model.requests import Request
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import HUMAN_ONLY, agent_scope
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     Filters = create_model(
         "Filters",
-        __base__=Ask,
+        __base__=Request,
         __doc__="Filters by source.",
         __cls_kwargs__={"use_attribute_docstrings": False},
         **{name: (source.filters | None, None) for name, source in SOURCES.items()},

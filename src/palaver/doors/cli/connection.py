@@ -122,7 +122,7 @@ class LocalConnection:
 
     async def call(self, operation: Operation, given: dict[str, Any]) -> Any:
         face = operation.routes[0]
-        ask = requests.read(operation.ask, given, refuse_unknown=True)
+        ask = requests.read(operation.request, given, refuse_unknown=True)
         answer = await operation.perform(self._requester.workspace, self._requester.caller, ask)
         shown = face.show(answer) if face.show else answer
         return shown if face.media_type.startswith("text/") else json.loads(encode(shown))

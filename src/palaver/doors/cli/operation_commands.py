@@ -46,7 +46,7 @@ def command(name: str) -> click.Command:
         params=parameters(operation, face),
         help=operation.description,
         short_help=operation.summary,
-        no_args_is_help=any(operation.ask.model_fields[field].is_required() for field in face.takes),
+        no_args_is_help=any(operation.request.model_fields[field].is_required() for field in face.takes),
     )
 
 
@@ -57,11 +57,11 @@ def _arguments(operation: Operation, face: Command, values: dict[str, Any]) -> d
     words += values.pop(face.rest) if face.rest else ()
     for name in face.takes:
         values[name] = words.pop(0) if named[name] is None and words else named[name]
-        if values[name] is None and operation.ask.model_fields[name].is_required():
+        if values[name] is None and operation.request.model_fields[name].is_required():
             raise click.MissingParameter(param_type="argument", param_hint=f"'{_metavar(name)}'")
     if face.rest:
         values[face.rest] = words
-        if not words and operation.ask.model_fields[face.rest].is_required() and face.rest != FROM_STDIN:
+        if not words and operation.request.model_fields[face.rest].is_required() and face.rest != FROM_STDIN:
             raise click.MissingParameter(param_type="argument", param_hint=f"'{face.rest.upper()}…'")
     elif words:
         raise click.UsageError(f"Got unexpected extra argument ({words[0]})")
@@ -94,7 +94,7 @@ async def _answer(target: options.Target, operation: Operation, face: Command, v
 
 
 def parameters(operation: Operation, face: Command) -> list[click.Parameter]:
-    fields = operation.ask.model_fields
+    fields = operation.request.model_fields
     found: list[click.Parameter] = []
     for name in face.takes:
         found.append(click.Argument([name], required=False, metavar=_metavar(name), type=_type(fields[name])))

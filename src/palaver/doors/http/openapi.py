@@ -58,7 +58,9 @@ def document() -> dict[str, Any]:
 
 
 def _describe(operation: Operation, face: Route, number: int, components: dict[str, Any]) -> dict[str, Any]:
-    schema = _move_definitions(operation.ask.model_json_schema(ref_template="#/components/schemas/{model}"), components)
+    schema = _move_definitions(
+        operation.request.model_json_schema(ref_template="#/components/schemas/{model}"), components
+    )
     media_type, answer = face.media_type.partition(";")[0], {"type": "string"}
     if media_type == "application/json":
         answer = _move_definitions(schema_of(shown_type(operation.answer, face.show)), components)

@@ -98,7 +98,7 @@ class _Endpoint:
             caller = requester.caller
             if request.scope["query_string"] and (text := request.query_params.get("config")) is not None:
                 caller = replace(caller, config={**caller.config, **client_preferences.from_text(text)})
-            most = 0 if face.method == "GET" else min(self._max_body, max_body_of(operation.ask))
+            most = 0 if face.method == "GET" else min(self._max_body, max_body_of(operation.request))
             ask = await _read_request(request, operation, face, most)
             async with asyncio.timeout(self._seconds):
                 answer = await operation.perform(requester.workspace, caller, ask)
@@ -113,16 +113,16 @@ class _Endpoint:
 
 
 @cache
-def max_body_of(ask: type[requests.Ask]) -> int:
+def max_body_of(ask: type[requests.Request]) -> int:
     """The maximum body size in bytes: small, unless the request has a field for long text."""
     lengths = re.findall(r'"maxLength": ?(\d+)', json.dumps(ask.model_json_schema()))
     has_long_text = any(int(length) >= requests.MAX_TEXT for length in lengths)
     return sys.maxsize if has_long_text else SHORT_BODY
 
 
-async def _read_request(request: Request, operation: Operation, face: Route, max_body: int) -> requests.Ask:
+async def _read_request(request: Request, operation: Operation, face: Route, max_body: int) -> requests.Request:
     if face.method in ("GET", "DELETE"):
-        known = operation.ask.model_fields
+        known = operation.request.model_fields
         given: dict[str, Any] = {}
         for name in request.query_params:
             values = request.query_params.getlist(name)
@@ -147,8 +147,8 @@ async def _read_request(request: Request, operation: Operation, face: Route, max
             given.setdefault(name, request.headers[header])
     given = {face.also.get(name, name): value for name, value in given.items()} | request.path_params
     if face.method in ("GET", "DELETE"):
-        return requests.read_strings(operation.ask, given)
-    return requests.read(operation.ask, given, refuse_unknown=False)
+        return requests.read_strings(operation.request, given)
+    return requests.read(operation.request, given, refuse_unknown=False)
 
 
 async def body_of(request: Request, max_body: int) -> dict[str, Any]:

@@ -60,7 +60,6 @@ def describe_tool(tool_name: str, *, dotted: bool, output: bool = False, full: b
     """A tool as tools/list shows it. `full` selects the form of answers in the output schema."""
     operation, tool = tools_by_name()[tool_name]
     answer = shown_type(operation.answer, tool.show)
-    schema = schema_of(answer if full else compact.compact_type(answer)) if output else None
     return types.Tool(
         name=tool.name if dotted else tool.plain_name,
         description=f"{operation.description} {UNTRUSTED}" if tool.brings_words else operation.description,
@@ -78,7 +77,7 @@ def describe_tool(tool_name: str, *, dotted: bool, output: bool = False, full: b
 
 def input_schema(operation: Operation, tool: Tool) -> dict[str, Any]:
     """The request's schema in few tokens: no titles, no null, few defaults, no nested objects."""
-    schema = operation.ask.model_json_schema()
+    schema = operation.request.model_json_schema()
     properties = {
         name: _small(field, schema.get("$defs", {}))
         for name, field in schema.get("properties", {}).items()
@@ -153,7 +152,7 @@ async def call(requester: Requester, name: str, arguments: dict[str, Any], *, fu
     except Unavailable as problem:
         if tool.if_away is None:
             return _error_result(tool, problem, full=is_full)
-        return result(tool.if_away(requests.read(operation.ask, given, refuse_unknown=True), problem.message), {})
+        return result(tool.if_away(requests.read(operation.request, given, refuse_unknown=True), problem.message), {})
     except PalaverError as problem:
         return _error_result(tool, problem, full=is_full)
     except Exception:
@@ -163,7 +162,7 @@ async def call(requester: Requester, name: str, arguments: dict[str, Any], *, fu
 
 async def _resolve(requester: Requester, operation: Operation, given: dict[str, Any]) -> Caller:
     """The caller with its agent. Removes arguments from `given` that only identify the caller."""
-    caller, known = requester.caller, operation.ask.model_fields
+    caller, known = requester.caller, operation.request.model_fields
     named = {name: given.get(name) for name in ("agent_id", "token", "reply_token")}
     for name in named:
         if name in given and name not in known:
@@ -202,12 +201,12 @@ def find_tool(name: str) -> tuple[Operation, Tool]:
     return found
 
 
-def read_arguments(operation: Operation, tool: Tool, caller: Caller, given: dict[str, Any]) -> requests.Ask:
+def read_arguments(operation: Operation, tool: Tool, caller: Caller, given: dict[str, Any]) -> requests.Request:
     for name in () if tool.instead else tool.required:  # with a choice, the operation reports what is missing
         is_known = name == "agent_id" and caller.acting_agent
         if not is_known and (name not in given or given[name] == ""):
             raise Invalid(f"{name}: is required.")
-    return requests.read(operation.ask, given, refuse_unknown=True)
+    return requests.read(operation.request, given, refuse_unknown=True)
 
 
 def text_result(text: str, *, is_error: bool = False) -> types.CallToolResult:

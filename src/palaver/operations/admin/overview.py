@@ -8,7 +8,7 @@ from typing import Annotated
 
 from palaver.model import visibility
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, NoArguments, clamp
+from palaver.model.requests import NoArguments, Request, clamp
 from palaver.model.times import now
 from palaver.operations.bus.connect import BusStatus, get_status
 from palaver.operations.operation import Route, operation
@@ -20,7 +20,7 @@ from palaver.store.library import documents
 SPEAKERS = 12
 
 
-class GetOverview(Ask):
+class GetOverview(Request):
     days: Annotated[int, clamp(1, 366)] = 30
     """Number of days to count, including today."""
 
@@ -40,9 +40,9 @@ class Overview:
 
 
 @operation(Route("GET", "/api/overview"))
-def get_overview(read: Reader, caller: Caller, ask: GetOverview) -> Overview:
+def get_overview(read: Reader, caller: Caller, request: GetOverview) -> Overview:
     """Statistics: messages per day and source, most active authors, documents per source, state of the search index."""
-    since = now().date() - timedelta(days=ask.days - 1)
+    since = now().date() - timedelta(days=request.days - 1)
     whose = overview.Counted(everyone=visibility.sees_everything(caller), agent_id=caller.acting_agent)
     return Overview(
         since=since.isoformat(),

@@ -12,7 +12,7 @@ from palaver.errors import Invalid, NotFound, Refused, Unavailable
 from palaver.model import visibility
 from palaver.model.audit import Deed, signature
 from palaver.model.people import Caller, Scope, Token
-from palaver.model.requests import Ask, Id, Line, NoArguments, clamp
+from palaver.model.requests import Id, Line, NoArguments, Request, clamp
 from palaver.model.times import now, parse
 from palaver.operations.operation import Route, operation
 from palaver.store.admin.keyring import Keyring
@@ -30,7 +30,7 @@ def _keyring(workspace: Workspace) -> Keyring:
 
 
 @operation(Route("GET", "/api/tokens"), needs="admin")
-async def list_tokens(workspace: Workspace, caller: Caller, ask: NoArguments) -> list[Token]:
+async def list_tokens(workspace: Workspace, caller: Caller, request: NoArguments) -> list[Token]:
     """List the tokens of your workspace with their owners, scopes and last use. Secrets are never shown."""
     visibility.must_be_person(caller)
     return await _keyring(workspace).tokens()
@@ -42,7 +42,7 @@ def _some_name(name: str) -> str:
     return name.strip()
 
 
-class CreateToken(Ask):
+class CreateToken(Request):
     kind: Literal["human", "agent"] = "human"
     """human or agent."""
     name: Annotated[Line, AfterValidator(_some_name)]
@@ -66,28 +66,28 @@ class NewToken:
 
 
 @operation(Route("POST", "/api/tokens", status=201), needs="admin")
-async def create_token(workspace: Workspace, caller: Caller, ask: CreateToken) -> NewToken:
+async def create_token(workspace: Workspace, caller: Caller, request: CreateToken) -> NewToken:
     """Create a token for your workspace. The secret is shown only in this answer; the server stores its hash."""
     visibility.must_be_person(caller)
-    if ask.workspace not in (None, workspace.name):
-        raise NotFound("workspace", ask.workspace or "")
-    if not ask.scopes:
+    if request.workspace not in (None, workspace.name):
+        raise NotFound("workspace", request.workspace or "")
+    if not request.scopes:
         raise Invalid("scopes: choose from read, write and admin.")
     known: tuple[Scope, ...] = ("read", "write", "admin")
-    agent_id, name = None, ask.name
-    if ask.kind == "agent":
-        agent_id, name = await workspace.change(lambda change: known_agent(change, ask.name))
+    agent_id, name = None, request.name
+    if request.kind == "agent":
+        agent_id, name = await workspace.change(lambda change: known_agent(change, request.name))
     token, secret = await _keyring(workspace).create(
-        ask.kind, name, agent_id, [s for s in known if s in ask.scopes], _span(ask), signature(caller)
+        request.kind, name, agent_id, [s for s in known if s in request.scopes], _span(request), signature(caller)
     )
     return NewToken(secret, token)
 
 
-def _span(ask: CreateToken) -> timedelta | None:
-    if ask.expires_at is None:
-        return timedelta(days=ask.days) if ask.days else None
+def _span(request: CreateToken) -> timedelta | None:
+    if request.expires_at is None:
+        return timedelta(days=request.days) if request.days else None
     try:
-        until: datetime = parse(ask.expires_at, end_of_day=True)
+        until: datetime = parse(request.expires_at, end_of_day=True)
     except (ValueError, OverflowError):
         raise Invalid("expires_at: must be a time like 2030-01-31T12:00:00Z, or a date.") from None
     left = until - now()
@@ -104,7 +104,7 @@ def known_agent(change: Change, name: str) -> tuple[str, str]:
     return agent.id, agent.slug
 
 
-class RevokeToken(Ask):
+class RevokeToken(Request):
     token_id: Id
     """Id of the token, as listed."""
 
@@ -115,19 +115,19 @@ class Revoked:
 
 
 @operation(Route("DELETE", "/api/tokens/{token_id}"), needs="admin")
-async def revoke_token(workspace: Workspace, caller: Caller, ask: RevokeToken) -> Revoked:
+async def revoke_token(workspace: Workspace, caller: Caller, request: RevokeToken) -> Revoked:
     """Revoke a token of your workspace at once. Streams and connections that use it are closed."""
     visibility.must_be_person(caller)
-    return Revoked((await _keyring(workspace).revoke(ask.token_id, signature(caller))).id)
+    return Revoked((await _keyring(workspace).revoke(request.token_id, signature(caller))).id)
 
 
 @operation(Route("GET", "/api/workspaces"), needs="admin")
-async def list_workspaces(workspace: Workspace, caller: Caller, ask: NoArguments) -> list[str]:
+async def list_workspaces(workspace: Workspace, caller: Caller, request: NoArguments) -> list[str]:
     """List the workspaces you administer: the one of your token. Use the command line to create workspaces."""
     return [workspace.name]
 
 
-class ListDeeds(Ask):
+class ListDeeds(Request):
     kind: Id | None = None
     """Only this kind: login, logout, token, workspace, denied, export, deletion or upkeep."""
     limit: Annotated[int, clamp(1, 1000)] = 100
@@ -135,6 +135,6 @@ class ListDeeds(Ask):
 
 
 @operation(Route("GET", "/api/audit"), needs="admin")
-async def list_deeds(workspace: Workspace, caller: Caller, ask: ListDeeds) -> list[Deed]:
+async def list_deeds(workspace: Workspace, caller: Caller, request: ListDeeds) -> list[Deed]:
     """List the audit log of your workspace, newest first: logins, token changes, denials, exports, deletions."""
-    return await _keyring(workspace).deeds(ask.kind, ask.limit)
+    return await _keyring(workspace).deeds(request.kind, request.limit)

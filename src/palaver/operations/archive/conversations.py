@@ -24,11 +24,11 @@ from palaver.model.events import encode
 from palaver.model.library import Conversation
 from palaver.model.people import Caller
 from palaver.model.requests import (
-    Ask,
     Date,
     Id,
     Project,
     Query,
+    Request,
     clamp,
 )
 from palaver.model.times import iso, parse
@@ -55,7 +55,7 @@ READING_SECONDS = 0.5
 _NEVER_STORED = re.compile("[\x00\ud800-\udfff]")
 
 
-class SearchArchive(Ask):
+class SearchArchive(Request):
     query: Query | None = None
     """Text to find in message content and conversation titles. Case does not matter."""
     roles: list[Literal["user", "assistant", "tool"]] | None = None
@@ -80,18 +80,18 @@ class SearchArchive(Ask):
 
 
 @operation(Tool("conversation_search", brings_words=True, toolset="archive", is_text=True))
-async def search_archive(here: Workspace, caller: Caller, ask: SearchArchive) -> str:
+async def search_archive(here: Workspace, caller: Caller, request: SearchArchive) -> str:
     """Search prior conversation history (canonical ChatGPT export). Hybrid-style: text match on content and titles. \
 Optional filters: roles (user/assistant/tool), start_date and end_date (ISO 8601 inclusive). Returns matching messages \
 with timestamps and content."""
     database = canonical_database(here.settings) if here.is_default else None
     if database:
-        served_ones = await asyncio.to_thread(_search_canonical, database, ask, here.settings)
-        imported = await here.read(lambda read: archive.search(read, ask.part, ask.scope, ask.limit))
+        served_ones = await asyncio.to_thread(_search_canonical, database, request, here.settings)
+        imported = await here.read(lambda read: archive.search(read, request.part, request.scope, request.limit))
         imported = await asyncio.to_thread(_not_served, database, imported)
-        found = _merged(served_ones, imported, ask.limit)
+        found = _merged(served_ones, imported, request.limit)
     else:
-        found = await here.read(lambda read: _search(read, ask))
+        found = await here.read(lambda read: _search(read, request))
     return "No matching messages." if not found else SEPARATOR.join(map(block, found))
 
 
@@ -121,13 +121,13 @@ def _sameness(found: FoundMessage) -> tuple[str, str, str, datetime | None]:
     return conversation, found.said.role or "unknown", found.said.text.strip(), found.said.ts
 
 
-def _search_canonical(path: Path, ask: SearchArchive, settings: Settings) -> list[FoundMessage]:
+def _search_canonical(path: Path, request: SearchArchive, settings: Settings) -> list[FoundMessage]:
     """A database is served as it is, and what changes in it is seen at once. What was read of a large one is kept."""
     began = time.monotonic()
     too_late = _until(began + settings.search_timeout)
     while True:
         try:
-            return _search_served(path, ask, settings, too_late)
+            return _search_served(path, request, settings, too_late)
         except Changed:  # somebody wrote it just now: then it is read as it is now
             too_late()
         except Locked:
@@ -139,17 +139,17 @@ def _search_canonical(path: Path, ask: SearchArchive, settings: Settings) -> lis
 
 
 def _search_served(
-    path: Path, ask: SearchArchive, settings: Settings, too_late: Callable[[], bool]
+    path: Path, request: SearchArchive, settings: Settings, too_late: Callable[[], bool]
 ) -> list[FoundMessage]:
     place = settings.data / "cache" / "served.db"
     if path.stat().st_size >= LARGE:
-        found = external_database.search(place, path, ask.part, ask.scope, ask.limit)
+        found = external_database.search(place, path, request.part, request.scope, request.limit)
         with suppress(Unreadable):
             if found is None and external_database.read_on(place, path, partial(messages_after, path), READING_SECONDS):
-                found = external_database.search(place, path, ask.part, ask.scope, ask.limit)
+                found = external_database.search(place, path, request.part, request.scope, request.limit)
         if found is not None:
             return found
-    newest = heapq.nlargest(ask.limit, enumerate(_matching(path, ask, too_late)), key=_newness)
+    newest = heapq.nlargest(request.limit, enumerate(_matching(path, request, too_late)), key=_newness)
     return [found for _, found in newest]
 
 
@@ -162,9 +162,9 @@ def _until(end: float) -> Callable[[], bool]:
     return too_late
 
 
-def _matching(path: Path, ask: SearchArchive, too_late: Callable[[], bool]) -> Iterator[FoundMessage]:
-    scope, part = ask.scope, substring_form(ask.part) if ask.part else ""
-    for conversation, title, said in messages(path, ask.part, too_late):
+def _matching(path: Path, request: SearchArchive, too_late: Callable[[], bool]) -> Iterator[FoundMessage]:
+    scope, part = request.scope, substring_form(request.part) if request.part else ""
+    for conversation, title, said in messages(path, request.part, too_late):
         if (scope.roles and said.role not in scope.roles) or not scope.includes_time(said.ts):
             continue
         if part in substring_form(said.text) or part in substring_form(title):
@@ -177,10 +177,10 @@ def _newness(found: tuple[int, FoundMessage]) -> tuple[float, int]:
     return message.said.ts.timestamp() if message.said.ts else -math.inf, place
 
 
-def _search(read: Reader, ask: SearchArchive) -> list[FoundMessage]:
+def _search(read: Reader, request: SearchArchive) -> list[FoundMessage]:
     if archive.is_empty(read):
         raise DatabaseNotFound("nothing has been imported yet", "Run 'palaver import PATH', or set CONVERSATION_DB.")
-    return archive.search(read, ask.part, ask.scope, ask.limit)
+    return archive.search(read, request.part, request.scope, request.limit)
 
 
 def block(found: FoundMessage) -> str:
@@ -194,7 +194,7 @@ def block(found: FoundMessage) -> str:
 # Looking at what is there
 
 
-class ListConversations(Ask):
+class ListConversations(Request):
     project: Project | None = None
     """Only conversations of this project: path or folder name."""
     limit: Annotated[int, clamp(1, 1000)] = 100
@@ -213,20 +213,20 @@ class Conversations:
     Command("archive list", columns=("id", "origin", "messages", "updated_at", "title"), rows="conversations"),
     before=keep_in_the_archive,
 )
-def list_conversations(read: Reader, caller: Caller, ask: ListConversations) -> Conversations:
+def list_conversations(read: Reader, caller: Caller, request: ListConversations) -> Conversations:
     """List imported conversations, latest first."""
-    return Conversations(archive.everyone(read, ask.limit, ask.offset, ask.project))
+    return Conversations(archive.everyone(read, request.limit, request.offset, request.project))
 
 
-class OneConversation(Ask):
+class OneConversation(Request):
     conversation_id: Id
     """Id of the conversation."""
 
 
 @operation(Route("GET", "/api/archive/{conversation_id:any}"), Command("archive show", takes=("conversation_id",)))
-def get_conversation(read: Reader, caller: Caller, ask: OneConversation) -> Conversation:
+def get_conversation(read: Reader, caller: Caller, request: OneConversation) -> Conversation:
     """Get one imported conversation with all its messages."""
-    return must_exist(read, ask.conversation_id)
+    return must_exist(read, request.conversation_id)
 
 
 def all_ids(read: Reader) -> list[str]:

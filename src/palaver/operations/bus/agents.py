@@ -14,10 +14,10 @@ from palaver.model.audit import signature
 from palaver.model.events import agent_offline, agent_online
 from palaver.model.people import Agent, Caller, Client
 from palaver.model.requests import (
-    Ask,
     Id,
     Line,
     Metadata,
+    Request,
     Text,
     Trimmed,
 )
@@ -35,7 +35,7 @@ UNKNOWN_CLIENT = Client()
 Name = Annotated[Line, Field(max_length=200), Trimmed]
 
 
-class AgentDescription(Ask):
+class AgentDescription(Request):
     """The description an agent gives of itself."""
 
     ide: Name | None = None
@@ -113,15 +113,15 @@ def register_new(
     Route("POST", "/api/agents", status=201),
     Command("agent create", takes=("slug",)),
 )
-def register_agent(change: Change, caller: Caller, ask: RegisterAgent) -> Registered:
+def register_agent(change: Change, caller: Caller, request: RegisterAgent) -> Registered:
     """Register as an agent. Keep the returned agent_id and token: with both you can reconnect as the same agent."""
-    known = agents.named(change, ask.slug) if ask.slug and not caller.is_agent else None
-    if known and known.slug == ask.slug:  # people get the existing agent, but not its secret
+    known = agents.named(change, request.slug) if request.slug and not caller.is_agent else None
+    if known and known.slug == request.slug:  # people get the existing agent, but not its secret
         return registration_of(known, None)
-    return registration_of(*register_new(change, ask, ask.slug, client=caller.client))
+    return registration_of(*register_new(change, request, request.slug, client=caller.client))
 
 
-class AgentCredentials(Ask):
+class AgentCredentials(Request):
     agent_id: Id | None = None
     """Your agent id. Default: the agent you are connected as."""
     token: Id | None = None
@@ -129,9 +129,9 @@ class AgentCredentials(Ask):
 
 
 @operation(Tool("agent_resume"), Route("POST", "/api/agents/resume"))
-def resume_agent(change: Change, caller: Caller, ask: AgentCredentials) -> Agent:
+def resume_agent(change: Change, caller: Caller, request: AgentCredentials) -> Agent:
     """Reconnect as an agent that was registered before. It keeps its id and name."""
-    agent = identity.prove_agent(change, caller, ask.agent_id, ask.token)
+    agent = identity.prove_agent(change, caller, request.agent_id, request.token)
     if agents.touch(change, agent, "resumed"):
         change.tell(agent_online(agent))
     identity.become(change, caller, agent)
@@ -144,9 +144,9 @@ class Ok:
 
 
 @operation(Tool("agent_heartbeat"), Route("POST", "/api/agents/heartbeat"))
-def heartbeat(change: Change, caller: Caller, ask: AgentCredentials) -> Ok:
+def heartbeat(change: Change, caller: Caller, request: AgentCredentials) -> Ok:
     """Report that you are still online. An agent counts as offline a minute after its last activity."""
-    agent = identity.prove_agent(change, caller, ask.agent_id, ask.token)
+    agent = identity.prove_agent(change, caller, request.agent_id, request.token)
     if agents.touch(change, agent, "heartbeat", agent.waiting_in):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
     return Ok(True)
@@ -158,7 +158,7 @@ class Agents:
     hint: str | None = None
 
 
-class ListAgents(Ask):
+class ListAgents(Request):
     include_inactive: bool = False
     """Also list agents that were not active for a long time."""
 
@@ -168,25 +168,27 @@ class ListAgents(Ask):
     Route("GET", "/api/agents", show=only(Agents, "agents")),
     Command("agents", columns=("slug", "name", "is_online", "last_activity", "last_heartbeat"), rows="agents"),
 )
-def list_agents(read: Reader, caller: Caller, ask: ListAgents) -> Agents:
+def list_agents(read: Reader, caller: Caller, request: ListAgents) -> Agents:
     """List the agents: who is online, what they can do, which thread they wait in."""
     everyone = agents.everyone(read)
     since = now() - timedelta(seconds=read.settings.agent_ttl)
-    shown = [agent for agent in everyone if ask.include_inactive or agent.is_online or agent.last_heartbeat >= since]
+    shown = [
+        agent for agent in everyone if request.include_inactive or agent.is_online or agent.last_heartbeat >= since
+    ]
     left_out = len(everyone) - len(shown)
     hint = f"{left_out} inactive agents are not listed. Pass include_inactive to list them." if left_out else None
     return Agents(shown, hint)
 
 
-class OneAgent(Ask):
+class OneAgent(Request):
     agent_id: Id
     """Id, slug or name of the agent."""
 
 
 @operation(Route("GET", "/api/agents/{agent_id}"), Command("agent show", takes=("agent_id",)))
-def get_agent(read: Reader, caller: Caller, ask: OneAgent) -> Agent:
+def get_agent(read: Reader, caller: Caller, request: OneAgent) -> Agent:
     """Get one agent by id, slug or name."""
-    return agents.named(read, ask.agent_id) or agents.must_exist(read, ask.agent_id)
+    return agents.named(read, request.agent_id) or agents.must_exist(read, request.agent_id)
 
 
 class UpdateAgent(AgentCredentials):
@@ -201,23 +203,23 @@ class UpdateAgent(AgentCredentials):
 
 
 @operation(Tool("agent_update"), Route("PUT", "/api/agents/{agent_id}"))
-def update_agent(change: Change, caller: Caller, ask: UpdateAgent) -> Agent:
+def update_agent(change: Change, caller: Caller, request: UpdateAgent) -> Agent:
     """Update your display name, description, tags or skills. Fields you leave out do not change."""
-    agent = identity.prove_agent(change, caller, ask.agent_id, ask.token)
+    agent = identity.prove_agent(change, caller, request.agent_id, request.token)
     return agents.update(
         change,
         agent,
-        display_name=agent.display_name if ask.display_name is None else ask.display_name,
-        description=agent.description if ask.description is None else ask.description,
-        capabilities=agent.capabilities if ask.capabilities is None else ask.capabilities,
-        skills=agent.skills if ask.skills is None else ask.skills,
+        display_name=agent.display_name if request.display_name is None else request.display_name,
+        description=agent.description if request.description is None else request.description,
+        capabilities=agent.capabilities if request.capabilities is None else request.capabilities,
+        skills=agent.skills if request.skills is None else request.skills,
     )
 
 
 @operation(Tool("agent_unregister"), Route("POST", "/api/agents/unregister"))
-def unregister_agent(change: Change, caller: Caller, ask: AgentCredentials) -> Ok:
+def unregister_agent(change: Change, caller: Caller, request: AgentCredentials) -> Ok:
     """Leave the bus. Your messages stay, and you can reconnect with agent_resume."""
-    agent = identity.prove_agent(change, caller, ask.agent_id, ask.token)
+    agent = identity.prove_agent(change, caller, request.agent_id, request.token)
     agents.leave(change, agent, "unregistered")
     agents.release(change, agent)
     if agent.is_online:
@@ -244,14 +246,16 @@ class AgentRemoved:
     needs="admin",
     audited="deletion",
 )
-async def remove_agent(workspace: Workspace, caller: Caller, ask: RemoveAgent) -> AgentRemoved:
+async def remove_agent(workspace: Workspace, caller: Caller, request: RemoveAgent) -> AgentRemoved:
     """Permanently remove an agent: its registration, its secrets and its tokens. Its messages stay."""
-    agent = await workspace.read(lambda read: agents.named(read, ask.agent_id) or agents.must_exist(read, ask.agent_id))
+    agent = await workspace.read(
+        lambda read: agents.named(read, request.agent_id) or agents.must_exist(read, request.agent_id)
+    )
     owner = Owner(agent.id, agent.slug, agent.name)
     found = await workspace.read(
         lambda read: [one.session_id for one in sessions.everyone(read, agent.id, 1_000_000, 0)]
     )
-    if found and not ask.with_sessions:
+    if found and not request.with_sessions:
         raise Conflict(f"'{agent.name}' has {len(found)} recorded sessions. Pass with_sessions to delete them too.")
     for session_id in found:
         await delete_recorded(workspace, owner, session_id)

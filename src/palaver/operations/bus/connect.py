@@ -91,20 +91,20 @@ PASS_BOTH = "You are this agent. Pass agent_id and token in every further call."
     ),
     Route("POST", "/api/connect"),
 )
-def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
+def connect(change: Change, caller: Caller, request: Connect) -> Connected:
     """Register as an agent (or reconnect as one) and join a thread. Call this first. Returns your agent, the thread,
     its newest messages and current_seq for msg_wait."""
-    if not ask.thread_name.strip():
+    if not request.thread_name.strip():
         raise Refused("thread_name must not be empty.")
-    if not caller.is_authenticated and (project := ask.project or caller.client.project):
+    if not caller.is_authenticated and (project := request.project or caller.client.project):
         project = project_of(project, is_here=change.settings.is_loopback)
         caller = replace(caller, client=replace(caller.client, project=project))
-    agent, token = _connecting_agent(change, caller, ask)
-    opening = CreateThread(topic=ask.thread_name, system_prompt=ask.system_prompt, template=ask.template)
+    agent, token = _connecting_agent(change, caller, request)
+    opening = CreateThread(topic=request.thread_name, system_prompt=request.system_prompt, template=request.template)
     stored, is_new = open_thread(change, opening, caller)
     thread = stored.thread
-    found = messages.newest(change, stored, ask.limit + 1, after_seq=ask.after_seq)
-    shown = fit(visibility.mask_messages(caller, found[-ask.limit :]), ask.max_tokens, newest=True)
+    found = messages.newest(change, stored, request.limit + 1, after_seq=request.after_seq)
+    shown = fit(visibility.mask_messages(caller, found[-request.limit :]), request.max_tokens, newest=True)
     is_truncated = len(found) > len(shown)
     identity.become(change, caller, agent)
     return Connected(
@@ -121,54 +121,54 @@ def connect(change: Change, caller: Caller, ask: Connect) -> Connected:
     )
 
 
-def _connecting_agent(change: Change, caller: Caller, ask: Connect) -> tuple[Agent, str | None]:
+def _connecting_agent(change: Change, caller: Caller, request: Connect) -> tuple[Agent, str | None]:
     """The agent that connects, and its secret: it proves itself, returns without a proof, or is new."""
-    if ask.agent_id and not ask.token and not caller.is_authenticated:
+    if request.agent_id and not request.token and not caller.is_authenticated:
         raise identity.missing_token()  # a session is not a proof, not even for a connected agent
-    token = ask.token
-    if ask.agent_id or ask.token:
-        agent = identity.prove_agent(change, caller, ask.agent_id, ask.token)
+    token = request.token
+    if request.agent_id or request.token:
+        agent = identity.prove_agent(change, caller, request.agent_id, request.token)
     elif caller.agent_id:
         agent = agents.must_exist(change, caller.agent_id)
     elif caller.session.slug:
         agent = identity.must_be_agent(change, caller)
-    elif (own := identity.agent_of(change, caller)) and not _contradicts(own, ask):
+    elif (own := identity.agent_of(change, caller)) and not _contradicts(own, request):
         agent = own
-    elif returning := _returning_agent(change, caller, ask):
+    elif returning := _returning_agent(change, caller, request):
         agent, token = returning, agents.new_secret(change, returning)
     else:
-        return register_new(change, ask, client=caller.client)
-    if ask.display_name and ask.display_name != agent.display_name:
-        agent = agents.rename(change, agent, ask.display_name)
+        return register_new(change, request, client=caller.client)
+    if request.display_name and request.display_name != agent.display_name:
+        agent = agents.rename(change, agent, request.display_name)
     if caller.client.program and not caller.is_authenticated:
         agents.set_client(change, agent, caller.client.program, caller.client.project)
-        agents.set_about(change, agent, ask.ide or agent.ide, ask.model or agent.model)
+        agents.set_about(change, agent, request.ide or agent.ide, request.model or agent.model)
     if agents.touch(change, agent, "bus_connect"):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
     return agent, token
 
 
-def _returning_agent(change: Change, caller: Caller, ask: Connect) -> Agent | None:
+def _returning_agent(change: Change, caller: Caller, request: Connect) -> Agent | None:
     """The earlier agent of this client program and project, if no running client acts as it."""
     client = caller.client
     if caller.is_authenticated or not client.program:
         return None
     since = identity.active_since()
     free = agents.free_of_client(change, client.program, client.project, since)
-    if ask.display_name:  # another name is another agent
-        free = [agent for agent in free if agent.answers_to(ask.display_name)]
-    same = next((agent for agent in free if not _contradicts(agent, ask, any_model=bool(client.project))), None)
+    if request.display_name:  # another name is another agent
+        free = [agent for agent in free if agent.answers_to(request.display_name)]
+    same = next((agent for agent in free if not _contradicts(agent, request, any_model=bool(client.project))), None)
     slug = agents.slug_of(client.title or client.program)
-    if same or ask.display_name or (ask.ide and agents.slug_of(ask.ide) != slug):
+    if same or request.display_name or (request.ide and agents.slug_of(request.ide) != slug):
         return same
     return agents.free_named(change, slug, since)
 
 
-def _contradicts(agent: Agent, ask: Connect, *, any_model: bool = False) -> bool:
+def _contradicts(agent: Agent, request: Connect, *, any_model: bool = False) -> bool:
     """Whether the description in the request contradicts the stored description of the agent."""
-    said = [(ask.ide, agent.ide), (ask.display_name, agent.display_name)]
+    said = [(request.ide, agent.ide), (request.display_name, agent.display_name)]
     if not any_model:
-        said.append((ask.model, agent.model))
+        said.append((request.model, agent.model))
     return any(
         given and known and not known.startswith("Unknown ") and given.casefold() != known.casefold()
         for given, known in said
@@ -205,7 +205,7 @@ def config(read: Reader) -> BusConfig:
 
 
 @operation(Tool("bus_get_config"), Route("GET", "/api/config"))
-def get_config(read: Reader, caller: Caller, ask: NoArguments) -> BusConfig:
+def get_config(read: Reader, caller: Caller, request: NoArguments) -> BusConfig:
     """Get the bus configuration: language, address, thread statuses, recommended reactions. Call it once, first."""
     return config(read)
 
@@ -223,7 +223,7 @@ class BusStatus:
 
 
 @operation(Route("GET", "/api/status"), Command("status"))
-def get_status(read: Reader, caller: Caller, ask: NoArguments) -> BusStatus:
+def get_status(read: Reader, caller: Caller, request: NoArguments) -> BusStatus:
     """Show the version of the server and the number of threads, messages and agents."""
     everyone = agents.everyone(read)
     return BusStatus(

@@ -15,11 +15,11 @@ from palaver.model.events import agent_online, message_deleted, message_edited, 
 from palaver.model.messages import Edit, Message, Priority, Role
 from palaver.model.people import Agent, Caller
 from palaver.model.requests import (
-    Ask,
     Id,
     Line,
     Metadata,
     NotBlank,
+    Request,
     Seq,
     Text,
     Trimmed,
@@ -106,23 +106,23 @@ class PostMessage(OneThread):
     ),
     Command("post", takes=("thread_id",), rest="content", columns=("seq", "id", "author", "content")),
 )
-def post_message(change: Change, caller: Caller, ask: PostMessage) -> Message:
+def post_message(change: Change, caller: Caller, request: PostMessage) -> Message:
     """Post a message to a thread. Returns the stored message with its seq."""
-    must_not_be_empty(ask.content)
-    refuse_secrets(change, ask.content)
-    visibility.must_not_be_system(caller, ask.role, ask.priority)
-    thread = threads.must_exist(change, ask.thread_id)
+    must_not_be_empty(request.content)
+    refuse_secrets(change, request.content)
+    visibility.must_not_be_system(caller, request.role, request.priority)
+    thread = threads.must_exist(change, request.thread_id)
     poster = caller
-    if ask.reply_token and not caller.acting_agent:  # over REST, the token says which agent posts
-        poster = identity.resolve(change, caller, identity.Credentials(reply_token=ask.reply_token))
-    author = identity.author_of(change, poster, ask.author)
-    key = ask.idempotency_key or ask.reply_token
-    if key or ask.expected_last_seq is not None:
+    if request.reply_token and not caller.acting_agent:  # over REST, the token says which agent posts
+        poster = identity.resolve(change, caller, identity.Credentials(reply_token=request.reply_token))
+    author = identity.author_of(change, poster, request.author)
+    key = request.idempotency_key or request.reply_token
+    if key or request.expected_last_seq is not None:
         last_seq = threads.lock(change, thread.document_id)
         if key and (first := messages.by_key(change, thread, author.label, key)):
             return visibility.mask_messages(caller, messages.with_reactions(change, [first]))[0]
-        if ask.expected_last_seq not in (None, last_seq):
-            expected = ask.expected_last_seq or 0
+        if request.expected_last_seq not in (None, last_seq):
+            expected = request.expected_last_seq or 0
             unread = messages.newest(change, thread, UNREAD_SHOWN, after_seq=max(expected, 0))
             raise SeqMismatch(
                 f"The thread is at seq {last_seq}, not {expected}. "
@@ -132,21 +132,21 @@ def post_message(change: Change, caller: Caller, ask: PostMessage) -> Message:
                 new_messages=visibility.mask_messages(caller, unread),
             )
     threads.must_take_messages(thread.thread.status)
-    if ask.reply_to_msg_id is not None:
-        answered = messages.find(change, ask.reply_to_msg_id)
+    if request.reply_to_msg_id is not None:
+        answered = messages.find(change, request.reply_to_msg_id)
         if answered is None or answered.document_id != thread.document_id:
-            raise Refused(f"reply_to_msg_id: there is no message '{ask.reply_to_msg_id}' in this thread.")
+            raise Refused(f"reply_to_msg_id: there is no message '{request.reply_to_msg_id}' in this thread.")
     refuse_too_many_posts(change, author.agent_id or author.label)
-    metadata = {**(ask.metadata or {}), **({"images": ask.images} if ask.images else {})} or None
+    metadata = {**(request.metadata or {}), **({"images": request.images} if request.images else {})} or None
     draft = messages.Draft(
         author=author.label,
         author_id=author.agent_id,
         author_name=author.name,
-        content=ask.content,
-        role=ask.role,
-        priority=ask.priority,
-        mentions=tuple(ask.mentions or ()),
-        reply_to_msg_id=ask.reply_to_msg_id,
+        content=request.content,
+        role=request.role,
+        priority=request.priority,
+        mentions=tuple(request.mentions or ()),
+        reply_to_msg_id=request.reply_to_msg_id,
         metadata=metadata,
     )
     message = messages.add(change, thread, draft, threads.next_seq(change, thread), key)
@@ -196,13 +196,13 @@ class Messages:
         "thread read", takes=("thread_id",), columns=("seq", "created_at", "author_name", "content"), rows="messages"
     ),
 )
-def list_messages(read: Reader, caller: Caller, ask: ListMessages) -> Messages:
+def list_messages(read: Reader, caller: Caller, request: ListMessages) -> Messages:
     """Read the messages of a thread in order, with their reactions."""
-    thread = threads.must_exist(read, ask.thread_id)
-    is_backwards = ask.newest or ask.before_seq is not None
-    found = list(islice(_in_reading_order(read, thread, ask, is_backwards), ask.limit + 1))
-    seen = visibility.mask_messages(caller, found[: ask.limit][:: -1 if is_backwards else 1])
-    shown = fit(seen, ask.max_tokens, newest=is_backwards)
+    thread = threads.must_exist(read, request.thread_id)
+    is_backwards = request.newest or request.before_seq is not None
+    found = list(islice(_in_reading_order(read, thread, request, is_backwards), request.limit + 1))
+    seen = visibility.mask_messages(caller, found[: request.limit][:: -1 if is_backwards else 1])
+    shown = fit(seen, request.max_tokens, newest=is_backwards)
     has_more, hint = len(found) > len(shown), None
     if has_more and is_backwards:
         hint = f"Earlier messages: call msg_list with before_seq={shown[0].seq}."
@@ -212,21 +212,23 @@ def list_messages(read: Reader, caller: Caller, ask: ListMessages) -> Messages:
     return Messages(thread.thread.id, shown, thread.thread.current_seq, has_more, reply_token, hint)
 
 
-def _in_reading_order(read: Reader, thread: threads.Stored, ask: ListMessages, is_backwards: bool) -> Iterator[Message]:
+def _in_reading_order(
+    read: Reader, thread: threads.Stored, request: ListMessages, is_backwards: bool
+) -> Iterator[Message]:
     """The requested messages, oldest first or newest first. It reads page after page, as the priority may skip many."""
-    after, before, size = ask.after_seq, ask.before_seq, ask.limit + 1
+    after, before, size = request.after_seq, request.before_seq, request.limit + 1
     while True:
         if is_backwards:
             batch = messages.newest(read, thread, size, after, before)[::-1]
         else:
             batch = messages.after(read, thread, after, size, before)
-        yield from (message for message in batch if ask.priority in (None, message.priority))
+        yield from (message for message in batch if request.priority in (None, message.priority))
         if len(batch) < size:
             return
         after, before = (after, batch[-1].seq) if is_backwards else (batch[-1].seq, before)
 
 
-class OneMessage(Ask):
+class OneMessage(Request):
     message_id: Id
     """Id of the message."""
 
@@ -236,9 +238,9 @@ class OneMessage(Ask):
     Route("GET", "/api/messages/{message_id}"),
     Command("message show", takes=("message_id",)),
 )
-def get_message(read: Reader, caller: Caller, ask: OneMessage) -> Message:
+def get_message(read: Reader, caller: Caller, request: OneMessage) -> Message:
     """Get one message by its id, with its reactions."""
-    stored = messages.must_exist(read, ask.message_id)
+    stored = messages.must_exist(read, request.message_id)
     return visibility.mask_messages(caller, messages.with_reactions(read, [stored]))[0]
 
 
@@ -261,18 +263,18 @@ class EditedMessage(Message):
     Route("PUT", "/api/messages/{message_id}", also={"new_content": "content"}),
     Command("message edit", takes=("message_id",), rest="content"),
 )
-def edit_message(change: Change, caller: Caller, ask: EditMessage) -> EditedMessage:
+def edit_message(change: Change, caller: Caller, request: EditMessage) -> EditedMessage:
     """Change the text of a message you wrote. Earlier versions are kept."""
-    must_not_be_empty(ask.content)
-    refuse_secrets(change, ask.content)
-    stored = messages.must_hold(change, ask.message_id)
+    must_not_be_empty(request.content)
+    refuse_secrets(change, request.content)
+    stored = messages.must_hold(change, request.message_id)
     own = identity.agent_of(change, caller)
     visibility.must_be_author(caller, own, stored.message)
     editor = own.shown_name if own else caller.name
     (before,) = messages.with_reactions(change, [stored])
-    if before.content == ask.content:
+    if before.content == request.content:
         return _edited_message(visibility.mask_message(caller, before), None)
-    message = replace(messages.edit(change, stored, ask.content, editor), reactions=before.reactions)
+    message = replace(messages.edit(change, stored, request.content, editor), reactions=before.reactions)
     change.tell(message_edited(message, editor))
     return _edited_message(visibility.mask_message(caller, message), editor)
 
@@ -300,9 +302,9 @@ class History:
         rows="edits",
     ),
 )
-def message_history(read: Reader, caller: Caller, ask: OneMessage) -> History:
+def message_history(read: Reader, caller: Caller, request: OneMessage) -> History:
     """List the earlier versions of a message, oldest first."""
-    stored = messages.must_exist(read, ask.message_id)
+    stored = messages.must_exist(read, request.message_id)
     message = visibility.mask_message(caller, stored.message)
     edits = visibility.mask_edits(caller, stored.message, messages.history(read, stored))
     return History(message.id, message.content, message.edit_version, edits)
@@ -321,9 +323,9 @@ class MessageDeleted:
     Route("DELETE", "/api/messages/{message_id}"),
     Command("message delete", takes=("message_id",)),
 )
-def delete_message(change: Change, caller: Caller, ask: OneMessage) -> MessageDeleted:
+def delete_message(change: Change, caller: Caller, request: OneMessage) -> MessageDeleted:
     """Delete a message you wrote, with its history and reactions. Its seq is never used again."""
-    stored = messages.must_hold(change, ask.message_id)
+    stored = messages.must_hold(change, request.message_id)
     visibility.must_be_author(caller, identity.agent_of(change, caller), stored.message)
     messages.remove(change, stored)
     change.tell(message_deleted(stored.message))

@@ -58,11 +58,11 @@ def _with_reaction_id(r: Reaction) -> ToolReaction:
     Route("POST", "/api/messages/{message_id}/reactions", status=201, from_query=("agent_id",)),
     Command("react", takes=("message_id", "reaction")),
 )
-def react(change: Change, caller: Caller, ask: React) -> Reaction:
+def react(change: Change, caller: Caller, request: React) -> Reaction:
     """Add a reaction (a label or emoji) to a message. Repeating it changes nothing."""
-    label = checked_label(ask.reaction)
-    stored = messages.must_hold(change, ask.message_id)
-    who = identity.reactor_of(change, caller, ask.agent_id)
+    label = checked_label(request.reaction)
+    stored = messages.must_hold(change, request.message_id)
+    who = identity.reactor_of(change, caller, request.agent_id)
     reaction, is_new = reactions.add(change, stored.passage_id, stored.message.id, who.agent_id, who.name, label)
     if is_new:
         change.tell(reacted(reaction, stored.message.thread_id))
@@ -93,15 +93,15 @@ def _without_agent(answer: Unreacted) -> ToolUnreacted:
     Route("DELETE", "/api/messages/{message_id}/reactions/{reaction:any}"),
     Command("unreact", takes=("message_id", "reaction")),
 )
-def unreact(change: Change, caller: Caller, ask: React) -> Unreacted:
+def unreact(change: Change, caller: Caller, request: React) -> Unreacted:
     """Remove your reaction from a message. If there is none, removed is false."""
-    label = checked_label(ask.reaction)
-    who = identity.reactor_of(change, caller, ask.agent_id)
-    stored = messages.find(change, ask.message_id)
+    label = checked_label(request.reaction)
+    who = identity.reactor_of(change, caller, request.agent_id)
+    stored = messages.find(change, request.message_id)
     removed = stored is not None and reactions.remove(change, stored.passage_id, who.agent_id, label)
     if stored and removed:
         change.tell(unreacted(stored.message.id, who.agent_id, label, stored.message.thread_id))
-    return Unreacted(removed, ask.message_id, label, who.agent_id)
+    return Unreacted(removed, request.message_id, label, who.agent_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Reactions:
     Route("GET", "/api/messages/{message_id}/reactions", show=only(Reactions, "reactions")),
     Command("reactions", takes=("message_id",), columns=("reaction", "agent_name", "created_at"), rows="reactions"),
 )
-def list_reactions(read: Reader, caller: Caller, ask: OneMessage) -> Reactions:
+def list_reactions(read: Reader, caller: Caller, request: OneMessage) -> Reactions:
     """List the reactions to a message, oldest first."""
-    stored = messages.must_exist(read, ask.message_id)
+    stored = messages.must_exist(read, request.message_id)
     return Reactions(messages.with_reactions(read, [stored])[0].reactions)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from palaver.model.messages import Template
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Id, Line, Metadata, NoArguments, Text
+from palaver.model.requests import Id, Line, Metadata, NoArguments, Request, Text
 from palaver.operations.bus.agents import Ok
 from palaver.operations.bus.content_filter import refuse_secrets
 from palaver.operations.operation import Command, Route, Tool, only, operation
@@ -27,12 +27,12 @@ class Templates:
     Route("GET", "/api/templates", show=only(Templates, "templates")),
     Command("template list", columns=("id", "name", "description", "is_builtin"), rows="templates"),
 )
-def list_templates(read: Reader, caller: Caller, ask: NoArguments) -> Templates:
+def list_templates(read: Reader, caller: Caller, request: NoArguments) -> Templates:
     """List the thread templates, built-in ones first."""
     return Templates(templates.everyone(read))
 
 
-class OneTemplate(Ask):
+class OneTemplate(Request):
     template_id: Id
     """Id of the template."""
 
@@ -42,12 +42,12 @@ class OneTemplate(Ask):
     Route("GET", "/api/templates/{template_id}"),
     Command("template show", takes=("template_id",)),
 )
-def get_template(read: Reader, caller: Caller, ask: OneTemplate) -> Template:
+def get_template(read: Reader, caller: Caller, request: OneTemplate) -> Template:
     """Get one template with its rules and default metadata."""
-    return templates.must_exist(read, ask.template_id)
+    return templates.must_exist(read, request.template_id)
 
 
-class CreateTemplate(Ask):
+class CreateTemplate(Request):
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
     """A short id, e.g. my-review."""
     name: Annotated[Line, Field(min_length=1, max_length=200)]
@@ -65,16 +65,16 @@ class CreateTemplate(Ask):
     Route("POST", "/api/templates", status=201),
     Command("template create", takes=("id", "name")),
 )
-def create_template(change: Change, caller: Caller, ask: CreateTemplate) -> Template:
+def create_template(change: Change, caller: Caller, request: CreateTemplate) -> Template:
     """Create a thread template. An existing id cannot be overwritten."""
-    refuse_secrets(change, ask.system_prompt, "system_prompt")
+    refuse_secrets(change, request.system_prompt, "system_prompt")
     return templates.create(
         change,
-        id=ask.id,
-        name=ask.name,
-        description=ask.description,
-        system_prompt=ask.system_prompt,
-        default_metadata=ask.default_metadata,
+        id=request.id,
+        name=request.name,
+        description=request.description,
+        system_prompt=request.system_prompt,
+        default_metadata=request.default_metadata,
     )
 
 
@@ -82,7 +82,7 @@ def create_template(change: Change, caller: Caller, ask: CreateTemplate) -> Temp
     Route("DELETE", "/api/templates/{template_id}"),
     Command("template delete", takes=("template_id",)),
 )
-def delete_template(change: Change, caller: Caller, ask: OneTemplate) -> Ok:
+def delete_template(change: Change, caller: Caller, request: OneTemplate) -> Ok:
     """Delete a template that is not built in. Threads that used it do not change."""
-    templates.remove(change, templates.must_exist(change, ask.template_id))
+    templates.remove(change, templates.must_exist(change, request.template_id))
     return Ok(True)

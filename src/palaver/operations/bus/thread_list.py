@@ -9,13 +9,13 @@ from typing import Annotated
 from palaver.model import visibility
 from palaver.model.messages import Thread
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, clamp
+from palaver.model.requests import Request, clamp
 from palaver.operations.operation import Route, operation
 from palaver.store.bus import thread_list
 from palaver.store.engines.database import Reader
 
 
-class ListThreadPreviews(Ask):
+class ListThreadPreviews(Request):
     include_archived: bool = False
     """Also list archived threads."""
     limit: Annotated[int, clamp(1, 500)] = 200
@@ -51,13 +51,13 @@ class ThreadPreviews:
 
 
 @operation(Route("GET", "/api/threads/glance"))
-def list_thread_previews(read: Reader, caller: Caller, ask: ListThreadPreviews) -> ThreadPreviews:
+def list_thread_previews(read: Reader, caller: Caller, request: ListThreadPreviews) -> ThreadPreviews:
     """List threads, latest message first, each with the start of its last message and its recent participants."""
     found = thread_list.threads_at_a_glance(
-        read, include_archived=ask.include_archived, limit=ask.limit + 1, offset=ask.offset
+        read, include_archived=request.include_archived, limit=request.limit + 1, offset=request.offset
     )
     previews = []
-    for one in found[: ask.limit]:
+    for one in found[: request.limit]:
         last = one.last_few[-1] if one.last_few else None
         preview = None
         if last:
@@ -66,4 +66,4 @@ def list_thread_previews(read: Reader, caller: Caller, ask: ListThreadPreviews) 
             preview = LastMessage(last.seq, last.author_name, text, is_human_only, last.created_at)
         participants = dict.fromkeys(message.author_name for message in reversed(one.last_few))
         previews.append(ThreadPreview(one.thread, preview, list(participants)))
-    return ThreadPreviews(previews, len(found) > ask.limit)
+    return ThreadPreviews(previews, len(found) > request.limit)

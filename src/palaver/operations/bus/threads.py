@@ -14,10 +14,10 @@ from palaver.model.events import thread_changed, thread_deleted, thread_new
 from palaver.model.messages import Status, Thread
 from palaver.model.people import Agent, Caller
 from palaver.model.requests import (
-    Ask,
     Id,
     Line,
     Metadata,
+    Request,
     Text,
     clamp,
 )
@@ -36,7 +36,7 @@ def checked_topic(topic: str) -> str:
     return topic.strip()
 
 
-class CreateThread(Ask):
+class CreateThread(Request):
     topic: Topic
     """What the thread is about."""
     system_prompt: Text | None = None
@@ -47,17 +47,17 @@ class CreateThread(Ask):
     """Any JSON object to store with the thread."""
 
 
-def open_thread(change: Change, ask: CreateThread, caller: Caller | None = None) -> tuple[threads.Stored, bool]:
+def open_thread(change: Change, request: CreateThread, caller: Caller | None = None) -> tuple[threads.Stored, bool]:
     """Get the thread with this topic or create it. Returns whether it is new."""
-    refuse_secrets(change, ask.system_prompt, "system_prompt")
-    template = templates.must_exist(change, ask.template) if ask.template else None
+    refuse_secrets(change, request.system_prompt, "system_prompt")
+    template = templates.must_exist(change, request.template) if request.template else None
     defaults = (template.default_metadata or {}) if template else {}
     stored, is_new = threads.open_or_create(
         change,
-        checked_topic(ask.topic),
-        system_prompt=ask.system_prompt or (template.system_prompt if template else None),
+        checked_topic(request.topic),
+        system_prompt=request.system_prompt or (template.system_prompt if template else None),
         template_id=template.id if template else None,
-        metadata={**defaults, **(ask.metadata or {})} or None,
+        metadata={**defaults, **(request.metadata or {})} or None,
         created_by=visibility.creator_of(caller) if caller else None,
     )
     if is_new:
@@ -70,12 +70,12 @@ def open_thread(change: Change, ask: CreateThread, caller: Caller | None = None)
     Route("POST", "/api/threads", status=201),
     Command("thread create", takes=("topic",)),
 )
-def create_thread(change: Change, caller: Caller, ask: CreateThread) -> Thread:
+def create_thread(change: Change, caller: Caller, request: CreateThread) -> Thread:
     """Create a thread, or get the existing one with this topic."""
-    return open_thread(change, ask, caller)[0].thread
+    return open_thread(change, request, caller)[0].thread
 
 
-class ListThreads(Ask):
+class ListThreads(Request):
     status: Status | None = None
     """Only threads in this state."""
     include_archived: bool = False
@@ -101,22 +101,22 @@ class Threads:
     Route("GET", "/api/threads"),
     Command("thread list", columns=("id", "topic", "status", "message_count", "updated_at"), rows="threads"),
 )
-def list_threads(read: Reader, caller: Caller, ask: ListThreads) -> Threads:
+def list_threads(read: Reader, caller: Caller, request: ListThreads) -> Threads:
     """List threads, latest first."""
-    if ask.topic is not None:
-        found = threads.by_topic(read, ask.topic.strip())
+    if request.topic is not None:
+        found = threads.by_topic(read, request.topic.strip())
         return Threads([found.thread] if found else [], 1 if found else 0, False, None)
     page = threads.page(
         read,
-        status=ask.status,
-        include_archived=ask.include_archived,
-        limit=ask.limit,
-        before=ask.before,
+        status=request.status,
+        include_archived=request.include_archived,
+        limit=request.limit,
+        before=request.before,
     )
     return Threads(page.threads, page.total, page.next_cursor is not None, page.next_cursor)
 
 
-class OneThread(Ask):
+class OneThread(Request):
     thread_id: Topic
     """Id or exact topic of the thread."""
 
@@ -126,9 +126,9 @@ class OneThread(Ask):
     Route("GET", "/api/threads/{thread_id}"),
     Command("thread show", takes=("thread_id",)),
 )
-def get_thread(read: Reader, caller: Caller, ask: OneThread) -> Thread:
+def get_thread(read: Reader, caller: Caller, request: OneThread) -> Thread:
     """Get one thread: topic, status, rules, current_seq."""
-    return threads.must_exist(read, ask.thread_id).thread
+    return threads.must_exist(read, request.thread_id).thread
 
 
 class UpdateThread(OneThread):
@@ -144,17 +144,17 @@ class UpdateThread(OneThread):
     """Merged into the existing metadata."""
 
 
-def change_thread(change: Change, ask: UpdateThread) -> Thread:
-    refuse_secrets(change, ask.system_prompt, "system_prompt")
-    refuse_secrets(change, ask.summary, "summary")
-    stored = threads.must_exist(change, ask.thread_id)
+def change_thread(change: Change, request: UpdateThread) -> Thread:
+    refuse_secrets(change, request.system_prompt, "system_prompt")
+    refuse_secrets(change, request.summary, "summary")
+    stored = threads.must_exist(change, request.thread_id)
     old = stored.thread
     wanted: dict[str, Any] = {
-        "topic": checked_topic(ask.topic) if ask.topic is not None else old.topic,
-        "status": ask.status or old.status,
-        "system_prompt": old.system_prompt if ask.system_prompt is None else ask.system_prompt,
-        "summary": old.summary if ask.summary is None else ask.summary,
-        "metadata": {**(old.metadata or {}), **ask.metadata} if ask.metadata else old.metadata,
+        "topic": checked_topic(request.topic) if request.topic is not None else old.topic,
+        "status": request.status or old.status,
+        "system_prompt": old.system_prompt if request.system_prompt is None else request.system_prompt,
+        "summary": old.summary if request.summary is None else request.summary,
+        "metadata": {**(old.metadata or {}), **request.metadata} if request.metadata else old.metadata,
     }
     if all(getattr(old, name) == value for name, value in wanted.items()):
         return old
@@ -169,9 +169,9 @@ def change_thread(change: Change, ask: UpdateThread) -> Thread:
     Route("POST", "/api/threads/{thread_id}/state", also={"state": "status"}),
     Command("thread update", takes=("thread_id",)),
 )
-def update_thread(change: Change, caller: Caller, ask: UpdateThread) -> Thread:
+def update_thread(change: Change, caller: Caller, request: UpdateThread) -> Thread:
     """Update a thread's topic, status, rules, summary or metadata. Fields you leave out do not change."""
-    return change_thread(change, ask)
+    return change_thread(change, request)
 
 
 class CloseThread(OneThread):
@@ -184,9 +184,9 @@ class CloseThread(OneThread):
     Route("POST", "/api/threads/{thread_id}/close"),
     Command("thread close", takes=("thread_id",)),
 )
-def close_thread(change: Change, caller: Caller, ask: CloseThread) -> Thread:
+def close_thread(change: Change, caller: Caller, request: CloseThread) -> Thread:
     """Close a thread: it stays readable and searchable, but takes no more messages."""
-    return change_thread(change, UpdateThread(thread_id=ask.thread_id, status="closed", summary=ask.summary))
+    return change_thread(change, UpdateThread(thread_id=request.thread_id, status="closed", summary=request.summary))
 
 
 @operation(
@@ -194,18 +194,18 @@ def close_thread(change: Change, caller: Caller, ask: CloseThread) -> Thread:
     Route("POST", "/api/threads/{thread_id}/archive"),
     Command("thread archive", takes=("thread_id",)),
 )
-def archive_thread(change: Change, caller: Caller, ask: OneThread) -> Thread:
+def archive_thread(change: Change, caller: Caller, request: OneThread) -> Thread:
     """Archive a thread: it is no longer listed but stays searchable. thread_update can restore it."""
-    return change_thread(change, UpdateThread(thread_id=ask.thread_id, status="archived"))
+    return change_thread(change, UpdateThread(thread_id=request.thread_id, status="archived"))
 
 
 @operation(
     Route("POST", "/api/threads/{thread_id}/unarchive"),
     Command("thread unarchive", takes=("thread_id",)),
 )
-def unarchive_thread(change: Change, caller: Caller, ask: OneThread) -> Thread:
+def unarchive_thread(change: Change, caller: Caller, request: OneThread) -> Thread:
     """Restore an archived thread to the list."""
-    return change_thread(change, UpdateThread(thread_id=ask.thread_id, status="discuss"))
+    return change_thread(change, UpdateThread(thread_id=request.thread_id, status="discuss"))
 
 
 class DeleteThread(OneThread):
@@ -224,11 +224,11 @@ class Deleted:
     Route("DELETE", "/api/threads/{thread_id}"),
     Command("thread delete", takes=("thread_id",)),
 )
-def delete_thread(change: Change, caller: Caller, ask: DeleteThread) -> Deleted:
+def delete_thread(change: Change, caller: Caller, request: DeleteThread) -> Deleted:
     """Permanently delete a thread you created and all its messages. Archive it instead if you may need it again."""
-    if not ask.confirm:
+    if not request.confirm:
         raise Refused("confirm must be true: deleting a thread cannot be undone.")
-    stored = threads.must_exist(change, ask.thread_id)
+    stored = threads.must_exist(change, request.thread_id)
     visibility.must_be_creator(caller, stored.created_by)
     threads.lock(change, stored.document_id)
     stored = threads.must_exist(change, stored.thread.id)
@@ -243,9 +243,9 @@ class Participants:
 
 
 @operation(Route("GET", "/api/threads/{thread_id}/agents", show=only(Participants, "agents")))
-def list_participants(read: Reader, caller: Caller, ask: OneThread) -> Participants:
+def list_participants(read: Reader, caller: Caller, request: OneThread) -> Participants:
     """List the agents that have posted in a thread."""
-    stored = threads.must_exist(read, ask.thread_id)
+    stored = threads.must_exist(read, request.thread_id)
     return Participants(threads.participants(read, stored))
 
 
@@ -270,9 +270,9 @@ def _as_file(answer: ThreadExport) -> dict[str, str]:
     ),
     Command("thread export", takes=("thread_id",), text="text"),
 )
-def export_thread(read: Reader, caller: Caller, ask: OneThread) -> ThreadExport:
+def export_thread(read: Reader, caller: Caller, request: OneThread) -> ThreadExport:
     """Export a thread as a Markdown transcript."""
-    stored = threads.must_exist(read, ask.thread_id)
+    stored = threads.must_exist(read, request.thread_id)
     thread = stored.thread
     lines = [f"# {thread.topic}", "", f"*{thread.status}, begun {iso(thread.created_at)}*", ""]
     if thread.system_prompt:

@@ -52,22 +52,22 @@ class Waited:
     Route("GET", "/api/threads/{thread_id}/wait"),
     Command("wait", takes=("thread_id",), columns=("seq", "created_at", "author_name", "content"), rows="messages"),
 )
-async def wait_for_messages(workspace: Workspace, caller: Caller, ask: WaitForMessages) -> Waited:
+async def wait_for_messages(workspace: Workspace, caller: Caller, request: WaitForMessages) -> Waited:
     """Wait for messages after after_seq. Returns as soon as one arrives, or an empty list on timeout."""
-    until = time.monotonic() + ask.timeout_ms / 1000
-    if ask.agent_id and ask.token and caller.acting_agent != ask.agent_id:
-        said = identity.Credentials(ask.agent_id, ask.token)
+    until = time.monotonic() + request.timeout_ms / 1000
+    if request.agent_id and request.token and caller.acting_agent != request.agent_id:
+        said = identity.Credentials(request.agent_id, request.token)
         caller = await workspace.read(lambda read: identity.resolve(read, caller, said))
-    waited = await workspace.read(lambda read: _unread(read, caller, ask))
-    if waited.messages or ask.timeout_ms == 0:
+    waited = await workspace.read(lambda read: _unread(read, caller, request))
+    if waited.messages or request.timeout_ms == 0:
         return waited
-    thread = await workspace.read(lambda read: threads.must_exist(read, ask.thread_id))
-    ask = ask.model_copy(update={"thread_id": thread.thread.id})
-    waiting = await workspace.change(lambda change: _show_waiting(change, caller, ask))
+    thread = await workspace.read(lambda read: threads.must_exist(read, request.thread_id))
+    request = request.model_copy(update={"thread_id": thread.thread.id})
+    waiting = await workspace.change(lambda change: _show_waiting(change, caller, request))
     try:
-        async with workspace.feed(thread_id=ask.thread_id) as listener:
+        async with workspace.feed(thread_id=request.thread_id) as listener:
             while True:
-                waited = await workspace.read(lambda read: _unread(read, caller, ask))
+                waited = await workspace.read(lambda read: _unread(read, caller, request))
                 left = until - time.monotonic()
                 if waited.messages or left <= 0:
                     return waited
@@ -79,18 +79,18 @@ async def wait_for_messages(workspace: Workspace, caller: Caller, ask: WaitForMe
             await asyncio.shield(workspace.change(lambda change: agents.touch(change, waiting, "msg_wait")))
 
 
-def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
-    thread = threads.must_exist(read, ask.thread_id)
-    found = visibility.mask_messages(caller, messages.after(read, thread, ask.after_seq, PAGE))
-    if ask.for_agent and found:
-        agent = agents.named(read, ask.for_agent)
-        names = {ask.for_agent.removeprefix("@")} | (
+def _unread(read: Reader, caller: Caller, request: WaitForMessages) -> Waited:
+    thread = threads.must_exist(read, request.thread_id)
+    found = visibility.mask_messages(caller, messages.after(read, thread, request.after_seq, PAGE))
+    if request.for_agent and found:
+        agent = agents.named(read, request.for_agent)
+        names = {request.for_agent.removeprefix("@")} | (
             {agent.id, agent.slug, agent.name, agent.shown_name} if agent else set()
         )
         batch = found
         while not (found := [m for m in batch if m.is_for(names)]) and len(batch) == PAGE:
             batch = visibility.mask_messages(caller, messages.after(read, thread, batch[-1].seq, PAGE))
-    shown = fit(found, ask.max_tokens, newest=False)
+    shown = fit(found, request.max_tokens, newest=False)
     more = f"More messages: call msg_list with after_seq={shown[-1].seq}." if len(shown) < len(found) else None
     return Waited(
         messages=shown,
@@ -101,13 +101,13 @@ def _unread(read: Reader, caller: Caller, ask: WaitForMessages) -> Waited:
     )
 
 
-def _show_waiting(change: Change, caller: Caller, ask: WaitForMessages) -> Agent | None:
+def _show_waiting(change: Change, caller: Caller, request: WaitForMessages) -> Agent | None:
     """Store that the agent waits in this thread, so that others can see it."""
-    if ask.agent_id and (ask.token or caller.acting_agent):
-        agent: Agent | None = identity.prove_agent(change, caller, ask.agent_id, ask.token)
+    if request.agent_id and (request.token or caller.acting_agent):
+        agent: Agent | None = identity.prove_agent(change, caller, request.agent_id, request.token)
     else:
         agent = identity.agent_of(change, caller)
     if agent:
         mark_active(change, agent, "msg_wait")
-        agents.touch(change, agent, "msg_wait", waiting_in=ask.thread_id)
+        agents.touch(change, agent, "msg_wait", waiting_in=request.thread_id)
     return agent

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from palaver.errors import NotFound
 from palaver.model.people import Caller
-from palaver.model.requests import AnyId, Ask
+from palaver.model.requests import AnyId, Request
 from palaver.operations import library
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.store.engines.database import Reader
@@ -31,7 +31,7 @@ SUGGESTED = (
 )
 
 
-class GetTranscript(Ask):
+class GetTranscript(Request):
     media_id: AnyId
     """Id of the media item."""
     format: Literal["text", "srt", "vtt", "json"] = "text"
@@ -50,15 +50,15 @@ class MediaTranscript:
     Route("GET", "/api/media/{media_id}/transcript"),
     Command("media transcript", takes=("media_id",), text="content"),
 )
-def get_transcript(read: Reader, caller: Caller, ask: GetTranscript) -> MediaTranscript:
+def get_transcript(read: Reader, caller: Caller, request: GetTranscript) -> MediaTranscript:
     """Get the transcript of a recording as text, SRT, WebVTT or JSON."""
-    found = library.current(read, "media", ask.media_id)
+    found = library.current(read, "media", request.media_id)
     said = [Cue(s.start, s.end, s.text) for s in library.segments_of(kept.bodies(read, found.document_id))]
     if not said:
         raise NotFound(
-            "transcript", str(ask.media_id), "This item has no timed segments. Open its text with media.get."
+            "transcript", str(request.media_id), "This item has no timed segments. Open its text with media.get."
         )
-    match ask.format:
+    match request.format:
         case "srt":
             return MediaTranscript(subtitles.as_srt(said))
         case "vtt":
@@ -66,7 +66,7 @@ def get_transcript(read: Reader, caller: Caller, ask: GetTranscript) -> MediaTra
         case "json":
             return MediaTranscript({"segments": [cue._asdict() for cue in said]})
         case _:
-            return MediaTranscript(subtitles.as_text(said, timed=ask.include_timestamps))
+            return MediaTranscript(subtitles.as_text(said, timed=request.include_timestamps))
 
 
 def media_types(read: Reader) -> dict[str, list[str]]:

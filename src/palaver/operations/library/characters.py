@@ -10,7 +10,7 @@ from pydantic import Field
 
 from palaver.model.library import Character
 from palaver.model.people import Caller
-from palaver.model.requests import AnyId, Ask, Line
+from palaver.model.requests import AnyId, Line, Request
 from palaver.operations.library.items import (
     WRITING,
     Content,
@@ -52,7 +52,7 @@ class KeptCharacter:
     uri: str
 
 
-class CharacterTexts(Ask):
+class CharacterTexts(Request):
     description: Content | None = None
     """Who the character is."""
     personality: Content | None = None
@@ -84,7 +84,7 @@ class CreateCharacter(CharacterTexts, Created):
     """Name of the character."""
 
 
-class OneCharacter(Ask):
+class OneCharacter(Request):
     character_id: AnyId
     """Id of the character."""
 
@@ -114,35 +114,35 @@ def character_of(read: Reader, kept: Kept) -> KeptCharacter:
 
 
 @operation(Tool("characters.create", toolset=WRITING), Route("POST", "/api/characters", status=201))
-def create_character(change: Change, caller: Caller, ask: CreateCharacter) -> KeptCharacter:
+def create_character(change: Change, caller: Caller, request: CreateCharacter) -> KeptCharacter:
     """Store a character with its description, personality, example messages and tags."""
-    piece = _with_texts(Character(name=ask.name), ask)
-    return character_of(change, items.add(change, "characters", index_character(piece), ask.at))
+    piece = _with_texts(Character(name=request.name), request)
+    return character_of(change, items.add(change, "characters", index_character(piece), request.at))
 
 
-def _with_texts(piece: Character, ask: CharacterTexts) -> Character:
-    return replace(piece, **given(ask, (*CHARACTER_TEXTS, *CHARACTER_FACTS)))
+def _with_texts(piece: Character, request: CharacterTexts) -> Character:
+    return replace(piece, **given(request, (*CHARACTER_TEXTS, *CHARACTER_FACTS)))
 
 
 @operation(Route("GET", "/api/characters/{character_id}"), Command("character show", takes=("character_id",)))
-def read_character(read: Reader, caller: Caller, ask: OneCharacter) -> KeptCharacter:
+def read_character(read: Reader, caller: Caller, request: OneCharacter) -> KeptCharacter:
     """Get one character with all its fields."""
-    return character_of(read, current(read, "characters", ask.character_id))
+    return character_of(read, current(read, "characters", request.character_id))
 
 
 @operation(Tool("characters.update", toolset=WRITING), Route("PUT", "/api/characters/{character_id}"))
-def update_character(change: Change, caller: Caller, ask: UpdateCharacter) -> KeptCharacter:
+def update_character(change: Change, caller: Caller, request: UpdateCharacter) -> KeptCharacter:
     """Update a character. Fields you leave out do not change."""
-    kept = current(change, "characters", ask.character_id, ask.version)
+    kept = current(change, "characters", request.character_id, request.version)
     bodies = items.bodies(change, kept.document_id)
     own: dict[str, Any] = {name: kept.facts.get(name) or "" for name in ("creator", "character_version")}
     own |= {name: tuple(kept.facts.get(name) or ()) for name in ("tags", "alternate_greetings")}
     old = Character(name=kept.title or "", **texts_of(bodies, CHARACTER_TEXTS), **own)
-    piece = _with_texts(replace(old, name=ask.name) if ask.name else old, ask)
+    piece = _with_texts(replace(old, name=request.name) if request.name else old, request)
     return character_of(change, items.update(change, kept, index_character(piece)))
 
 
 @operation(Route("GET", "/api/characters"), Command("character list", columns=("id", "name", "tags", "last_modified")))
-def list_characters(read: Reader, caller: Caller, ask: Listing) -> list[KeptCharacter]:
+def list_characters(read: Reader, caller: Caller, request: Listing) -> list[KeptCharacter]:
     """List characters, last changed first."""
-    return [character_of(read, kept) for kept in items.page(read, "characters", ask.limit, ask.offset)]
+    return [character_of(read, kept) for kept in items.page(read, "characters", request.limit, request.offset)]

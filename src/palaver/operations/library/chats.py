@@ -10,7 +10,7 @@ from pydantic import Field
 
 from palaver.model.library import Shelved
 from palaver.model.people import Caller
-from palaver.model.requests import AnyId, Ask, Line
+from palaver.model.requests import AnyId, Line, Request
 from palaver.model.times import instant
 from palaver.operations.library.items import (
     WRITING,
@@ -61,7 +61,7 @@ class CreateChat(Created):
     """Id of the character in the chat."""
 
 
-class OneChat(Ask):
+class OneChat(Request):
     conversation_id: AnyId
     """Id of the chat."""
 
@@ -108,34 +108,34 @@ def _chat_scopes(character_id: int | str | None) -> tuple[str, ...]:
 
 
 @operation(Tool("chats.create", toolset=WRITING), Route("POST", "/api/chats", status=201))
-def create_chat(change: Change, caller: Caller, ask: CreateChat) -> KeptChat:
+def create_chat(change: Change, caller: Caller, request: CreateChat) -> KeptChat:
     """Create a chat, with or without a character."""
     shelved = Shelved(
-        title=ask.title,
-        facts={"character_id": ask.character_id},
+        title=request.title,
+        facts={"character_id": request.character_id},
         bodies={},
         passages=(),
-        title_scopes=_chat_scopes(ask.character_id),
+        title_scopes=_chat_scopes(request.character_id),
     )
-    return chat_of(change, items.add(change, "chats", shelved, ask.at))
+    return chat_of(change, items.add(change, "chats", shelved, request.at))
 
 
 @operation(Route("GET", "/api/chats/{conversation_id}"), Command("chat show", takes=("conversation_id",)))
-def read_chat(read: Reader, caller: Caller, ask: OneChat) -> KeptChat:
+def read_chat(read: Reader, caller: Caller, request: OneChat) -> KeptChat:
     """Get one chat without its messages."""
-    return chat_of(read, current(read, "chats", ask.conversation_id))
+    return chat_of(read, current(read, "chats", request.conversation_id))
 
 
 @operation(Tool("chats.update", toolset=WRITING), Route("PUT", "/api/chats/{conversation_id}"))
-def update_chat(change: Change, caller: Caller, ask: UpdateChat) -> KeptChat:
+def update_chat(change: Change, caller: Caller, request: UpdateChat) -> KeptChat:
     """Update the title or the character of a chat."""
-    kept = current(change, "chats", ask.conversation_id, ask.version)
-    character = ask.character_id if ask.character_id is not None else kept.facts.get("character_id")
+    kept = current(change, "chats", request.conversation_id, request.version)
+    character = request.character_id if request.character_id is not None else kept.facts.get("character_id")
     own = _chat_scopes(character)
     moved = items.retitle(
         change,
         kept,
-        title=ask.title if ask.title is not None else kept.title or "",
+        title=request.title if request.title is not None else kept.title or "",
         facts={"character_id": character},
         scopes=own,
         title_scopes=own,
@@ -144,9 +144,9 @@ def update_chat(change: Change, caller: Caller, ask: UpdateChat) -> KeptChat:
 
 
 @operation(Route("GET", "/api/chats"), Command("chat list", columns=("id", "title", "message_count", "last_modified")))
-def list_chats(read: Reader, caller: Caller, ask: Listing) -> list[KeptChat]:
+def list_chats(read: Reader, caller: Caller, request: Listing) -> list[KeptChat]:
     """List chats, latest message first."""
-    return [chat_of(read, kept) for kept in items.page(read, "chats", ask.limit, ask.offset)]
+    return [chat_of(read, kept) for kept in items.page(read, "chats", request.limit, request.offset)]
 
 
 @operation(
@@ -154,18 +154,18 @@ def list_chats(read: Reader, caller: Caller, ask: Listing) -> list[KeptChat]:
     Route("POST", "/api/chats/{conversation_id}/messages", status=201),
     Command("chat say", takes=("conversation_id", "sender"), rest="content"),
 )
-def add_chat_message(change: Change, caller: Caller, ask: AddChatMessage) -> ChatMessage:
+def add_chat_message(change: Change, caller: Caller, request: AddChatMessage) -> ChatMessage:
     """Add a message to a chat."""
-    kept = current(change, "chats", ask.conversation_id)
-    own = (tokens.sender(ask.sender), *_chat_scopes(kept.facts.get("character_id")))
-    added = items.add_message(change, kept, author=ask.sender, text=ask.content, scopes=own, at=ask.at)
+    kept = current(change, "chats", request.conversation_id)
+    own = (tokens.sender(request.sender), *_chat_scopes(kept.facts.get("character_id")))
+    added = items.add_message(change, kept, author=request.sender, text=request.content, scopes=own, at=request.at)
     return ChatMessage(
         id=added.id,
         message_id=added.id,
         conversation_id=kept.id,
         message_index=added.index,
-        sender=ask.sender,
-        content=ask.content,
+        sender=request.sender,
+        content=request.content,
         created_at=added.created_at,
     )
 
@@ -174,11 +174,11 @@ def add_chat_message(change: Change, caller: Caller, ask: AddChatMessage) -> Cha
     Route("GET", "/api/chats/{conversation_id}/messages"),
     Command("chat messages", takes=("conversation_id",), columns=("created_at", "sender", "content")),
 )
-def list_chat_messages(read: Reader, caller: Caller, ask: ListChatMessages) -> list[ChatMessage]:
+def list_chat_messages(read: Reader, caller: Caller, request: ListChatMessages) -> list[ChatMessage]:
     """List the messages of a chat in order."""
-    kept = current(read, "chats", ask.conversation_id)
-    first = 1 + ask.offset
-    rows = found_passages.passages(read, kept.document_id, first, first + ask.limit - 1)
+    kept = current(read, "chats", request.conversation_id)
+    first = 1 + request.offset
+    rows = found_passages.passages(read, kept.document_id, first, first + request.limit - 1)
     return [chat_message(kept.id, row) for row in rows]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from palaver.errors import Conflict
-from palaver.model.requests import Ask, Line, Time, clamp, storable
+from palaver.model.requests import Line, Request, Time, clamp, storable
 from palaver.model.times import parse
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
@@ -25,7 +25,7 @@ Keywords = Annotated[list[Line], Field(max_length=1000)]
 Version = Annotated[int, clamp(0, 2**53)]
 
 
-class Created(Ask):
+class Created(Request):
     created_at: Time | None = None
     """When it was written. Default: now."""
 
@@ -34,12 +34,12 @@ class Created(Ask):
         return parse(self.created_at) if self.created_at else None
 
 
-class VersionedEdit(Ask):
+class VersionedEdit(Request):
     version: Version | None = None
     """The version you read. If there is a newer one, the call is rejected."""
 
 
-class Listing(Ask):
+class Listing(Request):
     limit: Annotated[int, clamp(1, 1000)] = 100
     """Maximum number of items."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
@@ -57,9 +57,9 @@ def current(read: Reader, source: str, id: int | str, version: int | None = None
     return kept
 
 
-def given(ask: Ask, names: Iterable[str]) -> dict[str, Any]:
+def given(request: Request, names: Iterable[str]) -> dict[str, Any]:
     """The fields of the request that are not None. Lists become tuples."""
-    found = {name: getattr(ask, name) for name in names}
+    found = {name: getattr(request, name) for name in names}
     return {name: tuple(v) if isinstance(v, list) else v for name, v in found.items() if v is not None}
 
 

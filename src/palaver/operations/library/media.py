@@ -11,7 +11,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from palaver.model.library import Media, Segment
 from palaver.model.people import Caller
-from palaver.model.requests import AnyId, Ask, Line, storable
+from palaver.model.requests import AnyId, Line, Request, storable
 from palaver.operations.library.items import (
     WRITING,
     Content,
@@ -74,7 +74,7 @@ class KeptMedia(MediaCard):
     transcript: Spoken | None
 
 
-class Given(Ask):
+class Given(Request):
     """Part of a media item, as other programs write it. Unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
@@ -119,7 +119,7 @@ class CreateMedia(Created):
     """Keywords for search."""
 
 
-class OneMedia(Ask):
+class OneMedia(Request):
     media_id: AnyId
     """Id of the media item."""
 
@@ -174,43 +174,43 @@ def media_of(read: Reader, kept: Kept) -> KeptMedia:
 
 
 @operation(Tool("media.create", toolset=WRITING), Route("POST", "/api/media", status=201))
-def create_media(change: Change, caller: Caller, ask: CreateMedia) -> KeptMedia:
+def create_media(change: Change, caller: Caller, request: CreateMedia) -> KeptMedia:
     """Store a media item (video, podcast, book, article) with its text, chunks and transcript."""
     piece = Media(
-        title=ask.title,
-        media_type=ask.media_type,
-        content=ask.content,
-        url=ask.url,
-        chunks=tuple(chunk.text for chunk in ask.chunks or ()),
-        segments=ask.transcript.as_segments() if ask.transcript else (),
-        keywords=tuple(ask.keywords),
+        title=request.title,
+        media_type=request.media_type,
+        content=request.content,
+        url=request.url,
+        chunks=tuple(chunk.text for chunk in request.chunks or ()),
+        segments=request.transcript.as_segments() if request.transcript else (),
+        keywords=tuple(request.keywords),
     )
-    return media_of(change, items.add(change, "media", index_media(piece), ask.at))
+    return media_of(change, items.add(change, "media", index_media(piece), request.at))
 
 
 @operation(Route("GET", "/api/media/{media_id}"), Command("media show", takes=("media_id",), text="content"))
-def read_media(read: Reader, caller: Caller, ask: OneMedia) -> KeptMedia:
+def read_media(read: Reader, caller: Caller, request: OneMedia) -> KeptMedia:
     """Get one media item with its text, chunks and transcript."""
-    return media_of(read, current(read, "media", ask.media_id))
+    return media_of(read, current(read, "media", request.media_id))
 
 
 @operation(Tool("media.update", toolset=WRITING), Route("PUT", "/api/media/{media_id}"))
-def update_media(change: Change, caller: Caller, ask: UpdateMedia) -> KeptMedia:
+def update_media(change: Change, caller: Caller, request: UpdateMedia) -> KeptMedia:
     """Update a media item. Fields you leave out do not change."""
-    kept = current(change, "media", ask.media_id, ask.version)
+    kept = current(change, "media", request.media_id, request.version)
     bodies = items.bodies(change, kept.document_id)
-    is_new_text = ask.content is not None and ask.content != bodies["content"]
+    is_new_text = request.content is not None and request.content != bodies["content"]
     chunks = () if is_new_text else tuple(orjson.loads(bodies.get("chunks", "[]")))
     old = Media(
         title=kept.title or "",
         media_type=kept.facts["media_type"],
         content=bodies["content"],
         url=kept.facts.get("url"),
-        chunks=tuple(chunk.text for chunk in ask.chunks) if ask.chunks is not None else chunks,
-        segments=ask.transcript.as_segments() if ask.transcript else segments_of(bodies),
+        chunks=tuple(chunk.text for chunk in request.chunks) if request.chunks is not None else chunks,
+        segments=request.transcript.as_segments() if request.transcript else segments_of(bodies),
         keywords=tuple(kept.facts.get("keywords", ())),
     )
-    piece = replace(old, **given(ask, ("title", "media_type", "content", "url", "keywords")))
+    piece = replace(old, **given(request, ("title", "media_type", "content", "url", "keywords")))
     return media_of(change, items.update(change, kept, index_media(piece)))
 
 
@@ -218,6 +218,6 @@ def update_media(change: Change, caller: Caller, ask: UpdateMedia) -> KeptMedia:
     Route("GET", "/api/media"),
     Command("media list", columns=("id", "media_type", "title", "last_modified")),
 )
-def list_media(read: Reader, caller: Caller, ask: Listing) -> list[MediaCard]:
+def list_media(read: Reader, caller: Caller, request: Listing) -> list[MediaCard]:
     """List media items without their texts, last changed first."""
-    return [MediaCard(**_media_facts(kept)) for kept in items.page(read, "media", ask.limit, ask.offset)]
+    return [MediaCard(**_media_facts(kept)) for kept in items.page(read, "media", request.limit, request.offset)]

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from palaver.model.library import Note
 from palaver.model.people import Caller
-from palaver.model.requests import AnyId, Ask, Line
+from palaver.model.requests import AnyId, Line, Request
 from palaver.operations.library.items import (
     WRITING,
     Content,
@@ -49,7 +49,7 @@ class CreateNote(Created):
     """Keywords for search. Case does not matter."""
 
 
-class OneNote(Ask):
+class OneNote(Request):
     note_id: AnyId
     """Id of the note."""
 
@@ -83,16 +83,16 @@ def note_of(read: Reader, kept: Kept) -> KeptNote:
     Route("POST", "/api/notes", status=201),
     Command("note add", takes=("title",), rest="content"),
 )
-def create_note(change: Change, caller: Caller, ask: CreateNote) -> KeptNote:
+def create_note(change: Change, caller: Caller, request: CreateNote) -> KeptNote:
     """Store a note with a title, a text and keywords."""
-    piece = Note(title=ask.title, content=ask.content, keywords=tuple(ask.keywords))
-    return note_of(change, items.add(change, "notes", index_note(piece), ask.at))
+    piece = Note(title=request.title, content=request.content, keywords=tuple(request.keywords))
+    return note_of(change, items.add(change, "notes", index_note(piece), request.at))
 
 
 @operation(Route("GET", "/api/notes/{note_id}"), Command("note show", takes=("note_id",), text="content"))
-def read_note(read: Reader, caller: Caller, ask: OneNote) -> KeptNote:
+def read_note(read: Reader, caller: Caller, request: OneNote) -> KeptNote:
     """Get one note."""
-    return note_of(read, current(read, "notes", ask.note_id))
+    return note_of(read, current(read, "notes", request.note_id))
 
 
 @operation(
@@ -100,12 +100,12 @@ def read_note(read: Reader, caller: Caller, ask: OneNote) -> KeptNote:
     Route("PUT", "/api/notes/{note_id}"),
     Command("note edit", takes=("note_id",)),
 )
-def update_note(change: Change, caller: Caller, ask: UpdateNote) -> KeptNote:
+def update_note(change: Change, caller: Caller, request: UpdateNote) -> KeptNote:
     """Update a note. Fields you leave out do not change."""
-    kept = current(change, "notes", ask.note_id, ask.version)
+    kept = current(change, "notes", request.note_id, request.version)
     bodies = items.bodies(change, kept.document_id)
     old = Note(title=kept.title or "", content=bodies["content"], keywords=tuple(kept.facts["keywords"]))
-    piece = replace(old, **given(ask, ("title", "content", "keywords")))
+    piece = replace(old, **given(request, ("title", "content", "keywords")))
     return note_of(change, items.update(change, kept, index_note(piece)))
 
 
@@ -113,6 +113,6 @@ def update_note(change: Change, caller: Caller, ask: UpdateNote) -> KeptNote:
     Route("GET", "/api/notes"),
     Command("note list", columns=("id", "title", "keywords", "last_modified")),
 )
-def list_notes(read: Reader, caller: Caller, ask: Listing) -> list[KeptNote]:
+def list_notes(read: Reader, caller: Caller, request: Listing) -> list[KeptNote]:
     """List notes, last changed first."""
-    return [note_of(read, kept) for kept in items.page(read, "notes", ask.limit, ask.offset)]
+    return [note_of(read, kept) for kept in items.page(read, "notes", request.limit, request.offset)]

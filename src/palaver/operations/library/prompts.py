@@ -10,7 +10,7 @@ from pydantic import Field
 
 from palaver.model.library import Prompt
 from palaver.model.people import Caller
-from palaver.model.requests import AnyId, Ask, Line
+from palaver.model.requests import AnyId, Line, Request
 from palaver.operations.library.items import (
     WRITING,
     Content,
@@ -45,7 +45,7 @@ class KeptPrompt:
     uri: str
 
 
-class PromptTexts(Ask):
+class PromptTexts(Request):
     author: Line | None = None
     """Author of the prompt."""
     details: Content | None = None
@@ -63,7 +63,7 @@ class CreatePrompt(PromptTexts, Created):
     """Name of the prompt."""
 
 
-class OnePrompt(Ask):
+class OnePrompt(Request):
     prompt_id: AnyId
     """Id or name of the prompt."""
 
@@ -98,8 +98,8 @@ def prompt_of(read: Reader, kept: Kept) -> KeptPrompt:
     )
 
 
-def _prompt_with(piece: Prompt, ask: PromptTexts) -> Prompt:
-    return replace(piece, **given(ask, (*PROMPT_TEXTS, "keywords")))
+def _prompt_with(piece: Prompt, request: PromptTexts) -> Prompt:
+    return replace(piece, **given(request, (*PROMPT_TEXTS, "keywords")))
 
 
 @operation(
@@ -107,16 +107,16 @@ def _prompt_with(piece: Prompt, ask: PromptTexts) -> Prompt:
     Route("POST", "/api/prompts", status=201),
     Command("prompt add", takes=("name",)),
 )
-def create_prompt(change: Change, caller: Caller, ask: CreatePrompt) -> KeptPrompt:
+def create_prompt(change: Change, caller: Caller, request: CreatePrompt) -> KeptPrompt:
     """Store a prompt. MCP clients list it among their prompts, with one argument for each {{name}} in it."""
-    piece = _prompt_with(Prompt(name=ask.name), ask)
-    return prompt_of(change, items.add(change, "prompts", index_prompt(piece), ask.at))
+    piece = _prompt_with(Prompt(name=request.name), request)
+    return prompt_of(change, items.add(change, "prompts", index_prompt(piece), request.at))
 
 
 @operation(Route("GET", "/api/prompts/{prompt_id:name}"), Command("prompt show", takes=("prompt_id",)))
-def read_prompt(read: Reader, caller: Caller, ask: OnePrompt) -> KeptPrompt:
+def read_prompt(read: Reader, caller: Caller, request: OnePrompt) -> KeptPrompt:
     """Get one prompt by id or name."""
-    return prompt_of(read, find_prompt(read, ask.prompt_id))
+    return prompt_of(read, find_prompt(read, request.prompt_id))
 
 
 @operation(
@@ -124,19 +124,19 @@ def read_prompt(read: Reader, caller: Caller, ask: OnePrompt) -> KeptPrompt:
     Route("PUT", "/api/prompts/{prompt_id:name}"),
     Command("prompt edit", takes=("prompt_id",)),
 )
-def update_prompt(change: Change, caller: Caller, ask: UpdatePrompt) -> KeptPrompt:
+def update_prompt(change: Change, caller: Caller, request: UpdatePrompt) -> KeptPrompt:
     """Update a prompt. Fields you leave out do not change."""
-    kept = find_prompt(change, ask.prompt_id, ask.version)
+    kept = find_prompt(change, request.prompt_id, request.version)
     bodies = items.bodies(change, kept.document_id)
     old = Prompt(
-        name=ask.name or kept.title or "",
+        name=request.name or kept.title or "",
         **texts_of(bodies, PROMPT_TEXTS),
         keywords=tuple(kept.facts.get("keywords") or ()),
     )
-    return prompt_of(change, items.update(change, kept, index_prompt(_prompt_with(old, ask))))
+    return prompt_of(change, items.update(change, kept, index_prompt(_prompt_with(old, request))))
 
 
 @operation(Route("GET", "/api/prompts"), Command("prompt list", columns=("id", "name", "author", "keywords")))
-def list_prompts(read: Reader, caller: Caller, ask: Listing) -> list[KeptPrompt]:
+def list_prompts(read: Reader, caller: Caller, request: Listing) -> list[KeptPrompt]:
     """List prompts, last changed first."""
-    return [prompt_of(read, kept) for kept in items.page(read, "prompts", ask.limit, ask.offset)]
+    return [prompt_of(read, kept) for kept in items.page(read, "prompts", request.limit, request.offset)]

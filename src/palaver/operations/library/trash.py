@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from palaver.model.people import Caller
-from palaver.model.requests import Ask
+from palaver.model.requests import Request
 from palaver.operations.bus.agents import Ok
 from palaver.operations.library.characters import KeptCharacter, OneCharacter, character_of
 from palaver.operations.library.chats import KeptChat, OneChat, chat_of
@@ -45,7 +45,7 @@ class _TrashSource(NamedTuple):
     singular: str
     key: str
     """The field of the requests that holds the id."""
-    restore_request: type[Ask]
+    restore_request: type[Request]
     delete_request: type[VersionedEdit]
     answer: type[Any]
     show: Callable[[Reader, Kept], Any]
@@ -63,22 +63,24 @@ _SOURCES = (
 def _delete_and_restore(source: _TrashSource) -> list[Operation]:
     has_names = source.name == "prompts"  # a prompt may be given by its name instead of its id
 
-    def delete(change: Change, caller: Caller, ask: Any) -> Ok:
-        id = getattr(ask, source.key)
-        kept = find_prompt(change, id, ask.version) if has_names else current(change, source.name, id, ask.version)
+    def delete(change: Change, caller: Caller, request: Any) -> Ok:
+        id = getattr(request, source.key)
+        kept = (
+            find_prompt(change, id, request.version) if has_names else current(change, source.name, id, request.version)
+        )
         items.delete(change, kept)
         return Ok(True)
 
-    def restore(change: Change, caller: Caller, ask: Any) -> Any:
-        id = str(getattr(ask, source.key))
+    def restore(change: Change, caller: Caller, request: Any) -> Any:
+        id = str(getattr(request, source.key))
         if has_names:
             id = items.id_once_named(change, source.name, id)
         return source.show(change, items.restore(change, source.name, id))
 
     item = "media item" if source.name == "media" else source.singular
     delete.__name__, restore.__name__ = f"delete_{source.singular}", f"restore_{source.singular}"
-    delete.__annotations__ |= {"ask": source.delete_request, "return": Ok}
-    restore.__annotations__ |= {"ask": source.restore_request, "return": source.answer}
+    delete.__annotations__ |= {"request": source.delete_request, "return": Ok}
+    restore.__annotations__ |= {"request": source.restore_request, "return": source.answer}
     delete.__doc__ = f"Delete a {item}. It can be restored."
     restore.__doc__ = f"Restore a deleted {item}."
     path = f"/api/{source.name}/{{{source.key}{':name' if has_names else ''}}}"

@@ -21,7 +21,7 @@ from palaver.importers import Unreadable
 from palaver.importers.item import HEAD, Item, native_id
 from palaver.model.library import Brought, Media, Note
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Line
+from palaver.model.requests import Line, Request
 from palaver.operations import library
 from palaver.operations.operation import Route, operation
 from palaver.settings import Settings
@@ -67,7 +67,7 @@ _SAFE = "/%:@!$&'()*+,;=~-._?"
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
-class FetchMedia(Ask):
+class FetchMedia(Request):
     url: Line
     """Address of a web page or document (http or https)."""
 
@@ -82,14 +82,14 @@ class FetchedMedia:
 
 
 @operation(Route("POST", "/api/media/fetch"), needs="write")
-async def fetch_media(workspace: Workspace, caller: Caller, ask: FetchMedia) -> FetchedMedia:
+async def fetch_media(workspace: Workspace, caller: Caller, request: FetchMedia) -> FetchedMedia:
     """Fetch a web page or document and store its text. Needs PALAVER_FETCH=on. Fetching it again updates the item."""
-    brought = await fetch(workspace.settings, ask.url)
+    brought = await fetch(workspace.settings, request.url)
     outcome = await workspace.change(lambda change: library.put_brought(change, brought))
     source = library.import_items.SHELVES[type(brought.piece)][0]
     id = await workspace.read(lambda read: library.id_of(read, brought))
     title = brought.piece.title if isinstance(brought.piece, Note | Media) else brought.piece.name
-    return FetchedMedia(ask.url, source, id, title, outcome)
+    return FetchedMedia(request.url, source, id, title, outcome)
 
 
 async def fetch(settings: Settings, url: str) -> Brought:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Query, clamp
+from palaver.model.requests import Query, Request, clamp
 from palaver.model.sources import ALL_SOURCES, SourceName
 from palaver.operations.archive.external_database import keep_in_the_archive
 from palaver.operations.operation import Command, Route, Tool, operation
@@ -20,7 +20,7 @@ from palaver.search.scope import readable_scopes
 from palaver.store.engines.database import Reader, Scope
 
 
-class AnswerContext(Ask):
+class AnswerContext(Request):
     query: Query
     """The question to answer."""
     max_tokens: Annotated[int, clamp(16, 200_000)] = 2000
@@ -35,19 +35,19 @@ class AnswerContext(Ask):
     Command("context", rest="query", text="text"),
     before=keep_in_the_archive,
 )
-def answer_context(read: Reader, caller: Caller, ask: AnswerContext) -> Context:
+def answer_context(read: Reader, caller: Caller, request: AnswerContext) -> Context:
     """Get the best evidence for a question from all sources, as one text within a token budget. Each piece names its
     source, author and time. The text is between two lines with the same random mark."""
-    question = parse(ask.query)
-    sources = tuple(dict.fromkeys(ask.sources)) if ask.sources is not None else ALL_SOURCES
+    question = parse(request.query)
+    sources = tuple(dict.fromkeys(request.sources)) if request.sources is not None else ALL_SOURCES
     if not read.settings.sessions_index:
         sources = tuple(name for name in sources if name != "sessions")
     scopes = readable_scopes(caller, [Scope(sources)]) if sources else []
-    budget = int(ask.max_tokens * (caller.config.get("chars_per_token") or PER_TOKEN))
+    budget = int(request.max_tokens * (caller.config.get("chars_per_token") or PER_TOKEN))
     context = evidence_for(read, caller, question, scopes, budget)
     if context.hits:
         return context
-    filters = ["sources"] if ask.sources is not None else []
+    filters = ["sources"] if request.sources is not None else []
     why = hints.nothing_found("Nothing has any of these words", filters) if question.terms else hints.NO_WORD
     explained = replace(context, hint=why)
     return explained if explained.length <= budget else context

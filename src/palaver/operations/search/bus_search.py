@@ -12,7 +12,7 @@ from pydantic import ConfigDict
 from palaver.errors import Refused
 from palaver.model import visibility
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Id, Query, clamp
+from palaver.model.requests import Id, Query, Request, clamp
 from palaver.model.times import instant
 from palaver.operations.operation import Route, Tool, operation
 from palaver.search import hints
@@ -25,7 +25,7 @@ SNIPPET_TOKENS = 20
 CAPPED = "Very many messages match; only the newest were ranked. Add a word to narrow the search."
 
 
-class SearchMessages(Ask):
+class SearchMessages(Request):
     query: Query
     """Words (all are required), "a phrase", prefix*, AND, OR, NOT, NEAR(a b, 5), parentheses."""
     thread_id: Id | None = None
@@ -91,12 +91,12 @@ def _marked(answer: Hits, dress: Callable[[str], str]) -> Hits:
     return replace(answer, results=results)
 
 
-def _late(ask: SearchMessages) -> Hits:
-    return _nothing(ask, "The search took too long. Add a word to narrow the search.")
+def _late(request: SearchMessages) -> Hits:
+    return _nothing(request, "The search took too long. Add a word to narrow the search.")
 
 
-def _nothing(ask: SearchMessages, hint: str) -> Hits:
-    return HintedHits([], 0, ask.query, False, hint)
+def _nothing(request: SearchMessages, hint: str) -> Hits:
+    return HintedHits([], 0, request.query, False, hint)
 
 
 @operation(
@@ -109,30 +109,30 @@ def _nothing(ask: SearchMessages, hint: str) -> Hits:
         must_have={"q": "Query parameter 'q' must not be empty"},
     ),
 )
-def search_messages(read: Reader, caller: Caller, ask: SearchMessages) -> Hits:
+def search_messages(read: Reader, caller: Caller, request: SearchMessages) -> Hits:
     """Search messages by keywords, best match first, with a snippet around each match."""
-    if not ask.query.strip():
+    if not request.query.strip():
         raise Refused("query must not be empty")
     try:
-        wanted = queries.expression(ask.query)
+        wanted = queries.expression(request.query)
     except queries.Malformed as problem:
-        return _nothing(ask, problem.hint)
+        return _nothing(request, problem.hint)
     if isinstance(wanted, queries.Nothing):
-        return _nothing(ask, hints.NO_WORD)
-    thread = threads.find(read, ask.thread_id) if ask.thread_id else None
-    if ask.thread_id and thread is None:
-        return _nothing(ask, "There is no such thread.")
+        return _nothing(request, hints.NO_WORD)
+    thread = threads.find(read, request.thread_id) if request.thread_id else None
+    if request.thread_id and thread is None:
+        return _nothing(request, "There is no such thread.")
     is_blind = not visibility.finds_hidden(caller, needs_token=read.settings.needs_token)
     document_id = thread.document_id if thread else None
-    found, finding = message_search.messages(read, wanted, document_id, ask.limit, is_blind=is_blind)
+    found, finding = message_search.messages(read, wanted, document_id, request.limit, is_blind=is_blind)
     if not found:
         advice = "Try fewer words, another spelling, or word* for other endings."
-        return _nothing(ask, hints.nothing_found("No message matches", ["thread_id"] if thread else [], advice))
+        return _nothing(request, hints.nothing_found("No message matches", ["thread_id"] if thread else [], advice))
     cut = excerpts(wanted, length=SNIPPET_TOKENS)
     hits = [_hit(caller, message, cut) for message in found]
     if finding.capped:
-        return HintedHits(hits, len(hits), ask.query, finding.has_more, CAPPED)
-    return Hits(hits, len(hits), ask.query, finding.has_more)
+        return HintedHits(hits, len(hits), request.query, finding.has_more, CAPPED)
+    return Hits(hits, len(hits), request.query, finding.has_more)
 
 
 def _hit(caller: Caller, found: message_search.FoundMessage, cut: Callable[[str], str]) -> Hit:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, create_model
 
 from palaver.model.people import Caller
-from palaver.model.requests import AnyId, Ask, Names, Query, clamp
+from palaver.model.requests import AnyId, Names, Query, Request, clamp
 from palaver.model.search import GetResponse, Order, SearchResponse
 from palaver.operations import library
 from palaver.operations.archive.external_database import keep_in_the_archive
@@ -41,34 +41,36 @@ class SearchTags(Paged):
     """Words, tags separated by commas, or a list of tags."""
 
 
-def _model(name: str, bases: tuple[type[Ask], ...], **fields: Any) -> type[Ask]:
+def _model(name: str, bases: tuple[type[Request], ...], **fields: Any) -> type[Request]:
     # There is no source text to take descriptions of fields from.
     return create_model(name, __base__=bases, __cls_kwargs__={"use_attribute_docstrings": False}, **fields)
 
 
 def search_operation(source: Source) -> Operation:
     """The operation `<source>.search`."""
-    bases: tuple[type[Ask], ...] = (SearchTags,) if source.name == "characters" else (SearchText, source.filters)
+    bases: tuple[type[Request], ...] = (SearchTags,) if source.name == "characters" else (SearchText, source.filters)
     request = _model(f"Search{source.name.title()}", bases)
 
-    def search(read: Reader, caller: Caller, ask: Any) -> SearchResponse:
+    def search(read: Reader, caller: Caller, request: Any) -> SearchResponse:
         if source.name == "sessions":
             must_be_on(read)
-        question = parse(ask.query if isinstance(ask.query, str) else ", ".join(ask.query))
-        filters = ask if isinstance(ask, SourceFilters) else source.filters()
+        question = parse(request.query if isinstance(request.query, str) else ", ".join(request.query))
+        filters = request if isinstance(request, SourceFilters) else source.filters()
         scope = filters.scope(read, caller)
-        order: Order = getattr(ask, "order_by", None) or caller.config.get("order_by") or "relevance"
-        page = find_page(read, caller, question, [scope] if scope else [], order, ask)
-        if caller.recall is not None and ask.offset == 0:
+        order: Order = getattr(request, "order_by", None) or caller.config.get("order_by") or "relevance"
+        page = find_page(read, caller, question, [scope] if scope else [], order, request)
+        if caller.recall is not None and request.offset == 0:
             search_sessions.remember(caller.recall, question.text)
-        return response_of(page, ask, hint=hint_for(caller, question, page, ask, scope.sources if scope else ()))
+        return response_of(
+            page, request, hint=hint_for(caller, question, page, request, scope.sources if scope else ())
+        )
 
     is_own = source.name == "sessions"
     tool = Tool(f"{source.name}.search", brings_words=True, acts=is_own, toolset=TOOLSET)
     return _described(search, f"search_{source.name}", source.search_help, request, tool, source)
 
 
-class PagedGet(Ask):
+class PagedGet(Request):
     page: Annotated[int, clamp(1, 2**31)] | None = None
     """Page number. Default: 1."""
     page_size: Annotated[int, clamp(1, 200)] | None = None
@@ -81,7 +83,7 @@ def get_operation(source: Source) -> Operation:
     """The operation `<source>.get`."""
     id_field: Any = (AnyId, Field(description=source.id_help))
     name = f"Get{source.name.title()}"
-    request: type[Ask]
+    request: type[Request]
     if source.is_conversation:
         request = _model(name, (PagedGet,), **{source.id_field: id_field})
         work = _get_conversation
@@ -89,21 +91,21 @@ def get_operation(source: Source) -> Operation:
         whole = {"characters": "card", "prompts": "prompt"}.get(source.name)
         help_text = f"Open a part of the {whole} instead of all of it." if whole else PART_HELP
         retrieval: Any = (RetrievalOptions | None, Field(None, description=help_text))
-        request = _model(name, (Ask,), **{source.id_field: id_field, "retrieval": retrieval})
+        request = _model(name, (Request,), **{source.id_field: id_field, "retrieval": retrieval})
         work = _get_fields if whole else _get_text
 
-    def get(read: Reader, caller: Caller, ask: Any) -> GetResponse:
-        return work(read, caller, source, own_id(source.name, getattr(ask, source.id_field)), ask)
+    def get(read: Reader, caller: Caller, request: Any) -> GetResponse:
+        return work(read, caller, source, own_id(source.name, getattr(request, source.id_field)), request)
 
     tool = Tool(f"{source.name}.get", brings_words=True, acts=source.name == "sessions", toolset=TOOLSET)
     return _described(get, f"get_{source.name}", source.get_help, request, tool, None)
 
 
 def _described(
-    work: Callable[..., Any], name: str, text: str, request: type[Ask], tool: Tool, source: Source | None
+    work: Callable[..., Any], name: str, text: str, request: type[Request], tool: Tool, source: Source | None
 ) -> Operation:
     work.__name__, work.__doc__ = name, text
-    work.__annotations__["ask"] = request
+    work.__annotations__["request"] = request
     return operation(tool, before=keep_in_the_archive if source and source.name == "archive" else None)(work)
 
 
@@ -113,27 +115,29 @@ def own_id(source: str, id: int | str) -> str:
     return found[1] if found and found[0] == source else str(id)
 
 
-def _get_conversation(read: Reader, caller: Caller, source: Source, id: str, ask: Any) -> GetResponse:
+def _get_conversation(read: Reader, caller: Caller, source: Source, id: str, request: Any) -> GetResponse:
     if source.name == "sessions":
         must_be_on(read)
         agent = caller.acting_agent
         id = f"{agent}/{id}" if agent and not id.startswith(f"{agent}/") else id
-    plan = plan_of(ask.retrieval, caller, "full" if ask.retrieval is None else "snippet")
-    if ask.retrieval is None or (plan.mode == "full" and plan.cursor is None and (ask.page or ask.page_size)):
-        return open_page(read, caller, source.name, id, plan, ask.page or 1, ask.page_size or 50)
+    plan = plan_of(request.retrieval, caller, "full" if request.retrieval is None else "snippet")
+    if request.retrieval is None or (
+        plan.mode == "full" and plan.cursor is None and (request.page or request.page_size)
+    ):
+        return open_page(read, caller, source.name, id, plan, request.page or 1, request.page_size or 50)
     return open_document(read, caller, source.name, id, plan)
 
 
-def _get_text(read: Reader, caller: Caller, source: Source, id: str, ask: Any) -> GetResponse:
-    return open_document(read, caller, source.name, id, plan_of(ask.retrieval, caller))
+def _get_text(read: Reader, caller: Caller, source: Source, id: str, request: Any) -> GetResponse:
+    return open_document(read, caller, source.name, id, plan_of(request.retrieval, caller))
 
 
-def _get_fields(read: Reader, caller: Caller, source: Source, id: str, ask: Any) -> GetResponse:
+def _get_fields(read: Reader, caller: Caller, source: Source, id: str, request: Any) -> GetResponse:
     """A part of a character or a prompt, or all its fields."""
     if source.name == "prompts":
         id = library.find_prompt(read, id).id
-    response = open_document(read, caller, source.name, id, plan_of(ask.retrieval, caller, "full"))
-    if ask.retrieval is not None:
+    response = open_document(read, caller, source.name, id, plan_of(request.retrieval, caller, "full"))
+    if request.retrieval is not None:
         return response
     kept = library.current(read, source.name, id)
     item: Any

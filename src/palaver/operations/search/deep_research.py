@@ -9,7 +9,7 @@ from pydantic import Field
 
 from palaver.errors import NotFound
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Query
+from palaver.model.requests import Query, Request
 from palaver.model.search import CompactItem, ResultItem
 from palaver.operations.archive.external_database import keep_in_the_archive
 from palaver.operations.operation import Tool, operation
@@ -35,30 +35,30 @@ class ResearchResults:
     results: list[ResearchItem]
 
 
-class Research(Ask):
+class Research(Request):
     query: Query
     """Keywords or a question."""
 
 
 @operation(Tool("search", brings_words=True, toolset="deep-research"), before=keep_in_the_archive)
-async def research(here: Workspace, caller: Caller, ask: Research) -> ResearchResults:
+async def research(here: Workspace, caller: Caller, request: Research) -> ResearchResults:
     """Search all messages, sessions, imported conversations and library items."""
-    answer = await search_knowledge.work(here, caller, SearchKnowledge(query=ask.query, dedupe=False))
+    answer = await search_knowledge.work(here, caller, SearchKnowledge(query=request.query, dedupe=False))
     items = [compact_item(item) for item in answer.results if isinstance(item, ResultItem)]
     return ResearchResults([ResearchItem(item.id, item.title, item.url) for item in items])
 
 
-class Fetch(Ask):
+class Fetch(Request):
     id: Annotated[str, Field(max_length=4000)]
     """Id of a search result."""
 
 
 @operation(Tool("fetch", brings_words=True, toolset="deep-research"))
-def fetch(read: Reader, caller: Caller, ask: Fetch) -> CompactItem:
+def fetch(read: Reader, caller: Caller, request: Fetch) -> CompactItem:
     """Open a search result by its id."""
-    found = parse_uri(ask.id)
+    found = parse_uri(request.id)
     if found is None or found[0] not in SOURCES:
-        raise NotFound("item", ask.id, "Use the id of a search result.")
+        raise NotFound("item", request.id, "Use the id of a search result.")
     source, id = found
     options = RetrievalOptions(mode="full")
     if SOURCES[source].is_conversation:
@@ -66,4 +66,4 @@ def fetch(read: Reader, caller: Caller, ask: Fetch) -> CompactItem:
     answer = open_named(read, caller, source, id, options)
     item = answer.meta
     about = metadata_of(item) | ({"truncated": True} if answer.truncated else {})
-    return CompactItem(ask.id, item.title or ask.id, str(answer.content), item.link or "", about)
+    return CompactItem(request.id, item.title or request.id, str(answer.content), item.link or "", about)

@@ -126,58 +126,58 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
     ),
     before=keep_in_the_archive,
 )
-async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge) -> SearchResponse:
+async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowledge) -> SearchResponse:
     """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and
     prompts. Pass keywords or a whole question. Results that were already shown in this session are left out."""
-    question = parse(ask.query)
-    session_id, recall = _recall(here, caller, ask)
-    key, asked = ask.key, ask
-    order = ask.order_by or _media_order(ask) or caller.config.get("order_by") or "relevance"
-    wanted, errors = ask.wanted, {}
+    question = parse(request.query)
+    session_id, recall = _recall(here, caller, request)
+    key, asked = request.key, request
+    order = request.order_by or _media_order(request) or caller.config.get("order_by") or "relevance"
+    wanted, errors = request.wanted, {}
     if "sessions" in wanted and not here.settings.sessions_index:
         errors["sessions"] = SESSIONS_OFF
         if wanted == ("sessions",):
             raise Unavailable(SESSIONS_OFF)
-        ask = ask.model_copy(update={"sources": [name for name in wanted if name != "sessions"]})
+        request = request.model_copy(update={"sources": [name for name in wanted if name != "sessions"]})
     async with search_sessions.turn_of(recall):
-        seen = search_sessions.seen_before(recall, key, is_new=ask.offset == 0) if recall else frozenset[str]()
+        seen = search_sessions.seen_before(recall, key, is_new=request.offset == 0) if recall else frozenset[str]()
         page = await here.read(
             lambda read: find_page(
                 read,
                 caller,
                 question,
-                ask.scopes(read, caller),
+                request.scopes(read, caller),
                 order,
-                ask,
+                request,
                 seen,
-                explain=ask.explain,
-                highlight=ask.highlight,
+                explain=request.explain,
+                highlight=request.highlight,
             )
         )
         if recall:
             search_sessions.mark_seen(recall, page.names)
-            if ask.offset == 0:
-                search_sessions.remember(recall, ask.query)
-    hint = hint_for(caller, question, page, asked, ask.wanted)
-    answer = response_of(page, ask, session_id=session_id, errors=errors or None, hint=hint)
-    return _compact(answer) if ask.shape == "compact" else answer
+            if request.offset == 0:
+                search_sessions.remember(recall, request.query)
+    hint = hint_for(caller, question, page, asked, request.wanted)
+    answer = response_of(page, request, session_id=session_id, errors=errors or None, hint=hint)
+    return _compact(answer) if request.shape == "compact" else answer
 
 
-def _media_order(ask: SearchKnowledge) -> Order | None:
+def _media_order(request: SearchKnowledge) -> Order | None:
     """An order for media alone is the order of a search in media alone."""
-    media = ask.filters.media if ask.filters else None
-    return media.order_by if media and ask.wanted == ("media",) else None
+    media = request.filters.media if request.filters else None
+    return media.order_by if media and request.wanted == ("media",) else None
 
 
-def _recall(here: Workspace, caller: Caller, ask: SearchKnowledge) -> tuple[str | None, Recall | None]:
+def _recall(here: Workspace, caller: Caller, request: SearchKnowledge) -> tuple[str | None, Recall | None]:
     """The session this search belongs to: the connection's, or the one it names; a new one where there is none."""
-    if not ask.dedupe:
-        return ask.session_id, None
+    if not request.dedupe:
+        return request.session_id, None
     owner = f"{caller.kind}:{caller.name}:{caller.acting_agent}"
-    if ask.session_id is None and caller.recall is not None:
+    if request.session_id is None and caller.recall is not None:
         recall = here.recalls.alive(caller.recall)
         return here.recalls.name_of(owner, recall) if recall.is_named else None, recall
-    return here.recalls.named(owner, ask.session_id)
+    return here.recalls.named(owner, request.session_id)
 
 
 def _compact(answer: SearchResponse) -> SearchResponse:

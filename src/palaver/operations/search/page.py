@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Query, clamp
+from palaver.model.requests import Query, Request, clamp
 from palaver.model.search import Capped, Order, ResultItem, SearchResponse
 from palaver.operations.identity import unknown_agent
 from palaver.search import hints, search
@@ -18,7 +18,7 @@ from palaver.search.scope import readable_scopes
 from palaver.store.engines.database import Reader, Scope
 
 
-class Paged(Ask):
+class Paged(Request):
     no_filters: ClassVar[frozenset[str]] = frozenset({"query", "limit", "offset", "snippet_length", "order_by"})
     """Arguments that leave no results out."""
 
@@ -58,21 +58,21 @@ def find_page(
     question: Question,
     scopes: Sequence[Scope],
     order: Order,
-    ask: Paged,
+    request: Paged,
     seen: frozenset[str] = frozenset(),
     *,
     explain: bool = False,
     highlight: bool = False,
 ) -> Page:
     """Search, leave out results that were shown before, and present one page."""
-    wanted = ask.offset + ask.limit + len(seen)
+    wanted = request.offset + request.limit + len(seen)
     found = search(read, question, readable_scopes(caller, scopes), order, wanted)
     fresh = [one for one in found.ranked if one.name not in seen] if seen else found.ranked
     is_again = bool(found.ranked) and not fresh and not found.more
     if is_again:
         fresh = found.ranked
-    page = fresh[ask.offset : ask.offset + ask.limit]
-    length = ask.snippet_length or caller.config.get("snippet_length") or SNIPPET
+    page = fresh[request.offset : request.offset + request.limit]
+    length = request.snippet_length or caller.config.get("snippet_length") or SNIPPET
     items = present(read, caller, page, question.terms, found.hits, length, highlight=highlight) if page else []
     explanations = None
     if explain:
@@ -94,8 +94,8 @@ def find_page(
     )
 
 
-def response_of(page: Page, ask: Paged, **more: Any) -> SearchResponse:
-    after = ask.offset + len(page.items)
+def response_of(page: Page, request: Paged, **more: Any) -> SearchResponse:
+    after = request.offset + len(page.items)
     has_more = bool(page.items) and after < page.total
     return SearchResponse(
         results=list(page.items),
@@ -111,16 +111,16 @@ def response_of(page: Page, ask: Paged, **more: Any) -> SearchResponse:
     )
 
 
-def hint_for(caller: Caller, question: Question, page: Page, ask: Paged, sources: tuple[str, ...]) -> str | None:
+def hint_for(caller: Caller, question: Question, page: Page, request: Paged, sources: tuple[str, ...]) -> str | None:
     """Why there are no results, or why some are missing."""
     if not question.terms:
         return hints.NO_WORD
     if sources == ("sessions",) and caller.is_agent and caller.acting_agent is None:
         return hints.NOT_RECORDED if caller.session.slug else unknown_agent().message
-    if not page.items and ask.offset and page.total:
+    if not page.items and request.offset and page.total:
         return hints.no_more(page.total)
     if not page.items and not page.suppressed:
-        return hints.nothing_found("Nothing has any of these words", hints.filters_of(ask, ask.no_filters))
+        return hints.nothing_found("Nothing has any of these words", hints.filters_of(request, request.no_filters))
     if page.is_again:
         return "All results were shown earlier in this session. They are shown again, marked seen."
     if page.suppressed:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from palaver.errors import Invalid, Refused
 from palaver.model.people import Caller
-from palaver.model.requests import AnyId, Ask, Query, clamp
+from palaver.model.requests import AnyId, Query, Request, clamp
 from palaver.model.search import GetResponse
 from palaver.model.sources import SourceName
 from palaver.operations import library
@@ -20,7 +20,7 @@ from palaver.search.sources import SOURCES, parse_uri
 from palaver.store.engines.database import Reader
 
 
-class GetKnowledge(Ask):
+class GetKnowledge(Request):
     source: SourceName | None = None
     """The result's source."""
     id: AnyId | None = None
@@ -36,10 +36,10 @@ class GetKnowledge(Ask):
     Tool("knowledge.get", brings_words=True, acts=True, toolset="knowledge", required=("source", "id"), instead="uri"),
     Route("POST", "/api/knowledge/get"),
 )
-def get_knowledge(read: Reader, caller: Caller, ask: GetKnowledge) -> GetResponse:
+def get_knowledge(read: Reader, caller: Caller, request: GetKnowledge) -> GetResponse:
     """Open a search result by its source and id: a snippet, the matching chunk, the chunk with its neighbours within
     max_tokens, or the whole text. Pass the result's loc in retrieval to open it at the match."""
-    return open_named(read, caller, *_named(ask.source, ask.id, ask.uri), ask.retrieval)
+    return open_named(read, caller, *_named(request.source, request.id, request.uri), request.retrieval)
 
 
 def open_named(read: Reader, caller: Caller, source: str, id: str, options: RetrievalOptions | None) -> GetResponse:
@@ -65,7 +65,7 @@ def _named(source: str | None, id: int | str | None, uri: str | None) -> tuple[s
     return source, str(id)
 
 
-class OpenUri(Ask):
+class OpenUri(Request):
     uri: Annotated[str, Field(max_length=4000)] | None = None
     """Uri of a search result, e.g. notes://…"""
     source: SourceName | None = None
@@ -83,7 +83,9 @@ class OpenUri(Ask):
 
 
 @operation(Route("GET", "/api/knowledge/open"), Command("get", takes=("uri",), text="content"))
-def open_uri(read: Reader, caller: Caller, ask: OpenUri) -> GetResponse:
+def open_uri(read: Reader, caller: Caller, request: OpenUri) -> GetResponse:
     """Open a search result by its uri: the matching part with its context, or the whole text."""
-    options = RetrievalOptions(mode=ask.mode, query=ask.query, max_tokens=ask.max_tokens, cursor=ask.cursor)
-    return open_named(read, caller, *_named(ask.source, ask.id, ask.uri), options)
+    options = RetrievalOptions(
+        mode=request.mode, query=request.query, max_tokens=request.max_tokens, cursor=request.cursor
+    )
+    return open_named(read, caller, *_named(request.source, request.id, request.uri), options)

@@ -21,12 +21,12 @@ from palaver.model.ids import new_id
 from palaver.model.messages import Role
 from palaver.model.people import Caller
 from palaver.model.requests import (
-    Ask,
     Id,
     Line,
     NotBlank,
     Project,
     Query,
+    Request,
     Text,
     Time,
     clamp,
@@ -91,7 +91,7 @@ async def recording_owner(workspace: Workspace, caller: Caller, name: str) -> Ow
 # Recording
 
 
-class Recorded(Ask):
+class Recorded(Request):
     role: Role
     """user, assistant, system or tool."""
     content: Annotated[Text, Field(min_length=1)]
@@ -139,69 +139,69 @@ def recorded_turn(turn: Turn) -> RecordedTurn:
     _v1("POST", "/api/v1/agents/{agent}/sessions/{session:any}/messages", status=201),
     needs="write",
 )
-async def record_turn(workspace: Workspace, caller: Caller, ask: RecordTurn) -> RecordedTurn:
+async def record_turn(workspace: Workspace, caller: Caller, request: RecordTurn) -> RecordedTurn:
     """Record a turn of a session. It is written to the transcript on disk first, then indexed for search."""
-    owner = await recording_owner(workspace, caller, ask.agent)
-    return recorded_turn(await record(workspace, owner, ask.session, ask))
+    owner = await recording_owner(workspace, caller, request.agent)
+    return recorded_turn(await record(workspace, owner, request.session, request))
 
 
 @operation(Tool("session.append", acts=True, toolset="sessions"), needs="write")
-async def record_own_turn(workspace: Workspace, caller: Caller, ask: RecordOwnTurn) -> RecordedTurn:
+async def record_own_turn(workspace: Workspace, caller: Caller, request: RecordOwnTurn) -> RecordedTurn:
     """Record a turn of your session, so that conversation_search_own finds it later."""
     name = caller.acting_agent or caller.session.slug  # an agent named by the client's settings is created here
     if name is None:
         raise identity.unknown_agent()
     owner = await recording_owner(workspace, caller, name)
     caller.session.agent_id = owner.id
-    project: str | None = ask.project or caller.client.project
+    project: str | None = request.project or caller.client.project
     if not project:
         with contextlib.suppress(PalaverError):  # recording does not depend on it
             agent = await workspace.read(lambda read: identity.agent_of(read, caller))
             project = agent.project if agent else None
     return recorded_turn(
-        await record(workspace, owner, ask.session_id, ask.model_copy(update={"project": project or None}))
+        await record(workspace, owner, request.session_id, request.model_copy(update={"project": project or None}))
     )
 
 
-async def record_without_database(settings: Settings, workspace: str, ask: RecordTurn) -> RecordedTurn | None:
+async def record_without_database(settings: Settings, workspace: str, request: RecordTurn) -> RecordedTurn | None:
     """Record a turn in its transcript only; it is indexed later. None if no transcript knows the agent."""
     transcripts = Transcripts(settings.data / "sessions" / workspace)
-    owner = await asyncio.to_thread(transcripts.owner, ask.agent)
+    owner = await asyncio.to_thread(transcripts.owner, request.agent)
     if owner is None:
         return None
-    turn = _turn_of(owner, ask.session, ask)
+    turn = _turn_of(owner, request.session, request)
     try:
-        await asyncio.to_thread(transcripts.append, owner, ask.session, [turn])
+        await asyncio.to_thread(transcripts.append, owner, request.session, [turn])
     except OSError as problem:
         raise _not_written(problem) from problem
     return recorded_turn(turn)
 
 
-async def record(workspace: Workspace, owner: Owner, session_id: str, ask: Recorded) -> Turn:
+async def record(workspace: Workspace, owner: Owner, session_id: str, request: Recorded) -> Turn:
     """Record a turn, unless a turn with its id is in the index."""
-    if (turn_id := ask.id) and workspace.settings.sessions_index:
+    if (turn_id := request.id) and workspace.settings.sessions_index:
         try:
             known = await workspace.read(lambda read: sessions.find_turn(read, owner, session_id, turn_id))
         except Exception:  # the turn is then written twice; readers take the first
             known = None
         if known:
             return known
-    turn = _turn_of(owner, session_id, ask)
+    turn = _turn_of(owner, session_id, request)
     await append(workspace, owner, session_id, [turn])
     return turn
 
 
-def _turn_of(owner: Owner, session_id: str, ask: Recorded) -> Turn:
+def _turn_of(owner: Owner, session_id: str, request: Recorded) -> Turn:
     at = now()
     return Turn(
-        id=ask.id or new_id(),
+        id=request.id or new_id(),
         session_id=session_id,
         agent_id=owner.id,
-        role=ask.role,
-        content=ask.content,
-        ts=parse(ask.ts) if ask.ts else at,
+        role=request.role,
+        content=request.content,
+        ts=parse(request.ts) if request.ts else at,
         recorded_at=at,
-        project=ask.project.strip() if ask.project else None,
+        project=request.project.strip() if request.project else None,
     )
 
 
@@ -240,7 +240,7 @@ def _not_written(problem: OSError) -> Unavailable:
 # Searching
 
 
-class SearchConversations(Ask):
+class SearchConversations(Request):
     agent_id: Annotated[Id, NotBlank]
     """Id or slug of the agent."""
     query: Annotated[Query, NotBlank]
@@ -317,31 +317,33 @@ def find(read: Reader, text: str, limit: int, **filters: Any) -> ConversationHit
     return ConversationHits(len(hits), text, hits)
 
 
-def _find(read: Reader, ask: SearchConversations | SearchAllConversations, agent_id: str | None) -> ConversationHits:
+def _find(
+    read: Reader, request: SearchConversations | SearchAllConversations, agent_id: str | None
+) -> ConversationHits:
     return find(
         read,
-        ask.query,
-        ask.limit,
+        request.query,
+        request.limit,
         agent_id=agent_id,
-        session_id=ask.session_id,
-        role=ask.role,
-        since=parse(ask.since) if ask.since else None,
-        until=parse(ask.until, end_of_day=True) if ask.until else None,
-        project=ask.project,
+        session_id=request.session_id,
+        role=request.role,
+        since=parse(request.since) if request.since else None,
+        until=parse(request.until, end_of_day=True) if request.until else None,
+        project=request.project,
     )
 
 
 @operation(
     _v1("POST", "/api/v1/conversations/search", show=_html),
 )
-def search_conversations(read: Reader, caller: Caller, ask: SearchConversations) -> ConversationHits:
+def search_conversations(read: Reader, caller: Caller, request: SearchConversations) -> ConversationHits:
     """Search the sessions of one agent by keywords, best match first."""
     must_be_indexed(read)
-    owner = owner_of(read, caller, ask.agent_id)
-    return _find(read, ask, owner.id)
+    owner = owner_of(read, caller, request.agent_id)
+    return _find(read, request, owner.id)
 
 
-class SearchAllConversations(Ask):
+class SearchAllConversations(Request):
     query: Annotated[Query, NotBlank]
     """Words; all are required."""
     limit: Annotated[int, clamp(1, 100)] = 20
@@ -363,13 +365,13 @@ class SearchAllConversations(Ask):
 @operation(
     _v1("POST", "/api/v1/conversations/search/all", show=_html),
 )
-def search_all_conversations(read: Reader, caller: Caller, ask: SearchAllConversations) -> ConversationHits:
+def search_all_conversations(read: Reader, caller: Caller, request: SearchAllConversations) -> ConversationHits:
     """Search the sessions of all agents in the workspace. An agent searches only its own."""
     must_be_indexed(read)
-    return _find(read, ask, visibility.only_sessions_of(caller))
+    return _find(read, request, visibility.only_sessions_of(caller))
 
 
-class SearchOwnConversations(Ask):
+class SearchOwnConversations(Request):
     query: Query
     """Words; all are required."""
     limit: Annotated[int, clamp(1, 100)] = 20
@@ -397,8 +399,8 @@ def _plain(answer: OwnHits) -> OwnHits:
     return replace(answer, hits=[replace(hit, snippet=as_text(hit.snippet)) for hit in answer.hits])
 
 
-def _not_available(ask: SearchOwnConversations, why: str) -> OwnHits:
-    return OwnHits(0, ask.query, [], False, f"{NOT_AVAILABLE}: {why.removeprefix(f'{NOT_AVAILABLE}: ')}")
+def _not_available(request: SearchOwnConversations, why: str) -> OwnHits:
+    return OwnHits(0, request.query, [], False, f"{NOT_AVAILABLE}: {why.removeprefix(f'{NOT_AVAILABLE}: ')}")
 
 
 @operation(
@@ -413,31 +415,31 @@ def _not_available(ask: SearchOwnConversations, why: str) -> OwnHits:
         if_away=_not_available,
     )
 )
-async def search_own_conversations(workspace: Workspace, caller: Caller, ask: SearchOwnConversations) -> OwnHits:
+async def search_own_conversations(workspace: Workspace, caller: Caller, request: SearchOwnConversations) -> OwnHits:
     """Search your own earlier sessions by keywords: what you and your user said before."""
-    if not ask.query.strip():
+    if not request.query.strip():
         raise Refused("query must not be empty")
 
     def find_own(read: Reader) -> OwnHits:
         must_be_indexed(read)
         if caller.acting_agent is None and caller.session.slug:  # the agent has a name, but is not registered yet
-            return OwnHits(0, ask.query, [], hint=hints.NOT_RECORDED)
+            return OwnHits(0, request.query, [], hint=hints.NOT_RECORDED)
         agent = identity.agent_of(read, caller)
         if agent is None:
             raise identity.unknown_agent()
-        found = find(read, ask.query, ask.limit, agent_id=agent.id, project=ask.project)
+        found = find(read, request.query, request.limit, agent_id=agent.id, project=request.project)
         return OwnHits(found.count, found.query, found.hits, hint=found.hint)
 
     try:
         return await workspace.read(find_own)
     except PalaverError as problem:
-        return _not_available(ask, problem.message)
+        return _not_available(request, problem.message)
 
 
 # List, show, delete and export
 
 
-class ListSessions(Ask):
+class ListSessions(Request):
     agent: Id | None = None
     """Id or slug of the agent. Default: all agents."""
     project: Project | None = None
@@ -459,16 +461,16 @@ class Sessions:
         "session list", columns=("session_id", "agent", "project", "turns", "last_turn_at", "title"), rows="sessions"
     ),
 )
-def list_sessions(read: Reader, caller: Caller, ask: ListSessions) -> Sessions:
+def list_sessions(read: Reader, caller: Caller, request: ListSessions) -> Sessions:
     """List sessions, latest first."""
     must_be_indexed(read)
     agent_id = visibility.only_sessions_of(caller)
-    if agent_id is None and ask.agent:
-        agent_id = owner_of(read, caller, ask.agent).id
-    return Sessions(sessions.everyone(read, agent_id, ask.limit, ask.offset, ask.project))
+    if agent_id is None and request.agent:
+        agent_id = owner_of(read, caller, request.agent).id
+    return Sessions(sessions.everyone(read, agent_id, request.limit, request.offset, request.project))
 
 
-class OneSession(Ask):
+class OneSession(Request):
     agent: Id
     """Id or slug of the agent."""
     session: Id
@@ -493,12 +495,12 @@ class SessionTurns:
     _v1("GET", "/api/v1/agents/{agent}/sessions/{session:any}/messages"),
     Command("session show", takes=("agent", "session"), columns=("ts", "role", "content"), rows="turns"),
 )
-def show_session(read: Reader, caller: Caller, ask: ShowSession) -> SessionTurns:
+def show_session(read: Reader, caller: Caller, request: ShowSession) -> SessionTurns:
     """List the turns of a session in order."""
     must_be_indexed(read)
-    owner = owner_of(read, caller, ask.agent)
-    found = sessions.turns(read, owner, ask.session, ask.after, ask.limit)
-    return SessionTurns(ask.session, owner.id, [recorded_turn(turn) for turn in found])
+    owner = owner_of(read, caller, request.agent)
+    found = sessions.turns(read, owner, request.session, request.after, request.limit)
+    return SessionTurns(request.session, owner.id, [recorded_turn(turn) for turn in found])
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,19 +515,19 @@ class SessionDeleted:
     Command("session delete", takes=("agent", "session")),
     needs="write",
 )
-async def delete_session(workspace: Workspace, caller: Caller, ask: OneSession) -> SessionDeleted:
+async def delete_session(workspace: Workspace, caller: Caller, request: OneSession) -> SessionDeleted:
     """Permanently delete a session: its transcript and its index entries. Rebuilding the index does not restore it."""
-    owner = await workspace.read(lambda read: owner_of(read, caller, ask.agent))
-    transcript = workspace.transcripts.of(owner, ask.session)
+    owner = await workspace.read(lambda read: owner_of(read, caller, request.agent))
+    transcript = workspace.transcripts.of(owner, request.session)
     is_there = await asyncio.to_thread(transcript.path.exists)
     if (
         not is_there and workspace.settings.sessions_index
     ):  # the file may be missing: indexed turns can still be deleted
-        is_there = await workspace.read(lambda read: sessions.is_known(read, owner, ask.session))
+        is_there = await workspace.read(lambda read: sessions.is_known(read, owner, request.session))
     if not is_there:
-        raise NotFound("session", ask.session, "List sessions to see the known ids.")
-    await delete_recorded(workspace, owner, ask.session)
-    return SessionDeleted(True, ask.session, owner.id)
+        raise NotFound("session", request.session, "List sessions to see the known ids.")
+    await delete_recorded(workspace, owner, request.session)
+    return SessionDeleted(True, request.session, owner.id)
 
 
 async def delete_recorded(workspace: Workspace, owner: Owner, session_id: str) -> None:
@@ -557,18 +559,18 @@ class SessionExport:
     ),
     Command("session export", takes=("agent", "session"), text="text"),
 )
-async def export_session(workspace: Workspace, caller: Caller, ask: ExportSession) -> SessionExport:
+async def export_session(workspace: Workspace, caller: Caller, request: ExportSession) -> SessionExport:
     """Export a session as Markdown or as JSON Lines."""
-    owner = await workspace.read(lambda read: owner_of(read, caller, ask.agent))
-    transcript = workspace.transcripts.of(owner, ask.session)
+    owner = await workspace.read(lambda read: owner_of(read, caller, request.agent))
+    transcript = workspace.transcripts.of(owner, request.session)
     if not await asyncio.to_thread(transcript.path.exists):
-        raise NotFound("session", ask.session, "List sessions to see the known ids.")
+        raise NotFound("session", request.session, "List sessions to see the known ids.")
     lines = await asyncio.to_thread(lambda: list(workspace.transcripts.lines(transcript)))
     turns: dict[str, Turn] = {}
     for line in lines:
         if line.turn:
             turns.setdefault(line.turn.id, line.turn)
-    if ask.format == "jsonl":
+    if request.format == "jsonl":
         return SessionExport("".join(encode(recorded_turn(turn)).decode() + "\n" for turn in turns.values()))
     parts = [f"## {turn.role} — {iso(turn.ts)}\n\n{turn.content}\n\n" for turn in turns.values()]
-    return SessionExport("".join([f"# {ask.session}\n\n", *parts]))
+    return SessionExport("".join([f"# {request.session}\n\n", *parts]))

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from palaver.errors import NotFound, Refused
 from palaver.model import visibility
 from palaver.model.people import Caller
-from palaver.model.requests import Ask, Query, clamp, storable
+from palaver.model.requests import Query, Request, clamp, storable
 from palaver.model.search import GetResponse, Standing
 from palaver.search import recall
 from palaver.search.open import conversation, text
@@ -52,7 +52,7 @@ def _storable_loc(loc: dict[str, Any]) -> dict[str, Any]:
     return loc
 
 
-class RetrievalOptions(Ask):
+class RetrievalOptions(Request):
     mode: Mode | None = None
     """snippet, chunk, chunk_with_siblings, full, or auto: chunk_with_siblings where there is a budget, else snippet.
     full gives at most 1,000,000 characters; next_cursor gets the rest."""

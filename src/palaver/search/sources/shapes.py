@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 from urllib.parse import quote, unquote
 
 from palaver.model.people import Caller
-from palaver.model.requests import Ask
+from palaver.model.requests import Request
 from palaver.model.search import Loc, ResultItem, Standing
 from palaver.store.engines.database import Reader, Scope
 
@@ -20,7 +20,7 @@ CUT_FIELDS = ("content", "transcript")
 """Fields that are cut into passages. Other fields are one passage each."""
 
 
-class SourceFilters(Ask):
+class SourceFilters(Request):
     """The filters of one source."""
 
     def scope(self, read: Reader, caller: Caller) -> Scope | None:
