@@ -15,7 +15,7 @@ from typing import Literal
 
 from palaver.errors import Conflict, NotFound, Refused
 from palaver.model.audit import TERMINAL, Entry
-from palaver.model.people import Scope, Token
+from palaver.model.people import Token, TokenScope
 from palaver.model.times import now
 from palaver.operations.admin.repair import Sign, missing_uploads, signs
 from palaver.operations.admin.tokens import known_agent
@@ -30,9 +30,9 @@ from palaver.store.admin import (
     tokens,
     trash,
 )
-from palaver.store.admin.active_logins import Present
-from palaver.store.admin.active_logins import ShownOut as ShownOut
-from palaver.store.admin.audit import Trail
+from palaver.store.admin.active_logins import ActiveLogins
+from palaver.store.admin.active_logins import LoginEnded as LoginEnded
+from palaver.store.admin.audit import AuditLog
 from palaver.store.admin.keyring import Keyring
 from palaver.store.bus import agents, events
 from palaver.store.engines import missing_tables
@@ -41,13 +41,13 @@ from palaver.store.library import documents
 from palaver.store.workspaces import DEFAULT as DEFAULT
 from palaver.store.workspaces import (
     Workspace,
-    checked_name,
+    check_name,
     engine_name,
     has_data,
-    has_house,
+    has_server_database,
     open_engine,
     remove_data,
-    workspaces_there,
+    workspaces_with_data,
 )
 
 SWEEP_SECONDS = 5.0
@@ -67,14 +67,14 @@ class House:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         # In this order: a house is always made before its first workspace.
-        there = workspaces_there(settings)
-        self._left_over = there if there and not has_house(settings) else []
+        there = workspaces_with_data(settings)
+        self._left_over = there if there and not has_server_database(settings) else []
         self._own: Engine = open_engine(settings, "house", "house")
         self._has_noted_losses = False
         self._workspaces: dict[str, Workspace] = {}
         self._chores: list[asyncio.Task[None]] = []
-        self.trail = Trail(self._own)
-        self.present = Present()
+        self.trail = AuditLog(self._own)
+        self.present = ActiveLogins()
         self._catching_up: set[asyncio.Task[None]] = set()
 
     async def open(self, name: str = DEFAULT) -> Workspace:
@@ -139,7 +139,7 @@ class House:
             audit.append(change, "workspace", by, "create_workspace", name)
 
         await self._note_losses()
-        if not await self._own.read(lambda read: tokens.has_workspace(read, checked_name(name))):
+        if not await self._own.read(lambda read: tokens.has_workspace(read, check_name(name))):
             await asyncio.to_thread(lambda: open_engine(self.settings, name).close())  # its data first, see _open
         await self._own.change(work)
         return await self.open(name)
@@ -158,7 +158,7 @@ class House:
             return count
 
         count = await self._own.change(work)
-        if count is None and not await asyncio.to_thread(has_data, self.settings, checked_name(name)):
+        if count is None and not await asyncio.to_thread(has_data, self.settings, check_name(name)):
             raise NotFound("workspace", name, "'palaver workspace list' shows which there are.")
         await self._let_go(name)
         until = time.monotonic() + LET_GO_SECONDS
@@ -190,7 +190,7 @@ class House:
 
     async def unlisted_workspaces(self) -> list[str]:
         """Those that have data and are not in the list."""
-        there = await asyncio.to_thread(workspaces_there, self.settings)
+        there = await asyncio.to_thread(workspaces_with_data, self.settings)
         return sorted(set(there) - set(await self.listed_workspaces()))
 
     # Credentials
@@ -207,7 +207,7 @@ class House:
         workspace: str,
         kind: Literal["human", "agent"],
         name: str,
-        scopes: list[Scope],
+        scopes: list[TokenScope],
         expires_in: timedelta | None = None,
         by: str = TERMINAL,
     ) -> tuple[Token, str]:
@@ -244,7 +244,7 @@ class House:
     async def backup(self, to: Path, version: str, by: str = TERMINAL) -> int:
         """Copy everything into one file while others go on working; returns how many workspaces that were."""
         names = await self.workspaces()
-        with backup.writing(to, engine_name(self.settings), version) as copy:
+        with backup.write_backup(to, engine_name(self.settings), version) as copy:
             databases = {"house": self._own.copy_into}
             for name in names:
                 here = await self.open(name)
@@ -299,9 +299,9 @@ class House:
                 audit.append(change, "logout", _bearer(token), "log_out", token.workspace)
             logins.end(change, cookie)
 
-        self.present.let_finish()
+        self.present.let_current_finish()
         await self._own.change(work)
-        self.present.show_out(logins.key_of(cookie))
+        self.present.end(logins.key_of(cookie))
 
     async def log_out_everywhere(self, token_id: str) -> None:
         def work(change: Change) -> list[str]:
@@ -310,9 +310,9 @@ class House:
                 audit.append(change, "logout", _bearer(token), "log_out_everywhere", token.workspace)
             return logins.end_all(change, token_id)
 
-        self.present.let_finish()
+        self.present.let_current_finish()
         for login in await self._own.change(work):
-            self.present.show_out(login)
+            self.present.end(login)
 
     # Housekeeping
 
@@ -351,7 +351,7 @@ class House:
                 if self.present.keys:
                     alive = await self._own.read(lambda read: tokens.alive(read) | logins.alive(read))
                     for key in self.present.keys - alive:
-                        self.present.show_out(key)
+                        self.present.end(key)
                 if self._workspaces.keys() - {DEFAULT}:
                     for name in self._workspaces.keys() - {DEFAULT, *await self._own.read(tokens.workspaces)}:
                         await self._let_go(name)
@@ -405,7 +405,7 @@ def _bearer(token: Token) -> str:
 async def _catch_up(here: Workspace, *, at_first_sight: bool = False) -> None:
     """Looking at every passage takes 0.4 s at a million of them: who opens a workspace compares numbers first."""
     try:
-        if made := await here.make_missing():
+        if made := await here.create_missing_tables():
             log.warning("the search index of %s was missing; it is made again: %s", here.name, ", ".join(made))
         seems_complete = at_first_sight and await here.read(documents.seems_complete, timeout=LOOKING_SECONDS)
         if not seems_complete and not await here.read(documents.is_complete, timeout=LOOKING_SECONDS):

@@ -99,7 +99,7 @@ async def test_a_conversation_comes_back_as_it_was_put(bus: Bus):
     )
     assert await put(bus, whole) == ["new"]
     assert await bus.here.read(lambda read: archive.conversation(read, "claude-ai:x")) == whole
-    (held,) = await bus.here.read(lambda read: archive.everyone(read, 10, 0))
+    (held,) = await bus.here.read(lambda read: archive.list_conversations(read, 10, 0))
     assert (held.id, held.origin, held.title, held.messages) == ("claude-ai:x", "claude-ai", "On ivy", 3)
     assert (held.created_at, held.updated_at) == (whole.created_at, whole.updated_at)
     assert await bus.here.read(lambda read: archive.conversation(read, "claude-ai:y")) is None
@@ -109,7 +109,7 @@ async def test_a_conversation_of_which_no_time_is_known_has_none(bus: Bus):
     whole = talk(said("once upon a time", None))
     await put(bus, whole)
     assert await bus.here.read(lambda read: archive.conversation(read, whole.id)) == whole
-    (held,) = await bus.here.read(lambda read: archive.everyone(read, 10, 0))
+    (held,) = await bus.here.read(lambda read: archive.list_conversations(read, 10, 0))
     assert (held.created_at, held.updated_at) == (None, None)
 
 
@@ -121,7 +121,7 @@ async def test_the_same_again_is_unchanged_and_doubles_nothing(bus: Bus):
         ["unchanged"] * 2,
     ]
     assert await found(bus) == ["b", "a"]
-    assert await bus.here.read(lambda read: len(archive.everyone(read, 10, 0))) == 1
+    assert await bus.here.read(lambda read: len(archive.list_conversations(read, 10, 0))) == 1
 
 
 async def test_a_newer_state_replaces_and_an_older_one_does_not_undo_it(bus: Bus):
@@ -143,7 +143,7 @@ async def test_what_is_judged_is_what_putting_comes_to(bus: Bus):
         talk(said("a"), updated=1),
     ]
     for state in states:
-        judged = await bus.here.read(partial(archive.judge, conversation=state))
+        judged = await bus.here.read(partial(archive.compare, conversation=state))
         assert await put(bus, state) == [judged]
 
 
@@ -377,7 +377,7 @@ async def test_a_page_of_the_list_follows_the_other(bus: Bus):
     listed = [
         held.id
         for offset in range(0, 30, 10)
-        for held in await bus.here.read(partial(archive.everyone, limit=10, offset=offset))
+        for held in await bus.here.read(partial(archive.list_conversations, limit=10, offset=offset))
     ]
     assert listed == [f"chatgpt:{n}" for n in range(24, -1, -1)]
 

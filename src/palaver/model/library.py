@@ -129,7 +129,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelved:
+class ItemDraft:
     """A piece as it goes into the store: what is shown in lists, its whole texts, and the passages to find it by."""
 
     title: str

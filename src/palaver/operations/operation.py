@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from palaver.errors import Forbidden
 from palaver.model.audit import Facts, Kind, signature
-from palaver.model.people import Caller, Scope
+from palaver.model.people import Caller, TokenScope
 from palaver.model.requests import Ask
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
@@ -117,7 +117,7 @@ class Operation:
     answer: Any
     faces: tuple[Face, ...]
     description: str
-    needs: Scope | None = None
+    needs: TokenScope | None = None
     audited: Kind | None = None
     before: Before | None = None
 
@@ -143,7 +143,7 @@ class Operation:
         return self.scope == "read"
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> TokenScope:
         return self.needs or ("write" if self.kind == "change" else "read")
 
     async def must_be_allowed(self, here: Workspace, caller: Caller) -> None:
@@ -189,7 +189,7 @@ def ids_in(ask: Ask) -> Facts:
 
 
 def operation(
-    *faces: Face, needs: Scope | None = None, audited: Kind | None = None, before: Before | None = None
+    *faces: Face, needs: TokenScope | None = None, audited: Kind | None = None, before: Before | None = None
 ) -> Callable[[Callable[..., Any]], Operation]:
     """Describe a function as an operation. It registers nothing: `operations/__init__.py` lists them all.
 

@@ -54,7 +54,7 @@ def following(
     topics = {at.passage_id: _topic(at, gathered) for at in said}
     about = {at.passage_id: _about_the_same(at, after, topics[at.passage_id], gathered) for at in said}
     wanted = dict.fromkeys(id for ids in [*answering.values(), *about.values()] for id in ids)
-    texts = found_passages.standings(read, list(wanted)[:MOST_READ]) if wanted else {}
+    texts = found_passages.by_ids(read, list(wanted)[:MOST_READ]) if wanted else {}
     shown = {id: at for id, at in texts.items() if not is_hidden(at)}
     found = {}
     for at in said:

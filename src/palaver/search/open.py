@@ -198,7 +198,7 @@ def open_item(read: Reader, caller: Caller, source: str, id: str, how: How) -> G
     _check_owner(at, how.loc)
     if opened.passage_id is None and how.loc is None and how.mode != "full":
         opened = found_passages.ResolvedId(opened.document_id, _anchor_by_words(read, caller, at, how))
-    named = found_passages.standing(read, opened.passage_id) if opened.passage_id else None
+    named = found_passages.by_id(read, opened.passage_id) if opened.passage_id else None
     opener = _Said(read, caller, at, how) if SOURCES[source].is_said else _Text(read, caller, at, how)
     return opener.full() if how.mode == "full" else opener.around(named)
 
@@ -332,7 +332,7 @@ class _Said(_Opener):
         raise Refused("retrieval.loc: name a message_id or a message_index.")
 
     def _standing(self, passage_id: int) -> Standing:
-        found = found_passages.standing(self.read, passage_id)
+        found = found_passages.by_id(self.read, passage_id)
         assert found is not None
         return found
 

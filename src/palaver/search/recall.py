@@ -10,10 +10,10 @@ from math import log
 from operator import neg
 
 from palaver.search.features import Worth
-from palaver.store.engines.database import SCOPE, STEM, Found, Reader, Scope
+from palaver.store.engines.database import SCOPE, STEM, RankedPassage, Reader, Scope
 from palaver.store.engines.id_ranges import SHARED_SOURCES, WIDTH
 from palaver.store.library.documents import document_scope
-from palaver.store.search.found_passages import standings
+from palaver.store.search import found_passages
 from palaver.text import tokenize
 from palaver.text.query import Phrase, with_parts
 
@@ -196,7 +196,7 @@ def with_best(
         return gathered
     where = list(slices)
     together = [id for one in where for id in read.having([[phrase]], one, MOST_BEST)] if phrase else []
-    best: list[Found] = []
+    best: list[RankedPassage] = []
     if len(together) < ENOUGH:
         best = [hit for one in where for hit in read.promising([[term] for term in terms], one, MOST_BEST)]
         best.sort(key=lambda hit: -hit.score)
@@ -262,6 +262,6 @@ def best_in(
     scopes = (document_scope(document_id),)
     where = Scope((source,), titles=False, scopes=scopes, without=without or (), is_blind=without is not None)
     found = [hit.passage_id for hit in read.recall([with_parts(terms)], where, 2)]  # one may be its labels
-    places = standings(read, found) if len(found) > 1 else {}
+    places = found_passages.by_ids(read, found) if len(found) > 1 else {}
     texts = [id for id in found if id in places and places[id].field not in LABELS]
     return next(iter(texts or found), None)

@@ -190,7 +190,7 @@ def _named(read: Reader, text: str, slices: Sequence[Scope]) -> Ranked | None:
 
 def _is_left_out(read: Reader, passage_id: int, slices: Sequence[Scope]) -> bool:
     """Is this a message that the slices leave out?"""
-    at, without = found_passages.standing(read, passage_id), {scope for where in slices for scope in where.without}
+    at, without = found_passages.by_id(read, passage_id), {scope for where in slices for scope in where.without}
     return at is not None and not without.isdisjoint(further_scopes(at.source, at.marks))
 
 
@@ -305,12 +305,12 @@ def standings_of(
 ) -> dict[int, Standing]:
     """By the passage of each result: where it is shown and opened. Where keywords or tags match best, that is the text
     that matches too, if it was searched."""
-    found = found_passages.standings(read, [one.best.passage_id for one in page])
+    found = found_passages.by_ids(read, [one.best.passage_id for one in page])
     for id, at in found.items():
         if at.field in recall.LABELS:
             text = recall.best_in(read, at.source, at.document_id, terms)
             if text is not None and (gathered is None or gathered.mask_of(text)):
-                found[id] = found_passages.standing(read, text) or at
+                found[id] = found_passages.by_id(read, text) or at
     return found
 
 

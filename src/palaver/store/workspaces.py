@@ -18,8 +18,8 @@ from palaver.settings import Settings
 from palaver.store.admin.keyring import Keyring
 from palaver.store.bus import events
 from palaver.store.bus.feed import Feed, Listener
-from palaver.store.engines.database import Change, Engine, Numbers, Reader
-from palaver.store.search.search_sessions import Recalls
+from palaver.store.engines.database import Change, Engine, EngineStats, Reader
+from palaver.store.search.search_sessions import SearchSessionCache
 from palaver.store.sessions.transcripts import Transcripts
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Workspace:
         """What was asked here since the start: ('request', 'GET', '200'), ('operation', 'post_message', 'done')."""
         self.calls: dict[tuple[str, str], deque[float]] = {}
         """When each caller used each operation during the last minute, where that is limited."""
-        self.recalls = Recalls(settings.session_ttl)
+        self.recalls = SearchSessionCache(settings.session_ttl)
         self.missing_uploads: list[str] = []
         """Images that are shown and whose files were missing when somebody last looked."""
         self.transcripts = Transcripts(settings.data / "sessions" / name)
@@ -57,14 +57,14 @@ class Workspace:
         return await self._engine.change(work)
 
     @asynccontextmanager
-    async def expecting_much(self) -> AsyncIterator[None]:
+    async def bulk_writes(self) -> AsyncIterator[None]:
         """While it lasts, the engine is set up for writing much at once."""
-        await self.change(lambda change: change.run("expect_much"))
+        await self.change(lambda change: change.run("begin_bulk_writes"))
         try:
             yield
         finally:
             with suppress(PalaverError):  # what went wrong before is to be told, not this
-                await self.change(lambda change: change.run("expect_little"))
+                await self.change(lambda change: change.run("end_bulk_writes"))
 
     def feed(self, after: int | None = None, thread_id: str | None = None) -> Listener:
         """Listen to events as they are committed, from `after` or from now: `async with here.feed() as listener`."""
@@ -82,8 +82,8 @@ class Workspace:
     def listeners(self) -> int:
         return self._feed.listening
 
-    def engine_numbers(self) -> Numbers:
-        return self._engine.numbers()
+    def engine_stats(self) -> EngineStats:
+        return self._engine.stats()
 
     def dismiss_listeners(self) -> None:
         """Everybody who listens is let go: the house is about to close."""
@@ -101,12 +101,12 @@ class Workspace:
             kept.append(owner, session_id, turns)
 
     def lost_files(self) -> list[str]:
-        """Database files that were taken away while they are open."""
+        """Database files that were existing_schemas away while they are open."""
         return self._engine.lost_files()
 
-    async def make_missing(self) -> list[str]:
+    async def create_missing_tables(self) -> list[str]:
         """Make the missing tables of the search index again, empty; returns their names."""
-        return await asyncio.to_thread(self._engine.make_missing)
+        return await asyncio.to_thread(self._engine.create_missing_tables)
 
     async def empty_index(self) -> None:
         """Empty the search index, to be filled again from the texts."""
@@ -124,7 +124,7 @@ class Workspace:
         self._engine.close()
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise Refused(
             f"'{name}' cannot be a workspace's name: use up to 40 of a-z, 0-9, '-' and '_', first a letter or digit."
@@ -163,7 +163,7 @@ def file_of(settings: Settings, name: str, kind: str) -> Path:
     return place / "house.db" if kind == "house" else place / "workspaces" / f"{name}.db"
 
 
-def files_there(settings: Settings) -> dict[str, Path]:
+def sqlite_files(settings: Settings) -> dict[str, Path]:
     """The files of SQLite databases that are there, by the name of their workspace. (The house's own is not one.)"""
     usual = file_of(settings, DEFAULT, "workspace")
     found = {DEFAULT: usual} if usual.exists() else {}
@@ -174,22 +174,22 @@ def files_there(settings: Settings) -> dict[str, Path]:
     return found
 
 
-def workspaces_there(settings: Settings) -> list[str]:
+def workspaces_with_data(settings: Settings) -> list[str]:
     """The names of all workspaces that have data in the database, whether anybody has listed them or not."""
     if engine_name(settings) == "postgres":
         from palaver.store.engines.postgres.engine import schemas
 
         prefix = schema_of("", "workspace")
         return sorted(name.removeprefix(prefix) for name in schemas(settings.database_url, prefix))
-    return sorted(files_there(settings))
+    return sorted(sqlite_files(settings))
 
 
-def has_house(settings: Settings) -> bool:
+def has_server_database(settings: Settings) -> bool:
     """Are the house's own tables there: the list of workspaces, tokens, the audit log?"""
     if engine_name(settings) == "postgres":
-        from palaver.store.engines.postgres.engine import taken
+        from palaver.store.engines.postgres.engine import existing_schemas
 
-        return bool(taken(settings.database_url, [schema_of("house", "house")]))
+        return bool(existing_schemas(settings.database_url, [schema_of("house", "house")]))
     path = file_of(settings, "house", "house")
     return path.exists() and path.stat().st_size > 0
 
@@ -200,16 +200,16 @@ def missing_tables(settings: Settings, name: str, kind: str = "workspace") -> li
         from palaver.store.engines.postgres import engine as postgres
 
         schema = schema_of(name, kind)
-        there = postgres.taken(settings.database_url, [schema])
-        return postgres.missing_in(settings.database_url, schema, kind, settings) if there else []
+        there = postgres.existing_schemas(settings.database_url, [schema])
+        return postgres.missing_tables_in(settings.database_url, schema, kind, settings) if there else []
     from palaver.store.engines.sqlite import engine as sqlite
 
     path = file_of(settings, name, kind)
-    return sqlite.missing_in(path, kind, settings) if path.exists() and path.stat().st_size else []
+    return sqlite.missing_tables_in(path, kind, settings) if path.exists() and path.stat().st_size else []
 
 
 def has_lost_log(settings: Settings, name: str, kind: str = "workspace") -> bool:
-    """Was the write-ahead log of an SQLite file taken away? To be asked before the file is opened."""
+    """Was the write-ahead log of an SQLite file existing_schemas away? To be asked before the file is opened."""
     if engine_name(settings) == "postgres":
         return False
     from palaver.store.engines.sqlite import engine as sqlite
@@ -219,9 +219,9 @@ def has_lost_log(settings: Settings, name: str, kind: str = "workspace") -> bool
 
 def has_data(settings: Settings, name: str) -> bool:
     if engine_name(settings) == "postgres":
-        from palaver.store.engines.postgres.engine import taken
+        from palaver.store.engines.postgres.engine import existing_schemas
 
-        return bool(taken(settings.database_url, [schema_of(name, "workspace")]))
+        return bool(existing_schemas(settings.database_url, [schema_of(name, "workspace")]))
     return file_of(settings, name, "workspace").exists()
 
 

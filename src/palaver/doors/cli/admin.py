@@ -17,7 +17,7 @@ from palaver.doors.cli.connection import open_house
 from palaver.errors import NotFound, Refused
 from palaver.model.audit import KINDS
 from palaver.model.events import encode
-from palaver.model.people import ALL_SCOPES, Scope, Token
+from palaver.model.people import ALL_SCOPES, Token, TokenScope
 
 T = TypeVar("T")
 
@@ -119,7 +119,7 @@ def _make(
     where: target.Where,
     kind: Literal["human", "agent"],
     name: str,
-    scopes: list[Scope],
+    scopes: list[TokenScope],
     expires: timedelta | None,
 ) -> None:
     workspace = where.workspace or DEFAULT
@@ -135,11 +135,11 @@ def _make(
     output.say(secret)
 
 
-def _scopes(given: tuple[str, ...]) -> list[Scope]:
+def _scopes(given: tuple[str, ...]) -> list[TokenScope]:
     names = {name.strip() for text in given or ("read,write",) for name in text.split(",") if name.strip()}
     if not names or names - ALL_SCOPES:
         raise Refused(f"'{','.join(given)}' is no scope. Choose from read, write and admin.")
-    known: tuple[Scope, ...] = ("read", "write", "admin")
+    known: tuple[TokenScope, ...] = ("read", "write", "admin")
     return [scope for scope in known if scope in names]
 
 

@@ -141,7 +141,7 @@ def _leave_at_once(number: int, frame: FrameType | None) -> None:
 
 
 async def _stdio(settings: Settings, token: str | None) -> None:
-    from palaver.app import ShownOut
+    from palaver.app import LoginEnded
     from palaver.doors.cli.connection import open_house
     from palaver.doors.visit import admit
     from palaver.operations import toolsets
@@ -157,8 +157,8 @@ async def _stdio(settings: Settings, token: str | None) -> None:
             await talking
             return
         try:
-            with house.present.stay(visit.token_id):
+            with house.present.track(visit.token_id):
                 await asyncio.shield(talking)
-        except ShownOut:
+        except LoginEnded:
             output.note("This token is not valid any more: it was revoked or has run out.")
             os._exit(Unauthorized.exit_code)  # reading standard input cannot be interrupted from inside

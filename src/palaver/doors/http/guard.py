@@ -19,7 +19,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from palaver.app import House, ShownOut
+from palaver.app import House, LoginEnded
 from palaver.doors.http.login import admitted
 from palaver.doors.mcp import unavailable
 from palaver.doors.visit import Visit, admit, bearer
@@ -83,9 +83,9 @@ class Guard:
             if visit is None or visit.token_id is None:
                 await self._app(scope, receive, answer.send)
                 return
-            with self._house.present.stay(*visit.keys):
+            with self._house.present.track(*visit.keys):
                 await self._app(scope, receive, answer.send)
-        except ShownOut:
+        except LoginEnded:
             await answer.end(scope, receive)
         finally:
             _count(scope, visit, answer.status, time.perf_counter() - began)

@@ -38,7 +38,7 @@ def _stored(status: BusStatus, uptime: float) -> Iterator[str]:
 
 def _busy(visit: Visit) -> Iterator[str]:
     here = visit.here
-    done, engine = dict(here.done), here.engine_numbers()
+    done, engine = dict(here.done), here.engine_stats()
     yield "# TYPE palaver_requests_total counter"
     for (kind, name, how), count in sorted(done.items()):
         if kind == "request":

@@ -26,18 +26,18 @@ from palaver.store.workspaces import (
     Workspace,
     engine_name,
     file_of,
-    files_there,
     has_data,
-    has_house,
     has_lost_log,
+    has_server_database,
     missing_tables,
     open_engine,
     schema_of,
-    workspaces_there,
+    sqlite_files,
+    workspaces_with_data,
 )
 
 if TYPE_CHECKING:
-    from palaver.store.engines.sqlite.recovery import Salvaged
+    from palaver.store.engines.sqlite.recovery import RecoveryResult
 
 INDEXED_AT_ONCE = 500
 LONG = 600.0
@@ -242,10 +242,10 @@ async def repair(settings: Settings, *, discard_missing: bool = False) -> AsyncI
         if gone := await asyncio.to_thread(missing_tables, settings, name):
             yield Mended(f"workspace {name}", _said_of_tables(settings, gone), is_whole=not _lost(settings, gone))
         if engine_name(settings) == "postgres":
-            from palaver.store.engines.postgres.engine import make_indexes_anew
+            from palaver.store.engines.postgres.engine import rebuild_invalid_indexes
 
             schema = schema_of(name, "workspace")
-            for index in await asyncio.to_thread(make_indexes_anew, settings.database_url, schema):
+            for index in await asyncio.to_thread(rebuild_invalid_indexes, settings.database_url, schema):
                 yield Mended(f"workspace {name}", f"made the index {index} anew")
         async with opened(settings, name) as here:
             async for mended in _repair_inside(here, discard_missing):
@@ -256,7 +256,9 @@ def _lost_logs(settings: Settings) -> list[Mended]:
     """Told before any file is opened: opening it begins a new log."""
     if engine_name(settings) == "postgres":
         return []
-    kinds = {"house": ("house", "house")} | {f"workspace {name}": (name, "workspace") for name in files_there(settings)}
+    kinds = {"house": ("house", "house")} | {
+        f"workspace {name}": (name, "workspace") for name in sqlite_files(settings)
+    }
     said = "the log with its newest changes (-wal) was missing: they may be lost. A backup may have them"
     return [Mended(what, said, is_whole=False) for what, of in kinds.items() if has_lost_log(settings, *of)]
 
@@ -276,17 +278,19 @@ async def _repair_files(settings: Settings) -> AsyncIterator[Mended]:
 
     house = file_of(settings, "house", "house")
     files = {"house": (house, "house")} if house.exists() else {}
-    files |= {f"workspace {name}": (path, "workspace") for name, path in files_there(settings).items()}
+    files |= {f"workspace {name}": (path, "workspace") for name, path in sqlite_files(settings).items()}
     for what, (path, kind) in files.items():
-        found = await asyncio.to_thread(recovery.look, path) or await asyncio.to_thread(_lost_tables, settings, what)
+        found = await asyncio.to_thread(recovery.check_file, path) or await asyncio.to_thread(
+            _lost_tables, settings, what
+        )
         if not found:
             continue
-        if recovery.is_index_alone(found) and await asyncio.to_thread(recovery.make_index_anew, path):
+        if recovery.is_index_alone(found) and await asyncio.to_thread(recovery.recreate_index, path):
             yield Mended(what, "the search index was damaged; it is made anew from the texts")
             continue
         if recovery.is_in_use(path):
             raise Refused(IN_USE)
-        result = await asyncio.to_thread(recovery.salvage, path, kind)
+        result = await asyncio.to_thread(recovery.recover, path, kind)
         yield Mended(what, _said_of(result), is_whole=not result.lost)
 
 
@@ -297,7 +301,7 @@ def _lost_tables(settings: Settings, what: str) -> list[str]:
     return [f"the table {one} is missing" for one in gone if not is_copy("sqlite", kind, one)]
 
 
-def _said_of(result: Salvaged) -> str:
+def _said_of(result: RecoveryResult) -> str:
     rows = sum(result.saved.values())
     if not rows:
         return (
@@ -314,8 +318,8 @@ def _said_of(result: Salvaged) -> str:
 async def _repair_list(settings: Settings) -> AsyncIterator[Mended]:
     """Workspaces whose data is there are in the list, whatever happened to the list. Losses that were found earlier
     are said once more, and then count as known."""
-    there = await asyncio.to_thread(workspaces_there, settings)
-    is_lost = bool(there) and not await asyncio.to_thread(has_house, settings)
+    there = await asyncio.to_thread(workspaces_with_data, settings)
+    is_lost = bool(there) and not await asyncio.to_thread(has_server_database, settings)
 
     def work(change: Change) -> tuple[list[str], list[str]]:
         data_losses.note_lost_house(change, there if is_lost else [])
@@ -380,7 +384,7 @@ async def _repair_inside(here: Workspace, discard_missing: bool) -> AsyncIterato
 
 async def fill_index(here: Workspace) -> int:
     """Take into the search index what it does not have. Returns how many passages that were."""
-    await here.make_missing()
+    await here.create_missing_tables()
     passages = 0
     while count := await here.change(lambda change: documents.backfill(change, INDEXED_AT_ONCE)):
         passages += count

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from palaver.errors import Forbidden, Invalid, NotFound, Refused, Unavailable
 from palaver.model.audit import Deed, signature
-from palaver.model.people import Caller, Scope, Token
+from palaver.model.people import Caller, Token, TokenScope
 from palaver.model.requests import Ask, Id, Line, clamp
 from palaver.model.times import now, parse
 from palaver.operations.operation import Route, operation
@@ -55,7 +55,7 @@ class CreateToken(Ask):
     """Whom it is for: a person or an agent."""
     name: Annotated[Line, AfterValidator(_some_name)]
     """The person's name, or the agent's slug; an agent that is new comes to be."""
-    scopes: list[Scope] = Field(default=["read", "write"])
+    scopes: list[TokenScope] = Field(default=["read", "write"])
     """How far it reaches: read, write, admin."""
     expires_at: Id | None = None
     """When it runs out, as a time (ISO 8601). Never, if this and `days` are left out."""
@@ -81,7 +81,7 @@ async def create_token(here: Workspace, caller: Caller, ask: CreateToken) -> New
         raise NotFound("workspace", ask.workspace or "")
     if not ask.scopes:
         raise Invalid("scopes: choose from read, write and admin.")
-    known: tuple[Scope, ...] = ("read", "write", "admin")
+    known: tuple[TokenScope, ...] = ("read", "write", "admin")
     agent_id, name = None, ask.name
     if ask.kind == "agent":
         agent_id, name = await here.change(lambda change: known_agent(change, ask.name))

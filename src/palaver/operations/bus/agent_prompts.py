@@ -107,7 +107,7 @@ def named(read: Reader, name: str) -> Prompt | KeptPrompt:
     return _kept(read, found)
 
 
-def _kept(read: Reader, one: kept.Kept) -> KeptPrompt:
+def _kept(read: Reader, one: kept.LibraryItem) -> KeptPrompt:
     shown = library.shown_prompt(read, one)
     texts = tuple(text for text in (shown.system_prompt, shown.user_prompt) if text) or (shown.details,)
     names = dict.fromkeys(found[1] or found[2] for text in texts for found in _PLACEHOLDER.finditer(text))

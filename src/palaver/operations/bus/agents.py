@@ -256,7 +256,9 @@ async def remove_agent(here: Workspace, caller: Caller, ask: RemoveAgent) -> Age
     """Remove an agent for good: its registration, its secrets and its tokens. Its messages stay."""
     agent = await here.read(lambda read: agents.named(read, ask.agent_id) or agents.must_exist(read, ask.agent_id))
     owner = Owner(agent.id, agent.slug, agent.name)
-    found = await here.read(lambda read: [one.session_id for one in sessions.everyone(read, agent.id, 1_000_000, 0)])
+    found = await here.read(
+        lambda read: [one.session_id for one in sessions.list_sessions(read, agent.id, 1_000_000, 0)]
+    )
     if found and not ask.with_sessions:
         raise Conflict(f"'{agent.name}' has {len(found)} recorded sessions. Pass with_sessions to delete them too.")
     for session_id in found:

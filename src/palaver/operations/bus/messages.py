@@ -158,7 +158,7 @@ def sign_of_life(change: Change, agent: Agent, activity: str) -> None:
         change.tell(agent_online(agents.must_exist(change, agent.id)))
 
 
-def _must_be_in_thread(read: Reader, thread: threads.Stored, message_id: str | None) -> None:
+def _must_be_in_thread(read: Reader, thread: threads.StoredThread, message_id: str | None) -> None:
     if message_id is None:
         return
     stored = messages.find(read, message_id)
@@ -166,7 +166,7 @@ def _must_be_in_thread(read: Reader, thread: threads.Stored, message_id: str | N
         raise Refused(f"reply_to_msg_id: there is no message '{message_id}' in this thread.")
 
 
-def _moved_on(read: Reader, caller: Caller, thread: threads.Stored, expected: int, current: int) -> SeqMismatch:
+def _moved_on(read: Reader, caller: Caller, thread: threads.StoredThread, expected: int, current: int) -> SeqMismatch:
     unread = messages.newest(read, thread, UNREAD_SHOWN, after_seq=max(expected, 0))
     return SeqMismatch(
         f"The thread is at seq {current}, not {expected}. Read new_messages, then post with that as expected_last_seq.",
@@ -237,7 +237,7 @@ def _how_to_get_more(shown: list[Message], is_backwards: bool) -> str:
     return f"More messages: call msg_list with after_seq={shown[-1].seq}."
 
 
-def _forwards(read: Reader, thread: threads.Stored, ask: ListMessages) -> Iterator[Message]:
+def _forwards(read: Reader, thread: threads.StoredThread, ask: ListMessages) -> Iterator[Message]:
     """The messages asked for, oldest first. Where only some count, as many pages are read as it takes."""
     after, size = ask.after_seq, ask.limit + 1
     while batch := messages.after(read, thread, after, size, ask.before_seq):
@@ -247,7 +247,7 @@ def _forwards(read: Reader, thread: threads.Stored, ask: ListMessages) -> Iterat
         after = batch[-1].seq
 
 
-def _backwards(read: Reader, thread: threads.Stored, ask: ListMessages) -> Iterator[Message]:
+def _backwards(read: Reader, thread: threads.StoredThread, ask: ListMessages) -> Iterator[Message]:
     """The same, newest first."""
     before, size = ask.before_seq, ask.limit + 1
     while batch := messages.newest(read, thread, size, ask.after_seq, before):

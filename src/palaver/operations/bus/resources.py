@@ -114,7 +114,7 @@ _READERS: dict[str, Callable[[Reader], object]] = {
 }
 
 
-def _transcript(read: Reader, caller: Caller, stored: threads.Stored) -> str:
+def _transcript(read: Reader, caller: Caller, stored: threads.StoredThread) -> str:
     lines = [f"# {stored.thread.topic} [{stored.thread.status}]", ""]
     after = 0
     while batch := messages.after(read, stored, after, 500):

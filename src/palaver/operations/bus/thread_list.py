@@ -52,19 +52,19 @@ class Glances:
 @operation(Route("GET", "/api/threads/glance"))
 def glance_at_threads(read: Reader, caller: Caller, ask: GlanceAtThreads) -> Glances:
     """Threads, those with the latest message first, each with the beginning of that message and who spoke lately."""
-    seen = thread_list.threads_at_a_glance(
+    seen = thread_list.latest_threads(
         read, include_archived=ask.include_archived, limit=ask.limit + 1, offset=ask.offset
     )
     return Glances([_glance(caller, one) for one in seen[: ask.limit]], len(seen) > ask.limit)
 
 
-def _glance(caller: Caller, seen: thread_list.Seen) -> Glance:
+def _glance(caller: Caller, seen: thread_list.ThreadSummary) -> Glance:
     last = seen.last_few[-1] if seen.last_few else None
     names = dict.fromkeys(said.author_name for said in reversed(seen.last_few))
     return Glance(seen.thread, _said(caller, last) if last else None, list(names))
 
 
-def _said(caller: Caller, last: thread_list.Last) -> LastSaid:
+def _said(caller: Caller, last: thread_list.MessageSummary) -> LastSaid:
     for_humans = is_human_only(last.metadata)
     text = HIDDEN if for_humans and caller.is_agent else last.text
     return LastSaid(last.seq, last.author_name, text, for_humans, last.created_at)

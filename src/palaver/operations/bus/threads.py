@@ -47,7 +47,7 @@ class CreateThread(Ask):
     """Anything you want to keep with the thread."""
 
 
-def open_thread(change: Change, ask: CreateThread, caller: Caller | None = None) -> tuple[threads.Stored, bool]:
+def open_thread(change: Change, ask: CreateThread, caller: Caller | None = None) -> tuple[threads.StoredThread, bool]:
     """Open or create, telling listeners when it is new."""
     refuse_secrets(change, ask.system_prompt, "system_prompt")
     template = templates.must_exist(change, ask.template) if ask.template else None

@@ -28,7 +28,7 @@ from palaver.search.sources import shelving
 from palaver.search.sources.shelving import CHARACTER_FACTS, CHARACTER_TEXTS
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
-from palaver.store.library.items import Kept
+from palaver.store.library.items import LibraryItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class UpdateCharacter(CharacterTexts, Edited):
     """A new name."""
 
 
-def shown_character(read: Reader, kept: Kept) -> KeptCharacter:
+def shown_character(read: Reader, kept: LibraryItem) -> KeptCharacter:
     bodies = items.bodies(read, kept.document_id)
     return KeptCharacter(
         id=int(kept.id),

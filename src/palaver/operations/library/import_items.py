@@ -9,13 +9,13 @@ from typing import Any
 
 import orjson
 
-from palaver.model.library import Brought, Character, Media, Note, Prompt, Shelved
+from palaver.model.library import Brought, Character, ItemDraft, Media, Note, Prompt
 from palaver.search.sources import shelving
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Outcome
 
-SHELVES: dict[type[Any], tuple[str, Callable[[Any], Shelved]]] = {
+SHELVES: dict[type[Any], tuple[str, Callable[[Any], ItemDraft]]] = {
     Note: ("notes", shelving.note),
     Media: ("media", shelving.media),
     Character: ("characters", shelving.character),

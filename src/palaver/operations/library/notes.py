@@ -25,7 +25,7 @@ from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources import shelving
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
-from palaver.store.library.items import Kept
+from palaver.store.library.items import LibraryItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class UpdateNote(Edited):
     """New keywords, in place of the old."""
 
 
-def _note(kept: Kept, bodies: dict[str, str]) -> KeptNote:
+def _note(kept: LibraryItem, bodies: dict[str, str]) -> KeptNote:
     return KeptNote(
         id=kept.id,
         title=kept.title or "",
@@ -78,7 +78,7 @@ def _note(kept: Kept, bodies: dict[str, str]) -> KeptNote:
     )
 
 
-def shown_note(read: Reader, kept: Kept) -> KeptNote:
+def shown_note(read: Reader, kept: LibraryItem) -> KeptNote:
     return _note(kept, items.bodies(read, kept.document_id))
 
 

@@ -28,7 +28,7 @@ from palaver.search.sources import shelving
 from palaver.search.sources.shelving import PROMPT_TEXTS
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
-from palaver.store.library.items import Kept
+from palaver.store.library.items import LibraryItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class UpdatePrompt(PromptTexts, Edited):
     """A new name."""
 
 
-def named_prompt(read: Reader, name: int | str, version: int | None = None) -> Kept:
+def named_prompt(read: Reader, name: int | str, version: int | None = None) -> LibraryItem:
     """The prompt of this id, or the one of this name that was changed last."""
     if items.find(read, "prompts", str(name)) is None:
         found = items.by_title(read, "prompts", str(name))
@@ -85,7 +85,7 @@ def named_prompt(read: Reader, name: int | str, version: int | None = None) -> K
     return current(read, "prompts", name, version)
 
 
-def shown_prompt(read: Reader, kept: Kept) -> KeptPrompt:
+def shown_prompt(read: Reader, kept: LibraryItem) -> KeptPrompt:
     bodies = items.bodies(read, kept.document_id)
     return KeptPrompt(
         id=kept.id,

@@ -17,7 +17,7 @@ from palaver.operations.library.prompts import KeptPrompt, OnePrompt, named_prom
 from palaver.operations.operation import Command, Operation, Route, Tool, operation
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
-from palaver.store.library.items import Kept
+from palaver.store.library.items import LibraryItem
 
 
 class DeleteNote(OneNote, Edited):
@@ -41,9 +41,9 @@ class DeletePrompt(OnePrompt, Edited):
 
 
 def _away_and_back(
-    source: str, one: type[Ask], gone: type[Edited], key: str, what: str, show: Callable[[Reader, Kept], Any]
+    source: str, one: type[Ask], gone: type[Edited], key: str, what: str, show: Callable[[Reader, LibraryItem], Any]
 ) -> list[Operation]:
-    def kept_of(change: Change, ask: Any) -> Kept:
+    def kept_of(change: Change, ask: Any) -> LibraryItem:
         id = getattr(ask, key)
         if source == "prompts":
             return named_prompt(change, id, ask.version)
@@ -56,7 +56,7 @@ def _away_and_back(
     def restore(change: Change, caller: Caller, ask: Any) -> Any:
         id = str(getattr(ask, key))
         if source == "prompts":
-            id = items.id_once_named(change, source, id)
+            id = items.id_of_name(change, source, id)
         return show(change, items.restore(change, source, id))
 
     answer = {"notes": KeptNote, "media": KeptMedia, "chats": KeptChat, "characters": KeptCharacter}.get(

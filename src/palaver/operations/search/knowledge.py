@@ -24,10 +24,10 @@ from palaver.model.search import (
     ALL_SOURCES,
     Capped,
     CompactItem,
-    Recall,
     ResultItem,
     SaidItem,
     SearchResponse,
+    SearchSession,
     SourceName,
 )
 from palaver.model.times import iso
@@ -399,7 +399,7 @@ def _media_order(ask: SearchKnowledge) -> Order | None:
     return media.order_by if media and ask.wanted == ("media",) else None
 
 
-def _recall(here: Workspace, caller: Caller, ask: SearchKnowledge) -> tuple[str | None, Recall | None]:
+def _recall(here: Workspace, caller: Caller, ask: SearchKnowledge) -> tuple[str | None, SearchSession | None]:
     """The session this search belongs to: the connection's, or the one it names; a new one where there is none."""
     if not ask.dedupe:
         return ask.session_id, None

@@ -43,7 +43,7 @@ async def _index_some(here: Workspace, transcript: Transcript) -> int | None:
     owner, file = transcript.owner, transcript.path.name
     start = await here.read(lambda read: sessions.mark(read, owner.id, file))
     if transcript.size < start:  # cut short from outside: what was recorded stays, the rest is read again
-        start = await here.change(lambda change: sessions.begin_again(change, owner, file))
+        start = await here.change(lambda change: sessions.reset_mark(change, owner, file))
     before = await asyncio.to_thread(here.transcripts.tombstones, owner)
     lines = await asyncio.to_thread(lambda: list(islice(here.transcripts.lines(transcript, start), INDEXED_AT_ONCE)))
     if not lines:
@@ -202,7 +202,7 @@ async def only_in_index(here: Workspace) -> list[OnlyInIndex]:
     """What a rebuild from the transcripts would lose."""
     owners = {owner.id: owner for owner in await _owners(here, bring_back=False)}
     found = []
-    for info in await here.read(lambda read: sessions.everyone(read, None, limit=2**31, offset=0)):
+    for info in await here.read(lambda read: sessions.list_sessions(read, None, limit=2**31, offset=0)):
         owner = owners.get(info.agent_id)
         if owner is None:
             owner = await here.read(partial(_owner_of_session, info=info))
@@ -297,7 +297,7 @@ def _put_pieces(change: Change, here: Workspace, pieces: list[_Piece]) -> None:
         sessions.put(change, transcript.owner, piece.turns, rewrite=True)
         if piece.is_last:
             tail = partial(_turns_after, here, transcript, piece.end)
-            sessions.settle(change, transcript.owner, transcript.path.name, piece.ids, piece.end, tail)
+            sessions.finish_rebuild(change, transcript.owner, transcript.path.name, piece.ids, piece.end, tail)
 
 
 def _turns_after(here: Workspace, transcript: Transcript, end: int) -> Iterator[Turn]:
@@ -308,7 +308,7 @@ async def _orphans(here: Workspace, *, bring_back: bool = True) -> list[tuple[Tr
     """Sessions in the index of which no transcript has a turn."""
     owners = {owner.id: owner for owner in await _owners(here, bring_back=bring_back)}
     found = []
-    for info in await here.read(lambda read: sessions.everyone(read, None, limit=2**31, offset=0)):
+    for info in await here.read(lambda read: sessions.list_sessions(read, None, limit=2**31, offset=0)):
         owner = owners.get(info.agent_id)
         if owner is None:
             owner = await here.read(partial(_owner_of_session, info=info))

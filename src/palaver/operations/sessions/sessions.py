@@ -491,7 +491,7 @@ def list_sessions(read: Reader, caller: Caller, ask: ListSessions) -> Sessions:
         agent_id: str | None = caller.agent_id
     else:
         agent_id = owner_of(read, caller, ask.agent).id if ask.agent else None
-    return Sessions(sessions.everyone(read, agent_id, ask.limit, ask.offset, ask.project))
+    return Sessions(sessions.list_sessions(read, agent_id, ask.limit, ask.offset, ask.project))
 
 
 class OneSession(Ask):

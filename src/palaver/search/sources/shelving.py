@@ -9,7 +9,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import orjson
 
-from palaver.model.library import Character, Draft, Media, Note, Prompt, Segment, Shelved
+from palaver.model.library import Character, Draft, ItemDraft, Media, Note, Prompt, Segment
 from palaver.search.sources import scopes
 from palaver.text.passages import pieces
 
@@ -28,9 +28,9 @@ CHARACTER_FACTS = ("alternate_greetings", "creator", "character_version", "tags"
 PROMPT_TEXTS = ("details", "system_prompt", "user_prompt", "author")
 
 
-def note(piece: Note) -> Shelved:
+def note(piece: Note) -> ItemDraft:
     own = tuple(scopes.keyword(keyword) for keyword in piece.keywords)
-    return Shelved(
+    return ItemDraft(
         title=piece.title,
         facts={"keywords": list(piece.keywords)},
         bodies={"content": piece.content},
@@ -39,7 +39,7 @@ def note(piece: Note) -> Shelved:
     )
 
 
-def media(piece: Media) -> Shelved:
+def media(piece: Media) -> ItemDraft:
     own = (scopes.media_type(piece.media_type), *(scopes.keyword(keyword) for keyword in piece.keywords))
     spoken = spoken_text(piece.segments)
     bodies = {"content": piece.content}
@@ -52,7 +52,7 @@ def media(piece: Media) -> Shelved:
         content = [*_cut(piece.content, "content", own, piece)]
     if spoken and _squeezed(spoken) not in _squeezed(piece.content):
         content += _cut(spoken, "transcript", own)
-    return Shelved(
+    return ItemDraft(
         title=piece.title,
         facts={"media_type": piece.media_type, "url": piece.url, "keywords": list(piece.keywords)},
         bodies=bodies,
@@ -61,14 +61,14 @@ def media(piece: Media) -> Shelved:
     )
 
 
-def character(piece: Character) -> Shelved:
+def character(piece: Character) -> ItemDraft:
     texts = {name: getattr(piece, name) for name in CHARACTER_TEXTS}
     texts[GREETINGS] = "\n\n".join(piece.alternate_greetings)
     own = tuple(scopes.keyword(tag) for tag in piece.tags)
     found = [draft for name, text in texts.items() for draft in _cut(text, name, (scopes.field(name), *own))]
     if piece.tags:
         found.append(Draft(text=", ".join(piece.tags), field="tags", scopes=(scopes.field("tags"), *own)))
-    return Shelved(
+    return ItemDraft(
         title=piece.name,
         facts={
             "alternate_greetings": list(piece.alternate_greetings),
@@ -82,13 +82,13 @@ def character(piece: Character) -> Shelved:
     )
 
 
-def prompt(piece: Prompt) -> Shelved:
+def prompt(piece: Prompt) -> ItemDraft:
     texts = {name: getattr(piece, name) for name in PROMPT_TEXTS}
     found = [draft for name, text in texts.items() for draft in _cut(text, name, (scopes.field(name),))]
     if piece.keywords:
         own = (scopes.field("keywords"), *(scopes.keyword(keyword) for keyword in piece.keywords))
         found.append(Draft(text=", ".join(piece.keywords), field="keywords", scopes=own))
-    return Shelved(
+    return ItemDraft(
         title=piece.name,
         facts={"author": piece.author, "keywords": list(piece.keywords)},
         bodies=texts,

@@ -88,7 +88,7 @@ def _line(text: str) -> str:
 
 
 @dataclass
-class Trail:
+class AuditLog:
     """The log of one house, for whoever has something to add."""
 
     engine: Engine

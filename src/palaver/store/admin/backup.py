@@ -33,7 +33,7 @@ MANIFEST = "manifest.json"
 
 
 @dataclass
-class Writing:
+class BackupWriter:
     """A backup being written."""
 
     tar: tarfile.TarFile
@@ -83,7 +83,7 @@ class _Hashing:
 
 
 @contextmanager
-def writing(to: Path, engine: str, version: str) -> Iterator[Writing]:
+def write_backup(to: Path, engine: str, version: str) -> Iterator[BackupWriter]:
     """Write a backup; it appears under its name when it is whole, and not at all when something goes wrong."""
     if to.exists():
         raise Conflict(f"{to.name} is there already. Choose another name.")
@@ -91,7 +91,7 @@ def writing(to: Path, engine: str, version: str) -> Iterator[Writing]:
     try:
         with os.fdopen(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
             with tarfile.open(fileobj=file, mode="w:gz" if to.suffix in (".gz", ".tgz") else "w") as tar:
-                backup = Writing(tar)
+                backup = BackupWriter(tar)
                 yield backup
                 manifest = {
                     "format": FORMAT,
@@ -120,7 +120,7 @@ def _add_bytes(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 @dataclass(frozen=True)
-class Opened:
+class UnpackedBackup:
     """A backup that has been unpacked, and is whole."""
 
     folder: Path
@@ -136,7 +136,7 @@ class Opened:
 
 
 @contextmanager
-def opened(backup: Path, beside: Path) -> Iterator[Opened]:
+def unpack(backup: Path, beside: Path) -> Iterator[UnpackedBackup]:
     """Unpack a backup into a folder of its own and compare every file with its hash."""
     beside.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = Path(tempfile.mkdtemp(prefix=".restoring-", dir=beside))
@@ -156,7 +156,7 @@ def opened(backup: Path, beside: Path) -> Iterator[Opened]:
             path = folder / name
             if not path.is_file() or _hash(path) != expected:
                 raise Refused(f"{backup.name} is damaged: {name} is missing or not as it was.")
-        yield Opened(folder, manifest["engine"], manifest["schemas"])
+        yield UnpackedBackup(folder, manifest["engine"], manifest["schemas"])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -166,11 +166,11 @@ def _hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def restore(settings: Settings, backup: Path) -> Opened:
+def restore(settings: Settings, backup: Path) -> UnpackedBackup:
     """Put everything back, into a place where nothing is yet."""
     from palaver.store.workspaces import engine_name
 
-    with opened(backup, settings.data) as found:
+    with unpack(backup, settings.data) as found:
         mine = engine_name(settings)
         if found.engine != mine:
             raise Refused(f"This is a backup of {found.engine} data, and PALAVER_DATABASE_URL names {mine}.")
@@ -194,7 +194,7 @@ def _make_private(data: Path) -> None:
             path.chmod(0o700 if path.is_dir() else 0o600)
 
 
-def _to_sqlite(settings: Settings, found: Opened) -> None:
+def _to_sqlite(settings: Settings, found: UnpackedBackup) -> None:
     from palaver.store.engines.sqlite import engine as sqlite
     from palaver.store.workspaces import file_of
 
@@ -216,13 +216,13 @@ def _to_sqlite(settings: Settings, found: Opened) -> None:
             os.fsync(file.fileno())
 
 
-def _to_postgres(settings: Settings, found: Opened) -> None:
+def _to_postgres(settings: Settings, found: UnpackedBackup) -> None:
     from palaver.store.engines.postgres import engine as postgres
     from palaver.store.workspaces import schema_of
 
     names = {"house": ("house", schema_of("house", "house"))}
     names |= {f"workspaces/{n}": ("workspace", schema_of(n, "workspace")) for n in found.workspaces}
-    taken = postgres.taken(settings.database_url, [schema for _, schema in names.values()])
+    taken = postgres.existing_schemas(settings.database_url, [schema for _, schema in names.values()])
     if taken:
         raise Conflict(f"There is data in this database already (schema {taken[0]}). Restore into an empty database.")
     for name, (kind, schema) in names.items():

@@ -10,18 +10,18 @@ from typing import Literal
 
 from palaver.errors import PalaverError
 from palaver.model.audit import Deed, Facts, Kind
-from palaver.model.people import Scope, Token
+from palaver.model.people import Token, TokenScope
 from palaver.model.times import now
 from palaver.store.admin import audit, tokens
-from palaver.store.admin.active_logins import Present
-from palaver.store.admin.audit import Trail
+from palaver.store.admin.active_logins import ActiveLogins
+from palaver.store.admin.audit import AuditLog
 from palaver.store.engines.database import Change
 
 log = logging.getLogger("palaver")
 
 
 class Keyring:
-    def __init__(self, workspace: str, trail: Trail, present: Present) -> None:
+    def __init__(self, workspace: str, trail: AuditLog, present: ActiveLogins) -> None:
         self.workspace = workspace
         self._trail, self._house, self._present = trail, trail.engine, present
 
@@ -33,7 +33,7 @@ class Keyring:
         kind: Literal["human", "agent"],
         name: str,
         agent_id: str | None,
-        scopes: list[Scope],
+        scopes: list[TokenScope],
         expires_in: timedelta | None,
         by: str,
     ) -> tuple[Token, str]:
@@ -65,9 +65,9 @@ class Keyring:
             audit.append(change, "token", by, "revoke_token", self.workspace, {"token_id": id})
             return token
 
-        self._present.let_finish()
+        self._present.let_current_finish()
         token = await self._house.change(work)
-        self._present.show_out(id)
+        self._present.end(id)
         return token
 
     # The log

@@ -12,7 +12,7 @@ from uuid import uuid4
 import orjson
 
 from palaver.errors import NotFound
-from palaver.model.people import Scope, Token
+from palaver.model.people import Token, TokenScope
 from palaver.model.times import instant, maybe_instant, micros, now
 from palaver.store.engines.database import Change, Reader, Row
 
@@ -68,7 +68,7 @@ def create(
     kind: Literal["human", "agent"],
     name: str,
     agent_id: str | None,
-    scopes: list[Scope],
+    scopes: list[TokenScope],
     expires_at: datetime | None = None,
 ) -> tuple[Token, str]:
     """A new token and its secret, which is shown this once and never stored."""

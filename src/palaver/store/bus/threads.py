@@ -21,7 +21,7 @@ FAR_FUTURE = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredThread:
     """A thread together with the row it lives in."""
 
     document_id: int
@@ -30,7 +30,7 @@ class Stored:
     """Who created it, where tokens are required; see `identity.signed`."""
 
 
-def _stored(row: Row) -> Stored:
+def _stored(row: Row) -> StoredThread:
     data = orjson.loads(row["data"])
     thread = Thread(
         id=row["id"],
@@ -46,31 +46,31 @@ def _stored(row: Row) -> Stored:
         current_seq=row["last_seq"],
         message_count=row["message_count"],
     )
-    return Stored(row["document_id"], thread, data.get("created_by"))
+    return StoredThread(row["document_id"], thread, data.get("created_by"))
 
 
 def of_row(row: Row) -> Thread:
     return _stored(row).thread
 
 
-def find(read: Reader, thread_id: str) -> Stored | None:
+def find(read: Reader, thread_id: str) -> StoredThread | None:
     row = read.one("thread", id=thread_id)
     return _stored(row) if row else None
 
 
-def named(read: Reader, name: str) -> Stored | None:
+def named(read: Reader, name: str) -> StoredThread | None:
     """The thread with this id, or else with exactly this topic. An id costs one query."""
     return find(read, name) or by_topic(read, name.strip())
 
 
-def must_exist(read: Reader, name: str) -> Stored:
+def must_exist(read: Reader, name: str) -> StoredThread:
     stored = named(read, name)
     if stored is None:
         raise NotFound("thread", name, "List threads to see which exist.")
     return stored
 
 
-def by_topic(read: Reader, topic: str) -> Stored | None:
+def by_topic(read: Reader, topic: str) -> StoredThread | None:
     row = read.one("thread_by_topic", topic=topic)
     return _stored(row) if row else None
 
@@ -83,7 +83,7 @@ def open_or_create(
     template_id: str | None = None,
     metadata: dict[str, Any] | None = None,
     created_by: str | None = None,
-) -> tuple[Stored, bool]:
+) -> tuple[StoredThread, bool]:
     """The thread of this topic, and whether it is new. The same topic is always the same thread."""
     if existing := by_topic(change, topic):
         return existing, False
@@ -135,7 +135,7 @@ def _cursor(read: Reader, before: str | None) -> tuple[int, int]:
 
 def update(
     change: Change,
-    stored: Stored,
+    stored: StoredThread,
     *,
     topic: str,
     status: Status,
@@ -160,7 +160,7 @@ def update(
     return must_exist(change, thread.id).thread
 
 
-def next_seq(change: Change, stored: Stored) -> int:
+def next_seq(change: Change, stored: StoredThread) -> int:
     """The number of the next message. Until the commit nobody else gets one in this thread."""
     row = change.one("next_seq", document_id=stored.document_id, at=micros(now()))
     if row is None:  # deleted while we waited for our turn
@@ -186,7 +186,7 @@ def touch(change: Change, document_id: int, topic: str, data: dict[str, Any], at
     change.run("update_document", id=document_id, title=topic, modified_at=micros(at), data=documents.encode_data(data))
 
 
-def remove(change: Change, stored: Stored) -> None:
+def remove(change: Change, stored: StoredThread) -> None:
     events.forget_content(change, stored.thread.id)
     documents.remove_document(change, stored.document_id)
 
@@ -195,7 +195,7 @@ def count(read: Reader, status: Status | None = None, *, include_archived: bool 
     return int(read.must("count_threads", status=status, include_archived=int(include_archived))["total"])
 
 
-def participants(read: Reader, stored: Stored) -> list[Agent]:
+def participants(read: Reader, stored: StoredThread) -> list[Agent]:
     """The agents that have posted in a thread."""
     rows = read.all("authors_of_thread", document_id=stored.document_id)
     found = [agents.find(read, row["author_id"]) for row in rows]

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from math import log
 from typing import NamedTuple
 
-from palaver.store.engines.database import Found
+from palaver.store.engines.database import RankedPassage
 
 RANKED_AT_MOST = 5_000
 K1, B = 1.2, 0.75  # as in FTS5's bm25
 
 
-class Counted(NamedTuple):
+class MatchCounts(NamedTuple):
     """A match: its length in tokens, and how often it has each phrase of the query."""
 
     passage_id: int
@@ -21,7 +21,7 @@ class Counted(NamedTuple):
     times: Sequence[float]
 
 
-def ranked_among_themselves(matches: Sequence[Counted]) -> list[Found]:
+def rank_among_matches(matches: Sequence[MatchCounts]) -> list[RankedPassage]:
     """bm25, in which a phrase is as rare, and a text as long, as it is among these matches; best first."""
     if not matches:
         return []
@@ -34,5 +34,5 @@ def ranked_among_themselves(matches: Sequence[Counted]) -> list[Found]:
         score = sum(
             rare * count * (K1 + 1) / (count + slow) for rare, count in zip(rarity, times, strict=True) if count
         )
-        found.append(Found(passage_id, score))
+        found.append(RankedPassage(passage_id, score))
     return sorted(found, key=lambda hit: (-hit.score, -hit.passage_id))

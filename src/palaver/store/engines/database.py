@@ -35,7 +35,7 @@ FOREVER = 2**62
 PIECE = 4_000_000
 
 
-def in_pieces(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
+def json_batches(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
     """Rows as JSON for one statement, or a few where they are long.
 
     One statement for many rows spares more than their round trips: while the engine is at it, Python can do other work.
@@ -115,16 +115,16 @@ def role_scope(role: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedPassage:
     passage_id: int
     score: float
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RankedPage:
     """A page of hits, best first. `capped`: more matched than were ranked, so the newest of them were."""
 
-    hits: list[Found]
+    hits: list[RankedPassage]
     has_more: bool
     capped: bool
 
@@ -136,14 +136,16 @@ class Dialect(Protocol):
 
     def sql(self, name: str) -> str: ...
 
-    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding: ...
+    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage: ...
 
-    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
+    def recall(
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
+    ) -> list[RankedPassage]:
         """What has a word of each group, whatever its ending, best first; at most `cap`. Of very many the newest."""
 
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
-    ) -> list[Found]:
+    ) -> list[RankedPassage]:
         """The same of many, quicker. What the caller may not read may have a part in the order, so this may tell only
         what to look at, never in what order to show it."""
 
@@ -213,21 +215,21 @@ class Reader:
         assert row is not None, f"{name} returned no row"
         return row
 
-    def find(self, query: Query, scope: Scope, limit: int) -> Finding:
+    def find(self, query: Query, scope: Scope, limit: int) -> RankedPage:
         """The best by bm25; what has all words side by side and in order comes before all others."""
         find, phrase = self.connection.dialect.find, together(query)
         if phrase is None:
             return find(self.connection, query, scope, limit)
         best = find(self.connection, AllOf((query, phrase)), scope, limit)
-        first = [Found(hit.passage_id, hit.score + TOGETHER) for hit in best.hits]
+        first = [RankedPassage(hit.passage_id, hit.score + TOGETHER) for hit in best.hits]
         if best.has_more:
             return replace(best, hits=first)
         others = find(self.connection, query, scope, limit + len(first))
         known = {hit.passage_id for hit in first}
         hits = first + [hit for hit in others.hits if hit.passage_id not in known]
-        return Finding(hits[:limit], has_more=len(hits) > limit or others.has_more, capped=others.capped)
+        return RankedPage(hits[:limit], has_more=len(hits) > limit or others.has_more, capped=others.capped)
 
-    def find_also_apart(self, query: Query, scope: Scope, limit: int) -> Finding:
+    def find_also_apart(self, query: Query, scope: Scope, limit: int) -> RankedPage:
         """The same; after all of those, what has the words apart that signs join in the query (TCP/IP)."""
         found = self.find(query, scope, limit)
         loose = None if found.has_more else apart(query)
@@ -238,8 +240,8 @@ class Reader:
         others = [hit for hit in also.hits if hit.passage_id not in known]
         # Scores tell which is better: the best of these is a little worse than the worst of those.
         scale = 0.99 * found.hits[-1].score / max(others[0].score, 1e-9) if known and others else 1.0
-        hits = found.hits + [Found(hit.passage_id, hit.score * scale) for hit in others]
-        return Finding(hits[:limit], has_more=also.has_more or len(hits) > limit, capped=also.capped)
+        hits = found.hits + [RankedPassage(hit.passage_id, hit.score * scale) for hit in others]
+        return RankedPage(hits[:limit], has_more=also.has_more or len(hits) > limit, capped=also.capped)
 
     def size(self) -> int:
         return self.connection.dialect.size(self.connection)
@@ -256,10 +258,10 @@ class Reader:
     def size_of(self, scope: Scope, cap: int) -> int:
         return self.connection.dialect.size_of(self.connection, scope, cap)
 
-    def promising(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
+    def promising(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[RankedPassage]:
         return self.connection.dialect.promising(self.connection, groups, scope, cap)
 
-    def recall(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
+    def recall(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[RankedPassage]:
         return self.connection.dialect.recall(self.connection, groups, scope, cap)
 
 
@@ -339,7 +341,7 @@ def _row(event: Event) -> Row:
 
 
 @dataclass
-class Numbers:
+class EngineStats:
     """How busy an engine is and was."""
 
     waiting: int = 0
@@ -368,7 +370,7 @@ class Engine(Protocol):
     def lost_files(self) -> list[str]:
         """Files that were taken away while they are open; quick to tell."""
 
-    def make_missing(self) -> list[str]:
+    def create_missing_tables(self) -> list[str]:
         """Make again, empty, the tables and indexes that are missing and hold only copies; returns their names."""
 
     def empty_index(self) -> None:
@@ -380,6 +382,6 @@ class Engine(Protocol):
     def wipe(self) -> None:
         """Write everything anew, so that nothing deleted is left in the files."""
 
-    def numbers(self) -> Numbers: ...
+    def stats(self) -> EngineStats: ...
 
     def close(self) -> None: ...

@@ -85,7 +85,7 @@ def _sqlite_parts(kind: str) -> dict[str, Part]:
     return {part.name: part for part in found if not part.name.startswith("sqlite_")}
 
 
-def make_again_in_sqlite(raw: apsw.Connection, kind: str, gone: list[str]) -> list[str]:
+def create_in_sqlite(raw: apsw.Connection, kind: str, gone: list[str]) -> list[str]:
     """Make the missing copies again, empty. Returns the names of those that were made."""
     expected = _sqlite_parts(kind)
     copies = [name for name in gone if expected[name].is_copy]
@@ -156,7 +156,7 @@ def _postgres_parts(kind: str) -> dict[str, Part]:
     return found
 
 
-def statements_for_postgres(kind: str, gone: list[str]) -> tuple[list[str], list[str]]:
+def creation_for_postgres(kind: str, gone: list[str]) -> tuple[list[str], list[str]]:
     """The missing copies, and the statements that make them again: tables first, then their indexes."""
     expected = _postgres_parts(kind)
     before = list[str]()

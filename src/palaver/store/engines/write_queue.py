@@ -35,7 +35,7 @@ class Job:
             self.done.set_result(self.result)
 
 
-class Waiting:
+class WriteQueue:
     """Jobs that stand in line for one writer, which is woken once for all it takes and not once for each of them."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Waiting:
         return [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
 
 
-def tell(jobs: list[Job], told: Callable[[list[Event]], None], events: list[Event]) -> None:
+def send_events(jobs: list[Job], told: Callable[[list[Event]], None], events: list[Event]) -> None:
     """Pass on what was committed, once, on a loop that is still there."""
     for loop in {job.loop for job in jobs} if events else ():
         with suppress(RuntimeError):  # the loop is gone, and with it whoever listened
@@ -79,7 +79,7 @@ def tell(jobs: list[Job], told: Callable[[list[Event]], None], events: list[Even
             break
 
 
-def answer(jobs: list[Job]) -> None:
+def finish_jobs(jobs: list[Job]) -> None:
     """Tell everybody who waits, each on the loop they wait on. One that has ended has nobody waiting."""
     waiting: dict[asyncio.AbstractEventLoop, list[Job]] = {}
     for job in jobs:

@@ -34,7 +34,7 @@ UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedConversation:
     """A conversation with all that can be worked out before it is stored, in any thread."""
 
     conversation: Conversation
@@ -43,8 +43,8 @@ class Prepared:
     title: Folded | None
 
 
-def prepare(conversation: Conversation) -> Prepared:
-    return Prepared(
+def prepare(conversation: Conversation) -> PreparedConversation:
+    return PreparedConversation(
         conversation,
         _fingerprint(conversation),
         tuple(documents.folded("archive", said.text) for said in conversation.messages),
@@ -57,12 +57,12 @@ def put(change: Change, conversation: Conversation) -> Outcome:
     return put_all(change, [prepare(conversation)])[0]
 
 
-def put_all(change: Change, batch: Sequence[Prepared]) -> list[Outcome]:
+def put_all(change: Change, batch: Sequence[PreparedConversation]) -> list[Outcome]:
     """The same for many, in few statements."""
     outcomes: list[Outcome] = []
     for some in _without_twins(batch):
         known = _known(change, [one.conversation.id for one in some])
-        judged = [_judged(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in some]
+        judged = [_outcome(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in some]
         some = [_with_project(one, known.get(one.conversation.id)) for one in some]
         new = [one for one, outcome in zip(some, judged, strict=True) if outcome == "new"]
         changed = [one for one, outcome in zip(some, judged, strict=True) if outcome == "changed"]
@@ -72,9 +72,9 @@ def put_all(change: Change, batch: Sequence[Prepared]) -> list[Outcome]:
     return outcomes
 
 
-def _without_twins(batch: Sequence[Prepared]) -> Iterator[list[Prepared]]:
+def _without_twins(batch: Sequence[PreparedConversation]) -> Iterator[list[PreparedConversation]]:
     """Two states of one conversation are not judged together: the later one is to meet the earlier one."""
-    some: dict[str, Prepared] = {}
+    some: dict[str, PreparedConversation] = {}
     for one in batch:
         if one.conversation.id in some:
             yield list(some.values())
@@ -83,21 +83,21 @@ def _without_twins(batch: Sequence[Prepared]) -> Iterator[list[Prepared]]:
     yield list(some.values())
 
 
-def judge(read: Reader, conversation: Conversation) -> Outcome:
+def compare(read: Reader, conversation: Conversation) -> Outcome:
     """What storing it would come to."""
-    return _judged(conversation, _fingerprint(conversation), _known(read, [conversation.id]).get(conversation.id))
+    return _outcome(conversation, _fingerprint(conversation), _known(read, [conversation.id]).get(conversation.id))
 
 
-def judge_all(read: Reader, batch: Sequence[Prepared]) -> list[Outcome]:
+def compare_all(read: Reader, batch: Sequence[PreparedConversation]) -> list[Outcome]:
     known = _known(read, [one.conversation.id for one in batch])
-    return [_judged(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in batch]
+    return [_outcome(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in batch]
 
 
 def _known(read: Reader, ids: list[str]) -> dict[str, Row]:
     return {row["native_id"]: row for row in read.all("known_conversations", ids=orjson.dumps(ids).decode())}
 
 
-def _judged(conversation: Conversation, fingerprint: str, found: Row | None) -> Outcome:
+def _outcome(conversation: Conversation, fingerprint: str, found: Row | None) -> Outcome:
     if found is None:
         return "new"
     data = orjson.loads(found["data"])
@@ -107,13 +107,13 @@ def _judged(conversation: Conversation, fingerprint: str, found: Row | None) -> 
     return "older" if updated_at and micros(updated_at) < found["modified_at"] else "changed"
 
 
-def _with_project(one: Prepared, found: Row | None) -> Prepared:
+def _with_project(one: PreparedConversation, found: Row | None) -> PreparedConversation:
     """A conversation keeps the project it has: the folder that told it may be gone by now."""
     known = orjson.loads(found["data"]).get("project") if found else None
     return replace(one, conversation=replace(one.conversation, project=known)) if known else one
 
 
-def _emptied(change: Change, document_id: int, one: Prepared) -> int:
+def _emptied(change: Change, document_id: int, one: PreparedConversation) -> int:
     """The document of a conversation that has changed, ready to be written anew."""
     conversation = one.conversation
     for row in change.all("passage_ids", document_id=document_id):
@@ -130,7 +130,7 @@ def _emptied(change: Change, document_id: int, one: Prepared) -> int:
     return document_id
 
 
-def _add_documents(change: Change, new: list[Prepared]) -> Iterator[tuple[int, Prepared]]:
+def _add_documents(change: Change, new: list[PreparedConversation]) -> Iterator[tuple[int, PreparedConversation]]:
     if not new:
         return iter(())
     ids = orjson.loads(change.must("take_document_ids", count=len(new))["ids"])
@@ -138,7 +138,7 @@ def _add_documents(change: Change, new: list[Prepared]) -> Iterator[tuple[int, P
     return zip(ids, new, strict=True)
 
 
-def _document(id: int, one: Prepared) -> tuple[Any, ...]:
+def _document(id: int, one: PreparedConversation) -> tuple[Any, ...]:
     conversation = one.conversation
     created_at = micros(conversation.created_at or _first_at(conversation))
     updated_at = _updated_at(conversation)
@@ -153,12 +153,12 @@ def _document(id: int, one: Prepared) -> tuple[Any, ...]:
     )
 
 
-def _write(change: Change, conversations: list[tuple[int, Prepared]]) -> None:
+def _write(change: Change, conversations: list[tuple[int, PreparedConversation]]) -> None:
     """The passages of these documents: their titles and what was said."""
     documents.add_passages(change, "archive", chain.from_iterable(_passages(id, one) for id, one in conversations))
 
 
-def _passages(document_id: int, one: Prepared) -> Iterator[NewPassage]:
+def _passages(document_id: int, one: PreparedConversation) -> Iterator[NewPassage]:
     conversation = one.conversation
     scopes = documents.project_scopes(conversation.project)
     data = {documents.SCOPES: scopes} if scopes else None
@@ -179,7 +179,7 @@ def _passages(document_id: int, one: Prepared) -> Iterator[NewPassage]:
         )
 
 
-def _data(one: Prepared) -> dict[str, str | bool | None]:
+def _data(one: PreparedConversation) -> dict[str, str | bool | None]:
     """A title that was made of the first words says nothing beyond them: then nothing is found by it."""
     titled = {} if one.conversation.is_titled else {"is_titled": False}
     return {
@@ -213,7 +213,7 @@ def _updated_at(conversation: Conversation) -> datetime | None:
 
 
 @dataclass(frozen=True)
-class Held(Sparse):
+class ConversationInfo(Sparse):
     """A conversation as listed. `project` is there where it is known."""
 
     sparse = ("project",)
@@ -231,11 +231,11 @@ def is_empty(read: Reader) -> bool:
     return not read.must("count_archive")["conversations"]
 
 
-def everyone(read: Reader, limit: int, offset: int, project: str | None = None) -> list[Held]:
+def list_conversations(read: Reader, limit: int, offset: int, project: str | None = None) -> list[ConversationInfo]:
     wanted = documents.projects_called(read, "archive", project)
     rows = read.all("conversations", projects=wanted, limit=limit, offset=offset)
     return [
-        Held(
+        ConversationInfo(
             id=row["native_id"],
             origin=(data := orjson.loads(row["data"])).get("origin", ""),
             project=data.get("project"),

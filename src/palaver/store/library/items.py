@@ -13,7 +13,7 @@ import orjson
 
 from palaver.errors import Conflict, NotFound
 from palaver.model.ids import new_id
-from palaver.model.library import Shelved
+from palaver.model.library import ItemDraft
 from palaver.model.times import instant, micros, now
 from palaver.store.engines.database import Change, Reader, Row
 from palaver.store.library import documents
@@ -26,7 +26,7 @@ _NAMES = {"notes": "note", "media": "media", "chats": "chat", "characters": "cha
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class LibraryItem:
     """A document of the library, as stored."""
 
     document_id: int
@@ -46,31 +46,31 @@ class Kept:
 # Reading
 
 
-def find(read: Reader, source: str, id: str) -> Kept | None:
+def find(read: Reader, source: str, id: str) -> LibraryItem | None:
     row = read.one("kept", source=source, native_id=id)
     return _kept(source, row) if row and row["deleted_at"] is None else None
 
 
-def must_exist(read: Reader, source: str, id: str) -> Kept:
+def must_exist(read: Reader, source: str, id: str) -> LibraryItem:
     found = find(read, source, id)
     if found is None:
         raise _unknown(source, id)
     return found
 
 
-def by_title(read: Reader, source: str, title: str) -> Kept | None:
+def by_title(read: Reader, source: str, title: str) -> LibraryItem | None:
     """The one of this name that was changed last."""
     row = read.one("kept_by_title", source=source, title=title)
     return _kept(source, row) if row else None
 
 
-def id_once_named(read: Reader, source: str, name: str) -> str:
+def id_of_name(read: Reader, source: str, name: str) -> str:
     """The id of what has this id or this name, be it deleted: of several, the one that was deleted last."""
     row = read.one("kept", source=source, native_id=name) or read.one("once_named", source=source, title=name)
     return row["native_id"] if row else name
 
 
-def page(read: Reader, source: str, limit: int, offset: int) -> list[Kept]:
+def page(read: Reader, source: str, limit: int, offset: int) -> list[LibraryItem]:
     return [_kept(source, row) for row in read.all("kept_page", source=source, limit=limit, offset=offset)]
 
 
@@ -96,7 +96,7 @@ def media_types(read: Reader) -> list[str]:
 # Writing
 
 
-def add(change: Change, source: str, shelved: Shelved, created_at: datetime | None = None) -> Kept:
+def add(change: Change, source: str, shelved: ItemDraft, created_at: datetime | None = None) -> LibraryItem:
     id = str(change.must("take_number", name=source)["value"]) if source in NUMBERED else new_id()
     at = created_at or now()
     document_id = documents.add_document(
@@ -108,12 +108,12 @@ def add(change: Change, source: str, shelved: Shelved, created_at: datetime | No
         data=shelved.facts,
         is_found_by_title=False,
     )
-    kept = Kept(document_id, source, id, shelved.title, shelved.facts, at, at, 1)
+    kept = LibraryItem(document_id, source, id, shelved.title, shelved.facts, at, at, 1)
     _write(change, kept, shelved)
     return kept
 
 
-def update(change: Change, kept: Kept, shelved: Shelved) -> Kept:
+def update(change: Change, kept: LibraryItem, shelved: ItemDraft) -> LibraryItem:
     """What the document is from now on. Its passages are cut anew."""
     at = now()
     _move_on(change, kept, shelved.title, shelved.facts, at)
@@ -125,7 +125,7 @@ def update(change: Change, kept: Kept, shelved: Shelved) -> Kept:
     return _moved(kept, shelved.title, shelved.facts, at)
 
 
-def _move_on(change: Change, kept: Kept, title: str, facts: dict[str, Any], at: datetime) -> None:
+def _move_on(change: Change, kept: LibraryItem, title: str, facts: dict[str, Any], at: datetime) -> None:
     moved = change.run(
         "update_kept",
         id=kept.document_id,
@@ -138,19 +138,19 @@ def _move_on(change: Change, kept: Kept, title: str, facts: dict[str, Any], at: 
         raise Conflict(f"This {_NAMES[kept.source]} has changed meanwhile: read it again, then repeat the change.")
 
 
-def _moved(kept: Kept, title: str, facts: dict[str, Any], at: datetime) -> Kept:
-    return Kept(kept.document_id, kept.source, kept.id, title, facts, kept.created_at, at, kept.version + 1)
+def _moved(kept: LibraryItem, title: str, facts: dict[str, Any], at: datetime) -> LibraryItem:
+    return LibraryItem(kept.document_id, kept.source, kept.id, title, facts, kept.created_at, at, kept.version + 1)
 
 
 def retitle(
     change: Change,
-    kept: Kept,
+    kept: LibraryItem,
     *,
     title: str,
     facts: dict[str, Any],
     scopes: tuple[str, ...],
     title_scopes: tuple[str, ...],
-) -> Kept:
+) -> LibraryItem:
     """A new title and new facts for a document whose passages stay; they are indexed with their new scopes."""
     at = now()
     _move_on(change, kept, title, facts, at)
@@ -168,13 +168,13 @@ def retitle(
     return _moved(kept, title, facts, at)
 
 
-def delete(change: Change, kept: Kept) -> None:
+def delete(change: Change, kept: LibraryItem) -> None:
     change.run("delete_kept", id=kept.document_id, at=micros(now()))
     for row in change.all("passage_ids", document_id=kept.document_id):
         change.unindex(row["id"])
 
 
-def restore(change: Change, source: str, id: str) -> Kept:
+def restore(change: Change, source: str, id: str) -> LibraryItem:
     """Bring back what was deleted. What was not is as it is."""
     row = change.one("kept", source=source, native_id=id)
     if row is None:
@@ -195,7 +195,7 @@ class AddedMessage:
 
 
 def add_message(
-    change: Change, kept: Kept, *, author: str, text: str, scopes: tuple[str, ...], at: datetime | None
+    change: Change, kept: LibraryItem, *, author: str, text: str, scopes: tuple[str, ...], at: datetime | None
 ) -> AddedMessage:
     """Add a message to a chat. The lock makes other callers wait, so that positions have no gaps."""
     change.run("lock_kept", id=kept.document_id)
@@ -216,7 +216,7 @@ def add_message(
     return AddedMessage(native_id, last, moment)
 
 
-def _write(change: Change, kept: Kept, shelved: Shelved) -> None:
+def _write(change: Change, kept: LibraryItem, shelved: ItemDraft) -> None:
     for name, text in shelved.bodies.items():
         change.run("put_body", document_id=kept.document_id, field=name, text=text)
     _add_title(change, kept, shelved.title, shelved.title_scopes)
@@ -236,7 +236,7 @@ def _write(change: Change, kept: Kept, shelved: Shelved) -> None:
     documents.add_passages(change, kept.source, passages)
 
 
-def _add_title(change: Change, kept: Kept, title: str, scopes: tuple[str, ...]) -> None:
+def _add_title(change: Change, kept: LibraryItem, title: str, scopes: tuple[str, ...]) -> None:
     if not title:
         return
     documents.add_passage(
@@ -256,8 +256,8 @@ def _rows(read: Reader, document_id: int) -> list[Row]:
     return read.all("whole_passages", document_id=document_id, first=0, last=2**31)
 
 
-def _kept(source: str, row: Row) -> Kept:
-    return Kept(
+def _kept(source: str, row: Row) -> LibraryItem:
+    return LibraryItem(
         row["id"],
         source,
         row["native_id"],
@@ -296,5 +296,5 @@ def id_by_content(read: Reader, source: str, digest: str) -> str | None:
     return row["native_id"] if row else None
 
 
-def remember_origin(change: Change, kept: Kept, name: str, fingerprint: str) -> None:
+def remember_origin(change: Change, kept: LibraryItem, name: str, fingerprint: str) -> None:
     change.run("put_origin", origin=name, source=kept.source, fingerprint=fingerprint, document_id=kept.document_id)

@@ -9,40 +9,40 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from palaver.model.ids import new_id
-from palaver.model.search import Recall
+from palaver.model.search import SearchSession
 
 MOST_SESSIONS = 5_000  # a client that never names its session begins one with each search
 MOST_SEEN = 500
 MOST_PAGED = 5
 
 
-class Recalls:
+class SearchSessionCache:
     def __init__(self, ttl: float) -> None:
         self._ttl = ttl
-        self._held: OrderedDict[tuple[str, str], Recall] = OrderedDict()
+        self._held: OrderedDict[tuple[str, str], SearchSession] = OrderedDict()
 
-    def named(self, owner: str, session_id: str | None) -> tuple[str, Recall]:
+    def named(self, owner: str, session_id: str | None) -> tuple[str, SearchSession]:
         """The session of this id, if it is this owner's and still lives; else a new one, with an id of its own."""
         held = self._held.get((owner, session_id)) if session_id else None
         if held is None or session_id is None or self._is_over(held):
-            held = Recall(used_at=time.monotonic())
+            held = SearchSession(used_at=time.monotonic())
             session_id = self._keep(owner, held)
         self._held.move_to_end((owner, session_id))
         return session_id, self.alive(held)
 
-    def name_of(self, owner: str, recall: Recall) -> str:
+    def name_of(self, owner: str, recall: SearchSession) -> str:
         """The id of a connection's session, by which it may be named from now on."""
         recall.session_id = recall.session_id or self._keep(owner, recall)
         return recall.session_id
 
-    def _keep(self, owner: str, recall: Recall) -> str:
+    def _keep(self, owner: str, recall: SearchSession) -> str:
         session_id = new_id()
         self._held[owner, session_id] = recall
         while len(self._held) > MOST_SESSIONS:
             self._held.popitem(last=False)
         return session_id
 
-    def alive(self, recall: Recall) -> Recall:
+    def alive(self, recall: SearchSession) -> SearchSession:
         """The same session, or what it is after nobody has asked for a while: empty."""
         if self._is_over(recall):
             recall.seen.clear()
@@ -51,11 +51,11 @@ class Recalls:
         recall.used_at = time.monotonic()
         return recall
 
-    def _is_over(self, recall: Recall) -> bool:
+    def _is_over(self, recall: SearchSession) -> bool:
         return bool(recall.used_at) and time.monotonic() - recall.used_at > self._ttl
 
 
-def turn_of(recall: Recall | None) -> AbstractAsyncContextManager[Any]:
+def turn_of(recall: SearchSession | None) -> AbstractAsyncContextManager[Any]:
     """Searches of one session take turns, so that each leaves out what those before it have shown."""
     if recall is None:
         return nullcontext()
@@ -63,7 +63,7 @@ def turn_of(recall: Recall | None) -> AbstractAsyncContextManager[Any]:
     return recall.turn
 
 
-def seen_before(recall: Recall, search: str, *, is_new: bool) -> frozenset[str]:
+def seen_before(recall: SearchSession, search: str, *, is_new: bool) -> frozenset[str]:
     """What this search leaves out: what had been shown before it began. Paging through it does not change that."""
     before = recall.paging.pop(search, None)
     if is_new or before is None:
@@ -74,7 +74,7 @@ def seen_before(recall: Recall, search: str, *, is_new: bool) -> frozenset[str]:
     return before
 
 
-def mark_seen(recall: Recall, uris: list[str]) -> None:
+def mark_seen(recall: SearchSession, uris: list[str]) -> None:
     for uri in uris:
         recall.seen.pop(uri, None)
         recall.seen[uri] = None
@@ -82,7 +82,7 @@ def mark_seen(recall: Recall, uris: list[str]) -> None:
         del recall.seen[next(iter(recall.seen))]
 
 
-def remember(recall: Recall, query: str) -> None:
+def remember(recall: SearchSession, query: str) -> None:
     """What was searched for: whoever opens something next, and does not say where, means the place that says this."""
     if query.strip():
         recall.queries.append(query[:1000])

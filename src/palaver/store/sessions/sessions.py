@@ -18,7 +18,7 @@ from palaver.model.answers import Sparse
 from palaver.model.library import is_unique
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import instant, micros
-from palaver.store.engines.database import Change, Found, Reader, Row, Scope
+from palaver.store.engines.database import Change, RankedPassage, Reader, Row, Scope
 from palaver.store.library import documents
 from palaver.store.library.documents import (
     SCOPES,
@@ -72,12 +72,12 @@ def index(change: Change, owner: Owner, file: str, turns: Iterable[Turn], start:
     return True
 
 
-def begin_again(change: Change, owner: Owner, file: str) -> int:
+def reset_mark(change: Change, owner: Owner, file: str) -> int:
     change.run("move_mark", agent_id=owner.id, file=file, bytes=0)
     return 0
 
 
-def settle(
+def finish_rebuild(
     change: Change,
     owner: Owner,
     file: str,
@@ -106,26 +106,26 @@ def _others(read: Reader, owner: Owner, session_id: str, ids: set[str]) -> list[
 
 def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = False) -> None:
     """Turns in their places. The same id twice is one turn; `rewrite` makes it what the transcript says."""
-    shelves: dict[str, _Shelf] = {}
+    writers: dict[str, _SessionWriter] = {}
     for turn in turns:
-        if turn.session_id not in shelves:
-            shelves[turn.session_id] = _shelf(change, owner, turn)
-        shelf = shelves[turn.session_id]
-        if turn.id in shelf.seen:
+        if turn.session_id not in writers:
+            writers[turn.session_id] = _open_session(change, owner, turn)
+        writer = writers[turn.session_id]
+        if turn.id in writer.seen:
             continue
-        shelf.seen.add(turn.id)
-        shelf.project = turn.project or shelf.project
-        scopes = project_scopes(shelf.project)
+        writer.seen.add(turn.id)
+        writer.project = turn.project or writer.project
+        scopes = project_scopes(writer.project)
         data = {SCOPES: scopes} if scopes else {}
-        found = None if shelf.is_new else _turn(change, shelf.document_id, turn.id)
+        found = None if writer.is_new else _turn(change, writer.document_id, turn.id)
         if found is None:
-            shelf.position += 1
-            shelf.last = max(shelf.last, micros(turn.ts))
+            writer.position += 1
+            writer.last = max(writer.last, micros(turn.ts))
             documents.add_passage(
                 change,
                 source="sessions",
-                document_id=shelf.document_id,
-                position=shelf.position,
+                document_id=writer.document_id,
+                position=writer.position,
                 native_id=turn.id,
                 role=turn.role,
                 author=owner.slug,
@@ -144,18 +144,18 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
                 data=documents.encode_data(data),
             )
             row = documents.index_row(
-                "sessions", shelf.document_id, "content", owner.id, turn.content, turn.role, scopes
+                "sessions", writer.document_id, "content", owner.id, turn.content, turn.role, scopes
             )
             change.index(found["id"], row, is_new=False)
-    for shelf in shelves.values():
-        if shelf.project != shelf.facts.get("project"):
-            facts = {**shelf.facts, "project": shelf.project}
-            change.run("describe_session", id=shelf.document_id, data=documents.encode_data(facts))
-        change.run("document_spoke", id=shelf.document_id, modified_at=shelf.last)
+    for writer in writers.values():
+        if writer.project != writer.facts.get("project"):
+            facts = {**writer.facts, "project": writer.project}
+            change.run("describe_session", id=writer.document_id, data=documents.encode_data(facts))
+        change.run("document_spoke", id=writer.document_id, modified_at=writer.last)
 
 
 @dataclass(slots=True)
-class _Shelf:
+class _SessionWriter:
     """A session while turns are put into it."""
 
     document_id: int
@@ -168,12 +168,12 @@ class _Shelf:
     seen: set[str] = field(default_factory=set)
 
 
-def _shelf(change: Change, owner: Owner, turn: Turn) -> _Shelf:
+def _open_session(change: Change, owner: Owner, turn: Turn) -> _SessionWriter:
     found = change.one("session_document", native_id=native_id(owner.id, turn.session_id))
     if found:
         last = change.must("last_position", document_id=found["id"])["position"]
         facts = orjson.loads(found["data"])
-        return _Shelf(found["id"], last, is_new=False, facts=facts, project=facts.get("project"))
+        return _SessionWriter(found["id"], last, is_new=False, facts=facts, project=facts.get("project"))
     facts = {"session_id": turn.session_id}
     document_id = documents.add_document(
         change,
@@ -185,7 +185,7 @@ def _shelf(change: Change, owner: Owner, turn: Turn) -> _Shelf:
         agent_id=owner.id,
         is_found_by_title=False,
     )
-    return _Shelf(document_id, 0, is_new=True, facts=facts)
+    return _SessionWriter(document_id, 0, is_new=True, facts=facts)
 
 
 def _turn(read: Reader, document_id: int, turn_id: str) -> Row | None:
@@ -259,7 +259,7 @@ def turns_of(read: Reader, owner: Owner, session_id: str) -> list[Turn]:
     ]
 
 
-def everyone(
+def list_sessions(
     read: Reader, agent_id: str | None, limit: int, offset: int, project: str | None = None
 ) -> list[SessionInfo]:
     wanted = documents.projects_called(read, "sessions", project)
@@ -333,7 +333,7 @@ def search(read: Reader, query: Query, scope: Scope, limit: int) -> list[FoundTu
         wanted *= 4  # some of them were copies: look further
 
 
-def _turns(read: Reader, hits: list[Found]) -> list[FoundTurn]:
+def _turns(read: Reader, hits: list[RankedPassage]) -> list[FoundTurn]:
     ids = orjson.dumps([hit.passage_id for hit in hits]).decode()
     rows = {row["passage_id"]: row for row in read.all("found_turns", ids=ids)}
     found = []
@@ -357,7 +357,7 @@ def _once(found: Iterable[FoundTurn]) -> list[FoundTurn]:
     return list(kept.values())
 
 
-def _with_equals(read: Reader, query: Query, scope: Scope, limit: int) -> list[Found]:
+def _with_equals(read: Reader, query: Query, scope: Scope, limit: int) -> list[RankedPassage]:
     """The best hits, and those beyond the limit that are as good as the last: the engine has no times to choose by."""
     finding = read.find_also_apart(query, scope, limit + 1)
     if len(finding.hits) > limit and finding.hits[limit].score == finding.hits[limit - 1].score:

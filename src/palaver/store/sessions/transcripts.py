@@ -64,7 +64,7 @@ class Transcripts:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._read: dict[Path, tuple[int, _Stones]] = {}
+        self._read: dict[Path, tuple[int, _Tombstones]] = {}
 
     # Writing
 
@@ -73,8 +73,11 @@ class Transcripts:
         self.introduce(owner)
         with _locked(self.path(owner, session_id)) as file:
             at = now()  # under the lock: whether a turn came before a deletion or after it is settled here
-            stones = self._stones(owner)
-            for deleted_at in (stones.sessions.get(session_id), *(stones.turns.get((session_id, t.id)) for t in turns)):
+            tombstones = self._tombstones(owner)
+            for deleted_at in (
+                tombstones.sessions.get(session_id),
+                *(tombstones.turns.get((session_id, t.id)) for t in turns),
+            ):
                 at = max(at, deleted_at + MICROSECOND) if deleted_at else at  # also when the clock was set back
             _write_whole(file, b"".join(_line(turn, at) for turn in turns))
 
@@ -113,8 +116,8 @@ class Transcripts:
         with _locked(path), _locked(path.parent / "deleted.jsonl") as file:
             turns = (line.turn for line in self.lines(Transcript(owner, path)) if line.turn)
             at = max(now(), *(turn.recorded_at for turn in turns if turn.id in turn_ids), EPOCH)
-            stone = {"session_id": session_id, "turn_ids": sorted(turn_ids), "deleted_at": at}
-            _write_whole(file, orjson.dumps(stone, option=_OPTIONS))
+            tombstone = {"session_id": session_id, "turn_ids": sorted(turn_ids), "deleted_at": at}
+            _write_whole(file, orjson.dumps(tombstone, option=_OPTIONS))
 
     def close_torn_line(self, transcript: Transcript) -> None:
         """Nobody writes while we have the lock: a last line without an end has all it will ever have."""
@@ -185,7 +188,7 @@ class Transcripts:
 
     def lines(self, transcript: Transcript, after: int = 0) -> Iterator[Line]:
         """The lines from a place on. The last one is left out while it has no end: it may still be being written."""
-        stones = self._stones(transcript.owner)
+        tombstones = self._tombstones(transcript.owner)
         try:
             file = transcript.path.open("rb")
         except FileNotFoundError:
@@ -202,30 +205,30 @@ class Transcripts:
                         end += len(raw)
                     yield Line(end, None, f"a line of more than {LONGEST_LINE:,} bytes")
                 else:
-                    yield _read(raw, end, transcript.owner, stones) if raw.strip() else Line(end, None)
+                    yield _read(raw, end, transcript.owner, tombstones) if raw.strip() else Line(end, None)
 
     def turn_ids(self, transcript: Transcript) -> set[str]:
         return {line.turn.id for line in self.lines(transcript) if line.turn}
 
     def tombstones(self, owner: Owner) -> dict[str, datetime]:
         """When each deleted session was deleted. What was recorded after that is a new session of the same name."""
-        return self._stones(owner).sessions
+        return self._tombstones(owner).sessions
 
     def taken_back(self, owner: Owner) -> dict[tuple[str, str], datetime]:
         """When each turn that was taken back was taken back, by its session and its id."""
-        return self._stones(owner).turns
+        return self._tombstones(owner).turns
 
-    def _stones(self, owner: Owner) -> _Stones:
+    def _tombstones(self, owner: Owner) -> _Tombstones:
         path = self._folder(owner) / "deleted.jsonl"
         try:
             size = path.stat().st_size
-            read, stones = self._read.get(path, (0, _Stones()))
+            read, tombstones = self._read.get(path, (0, _Tombstones()))
             if size != read:  # it only ever grows
-                stones = _stones(path.read_bytes())
-                self._read[path] = (size, stones)
+                tombstones = _tombstones(path.read_bytes())
+                self._read[path] = (size, tombstones)
         except FileNotFoundError:
-            return _Stones()
-        return stones
+            return _Tombstones()
+        return tombstones
 
     # Places
 
@@ -247,7 +250,7 @@ def _file_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stones:
+class _Tombstones:
     """What was deleted when: whole sessions, and single turns."""
 
     sessions: dict[str, datetime] = field(default_factory=dict)
@@ -258,17 +261,17 @@ class _Stones:
         return any(at is not None and turn.recorded_at <= at for at in found)
 
 
-def _stones(raw: bytes) -> _Stones:
-    stones = _Stones()
+def _tombstones(raw: bytes) -> _Tombstones:
+    tombstones = _Tombstones()
     for line in raw.splitlines():
         with suppress(orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError):
             data = orjson.loads(line)
             at = parse(data["deleted_at"])
             if "turn_ids" in data:
-                stones.turns.update({(data["session_id"], id): at for id in data["turn_ids"]})
+                tombstones.turns.update({(data["session_id"], id): at for id in data["turn_ids"]})
             else:
-                stones.sessions[data["session_id"]] = at
-    return stones
+                tombstones.sessions[data["session_id"]] = at
+    return tombstones
 
 
 def _owner_of_card(folder: Path) -> Owner | None:
@@ -307,7 +310,7 @@ def _line(turn: Turn, at: datetime) -> bytes:
     )
 
 
-def _read(raw: bytes, end: int, owner: Owner, stones: _Stones) -> Line:
+def _read(raw: bytes, end: int, owner: Owner, tombstones: _Tombstones) -> Line:
     try:
         data = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -326,7 +329,7 @@ def _read(raw: bytes, end: int, owner: Owner, stones: _Stones) -> Line:
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return Line(end, None, "a line that is not a turn")
-    return Line(end, None if stones.cover(turn) else turn)
+    return Line(end, None if tombstones.cover(turn) else turn)
 
 
 def _text(value: Any) -> str:
@@ -392,7 +395,7 @@ def _is_sound(raw: bytes, path: Path) -> bool:
             return parse(data["deleted_at"]) is not None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return False
-    return _read(raw, 0, Owner("", "", ""), _Stones()).problem is None
+    return _read(raw, 0, Owner("", "", ""), _Tombstones()).problem is None
 
 
 def _append_synced(path: Path, data: bytes) -> None:

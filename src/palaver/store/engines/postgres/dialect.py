@@ -15,15 +15,15 @@ from zlib import crc32
 import orjson
 
 from palaver.store.engines import bm25, named_sql
-from palaver.store.engines.bm25 import K1, B, Counted
+from palaver.store.engines.bm25 import K1, B, MatchCounts
 from palaver.store.engines.database import (
     FOREVER,
     SCOPE,
     STEM,
     Connection,
-    Finding,
-    Found,
     IndexRow,
+    RankedPage,
+    RankedPassage,
     Scope,
 )
 from palaver.store.engines.id_ranges import SOURCES
@@ -57,22 +57,24 @@ class PostgresDialect:
 
     def __init__(self) -> None:
         self._statements = {name: translated(sql) for name, sql in named_sql.load("postgres").items()}
-        self.about_the_log = frozenset(
+        self.event_log_statements = frozenset(
             sql for name, sql in self._statements.items() if _ABOUT_THE_LOG.search(sql) and name != "insert_event"
         )
 
     def sql(self, name: str) -> str:
         return self._statements[name]
 
-    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding:
+    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
         if isinstance(query, Nothing):
-            return Finding([], has_more=False, capped=False)
+            return RankedPage([], has_more=False, capped=False)
         if has_near(query) or _longest(query) > OVERLAP + 1:
             return self._find_and_look(connection, query, scope, limit)
         hits, capped = self._ranked(connection, query, scope, limit + 1)
-        return Finding(hits[:limit], has_more=len(hits) > limit, capped=capped)
+        return RankedPage(hits[:limit], has_more=len(hits) > limit, capped=capped)
 
-    def _ranked(self, connection: Connection, query: Query, scope: Scope, limit: int) -> tuple[list[Found], bool]:
+    def _ranked(
+        self, connection: Connection, query: Query, scope: Scope, limit: int
+    ) -> tuple[list[RankedPassage], bool]:
         """The best by bm25, and whether more matched than were ranked."""
         scopes = _scopes(scope)
         params: dict[str, Any] = {"match": " & ".join([f"({_print(query)})", *scopes]), "limit": limit}
@@ -89,12 +91,12 @@ class PostgresDialect:
         if scope.is_blind:  # nothing that the caller may not read has a part in it
             rows = connection.fetch((sql + _EACH).format(counts=counts), params)
             times = [f"times{number}" for number in range(len(phrases))]
-            matches = [Counted(row["id"], row["length"], [row[name] for name in times]) for row in rows]
-            ranked = bm25.ranked_among_themselves(matches)[:limit]
+            matches = [MatchCounts(row["id"], row["length"], [row[name] for name in times]) for row in rows]
+            ranked = bm25.rank_among_matches(matches)[:limit]
         else:
             score = self._bm25(connection, phrases, params)
             rows = connection.fetch((sql + _BEST).format(counts=counts, score=score), params)
-            ranked = [Found(row["id"], row["score"]) for row in rows]
+            ranked = [RankedPassage(row["id"], row["score"]) for row in rows]
         return ranked, bool(rows) and rows[0]["matches"] > params["cap"]
 
     def _bm25(self, connection: Connection, phrases: list[Phrase], params: dict[str, Any]) -> str:
@@ -116,10 +118,10 @@ class PostgresDialect:
         rows = iter(connection.fetch(self.sql("phrase_counts"), params | {"cap": COUNTED_AT_MOST}))
         return [next(rows)["passages"] if phrase in counted else common[phrase.words[0]] for phrase in phrases]
 
-    def _find_and_look(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding:
+    def _find_and_look(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
         """tsquery knows exact distances only: it finds where the words are, the texts tell whether they are near."""
         ranked, capped = self._ranked(connection, query, scope, RANKED_AT_MOST)
-        near: list[Found] = []
+        near: list[RankedPassage] = []
         for begin in range(0, len(ranked), TEXTS_AT_ONCE):
             some = ranked[begin : begin + TEXTS_AT_ONCE]
             ids = orjson.dumps([hit.passage_id for hit in some]).decode()
@@ -127,20 +129,22 @@ class PostgresDialect:
             near += [hit for hit in some if is_match(query, words(texts.get(hit.passage_id, "")))]
             if len(near) > limit:
                 break
-        return Finding(near[:limit], has_more=len(near) > limit, capped=capped)
+        return RankedPage(near[:limit], has_more=len(near) > limit, capped=capped)
 
-    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
+    def recall(
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
+    ) -> list[RankedPassage]:
         scopes = _scopes(scope)
         wanted = [f"({_any_stem(group)})" for group in groups]
         params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "wanted": " & ".join(wanted)}
         params |= {"cap": cap, "most": bm25.RANKED_AT_MOST // len(groups), "since": scope.since, "until": scope.until}
         long = _each_in_parts(wanted, scopes, params)
         sql = _RECALL.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else "")
-        return [Found(row["id"], row["score"]) for row in connection.fetch(sql, params)]
+        return [RankedPassage(row["id"], row["score"]) for row in connection.fetch(sql, params)]
 
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
-    ) -> list[Found]:
+    ) -> list[RankedPassage]:
         return self.recall(connection, groups, scope, cap)  # ts_rank knows nothing but the passage
 
     def size(self, connection: Connection) -> int:

@@ -30,16 +30,16 @@ from palaver.store.engines import missing_tables, named_sql
 from palaver.store.engines.database import (
     Change,
     Dialect,
-    Numbers,
+    EngineStats,
     Pending,
     Reader,
     Row,
-    in_pieces,
+    json_batches,
     write_events,
     write_index,
 )
 from palaver.store.engines.postgres.dialect import PostgresDialect
-from palaver.store.engines.write_queue import Job, answer, tell
+from palaver.store.engines.write_queue import Job, finish_jobs, send_events
 
 T = TypeVar("T")
 RawConnection = psycopg.Connection[Row]
@@ -64,15 +64,15 @@ class PostgresConnection:
     dialect: Dialect
 
     def __init__(
-        self, raw: RawConnection, dialect: PostgresDialect, before_the_log: Callable[[], None] = lambda: None
+        self, raw: RawConnection, dialect: PostgresDialect, before_event_log: Callable[[], None] = lambda: None
     ) -> None:
         self.raw, self.dialect = raw, dialect
-        self._about_the_log, self._before_the_log = dialect.about_the_log, before_the_log
+        self._event_log_statements, self._before_event_log = dialect.event_log_statements, before_event_log
         self.has_written = False
 
     def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
-        if sql in self._about_the_log:
-            self._before_the_log()
+        if sql in self._event_log_statements:
+            self._before_event_log()
         self.has_written = self.has_written or not sql.startswith("SELECT")
         cursor = self.raw.execute(sql.encode(), params)
         return cursor.fetchall() if cursor.description else []
@@ -82,8 +82,8 @@ class PostgresConnection:
             return cursor.execute(sql.encode(), params).fetchall()
 
     def run(self, sql: str, params: Mapping[str, Any]) -> int:
-        if sql in self._about_the_log:
-            self._before_the_log()
+        if sql in self._event_log_statements:
+            self._before_event_log()
         self.has_written = True
         return self.raw.execute(sql.encode(), params).rowcount
 
@@ -93,12 +93,12 @@ class PostgresConnection:
             cursor.executemany(sql.encode(), rows)
 
     def run_rows(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        for piece in in_pieces(rows):
+        for piece in json_batches(rows):
             self.raw.execute(sql.encode(), {"rows": piece.decode()})
 
 
 @contextmanager
-def said_plainly() -> Iterator[None]:
+def readable_errors() -> Iterator[None]:
     try:
         yield
     except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable):
@@ -140,11 +140,11 @@ class PostgresEngine:
         self._dialect = PostgresDialect()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._channel = f"palaver_{schema}"
-        self._numbers = Numbers()
+        self._stats = EngineStats()
         patience = max(1, int(settings.search_timeout * 1000))
-        with said_plainly():
+        with readable_errors():
             migrate(url, schema, kind)
-            self.make_missing()
+            self.create_missing_tables()
             self._pool: ConnectionPool[RawConnection] = ConnectionPool(
                 url,
                 connection_class=psycopg.Connection[Row],
@@ -169,8 +169,8 @@ class PostgresEngine:
         return await loop.run_in_executor(self._threads, self._look, work, end)
 
     def _look(self, work: Callable[[Reader], T], end: float) -> T:
-        with said_plainly():
-            return self._again_when_dropped(lambda raw: self._look_once(raw, work, end))
+        with readable_errors():
+            return self._with_retries(lambda raw: self._look_once(raw, work, end))
 
     def _look_once(self, raw: RawConnection, work: Callable[[Reader], T], end: float) -> T:
         left = int((end - time.monotonic()) * 1000)
@@ -215,24 +215,24 @@ class PostgresEngine:
                     return
             self._progress = time.monotonic()
             self._commit_together(jobs)
-            answer(jobs)
+            finish_jobs(jobs)
 
     def _help(self) -> None:
         with self._calling:
             jobs = [self._waiting.popleft()] if self._waiting else []
         if jobs:
             self._commit_together(jobs)
-            answer(jobs)
+            finish_jobs(jobs)
         with self._calling:
             self._helpers -= 1
 
     def _commit_together(self, jobs: list[Job]) -> None:
         began = time.perf_counter()
         try:
-            with said_plainly():
-                events = self._again_when_dropped(lambda raw: self._transaction(raw, jobs))
-            self._numbers.commits += 1
-            self._numbers.commit_seconds += time.perf_counter() - began
+            with readable_errors():
+                events = self._with_retries(lambda raw: self._transaction(raw, jobs))
+            self._stats.commits += 1
+            self._stats.commit_seconds += time.perf_counter() - began
         except _Spoiled as spoiled:
             for part in spoiled.parts(jobs):
                 self._commit_together(part)
@@ -240,7 +240,7 @@ class PostgresEngine:
             for job in jobs:
                 job.problem = job.problem or problem
         else:
-            tell(jobs, self._told, events)
+            send_events(jobs, self._told, events)
 
     def _transaction(self, raw: RawConnection, jobs: list[Job]) -> list[Event]:
         raw.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # after waiting for a lock, see what the other did
@@ -281,7 +281,7 @@ class PostgresEngine:
             raise _Spoiled(None) from None
         return events
 
-    def _again_when_dropped(self, once: Callable[[RawConnection], T]) -> T:
+    def _with_retries(self, once: Callable[[RawConnection], T]) -> T:
         """Work is done anew when it lost a race or its connection. A commit that was not answered is never repeated."""
         for attempt in range(TRIES):
             is_last = attempt == TRIES - 1
@@ -316,36 +316,36 @@ class PostgresEngine:
 
     def check(self) -> list[str]:
         """Pages are the server's business; what can go wrong here is an index that was never finished."""
-        with said_plainly(), self._pool.connection() as raw:
+        with readable_errors(), self._pool.connection() as raw:
             rows = raw.execute(INVALID_INDEXES).fetchall()
         return [f"the index {row['name']} is not valid" for row in rows]
 
     def lost_files(self) -> list[str]:
         return []  # the files are the server's business
 
-    def make_missing(self) -> list[str]:
-        with said_plainly(), _connected(self._url, self._schema) as raw:
+    def create_missing_tables(self) -> list[str]:
+        with readable_errors(), _connected(self._url, self._schema) as raw:
             gone = missing_tables.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
             if not gone:
                 return []
             _lock(raw, self._schema)  # servers starting at once take turns
             gone = missing_tables.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
-            made, statements = missing_tables.statements_for_postgres(self._kind, gone)
+            made, statements = missing_tables.creation_for_postgres(self._kind, gone)
             for statement in statements:
                 raw.execute(statement.encode())
             return made
 
     def empty_index(self) -> None:
-        with said_plainly(), _connected(self._url, self._schema) as raw:
+        with readable_errors(), _connected(self._url, self._schema) as raw:
             raw.execute(f"TRUNCATE {', '.join({*missing_tables.INDEX_TABLES, *missing_tables.TOGETHER})}".encode())
             raw.execute(missing_tables.MARK_PARTS.encode())
 
-    def numbers(self) -> Numbers:
-        return replace(self._numbers, waiting=len(self._waiting))
+    def stats(self) -> EngineStats:
+        return replace(self._stats, waiting=len(self._waiting))
 
     def copy_into(self, folder: Path) -> int:
         """Every table as it is at one moment, in PostgreSQL's own text format."""
-        with said_plainly(), psycopg.connect(self._url, options=f"-c search_path={self._schema}") as raw:
+        with readable_errors(), psycopg.connect(self._url, options=f"-c search_path={self._schema}") as raw:
             raw.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             for table in _tables(raw, self._schema):
                 file, cursor = (folder / f"{table}.copy").open("wb"), raw.cursor()
@@ -357,7 +357,7 @@ class PostgresEngine:
 
     def wipe(self) -> None:
         """Tables and indexes are written anew. The server's own log (WAL) forgets in its own time."""
-        with said_plainly(), psycopg.connect(self._url, autocommit=True) as raw:
+        with readable_errors(), psycopg.connect(self._url, autocommit=True) as raw:
             for table in _tables(raw, self._schema):
                 raw.execute(f'VACUUM (FULL, ANALYZE) "{self._schema}"."{table}"'.encode())
                 _forget_statistics(raw, self._schema, table)
@@ -398,9 +398,9 @@ def _connected(url: str, schema: str) -> RawConnection:
     return psycopg.connect(url, row_factory=dict_row, options=options)
 
 
-def missing_in(url: str, schema: str, kind: str, settings: Settings) -> list[str]:
+def missing_tables_in(url: str, schema: str, kind: str, settings: Settings) -> list[str]:
     """The tables and indexes a schema should have and has not. Nothing is changed."""
-    with said_plainly(), _connected(url, schema) as raw:
+    with readable_errors(), _connected(url, schema) as raw:
         row = raw.execute("SELECT max(number) AS number FROM migrations").fetchone()
         if row and row["number"] != named_sql.migrations("postgres", kind)[-1][0]:
             return []  # an older schema, which is brought up to date when it is opened
@@ -431,7 +431,7 @@ def _tables(raw: psycopg.Connection[Any], schema: str) -> list[str]:
 
 def schemas(url: str, prefix: str) -> list[str]:
     """The schemas whose names begin so."""
-    with said_plainly(), psycopg.connect(url) as raw:
+    with readable_errors(), psycopg.connect(url) as raw:
         rows = raw.execute("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", (prefix,)).fetchall()
     return [row[0] for row in rows]
 
@@ -449,7 +449,7 @@ class About:
 
 
 def about(url: str) -> About:
-    with said_plainly(), psycopg.connect(url, connect_timeout=int(PATIENCE)) as raw:
+    with readable_errors(), psycopg.connect(url, connect_timeout=int(PATIENCE)) as raw:
         row = raw.execute(
             "SELECT current_setting('server_version'), current_setting('server_version_num')::int, "
             "pg_encoding_to_char(encoding), has_database_privilege(datname, 'CREATE'), datcollate "
@@ -466,9 +466,9 @@ def about(url: str) -> About:
     return About(row[0], row[1], row[2], is_old, row[3])
 
 
-def taken(url: str, schemas: list[str]) -> list[str]:
+def existing_schemas(url: str, schemas: list[str]) -> list[str]:
     """Which of these schemas are there already."""
-    with said_plainly(), psycopg.connect(url) as raw:
+    with readable_errors(), psycopg.connect(url) as raw:
         rows = raw.execute("SELECT nspname FROM pg_namespace WHERE nspname = ANY(%s)", (schemas,)).fetchall()
     return [row[0] for row in rows]
 
@@ -494,13 +494,13 @@ def _may_checkpoint(raw: psycopg.Connection[Any]) -> bool:
 
 
 def drop(url: str, schema: str) -> None:
-    with said_plainly(), psycopg.connect(url, options="-c lock_timeout=10s") as raw:
+    with readable_errors(), psycopg.connect(url, options="-c lock_timeout=10s") as raw:
         raw.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE'.encode())
 
 
-def make_indexes_anew(url: str, schema: str) -> list[str]:
+def rebuild_invalid_indexes(url: str, schema: str) -> list[str]:
     """Indexes that are not valid are made again; returns their names."""
-    with said_plainly(), psycopg.connect(url, autocommit=True, options=f"-c search_path={schema}") as raw:
+    with readable_errors(), psycopg.connect(url, autocommit=True, options=f"-c search_path={schema}") as raw:
         names = [str(row[0]) for row in raw.execute(INVALID_INDEXES).fetchall()]
         for name in names:
             raw.execute(f'REINDEX INDEX "{name}"'.encode())
@@ -509,7 +509,7 @@ def make_indexes_anew(url: str, schema: str) -> list[str]:
 
 def load_copy(url: str, schema: str, kind: str, number: int, folder: Path) -> None:
     """Make a schema as it was, and fill it. What is newer in us is migrated when it is opened."""
-    with said_plainly():
+    with readable_errors():
         migrate(url, schema, kind, number)
         with psycopg.connect(url, options=f"-c search_path={schema}") as raw:
             for table in _tables(raw, schema):
@@ -526,7 +526,7 @@ def load_copy(url: str, schema: str, kind: str, number: int, folder: Path) -> No
 
 
 def _count_on(raw: psycopg.Connection[Any], schema: str) -> None:
-    """Numbers given out by themselves go on after the last one."""
+    """EngineStats given out by themselves go on after the last one."""
     rows = raw.execute(
         "SELECT table_name, column_name FROM information_schema.columns "
         "WHERE table_schema = %s AND is_identity = 'YES'",

@@ -10,15 +10,15 @@ import apsw
 import orjson
 
 from palaver.store.engines import bm25, named_sql
-from palaver.store.engines.bm25 import Counted
+from palaver.store.engines.bm25 import MatchCounts
 from palaver.store.engines.database import (
     FOREVER,
     SCOPE,
     STEM,
     Connection,
-    Finding,
-    Found,
     IndexRow,
+    RankedPage,
+    RankedPassage,
     Row,
     Scope,
 )
@@ -50,34 +50,36 @@ class SqliteDialect:
     def sql(self, name: str) -> str:
         return self._statements[name]
 
-    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding:
+    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
         params = self._params(scope) | {"match": match_expression(query, scope)}
         if scope.is_blind:
             # FTS5's bm25 knows how common a word is in the whole table. Here only the matches themselves are counted.
             rows = connection.fetch(self.sql("count_words"), params | {"newest": bm25.RANKED_AT_MOST + 1})
-            ranked = bm25.ranked_among_themselves(_counted(rows[: bm25.RANKED_AT_MOST]))
-            return Finding(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > bm25.RANKED_AT_MOST)
+            ranked = bm25.rank_among_matches(_match_counts(rows[: bm25.RANKED_AT_MOST]))
+            return RankedPage(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > bm25.RANKED_AT_MOST)
         page = {"newest": RANKED_AT_MOST + 1, "limit": limit + 1}
         rows = connection.fetch(self.sql("rank_matches"), params | page)
         capped = False
         if len(rows) > limit and not scope.is_timed:
             count = connection.fetch(self.sql("count_matches"), params | {"cap": RANKED_AT_MOST + 2})
             capped = count[0]["passages"] > RANKED_AT_MOST
-        hits = [Found(row["id"], -row["score"]) for row in rows[:limit]]
-        return Finding(hits, has_more=len(rows) > limit, capped=capped)
+        hits = [RankedPassage(row["id"], -row["score"]) for row in rows[:limit]]
+        return RankedPage(hits, has_more=len(rows) > limit, capped=capped)
 
-    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
+    def recall(
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
+    ) -> list[RankedPassage]:
         params = self._params(scope) | {"match": stems_of_each(groups, scope)}
         rows = connection.fetch(self.sql("count_words"), params | {"newest": bm25.RANKED_AT_MOST // len(groups)})
-        return bm25.ranked_among_themselves(_counted(rows))[:cap]
+        return bm25.rank_among_matches(_match_counts(rows))[:cap]
 
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
-    ) -> list[Found]:
+    ) -> list[RankedPassage]:
         params = self._params(scope) | {"match": stems_of_each(groups, scope)}
         page = {"newest": RANKED_AT_MOST // len(groups), "limit": cap}
         rows = connection.fetch(self.sql("rank_matches"), params | page)
-        return [Found(row["id"], -row["score"]) for row in rows]
+        return [RankedPassage(row["id"], -row["score"]) for row in rows]
 
     def _params(self, scope: Scope) -> dict[str, Any]:
         """The parameters by which statements limit matches to sources and times."""
@@ -237,9 +239,9 @@ def occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:
     return f"[{api.column_size(-1)},{','.join(map(str, counts))}]"
 
 
-def _counted(rows: Sequence[Row]) -> list[Counted]:
+def _match_counts(rows: Sequence[Row]) -> list[MatchCounts]:
     counts = [(row["id"], orjson.loads(row["counts"])) for row in rows]
-    return [Counted(id, length, times) for id, (length, *times) in counts]
+    return [MatchCounts(id, length, times) for id, (length, *times) in counts]
 
 
 def _first_number(block: bytes) -> int:

@@ -27,16 +27,16 @@ from palaver.store.engines import missing_tables, named_sql
 from palaver.store.engines.database import (
     Change,
     Dialect,
-    Numbers,
+    EngineStats,
     Pending,
     Reader,
     Row,
-    in_pieces,
+    json_batches,
     write_events,
     write_index,
 )
 from palaver.store.engines.sqlite.dialect import SqliteDialect, occurrences
-from palaver.store.engines.write_queue import Job, Waiting, answer, tell
+from palaver.store.engines.write_queue import Job, WriteQueue, finish_jobs, send_events
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ class SqliteConnection:
         self.raw.executemany(sql, rows)
 
     def run_rows(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        for piece in in_pieces(rows):
+        for piece in json_batches(rows):
             self.raw.execute(sql, {"rows": piece})
 
     def script(self, sql: str) -> None:
@@ -117,7 +117,7 @@ def _patience() -> Callable[[int], bool]:
 
 
 @contextmanager
-def said_plainly() -> Iterator[None]:
+def readable_errors() -> Iterator[None]:
     """Turn what the engine complains about into something a person can act on."""
     try:
         yield
@@ -134,7 +134,7 @@ def said_plainly() -> Iterator[None]:
             raise
         raise Unavailable(TABLE_MISSING) from None
     except (apsw.IOError, apsw.CantOpenError):
-        raise Unavailable("The disk did not answer properly: nothing was stored. Run 'palaver doctor'.") from None
+        raise Unavailable("The disk did not finish_jobs properly: nothing was stored. Run 'palaver doctor'.") from None
 
 
 class SqliteEngine:
@@ -145,18 +145,18 @@ class SqliteEngine:
         self._settings = settings
         self._dialect: Dialect = SqliteDialect()
         self.has_lost_log = has_lost_log(path)
-        with said_plainly():
+        with readable_errors():
             _create_private(path)
             self._writer = SqliteConnection(path, self._dialect, read_only=False)
             migrate(self._writer, schema)
             if gone := missing_tables.missing(Reader(self._writer, settings), schema):
-                missing_tables.make_again_in_sqlite(self._writer.raw, schema, gone)
+                missing_tables.create_in_sqlite(self._writer.raw, schema, gone)
             self._opened = os.stat(path)
-        self._jobs = Waiting()
+        self._jobs = WriteQueue()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
         self._idle: list[SqliteConnection] = []
-        self._numbers = Numbers()
+        self._stats = EngineStats()
         self._thread = threading.Thread(target=self._write_for_ever, name=f"write-{path.stem}", daemon=True)
         self._thread.start()
 
@@ -179,7 +179,7 @@ class SqliteEngine:
             timer.cancel()
 
     def _look(self, look: _Look, work: Callable[[Reader], T]) -> T:
-        with said_plainly():
+        with readable_errors():
             connection = self._reader()
             try:
                 with look.through(connection.raw), connection.raw:
@@ -213,7 +213,7 @@ class SqliteEngine:
             shared = [job for job in jobs if job is not None]
             if shared:
                 self._commit_together(shared)
-                answer(shared)
+                finish_jobs(shared)
                 company = len(shared)
             if jobs[-1] is None:
                 break
@@ -222,10 +222,10 @@ class SqliteEngine:
     def _commit_together(self, jobs: list[Job]) -> None:
         began = time.perf_counter()
         try:
-            with said_plainly():
+            with readable_errors():
                 events = self._transaction(jobs)
-            self._numbers.commits += 1
-            self._numbers.commit_seconds += time.perf_counter() - began
+            self._stats.commits += 1
+            self._stats.commit_seconds += time.perf_counter() - began
         except Exception as problem:
             if len(jobs) > 1 and not isinstance(problem, PalaverError):
                 for job in jobs:  # one of them spoils it for all: find out which
@@ -234,7 +234,7 @@ class SqliteEngine:
             for job in jobs:
                 job.problem = job.problem or problem
         else:
-            tell(jobs, self._told, events)
+            send_events(jobs, self._told, events)
 
     def _transaction(self, jobs: list[Job]) -> list[Event]:
         raw, pending, events = self._writer.raw, Pending(), list[Event]()
@@ -245,7 +245,7 @@ class SqliteEngine:
                 change = Change(self._writer, self._settings)
                 raw.execute("SAVEPOINT job")
                 try:
-                    with said_plainly():
+                    with readable_errors():
                         job.result = job.work(change)
                         told = write_events(self._writer, change.pending)
                 except Exception as problem:
@@ -282,12 +282,12 @@ class SqliteEngine:
 
     # Looking after it
 
-    def numbers(self) -> Numbers:
-        return replace(self._numbers, waiting=len(self._jobs))
+    def stats(self) -> EngineStats:
+        return replace(self._stats, waiting=len(self._jobs))
 
     def check(self) -> list[str]:
         """SQLite's own check of every page, table and index; it looks into the search index too."""
-        with said_plainly():
+        with readable_errors():
             return problems_of(self.path)
 
     def lost_files(self) -> list[str]:
@@ -300,26 +300,26 @@ class SqliteEngine:
             return [f"{name} was removed while it was open"]
         return [] if _log_of(self.path).exists() else [f"the log {name}-wal was removed while it was open"]
 
-    def make_missing(self) -> list[str]:
-        with said_plainly():
+    def create_missing_tables(self) -> list[str]:
+        with readable_errors():
             own = SqliteConnection(self.path, self._dialect, read_only=False)
             try:
                 gone = missing_tables.missing(Reader(own, self._settings), self._kind)
-                return missing_tables.make_again_in_sqlite(own.raw, self._kind, gone) if gone else []
+                return missing_tables.create_in_sqlite(own.raw, self._kind, gone) if gone else []
             finally:
                 own.raw.close()
 
     def empty_index(self) -> None:
-        with said_plainly():
+        with readable_errors():
             own = SqliteConnection(self.path, self._dialect, read_only=False)
             try:
-                missing_tables.make_again_in_sqlite(own.raw, self._kind, list(missing_tables.INDEX_TABLES))
+                missing_tables.create_in_sqlite(own.raw, self._kind, list(missing_tables.INDEX_TABLES))
             finally:
                 own.raw.close()
 
     def copy_into(self, folder: Path) -> int:
         """One read transaction, however long it takes; the writer goes on meanwhile."""
-        with said_plainly():
+        with readable_errors():
             look = SqliteConnection(self.path, self._dialect, read_only=True)
             try:
                 look.raw.execute("VACUUM INTO ?", (str(folder / "database.db"),))
@@ -329,7 +329,7 @@ class SqliteEngine:
 
     def wipe(self) -> None:
         """The indexes drop what was deleted, the file is written anew, and the log is emptied. Writers wait for it."""
-        with said_plainly():
+        with readable_errors():
             own = SqliteConnection(self.path, self._dialect, read_only=False)
             try:
                 for (name,) in own.raw.execute(
@@ -366,9 +366,9 @@ def problems_of(path: Path) -> list[str]:
     return [problem for problem in found if problem != "ok"]
 
 
-def missing_in(path: Path, kind: str, settings: Settings) -> list[str]:
+def missing_tables_in(path: Path, kind: str, settings: Settings) -> list[str]:
     """The tables and indexes a file should have and has not. Nothing is changed."""
-    with said_plainly():
+    with readable_errors():
         look = SqliteConnection(path, SqliteDialect(), read_only=True)
         try:
             if look.raw.pragma("user_version") != named_sql.migrations("sqlite", kind)[-1][0]:

@@ -26,7 +26,7 @@ from palaver.model.times import micros, now
 from palaver.store.engines import missing_tables, named_sql
 from palaver.store.engines.id_ranges import SOURCES, WIDTH
 from palaver.store.engines.sqlite.dialect import SqliteDialect
-from palaver.store.engines.sqlite.engine import SqliteConnection, problems_of, said_plainly
+from palaver.store.engines.sqlite.engine import SqliteConnection, problems_of, readable_errors
 
 SIDE_FILES = ("-wal", "-shm")
 UNREADABLE = (apsw.Error, UnicodeDecodeError)
@@ -41,7 +41,7 @@ _IN_INDEX = re.compile(rf"\b(fts5|vtable)\b.*\b({'|'.join(missing_tables.INDEX_T
 
 
 @dataclass
-class Salvaged:
+class RecoveryResult:
     """What came of it: how many rows of each table were saved, and how many are lost, as far as anybody can tell."""
 
     aside: str
@@ -50,10 +50,10 @@ class Salvaged:
     """None: some, nobody knows how many."""
 
 
-def look(path: Path) -> list[str]:
+def check_file(path: Path) -> list[str]:
     """What is wrong with a file; nothing is changed."""
     try:
-        with said_plainly():
+        with readable_errors():
             return problems_of(path)
     except PalaverError as problem:
         return [problem.message]
@@ -78,9 +78,9 @@ def is_index_alone(problems: list[str]) -> bool:
     return bool(problems) and all(_IN_INDEX.search(problem) for problem in problems)
 
 
-def make_index_anew(path: Path) -> bool:
+def recreate_index(path: Path) -> bool:
     """Empty search indexes in place of the damaged ones, ready to be filled. False if the damage goes deeper."""
-    with suppress(apsw.Error, PalaverError), said_plainly():
+    with suppress(apsw.Error, PalaverError), readable_errors():
         own = SqliteConnection(path, SqliteDialect(), read_only=False)
         try:
             made = own.raw.execute(
@@ -95,17 +95,17 @@ def make_index_anew(path: Path) -> bool:
                 own.raw.execute(missing_tables.MARK_PARTS)
         finally:
             own.raw.close()
-        return not look(path)
+        return not check_file(path)
     return False
 
 
 # The whole file
 
 
-def salvage(path: Path, kind: str) -> Salvaged:
+def recover(path: Path, kind: str) -> RecoveryResult:
     """A fresh file with all that can be read of the damaged one, which is put aside."""
     stamp = now().strftime("%Y%m%d-%H%M%S")
-    result = Salvaged(f"{path.name}.damaged-{stamp}")
+    result = RecoveryResult(f"{path.name}.damaged-{stamp}")
     with tempfile.TemporaryDirectory(prefix=".mending-", dir=path.parent) as folder:
         fresh = Path(folder) / "fresh.db"
         old = _readable_copy(path, Path(folder))
@@ -148,7 +148,7 @@ def _pad(copy: Path) -> None:
             file.truncate(whole)
 
 
-def _fill(fresh: Path, kind: str, old: apsw.Connection | None, result: Salvaged) -> None:
+def _fill(fresh: Path, kind: str, old: apsw.Connection | None, result: RecoveryResult) -> None:
     os.close(os.open(fresh, os.O_CREAT | os.O_RDWR, 0o600))
     new = SqliteConnection(fresh, SqliteDialect(), read_only=False)
     try:
@@ -158,10 +158,10 @@ def _fill(fresh: Path, kind: str, old: apsw.Connection | None, result: Salvaged)
             for table in _tables(new.raw):
                 _copy(old, new.raw, table, result)
             if kind == "workspace":
-                _stand_in(new.raw)
+                _replace_lost_documents(new.raw)
             _remove_orphans(new.raw, result)
             if kind == "workspace":
-                _count_again(new.raw)
+                _recount(new.raw)
         new.raw.execute("PRAGMA journal_mode = DELETE").fetchall()  # all of it in the one file that is moved
     finally:
         new.raw.close()
@@ -185,7 +185,7 @@ def _tables(raw: apsw.Connection) -> list[str]:
     return [str(name) for (name,) in rows if not str(name).startswith("sqlite_")]
 
 
-def _copy(old: apsw.Connection | None, new: apsw.Connection, table: str, result: Salvaged) -> None:
+def _copy(old: apsw.Connection | None, new: apsw.Connection, table: str, result: RecoveryResult) -> None:
     columns: list[str] = []
     expected: int | None = None
     if old:
@@ -309,7 +309,7 @@ class _Reading:
             self.has_lost = True
 
 
-def _stand_in(new: apsw.Connection) -> None:
+def _replace_lost_documents(new: apsw.Connection) -> None:
     """Passages whose document is gone get one that says so: what was said is worth more than its heading."""
     lanes = " ".join(f"WHEN {number} THEN '{source}'" for number, source in enumerate(SOURCES))
     orphans = new.execute(
@@ -330,7 +330,7 @@ def _stand_in(new: apsw.Connection) -> None:
     )
 
 
-def _remove_orphans(new: apsw.Connection, result: Salvaged) -> None:
+def _remove_orphans(new: apsw.Connection, result: RecoveryResult) -> None:
     """Rows that belong to something lost: reactions to a message that is gone, and the like."""
     for _ in range(3):  # what belonged to them may follow
         for table in _tables(new):
@@ -345,7 +345,7 @@ def _remove_orphans(new: apsw.Connection, result: Salvaged) -> None:
                     result.saved[table] -= gone
 
 
-def _count_again(new: apsw.Connection) -> None:
+def _recount(new: apsw.Connection) -> None:
     """Numbers that are kept beside what they count."""
     new.execute(
         "UPDATE threads SET "

@@ -241,10 +241,10 @@ INSERT INTO vectors (passage_id, model, vector)
 SELECT id, CAST(:model AS text), CAST(:vector AS bytea) FROM passages WHERE id = :id AND text = CAST(:text AS text)
 ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, vector = excluded.vector;
 
--- name: expect_much  the server is as it was set up
+-- name: begin_bulk_writes  the server is as it was set up
 SELECT 1;
 
--- name: expect_little
+-- name: end_bulk_writes
 SELECT 1;
 
 -- name: has_as_many_indexed  not counted: looking for one that is missing is as quick

@@ -269,14 +269,14 @@ INSERT INTO vectors (passage_id, model, vector)
 SELECT id, CAST(:model AS text), :vector FROM passages WHERE id = :id AND text = CAST(:text AS text)
 ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, vector = excluded.vector;
 
--- name: expect_much  more pages in memory, a longer log between two copies into the file, and merging later: less is
+-- name: begin_bulk_writes  more pages in memory, a longer log between two copies into the file, and merging later: less is
 -- written twice. So many segments never have to be merged at once, which would keep all others waiting.
 INSERT INTO passage_index (passage_index, rank) VALUES ('automerge', 64), ('crisismerge', 512);
 INSERT INTO passage_trigrams (passage_trigrams, rank) VALUES ('automerge', 64), ('crisismerge', 512);
 PRAGMA cache_size = -24000;
 PRAGMA wal_autocheckpoint = 8000;
 
--- name: expect_little  as it was before; what is left to be merged is merged little by little
+-- name: end_bulk_writes  as it was before; what is left to be merged is merged little by little
 INSERT INTO passage_index (passage_index, rank) VALUES ('automerge', 8);
 INSERT INTO passage_trigrams (passage_trigrams, rank) VALUES ('automerge', 16);
 PRAGMA cache_size = -8000;
