@@ -250,7 +250,7 @@ async def test_many_are_put_as_one_by_one(bus: Bus):
 
 
 async def test_what_is_long_is_stored_in_pieces(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("palaver.store.engines.database.PIECE", 100)
+    monkeypatch.setattr("palaver.store.engines.database.BATCH_BYTES", 100)
     messages = [said(f"piece {n} " + "é\"\\\n'\t" * n, n) for n in range(40)]
     await put(bus, talk(*messages, title='Long "one"'))
     assert await texts(bus) == [one.text for one in messages]

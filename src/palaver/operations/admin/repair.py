@@ -19,7 +19,7 @@ from palaver.store.admin import data_losses, tokens, trash
 from palaver.store.bus import agents
 from palaver.store.bus import threads as bus_threads
 from palaver.store.engines.database import Change
-from palaver.store.engines.missing_tables import is_copy, missing
+from palaver.store.engines.missing_tables import is_derived, missing
 from palaver.store.library import documents
 from palaver.store.sessions import sessions
 from palaver.store.workspaces import (
@@ -73,7 +73,7 @@ def problems_of_postgres(settings: Settings) -> tuple[str, list[str]]:
     """The version of the PostgreSQL server, and what is wrong with the database for our use of it."""
     from palaver.store.engines.postgres import engine as postgres
 
-    about = postgres.about(settings.database_url)
+    about = postgres.server_info(settings.database_url)
     found = []
     if about.number < OLDEST_POSTGRES * 10_000:
         found.append(f"version {about.version} is too old; {OLDEST_POSTGRES} or newer is needed")
@@ -264,7 +264,7 @@ def _lost_logs(settings: Settings) -> list[Mended]:
 
 
 def _lost(settings: Settings, gone: list[str]) -> list[str]:
-    return [name for name in gone if not is_copy(engine_name(settings), "workspace", name)]
+    return [name for name in gone if not is_derived(engine_name(settings), "workspace", name)]
 
 
 def _said_of_tables(settings: Settings, gone: list[str]) -> str:
@@ -298,7 +298,7 @@ def _lost_tables(settings: Settings, what: str) -> list[str]:
     """Missing tables that hold more than copies."""
     name, kind = ("house", "house") if what == "house" else (what.removeprefix("workspace "), "workspace")
     gone = missing_tables(settings, name, kind)
-    return [f"the table {one} is missing" for one in gone if not is_copy("sqlite", kind, one)]
+    return [f"the table {one} is missing" for one in gone if not is_derived("sqlite", kind, one)]
 
 
 def _said_of(result: RecoveryResult) -> str:

@@ -92,7 +92,7 @@ def recreate_index(path: Path) -> bool:
                 for _, sql in made:
                     own.raw.execute(str(sql))
                 missing_tables.tune_index(own.raw)
-                own.raw.execute(missing_tables.MARK_PARTS)
+                own.raw.execute(missing_tables.RESTART_SUBSTRING_INDEX)
         finally:
             own.raw.close()
         return not check_file(path)
@@ -362,4 +362,4 @@ def _recount(new: apsw.Connection) -> None:
         "WHERE d.source = counters.name)) WHERE name IN ('media', 'characters')"
     )
     if new.pragma("user_version") >= 6:
-        new.execute(missing_tables.MARK_PARTS)
+        new.execute(missing_tables.RESTART_SUBSTRING_INDEX)
