@@ -1,4 +1,4 @@
-"""What is asked of PostgreSQL, in the language of tsquery."""
+"""Search in PostgreSQL: turns queries into tsquery expressions and writes the index."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ from palaver.text.tokenize import stems as stems_of
 from palaver.text.tokenize import words
 
 RANKED_AT_MOST = 20_000
+"""How many of the newest matches are ranked."""
 TEXTS_AT_ONCE = 500
-# A tsvector keeps 255 places of a word, places up to 16,383, and a megabyte in all.
+"""How many texts are read at once."""
+# A tsvector stores 255 positions of a word, positions up to 16,383, and one megabyte in all.
 MOST_PLACES = 255
 MOST_WORDS = 16_000
 MOST_BYTES = 900_000
 OVERLAP = 32
-"""So many words of a part of a long passage begin the next part too: phrases are found across the cut."""
+"""How many words the parts of a long passage share, so that phrases are found across the cut."""
 COUNTED_AT_MOST = 20_000
 MOST_NUMBERS = 100_000
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
@@ -48,7 +50,7 @@ _ABOUT_THE_LOG = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN) events\b")
 
 @cache
 def translated(sql: str) -> str:
-    """`:name` as psycopg writes it."""
+    """Rewrite the parameters from `:name` to the form that psycopg needs."""
     return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
 
 
@@ -68,14 +70,14 @@ class PostgresDialect:
         if isinstance(query, Nothing):
             return RankedPage([], has_more=False, capped=False)
         if has_near(query) or _longest(query) > OVERLAP + 1:
-            return self._find_and_look(connection, query, scope, limit)
+            return self._find_near(connection, query, scope, limit)
         hits, capped = self._ranked(connection, query, scope, limit + 1)
         return RankedPage(hits[:limit], has_more=len(hits) > limit, capped=capped)
 
     def _ranked(
         self, connection: Connection, query: Query, scope: Scope, limit: int
     ) -> tuple[list[RankedPassage], bool]:
-        """The best by bm25, and whether more matched than were ranked."""
+        """The best matches by bm25, and whether there were more than RANKED_AT_MOST."""
         scopes = _scopes(scope)
         params: dict[str, Any] = {"match": " & ".join([f"({_print(query)})", *scopes]), "limit": limit}
         params |= {
@@ -88,7 +90,7 @@ class PostgresDialect:
         phrases = list(_scored(query))
         params |= _needles(phrases)
         counts = ", ".join(_COUNT.format(number=number) for number in range(len(phrases)))
-        if scope.is_blind:  # nothing that the caller may not read has a part in it
+        if scope.is_blind:  # passages that the caller may not read must have no influence
             rows = connection.fetch((sql + _EACH).format(counts=counts), params)
             times = [f"times{number}" for number in range(len(phrases))]
             matches = [MatchCounts(row["id"], row["length"], [row[name] for name in times]) for row in rows]
@@ -100,7 +102,7 @@ class PostgresDialect:
         return ranked, bool(rows) and rows[0]["matches"] > params["cap"]
 
     def _bm25(self, connection: Connection, phrases: list[Phrase], params: dict[str, Any]) -> str:
-        """The score of a passage in which the phrases were counted."""
+        """The SQL expression of the bm25 score. It adds its parameters to `params`."""
         totals = connection.fetch(self.sql("index_totals"), {})[0]
         size = max(1, totals["passages"])
         params["usual"] = max(1.0, totals["tokens"] / size)
@@ -109,7 +111,7 @@ class PostgresDialect:
         return " + ".join(_POINTS.format(number=number) for number in range(len(phrases)))
 
     def _counts(self, connection: Connection, phrases: Sequence[Phrase]) -> list[int]:
-        """How many passages have each phrase. Of very common words the server's own statistics tell."""
+        """The number of passages with each phrase. Very common words are looked up in the server's statistics."""
         alone = [phrase.words[0] for phrase in phrases if len(phrase.words) == 1 and not phrase.prefix]
         known = self.frequencies(connection, alone)
         common = {word: count for word, count in known.items() if count > COUNTED_AT_MOST}
@@ -118,8 +120,8 @@ class PostgresDialect:
         rows = iter(connection.fetch(self.sql("phrase_counts"), params | {"cap": COUNTED_AT_MOST}))
         return [next(rows)["passages"] if phrase in counted else common[phrase.words[0]] for phrase in phrases]
 
-    def _find_and_look(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
-        """tsquery knows exact distances only: it finds where the words are, the texts tell whether they are near."""
+    def _find_near(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
+        """Find passages with the words, then read their texts, because tsquery has no NEAR operator."""
         ranked, capped = self._ranked(connection, query, scope, RANKED_AT_MOST)
         near: list[RankedPassage] = []
         for begin in range(0, len(ranked), TEXTS_AT_ONCE):
@@ -145,14 +147,14 @@ class PostgresDialect:
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[RankedPassage]:
-        return self.recall(connection, groups, scope, cap)  # ts_rank knows nothing but the passage
+        return self.recall(connection, groups, scope, cap)  # ts_rank depends on the passage alone
 
     def size(self, connection: Connection) -> int:
         return max(0, int(connection.fetch(self.sql("index_size"), {})[0]["size"]))
 
     def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
-        """The server knows how common the most common words are; any other one is rare. It keeps them as shares of all
-        it counted: a word of one passage comes out a little below one, which does not mean that there is none."""
+        """Read the frequencies of the most common words from the server's statistics. All other words are rare and
+        get 1. Rounding must not turn a frequency below one into none."""
         rows = connection.fetch(self.sql("frequencies"), {"tokens": list(tokens)})
         known = {row["term"]: max(1, round(row["doc"])) for row in rows}
         return {token: known.get(token, 1) for token in tokens}
@@ -180,7 +182,7 @@ class PostgresDialect:
         scopes = _scopes(scope)
         params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
         params |= {"since": scope.since, "until": scope.until}
-        # The row of a long passage has its scopes, but not its words.
+        # The index row of a long passage has its scope tokens, but not its words.
         long = _each_in_parts(wanted, scopes, params) if wanted else _NONE
         sql = _COUNT_ALL.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else "")
         return int(connection.fetch(sql, params)[0]["passages"])
@@ -314,16 +316,16 @@ def _scopes(scope: Scope) -> list[str]:
     return inside + [f"!'{SCOPE}{token}'" for token in scope.without]
 
 
-# Long passages: what is asked may stand in several of their parts.
+# Long passages: the words of a query may be in several of their parts.
 
 
 def _each_in_parts(wanted: Sequence[str], scopes: Sequence[str], params: dict[str, Any]) -> str:
-    """The long passages that have all of these, each in whatever part."""
+    """SQL for the long passages that match all of these expressions, each in any part."""
     return " INTERSECT ".join(_part(" & ".join([one, *scopes]), params) for one in wanted)
 
 
 def _in_parts(query: Query, scopes: Sequence[str], params: dict[str, Any]) -> str:
-    """The long passages that match a query; where words are to be near each other, those that may."""
+    """SQL for the long passages that match a query. For NEAR, it finds those that may match."""
     match query:
         case Phrase(words, prefix):
             return _intersection([_part(" & ".join([_print(one), *scopes]), params) for one in _windows(words, prefix)])
@@ -352,7 +354,7 @@ def _part(match: str, params: dict[str, Any]) -> str:
 
 
 def _windows(words: tuple[str, ...], prefix: bool) -> Iterator[Phrase]:
-    """A phrase in pieces, each so short that it stands in one part."""
+    """Split a phrase into pieces that are short enough to be in one part."""
     size = OVERLAP + 1
     for first in range(0, max(1, len(words) - 1), size - 1):
         piece = words[first : first + size]
@@ -360,7 +362,7 @@ def _windows(words: tuple[str, ...], prefix: bool) -> Iterator[Phrase]:
 
 
 def _needles(phrases: Sequence[Phrase]) -> dict[str, Any]:
-    """What stands for each phrase in the tokens of a passage."""
+    """The parameters by which each phrase is counted in the tokens of a passage."""
     params: dict[str, Any] = {}
     for number, phrase in enumerate(phrases):
         needle = f" {'  '.join(phrase.words)}" + ("" if phrase.prefix else " ")
@@ -373,7 +375,7 @@ def _longest(query: Query) -> int:
 
 
 def _scored(query: Query) -> Iterator[Phrase]:
-    """The phrases that count for bm25, as often as SQLite counts them."""
+    """The phrases that bm25 counts, repeated as in SQLite."""
     match query:
         case Phrase():
             yield query
@@ -391,7 +393,7 @@ def _scored(query: Query) -> Iterator[Phrase]:
 
 
 _SAID_BETWEEN = "JOIN passages p ON p.id = passage_id AND p.created_at BETWEEN %(since)s AND %(until)s"
-# The query is bound in a CTE, or the generic plan of a prepared statement would be slower.
+# The query is bound in a CTE, because the generic plan of a prepared statement would be slower.
 _MATCHED = """
 WITH asked AS MATERIALIZED (SELECT CAST(%(match)s AS tsquery) AS q),
 matched AS MATERIALIZED (
@@ -444,7 +446,7 @@ FROM inside GROUP BY passage_id ORDER BY score DESC, passage_id DESC LIMIT %(cap
 
 
 def _print(query: Query) -> str:
-    """A tsquery that lets in all that matches, and no more unless words are to be near each other."""
+    """The query as a tsquery. For NEAR, it may match more than the query does."""
     match query:
         case Phrase(words, prefix):
             lexemes = [f"'{word}'" for word in words]
