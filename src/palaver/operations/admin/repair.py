@@ -131,7 +131,7 @@ async def problems_of_data(here: Workspace) -> list[str]:
 
 async def _holds_the_texts(here: Workspace) -> bool:
     try:
-        return await here.read(documents.holds_the_texts, timeout=LONG)
+        return await here.read(documents.matches_texts, timeout=LONG)
     except orjson.JSONDecodeError:
         raise Unavailable("Rows of the database are damaged: their data is no JSON.") from None
 

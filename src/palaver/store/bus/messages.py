@@ -199,7 +199,7 @@ def edit(change: Change, stored: StoredMessage, content: str, edited_by: str) ->
         edited_by=edited_by,
         created_at=micros(at),
     )
-    documents.rewrite_passage(
+    documents.update_passage(
         change,
         source="bus",
         document_id=stored.document_id,

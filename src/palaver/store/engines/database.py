@@ -183,7 +183,7 @@ class Dialect(Protocol):
     def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
         """Does the index contain exactly the words of these passages? The rows are those of all passages."""
 
-    def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
+    def substring_candidates(self, connection: Connection, part: str, cap: int) -> list[int]:
         """Up to `cap` passages that may contain this substring. No passage that contains it is left out."""
 
 
@@ -252,6 +252,9 @@ class Reader:
         scale = 0.99 * found.hits[-1].score / max(others[0].score, 1e-9) if known and others else 1.0
         hits = found.hits + [RankedPassage(hit.passage_id, hit.score * scale) for hit in others]
         return RankedPage(hits[:limit], has_more=also.has_more or len(hits) > limit, capped=also.capped)
+
+    def substring_candidates(self, part: str, cap: int) -> list[int]:
+        return self.connection.dialect.substring_candidates(self.connection, part, cap)
 
     def size(self) -> int:
         return self.connection.dialect.size(self.connection)

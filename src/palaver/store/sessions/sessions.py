@@ -270,7 +270,7 @@ def _turn(row: Row, owner: Owner, session_id: str, session: Row) -> Turn:
 def list_sessions(
     read: Reader, agent_id: str | None, limit: int, offset: int, project: str | None = None
 ) -> list[SessionInfo]:
-    wanted = documents.projects_called(read, "sessions", project)
+    wanted = documents.projects_named(read, "sessions", project)
     rows = read.all("sessions_of_agent", agent_id=agent_id, projects=wanted, limit=limit, offset=offset)
     return [
         SessionInfo(

@@ -222,7 +222,7 @@ class PostgresDialect:
                 return False
         return True
 
-    def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
+    def substring_candidates(self, connection: Connection, part: str, cap: int) -> list[int]:
         match = _array(grams(part, min(len(part), 3)))
         return [row["id"] for row in connection.fetch(self.sql("trigram_hits"), {"match": match, "cap": cap})]
 

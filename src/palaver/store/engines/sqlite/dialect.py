@@ -173,7 +173,7 @@ class SqliteDialect:
         have = sum(hash(term) * int(count) for term, count in connection.fetch_tuples(self.sql("all_terms"), {}))
         return wanted == have
 
-    def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
+    def substring_candidates(self, connection: Connection, part: str, cap: int) -> list[int]:
         """Intersect lookups, the most selective first, until few enough candidates are left."""
         found: dict[int, None] | None = None
         for name, given in self._lookups(part):
