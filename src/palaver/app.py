@@ -112,7 +112,7 @@ class House:
         self._has_noted_losses = True
         if self._left_over:
             log.warning("the list of workspaces, the tokens and the audit log were missing; an empty one was made")
-            await self._own.change(lambda change: data_losses.note_lost_house(change, self._left_over))
+            await self._own.change(lambda change: data_losses.note_lost_server_database(change, self._left_over))
         if self._own.has_lost_log:
             log.warning("the log of the house was missing: its newest changes may be lost")
             await self._own.change(lambda change: data_losses.note_lost_log(change, None))

@@ -332,7 +332,7 @@ async def test_a_common_part_is_found_the_same_way_as_a_rare_one(bus: Bus, monke
     ways = ((1, 0, 9999, 500), (1, 50, 9999, 7), (10, 20_000, 9999, 3), (10_000, 20_000, 9999, 4), (1, 5, 2, 7))
     for common, looked, most, page in ways:
         monkeypatch.setattr(archive, "COMMON", common)
-        monkeypatch.setattr(archive, "LOOKED_THROUGH", looked)
+        monkeypatch.setattr(archive, "READ_FIRST", looked)
         monkeypatch.setattr(archive, "MOST_SORTED", most)
         monkeypatch.setattr(archive, "PAGE", page)
         for part in ("needle", "e", "ed"):
@@ -428,7 +428,7 @@ async def test_a_part_that_many_texts_may_have_is_narrowed_by_all_that_is_known_
 
     monkeypatch.setattr(dialect, "MANY", 3)
     monkeypatch.setattr(archive, "COMMON", 5)
-    monkeypatch.setattr(archive, "LOOKED_THROUGH", 10)
+    monkeypatch.setattr(archive, "READ_FIRST", 10)
     spoken = [f"{'some of the ivory' if n % 7 else 'some of the ivy grows'} {n}" for n in range(80)]
     await put(bus, talk(*(said(text, n, id=f"m{n}") for n, text in enumerate(spoken))))
     for part in ("of the ivy", "e ivy", "me of the ivory", "he ivo", "ivor", "of the ivy grows 14", "some of"):

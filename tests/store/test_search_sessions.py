@@ -16,23 +16,23 @@ from palaver.store.search.search_sessions import (
 
 def test_a_session_is_found_by_its_owner_and_nobody_else():
     held = SearchSessionCache(ttl=60)
-    id, recall = held.named("ann", None)
-    assert held.named("ann", id) == (id, recall)
-    other_id, other = held.named("bob", id)
+    id, recall = held.find_or_start("ann", None)
+    assert held.find_or_start("ann", id) == (id, recall)
+    other_id, other = held.find_or_start("bob", id)
     assert other_id != id
     assert other is not recall
 
 
 def test_an_id_nobody_gave_out_begins_a_session_under_another_one():
-    id, _ = SearchSessionCache(ttl=60).named("ann", "made up")
+    id, _ = SearchSessionCache(ttl=60).find_or_start("ann", "made up")
     assert id != "made up"
 
 
 def test_a_session_whose_time_is_over_is_a_new_one():
     held = SearchSessionCache(ttl=-1)
-    id, recall = held.named("ann", None)
+    id, recall = held.find_or_start("ann", None)
     mark_seen(recall, ["notes://1"])
-    again_id, again = held.named("ann", id)
+    again_id, again = held.find_or_start("ann", id)
     assert again_id != id
     assert not again.seen
 
@@ -41,20 +41,20 @@ def test_a_connection_forgets_when_its_time_is_over():
     recall = SearchSession()
     mark_seen(recall, ["notes://1"])
     recall.queries.append("what?")
-    assert SearchSessionCache(ttl=60).alive(recall).seen
-    assert not SearchSessionCache(ttl=-1).alive(recall).seen
+    assert SearchSessionCache(ttl=60).refresh(recall).seen
+    assert not SearchSessionCache(ttl=-1).refresh(recall).seen
     assert not recall.queries
 
 
 def test_sessions_are_not_more_than_so_many_and_those_in_use_stay():
     held = SearchSessionCache(ttl=60)
-    used, recall = held.named("ann", None)
-    idle, _ = held.named("ann", None)
+    used, recall = held.find_or_start("ann", None)
+    idle, _ = held.find_or_start("ann", None)
     for _ in range(MOST_SESSIONS):
-        held.named("ann", None)
-        held.named("ann", used)
-    assert held.named("ann", used) == (used, recall)
-    assert held.named("ann", idle)[0] != idle
+        held.find_or_start("ann", None)
+        held.find_or_start("ann", used)
+    assert held.find_or_start("ann", used) == (used, recall)
+    assert held.find_or_start("ann", idle)[0] != idle
 
 
 def test_what_was_seen_is_bounded_and_the_oldest_goes_first():

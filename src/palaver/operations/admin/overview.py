@@ -43,7 +43,7 @@ class Overview:
 def look_over(read: Reader, caller: Caller, ask: LookOver) -> Overview:
     """Messages a day by source, who said most, how much is kept, and whether the index is complete."""
     since = now().date() - timedelta(days=ask.days - 1)
-    whose = overview.Counted(everyone=not caller.is_agent, agent_id=caller.acting_agent)
+    whose = overview.SessionOwner(everyone=not caller.is_agent, agent_id=caller.acting_agent)
     return Overview(
         since=since.isoformat(),
         days=overview.per_day(read, since, whose),

@@ -322,7 +322,7 @@ async def _repair_list(settings: Settings) -> AsyncIterator[Mended]:
     is_lost = bool(there) and not await asyncio.to_thread(has_server_database, settings)
 
     def work(change: Change) -> tuple[list[str], list[str]]:
-        data_losses.note_lost_house(change, there if is_lost else [])
+        data_losses.note_lost_server_database(change, there if is_lost else [])
         again = [name for name in there if tokens.add_workspace(change, name)]
         known = data_losses.unsettled(change)
         if known:

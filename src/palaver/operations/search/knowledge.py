@@ -405,9 +405,9 @@ def _recall(here: Workspace, caller: Caller, ask: SearchKnowledge) -> tuple[str 
         return ask.session_id, None
     owner = f"{caller.kind}:{caller.name}:{caller.acting_agent}"
     if ask.session_id is None and caller.recall is not None:
-        recall = here.recalls.alive(caller.recall)
-        return here.recalls.name_of(owner, recall) if recall.is_named else None, recall
-    return here.recalls.named(owner, ask.session_id)
+        recall = here.search_sessions.refresh(caller.recall)
+        return here.search_sessions.id_of(owner, recall) if recall.is_named else None, recall
+    return here.search_sessions.find_or_start(owner, ask.session_id)
 
 
 def _compact(answer: SearchResponse) -> SearchResponse:

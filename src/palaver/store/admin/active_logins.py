@@ -1,4 +1,4 @@
-"""Who is in with a token or a login, and how they are shown out when it ends."""
+"""Tracks running requests by token and login, and cancels them when the token or login ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 class ActiveLogins:
-    """Who is in with a token, or with a login: requests that are being answered, streams, connections."""
+    """Running requests, streams and connections, by the id of their token or login."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, set[asyncio.Task[object]]] = {}
@@ -21,7 +21,7 @@ class ActiveLogins:
 
     @contextlib.contextmanager
     def track(self, *keys: str) -> Iterator[None]:
-        """While the block lasts, the end of any of these tokens and logins raises LoginEnded in it."""
+        """Raise LoginEnded in this block as soon as one of these tokens or logins ends."""
         task = asyncio.current_task()
         assert task is not None
         for key in keys:
@@ -42,17 +42,17 @@ class ActiveLogins:
                     del self._tasks[key]
 
     def let_current_finish(self) -> None:
-        """Whoever ends their own token or login gets the answer to that. Call it before the end is stored."""
+        """Let the current request finish even if it ends its own token or login. Call this before the end is stored."""
         task = asyncio.current_task()
         if task and any(task in tasks for tasks in self._tasks.values()):
             self._finishing.add(task)
 
     def end(self, key: str) -> None:
-        """It has ended: so does everything done with it."""
+        """Cancel all requests of a token or login that has ended."""
         for task in self._tasks.get(key, set()) - self._finishing - self._ended:
             self._ended.add(task)
             task.cancel()
 
 
 class LoginEnded(Exception):
-    """The token or login one came in with is no longer valid."""
+    """The token or login of this request is no longer valid."""

@@ -19,7 +19,7 @@ from palaver.store.library import documents
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message together with the row it lives in."""
+    """A message with the ids of its passage and its thread's document."""
 
     passage_id: int
     document_id: int
@@ -28,7 +28,7 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A message that has not been given its number yet."""
+    """A message without its number."""
 
     author: str
     author_id: str | None
@@ -66,7 +66,7 @@ def _stored(row: Row) -> StoredMessage:
 
 
 def _data(message: Message) -> dict[str, Any]:
-    """What of a message has no column of its own. Defaults are left out: most messages have none of this."""
+    """The fields of a message without a column of their own. Default values are left out."""
     return {
         "author_name": message.author_name if message.author_name != message.author else None,
         "priority": message.priority if message.priority != "normal" else None,
@@ -91,13 +91,13 @@ def must_exist(read: Reader, message_id: str) -> StoredMessage:
 
 
 def must_hold(change: Change, message_id: str) -> StoredMessage:
-    """The message, which nobody else changes or deletes until the commit."""
+    """The message, locked until the commit."""
     lock(change, must_exist(change, message_id).document_id)
     return must_exist(change, message_id)
 
 
 def with_reactions(read: Reader, stored: list[StoredMessage]) -> list[Message]:
-    """The messages with their reactions, fetched by one query however many there are. All of one thread."""
+    """Messages of one thread with their reactions, read by one query."""
     if not stored:
         return []
     seqs = [s.message.seq for s in stored]
@@ -218,7 +218,7 @@ def history(read: Reader, stored: StoredMessage) -> list[Edit]:
 
 
 def remove(change: Change, stored: StoredMessage) -> None:
-    """Its seq is never used again; its words leave the tables, the index and the log."""
+    """Delete a message from the tables, the index and the event log. Its seq is never used again."""
     documents.remove_passage(change, stored.passage_id)
-    change.run("one_message_less", document_id=stored.document_id)
+    change.run("subtract_message", document_id=stored.document_id)
     events.forget_content(change, stored.message.thread_id, stored.message.id)

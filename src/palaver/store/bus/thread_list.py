@@ -1,4 +1,4 @@
-"""Threads at a glance: as somebody looks at a list of them, with who spoke last and what."""
+"""The list of threads, each with the beginnings of its last messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from palaver.store.bus import threads
 from palaver.store.engines.database import Reader, Row
 
 LAST_FEW = 20
+"""How many of the last messages are read for each thread."""
 LENGTH = 200
+"""How many characters of each message are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageSummary:
-    """The beginning of a message, and who said it when."""
+    """The beginning of a message, its author and its time."""
 
     seq: int
     author_name: str

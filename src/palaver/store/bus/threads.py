@@ -1,4 +1,4 @@
-"""Threads: documents of the bus, with a status and a next seq."""
+"""Threads: documents of the bus with a topic, a status, and a counter of messages."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FAR_FUTURE = 2**62
 
 @dataclass(frozen=True, slots=True)
 class StoredThread:
-    """A thread together with the row it lives in."""
+    """A thread with the id of its document."""
 
     document_id: int
     thread: Thread
     created_by: str | None = None
-    """Who created it, where tokens are required; see `identity.signed`."""
+    """The creator, if tokens are required. See `identity.signed`."""
 
 
 def _stored(row: Row) -> StoredThread:
@@ -161,9 +161,9 @@ def update(
 
 
 def next_seq(change: Change, stored: StoredThread) -> int:
-    """The number of the next message. Until the commit nobody else gets one in this thread."""
+    """Take the number of the next message. Other callers wait for the commit."""
     row = change.one("next_seq", document_id=stored.document_id, at=micros(now()))
-    if row is None:  # deleted while we waited for our turn
+    if row is None:  # deleted while this change waited for the lock
         raise NotFound("thread", stored.thread.id, "List threads to see which exist.")
     must_take_messages(row["status"])
     seq: int = row["last_seq"]
@@ -176,8 +176,8 @@ def must_take_messages(status: Status) -> None:
 
 
 def lock(change: Change, document_id: int) -> int:
-    """Keep others out of the thread until the commit; returns the last seq so far. Look again at what you hold: it
-    may have gone while you waited."""
+    """Lock a thread until the commit and return its last seq. Read the thread again afterwards: it may have changed
+    while this change waited."""
     row = change.one("lock_thread", document_id=document_id)
     return row["last_seq"] if row else 0
 

@@ -265,7 +265,7 @@ def backfill(change: Change, limit: int) -> int:
         return _backfill_parts(change, mark["value"], limit)
     rows = change.all("unindexed_passages", limit=limit)
     ids = orjson.dumps([row["id"] for row in rows if row["source"] in SUBSTRING_SOURCES]).decode()
-    has_parts = {row["id"] for row in change.all("ids_with_parts", ids=ids)}
+    has_parts = {row["id"] for row in change.all("ids_in_substring_index", ids=ids)}
     for row in rows:
         wanted = index_row_of(row["source"], row)
         if row["id"] in has_parts:

@@ -82,20 +82,20 @@ def read_on(place: Path, path: Path, messages: Messages, seconds: float) -> bool
             cache.execute(_sql("served_schema"))
             found = cache.execute(_sql("served_state")).fetchone()
             if found is None or found[0] != state:
-                cache.execute(_sql("serve_anew"))
-                cache.execute(_sql("serve_state"), {"state": state})
+                cache.execute(_sql("clear_served"))
+                cache.execute(_sql("insert_served_state"), {"state": state})
                 found = (state, -(2**63), 0)
             last, is_whole = found[1], bool(found[2])
             coming = messages(last)
             while not is_whole:
                 some = list(islice(coming, AT_ONCE))
-                cache.executemany(_sql("serve_message"), map(_row, some))
+                cache.executemany(_sql("insert_served_message"), map(_row, some))
                 last, is_whole = some[-1][0] if some else last, len(some) < AT_ONCE
                 if time.monotonic() > until:
                     break
-            cache.execute(_sql("serve_mark"), {"last_row": last, "is_whole": is_whole})
+            cache.execute(_sql("update_served_state"), {"last_row": last, "is_whole": is_whole})
             if state != state_of(path):
-                cache.execute(_sql("serve_anew"))
+                cache.execute(_sql("clear_served"))
                 return False
             return is_whole
     except (apsw.NotADBError, apsw.CorruptError):

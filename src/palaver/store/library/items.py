@@ -48,7 +48,7 @@ class LibraryItem:
 
 
 def find(read: Reader, source: str, id: str) -> LibraryItem | None:
-    row = read.one("kept", source=source, native_id=id)
+    row = read.one("item", source=source, native_id=id)
     return _item(source, row) if row and row["deleted_at"] is None else None
 
 
@@ -61,23 +61,22 @@ def must_exist(read: Reader, source: str, id: str) -> LibraryItem:
 
 def by_title(read: Reader, source: str, title: str) -> LibraryItem | None:
     """The item with this title that was changed last."""
-    row = read.one("kept_by_title", source=source, title=title)
+    row = read.one("item_by_title", source=source, title=title)
     return _item(source, row) if row else None
 
 
 def id_of_name(read: Reader, source: str, name: str) -> str:
     """The id of the item with this id or title, even if it is deleted. Of several, the one deleted last."""
-    row = read.one("kept", source=source, native_id=name) or read.one("once_named", source=source, title=name)
+    row = read.one("item", source=source, native_id=name) or read.one("item_id_by_title", source=source, title=name)
     return row["native_id"] if row else name
 
 
 def page(read: Reader, source: str, limit: int, offset: int) -> list[LibraryItem]:
-    return [_item(source, row) for row in read.all("kept_page", source=source, limit=limit, offset=offset)]
+    return [_item(source, row) for row in read.all("item_page", source=source, limit=limit, offset=offset)]
 
 
 def count(read: Reader, source: str) -> int:
-    item: int = read.must("count_kept", source=source)["kept"]
-    return item
+    return int(read.must("count_items", source=source)["items"])
 
 
 def bodies(read: Reader, document_id: int) -> dict[str, str]:
@@ -116,19 +115,20 @@ def add(change: Change, source: str, draft: ItemDraft, created_at: datetime | No
 
 def update(change: Change, item: LibraryItem, draft: ItemDraft) -> LibraryItem:
     """Replace the content of an item. All its passages are replaced."""
-    at = now()
-    _update_row(change, item, draft.title, draft.facts, at)
+    updated = _update_row(change, item, draft.title, draft.facts)
     for row in change.all("passage_ids", document_id=item.document_id):
         documents.remove_passage(change, row["id"])
     for name in bodies(change, item.document_id).keys() - set(draft.bodies):
         change.run("drop_body", document_id=item.document_id, field=name)
     _write(change, item, draft)
-    return _next_version(item, draft.title, draft.facts, at)
+    return updated
 
 
-def _update_row(change: Change, item: LibraryItem, title: str, facts: dict[str, Any], at: datetime) -> None:
+def _update_row(change: Change, item: LibraryItem, title: str, facts: dict[str, Any]) -> LibraryItem:
+    """Store the next version of an item. Raises Conflict if this is not its current version."""
+    at = now()
     is_current = change.run(
-        "update_kept",
+        "update_item",
         id=item.document_id,
         version=item.version,
         title=title,
@@ -138,8 +138,6 @@ def _update_row(change: Change, item: LibraryItem, title: str, facts: dict[str, 
     if not is_current:
         raise Conflict(f"This {_NAMES[item.source]} was changed meanwhile. Read it again, then repeat the change.")
 
-
-def _next_version(item: LibraryItem, title: str, facts: dict[str, Any], at: datetime) -> LibraryItem:
     return LibraryItem(item.document_id, item.source, item.id, title, facts, item.created_at, at, item.version + 1)
 
 
@@ -153,8 +151,7 @@ def retitle(
     title_scopes: tuple[str, ...],
 ) -> LibraryItem:
     """Set the title and facts of an item. Its passages stay and are indexed with their new scope tokens."""
-    at = now()
-    _update_row(change, item, title, facts, at)
+    updated = _update_row(change, item, title, facts)
     for row in _rows(change, item.document_id):
         if row["position"] == 0:
             documents.remove_passage(change, row["id"])
@@ -166,22 +163,22 @@ def retitle(
         row = {**row, "document_id": item.document_id, "data": orjson.dumps(data)}
         change.index(row["id"], documents.index_row_of(item.source, row), is_new=False)
     _add_title(change, item, title, title_scopes)
-    return _next_version(item, title, facts, at)
+    return updated
 
 
 def delete(change: Change, item: LibraryItem) -> None:
-    change.run("delete_kept", id=item.document_id, at=micros(now()))
+    change.run("delete_item", id=item.document_id, at=micros(now()))
     for row in change.all("passage_ids", document_id=item.document_id):
         change.unindex(row["id"])
 
 
 def restore(change: Change, source: str, id: str) -> LibraryItem:
     """Restore a deleted item. An item that is not deleted stays as it is."""
-    row = change.one("kept", source=source, native_id=id)
+    row = change.one("item", source=source, native_id=id)
     if row is None:
         raise _unknown(source, id)
     if row["deleted_at"] is not None:
-        change.run("restore_kept", id=row["id"])
+        change.run("restore_item", id=row["id"])
         for passage in _rows(change, row["id"]):
             index_row = documents.index_row_of(source, {**passage, "document_id": row["id"]})
             change.index(passage["id"], index_row, is_new=False)
@@ -199,7 +196,7 @@ def add_message(
     change: Change, item: LibraryItem, *, author: str, text: str, scopes: tuple[str, ...], at: datetime | None
 ) -> AddedMessage:
     """Add a message to a chat. The lock makes other callers wait, so that positions have no gaps."""
-    change.run("lock_kept", id=item.document_id)
+    change.run("lock_item", id=item.document_id)
     last = change.must("passage_bounds", document_id=item.document_id)["last"]
     native_id, moment = new_id(), at or now()
     documents.add_passage(
@@ -213,7 +210,7 @@ def add_message(
         created_at=moment,
         data={documents.SCOPES: list(scopes)},
     )
-    change.run("document_spoke", id=item.document_id, modified_at=micros(moment))
+    change.run("touch_document", id=item.document_id, modified_at=micros(moment))
     return AddedMessage(native_id, last, moment)
 
 

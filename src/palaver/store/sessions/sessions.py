@@ -156,8 +156,8 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
     for writer in writers.values():
         if writer.project != writer.facts.get("project"):
             facts = {**writer.facts, "project": writer.project}
-            change.run("describe_session", id=writer.document_id, data=documents.encode_data(facts))
-        change.run("document_spoke", id=writer.document_id, modified_at=writer.last)
+            change.run("set_session_data", id=writer.document_id, data=documents.encode_data(facts))
+        change.run("touch_document", id=writer.document_id, modified_at=writer.last)
 
 
 @dataclass(slots=True)
@@ -219,7 +219,7 @@ def take_back(change: Change, owner: Owner, session_id: str, turn_ids: Iterable[
             documents.remove_passage(change, row["id"])
     first = change.all("passages_of_document", document_id=found["id"], after=0, limit=1)
     if first:
-        change.run("call_session", id=found["id"], title=title_of(first[0]["text"]))
+        change.run("retitle_session", id=found["id"], title=title_of(first[0]["text"]))
     else:
         documents.remove_document(change, found["id"])
 
