@@ -14,20 +14,20 @@ from palaver.operations.admin.access import Access
 from palaver.operations.admin.repair import HealthProblem, health_problems
 from palaver.settings import Settings
 from palaver.store.admin import audit, data_losses, tokens
-from palaver.store.admin.active_logins import Present
-from palaver.store.admin.active_logins import ShownOut as ShownOut
-from palaver.store.admin.audit import Trail
+from palaver.store.admin.active_logins import ActiveLogins
+from palaver.store.admin.active_logins import LoginEnded as LoginEnded
+from palaver.store.admin.audit import AuditLog
 from palaver.store.engines import missing_tables
 from palaver.store.engines.database import Change, Engine
 from palaver.store.workspaces import DEFAULT as DEFAULT
 from palaver.store.workspaces import (
     Workspace,
-    checked_name,
+    check_name,
     has_data,
-    has_house,
+    has_server_database,
     open_engine,
     remove_data,
-    workspaces_there,
+    workspaces_with_data,
 )
 
 CHECK_ACCESS_SECONDS = 0.5
@@ -46,15 +46,15 @@ class App:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         # The server database is always created before the first workspace. Without it, existing ones were lost.
-        there = workspaces_there(settings)
-        self._unlisted = there if there and not has_house(settings) else []
+        there = workspaces_with_data(settings)
+        self._unlisted = there if there and not has_server_database(settings) else []
         self._database: Engine = open_engine(settings, "house", "house")
         self._has_noted_losses = False
         self._workspaces: dict[str, Workspace] = {}
         self._background: list[asyncio.Task[None]] = []
         self._indexing: set[asyncio.Task[None]] = set()
-        self.trail = Trail(self._database)
-        self.access = Access(self.trail, Present(), self.open)
+        self.trail = AuditLog(self._database)
+        self.access = Access(self.trail, ActiveLogins(), self.open)
 
     # Workspaces
 
@@ -94,7 +94,7 @@ class App:
             audit.append(change, "workspace", by, "create_workspace", name)
 
         await self._note_losses()
-        if not await self._database.read(lambda read: tokens.has_workspace(read, checked_name(name))):
+        if not await self._database.read(lambda read: tokens.has_workspace(read, check_name(name))):
             await asyncio.to_thread(lambda: open_engine(self.settings, name).close())  # data first, see `open`
         await self._database.change(work)
         return await self.open(name)
@@ -113,7 +113,7 @@ class App:
             return count
 
         count = await self._database.change(work)
-        if count is None and not await asyncio.to_thread(has_data, self.settings, checked_name(name)):
+        if count is None and not await asyncio.to_thread(has_data, self.settings, check_name(name)):
             raise NotFound("workspace", name, "List workspaces with 'palaver workspace list'.")
         await self._close_workspace(name)
         until = time.monotonic() + RELEASE_SECONDS
@@ -145,7 +145,7 @@ class App:
 
     async def unlisted_workspaces(self) -> list[str]:
         """The names of workspaces that have data but are not in the server database."""
-        there = await asyncio.to_thread(workspaces_there, self.settings)
+        there = await asyncio.to_thread(workspaces_with_data, self.settings)
         return sorted(set(there) - set(await self.listed_workspaces()))
 
     # State of the server database
@@ -157,7 +157,7 @@ class App:
         self._has_noted_losses = True
         if self._unlisted:
             log.warning("the list of workspaces, the tokens and the audit log were missing; empty ones were created")
-            await self._database.change(lambda change: data_losses.note_lost_house(change, self._unlisted))
+            await self._database.change(lambda change: data_losses.note_lost_server_database(change, self._unlisted))
         if self._database.has_lost_log:
             log.warning("the write-ahead log of the server database was missing; its latest changes may be lost")
             await self._database.change(lambda change: data_losses.note_lost_log(change, None))

@@ -174,7 +174,7 @@ async def test_for_much_the_engine_is_set_up_and_put_back(here: Workspace, tmp_p
         return {row["k"]: row["v"] for row in rows}
 
     seen: list[dict[str, int]] = []
-    async with here.expecting_much():
+    async with here.bulk_writes():
         seen.append(await here.read(merging))
     seen.append(await here.read(merging))
     assert seen == [{"automerge": 64, "crisismerge": 512}, {"automerge": 8, "crisismerge": 512}]

@@ -363,7 +363,7 @@ class FixtureDoor(mcp.McpDoor):
         handle("resources/subscribe", types.SubscribeRequestParams, self._subscribe)
         handle("resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe)
         handle("subscriptions/listen", types.SubscriptionsListenRequestParams, ListenHandler(self.news))
-        self._manager.event_store, self._manager.retry_interval = Kept(), 50
+        self._manager.event_store, self._manager.retry_interval = LibraryItem(), 50
 
     async def _list_tools(self, ctx: mcp.Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         found = await super()._list_tools(ctx, params)
@@ -465,7 +465,7 @@ def _prompting(*contents: types.ContentBlock) -> types.GetPromptResult:
     return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content) for content in contents])
 
 
-class Kept(EventStore):
+class LibraryItem(EventStore):
     """Everything that was sent, for whoever comes back for the rest of it."""
 
     def __init__(self) -> None:

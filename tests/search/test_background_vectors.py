@@ -129,7 +129,7 @@ async def test_a_passage_that_changes_loses_its_vector_and_gets_another(
 
         def edit(change: Change) -> None:
             row = change.must("passage_of_source", source="chats", native_id="t/m1")
-            documents.rewrite_passage(
+            documents.update_passage(
                 change, source="chats", document_id=row["document_id"], passage_id=row["id"], author_id=None,
                 role=None, text=f"The {unique} has a quixen there.", data="{}",
             )  # fmt: skip

@@ -97,7 +97,7 @@ async def test_a_conversation_comes_back_as_it_was_put(bus: Bus):
     )
     assert await put(bus, whole) == ["new"]
     assert await bus.here.read(lambda read: archive.conversation(read, "claude-ai:x")) == whole
-    (held,) = await bus.here.read(lambda read: archive.everyone(read, 10, 0))
+    (held,) = await bus.here.read(lambda read: archive.list_conversations(read, 10, 0))
     assert (held.id, held.origin, held.title, held.messages) == ("claude-ai:x", "claude-ai", "On ivy", 3)
     assert (held.created_at, held.updated_at) == (whole.created_at, whole.updated_at)
     assert await bus.here.read(lambda read: archive.conversation(read, "claude-ai:y")) is None
@@ -107,7 +107,7 @@ async def test_a_conversation_of_which_no_time_is_known_has_none(bus: Bus):
     whole = talk(said("once upon a time", None))
     await put(bus, whole)
     assert await bus.here.read(lambda read: archive.conversation(read, whole.id)) == whole
-    (held,) = await bus.here.read(lambda read: archive.everyone(read, 10, 0))
+    (held,) = await bus.here.read(lambda read: archive.list_conversations(read, 10, 0))
     assert (held.created_at, held.updated_at) == (None, None)
 
 
@@ -119,7 +119,7 @@ async def test_the_same_again_is_unchanged_and_doubles_nothing(bus: Bus):
         ["unchanged"] * 2,
     ]
     assert await found(bus) == ["b", "a"]
-    assert await bus.here.read(lambda read: len(archive.everyone(read, 10, 0))) == 1
+    assert await bus.here.read(lambda read: len(archive.list_conversations(read, 10, 0))) == 1
 
 
 async def test_a_newer_state_replaces_and_an_older_one_does_not_undo_it(bus: Bus):
@@ -141,7 +141,7 @@ async def test_what_is_judged_is_what_putting_comes_to(bus: Bus):
         talk(said("a"), updated=1),
     ]
     for state in states:
-        judged = await bus.here.read(partial(archive.judge, conversation=state))
+        judged = await bus.here.read(partial(archive.compare, conversation=state))
         assert await put(bus, state) == [judged]
 
 
@@ -248,7 +248,7 @@ async def test_many_are_put_as_one_by_one(bus: Bus):
 
 
 async def test_what_is_long_is_stored_in_pieces(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("palaver.store.engines.database.PIECE", 100)
+    monkeypatch.setattr("palaver.store.engines.database.BATCH_BYTES", 100)
     messages = [said(f"piece {n} " + "é\"\\\n'\t" * n, n) for n in range(40)]
     await put(bus, talk(*messages, title='Long "one"'))
     assert await texts(bus) == [one.text for one in messages]
@@ -330,7 +330,7 @@ async def test_a_common_part_is_found_the_same_way_as_a_rare_one(bus: Bus, monke
     ways = ((1, 0, 9999, 500), (1, 50, 9999, 7), (10, 20_000, 9999, 3), (10_000, 20_000, 9999, 4), (1, 5, 2, 7))
     for common, looked, most, page in ways:
         monkeypatch.setattr(archive, "COMMON", common)
-        monkeypatch.setattr(archive, "LOOKED_THROUGH", looked)
+        monkeypatch.setattr(archive, "READ_FIRST", looked)
         monkeypatch.setattr(archive, "MOST_SORTED", most)
         monkeypatch.setattr(archive, "PAGE", page)
         for part in ("needle", "e", "ed"):
@@ -375,7 +375,7 @@ async def test_a_page_of_the_list_follows_the_other(bus: Bus):
     listed = [
         held.id
         for offset in range(0, 30, 10)
-        for held in await bus.here.read(partial(archive.everyone, limit=10, offset=offset))
+        for held in await bus.here.read(partial(archive.list_conversations, limit=10, offset=offset))
     ]
     assert listed == [f"chatgpt:{n}" for n in range(24, -1, -1)]
 
@@ -426,7 +426,7 @@ async def test_a_part_that_many_texts_may_have_is_narrowed_by_all_that_is_known_
 
     monkeypatch.setattr(dialect, "MANY", 3)
     monkeypatch.setattr(archive, "COMMON", 5)
-    monkeypatch.setattr(archive, "LOOKED_THROUGH", 10)
+    monkeypatch.setattr(archive, "READ_FIRST", 10)
     spoken = [f"{'some of the ivory' if n % 7 else 'some of the ivy grows'} {n}" for n in range(80)]
     await put(bus, talk(*(said(text, n, id=f"m{n}") for n, text in enumerate(spoken))))
     for part in ("of the ivy", "e ivy", "me of the ivory", "he ivo", "ivor", "of the ivy grows 14", "some of"):

@@ -20,7 +20,7 @@ from palaver.app import App
 from palaver.errors import PalaverError, Refused, Timeout, Unavailable
 from palaver.settings import Settings
 from palaver.store.engines.database import Reader
-from palaver.store.workspaces import checked_name, open_engine
+from palaver.store.workspaces import check_name, open_engine
 
 ENDLESS = {
     "sqlite": "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 100000000) SELECT max(x) AS m FROM n",
@@ -166,12 +166,12 @@ async def test_names_that_look_alike_are_different_workspaces(settings: Settings
 )
 def test_a_name_that_could_lead_elsewhere_is_refused(name: str):
     with pytest.raises(Refused, match="cannot be a workspace's name"):
-        checked_name(name)
+        check_name(name)
 
 
 @pytest.mark.parametrize("name", ["a", "0", "a-b_c", "a" * 40])
 def test_an_ordinary_name_is_taken(name: str):
-    assert checked_name(name) == name
+    assert check_name(name) == name
 
 
 async def test_a_workspace_must_be_created_before_it_is_opened(settings: Settings):

@@ -105,13 +105,13 @@ async def test_a_listener_of_one_thread_hears_only_that_thread(bus: Bus, monkeyp
 
 @pytest.mark.parametrize("scope", ["everything", "one thread"])
 async def test_a_listener_holds_few_bytes_and_misses_nothing(bus: Bus, scope: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(feed, "HELD_BYTES", 5_000)
+    monkeypatch.setattr(feed, "MOST_BYTES", 5_000)
     thread = await bus.thread()
     begun = await bus.last_event()
     async with bus.here.feed(thread_id=thread.id if scope == "one thread" else None) as listener:
         for n in range(12):
             await bus.post(thread, "x" * (9_000 if n == 5 else 1_000))
-            assert sum(len(event.payload) for event in listener._held) <= 5_000
+            assert sum(len(event.payload) for event in listener._buffer) <= 5_000
         heard: list[int] = []
         while batch := await listener.next(timeout=0.05):
             assert len(batch) == 1 or sum(len(event.payload) for event in batch) <= 5_000
@@ -127,7 +127,7 @@ async def test_slow_listeners_miss_nothing_and_hear_nothing_twice(
     bus: Bus, seed: int, scope: str, monkeypatch: pytest.MonkeyPatch
 ):
     """They hold little, so that they fall back to the log again and again while others go on posting."""
-    monkeypatch.setattr(feed, "HELD_AT_MOST", 8)
+    monkeypatch.setattr(feed, "MOST_BUFFERED", 8)
     monkeypatch.setattr(feed, "READ_AT_ONCE", 5)
     dice = random.Random(seed)
     rooms = [await bus.thread() for _ in range(3)]

@@ -11,7 +11,7 @@ import pytest
 from tests.store.bus import HUMAN, Bus, posting, rows
 
 from palaver.errors import Conflict, NotFound
-from palaver.model.library import Character, Media, Note, Prompt, Shelved
+from palaver.model.library import Character, ItemDraft, Media, Note, Prompt
 from palaver.model.sources import ALL_SOURCES
 from palaver.operations import library as operations
 from palaver.operations.search import knowledge as searching
@@ -25,17 +25,17 @@ from palaver.search.sources.prompts import index_prompt
 from palaver.store.engines.database import Change, Reader, Scope
 from palaver.store.library import documents
 from palaver.store.library import items as library
-from palaver.store.library.items import Kept
+from palaver.store.library.items import LibraryItem
 from palaver.store.search import found_passages
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def note(content: str, title: str = "title", *keywords: str) -> Shelved:
+def note(content: str, title: str = "title", *keywords: str) -> ItemDraft:
     return index_note(Note(title=title, content=content, keywords=keywords))
 
 
-async def add(bus: Bus, shelved: Shelved, source: str = "notes") -> Kept:
+async def add(bus: Bus, shelved: ItemDraft, source: str = "notes") -> LibraryItem:
     return await bus.here.change(lambda change: library.add(change, source, shelved))
 
 

@@ -2,63 +2,63 @@
 
 from __future__ import annotations
 
-from palaver.model.search import Recall
+from palaver.model.search import SearchSession
 from palaver.store.search import search_sessions
 from palaver.store.search.search_sessions import (
     MOST_PAGED,
     MOST_SEEN,
     MOST_SESSIONS,
-    Recalls,
+    SearchSessionCache,
     mark_seen,
     seen_before,
 )
 
 
 def test_a_session_is_found_by_its_owner_and_nobody_else():
-    held = Recalls(ttl=60)
-    id, recall = held.named("ann", None)
-    assert held.named("ann", id) == (id, recall)
-    other_id, other = held.named("bob", id)
+    held = SearchSessionCache(ttl=60)
+    id, recall = held.find_or_start("ann", None)
+    assert held.find_or_start("ann", id) == (id, recall)
+    other_id, other = held.find_or_start("bob", id)
     assert other_id != id
     assert other is not recall
 
 
 def test_an_id_nobody_gave_out_begins_a_session_under_another_one():
-    id, _ = Recalls(ttl=60).named("ann", "made up")
+    id, _ = SearchSessionCache(ttl=60).find_or_start("ann", "made up")
     assert id != "made up"
 
 
 def test_a_session_whose_time_is_over_is_a_new_one():
-    held = Recalls(ttl=-1)
-    id, recall = held.named("ann", None)
+    held = SearchSessionCache(ttl=-1)
+    id, recall = held.find_or_start("ann", None)
     mark_seen(recall, ["notes://1"])
-    again_id, again = held.named("ann", id)
+    again_id, again = held.find_or_start("ann", id)
     assert again_id != id
     assert not again.seen
 
 
 def test_a_connection_forgets_when_its_time_is_over():
-    recall = Recall()
+    recall = SearchSession()
     mark_seen(recall, ["notes://1"])
     recall.queries.append("what?")
-    assert Recalls(ttl=60).alive(recall).seen
-    assert not Recalls(ttl=-1).alive(recall).seen
+    assert SearchSessionCache(ttl=60).refresh(recall).seen
+    assert not SearchSessionCache(ttl=-1).refresh(recall).seen
     assert not recall.queries
 
 
 def test_sessions_are_not_more_than_so_many_and_those_in_use_stay():
-    held = Recalls(ttl=60)
-    used, recall = held.named("ann", None)
-    idle, _ = held.named("ann", None)
+    held = SearchSessionCache(ttl=60)
+    used, recall = held.find_or_start("ann", None)
+    idle, _ = held.find_or_start("ann", None)
     for _ in range(MOST_SESSIONS):
-        held.named("ann", None)
-        held.named("ann", used)
-    assert held.named("ann", used) == (used, recall)
-    assert held.named("ann", idle)[0] != idle
+        held.find_or_start("ann", None)
+        held.find_or_start("ann", used)
+    assert held.find_or_start("ann", used) == (used, recall)
+    assert held.find_or_start("ann", idle)[0] != idle
 
 
 def test_what_was_seen_is_bounded_and_the_oldest_goes_first():
-    recall = Recall()
+    recall = SearchSession()
     for n in range(MOST_SEEN + 10):
         mark_seen(recall, [f"notes://{n}"])
     assert len(recall.seen) == MOST_SEEN
@@ -70,14 +70,14 @@ def test_what_was_seen_is_bounded_and_the_oldest_goes_first():
 
 
 def test_recent_queries_are_a_few():
-    recall = Recall()
+    recall = SearchSession()
     for n in range(50):
         recall.queries.append(str(n))
     assert list(recall.queries) == [str(n) for n in range(30, 50)]
 
 
 def test_paging_leaves_out_only_what_was_seen_before_the_search_began():
-    recall = Recall()
+    recall = SearchSession()
     mark_seen(recall, ["a"])
     assert seen_before(recall, "first", is_new=True) == {"a"}
     mark_seen(recall, ["b", "c"])
@@ -87,11 +87,11 @@ def test_paging_leaves_out_only_what_was_seen_before_the_search_began():
     assert seen_before(recall, "first", is_new=False) == {"a"}  # it goes on where it was
     assert seen_before(recall, "second", is_new=False) == {"a", "b", "c"}
     assert seen_before(recall, "first", is_new=True) == {"a", "b", "c", "d"}
-    assert search_sessions.seen_before(Recall(), "any", is_new=False) == frozenset()
+    assert search_sessions.seen_before(SearchSession(), "any", is_new=False) == frozenset()
 
 
 def test_only_the_latest_searches_are_paged_through():
-    recall = Recall()
+    recall = SearchSession()
     for n in range(MOST_PAGED + 1):
         seen_before(recall, str(n), is_new=True)
         mark_seen(recall, [str(n)])

@@ -32,11 +32,11 @@ async def test_turns_that_were_taken_back_are_gone_until_they_are_recorded_again
     await append(here, owner, "s", [turn(owner, "1", "ivy"), turn(owner, "2", "ivy oak"), turn(owner, "3", "elm")])
     await take_back(here, owner, "s", {"1", "2"})
     assert (await found(bus, "ivy"), await found(bus, "elm")) == ([], ["3"])
-    assert [one.title for one in await here.read(lambda read: sessions.everyone(read, owner.id, 9, 0))] == ["elm"]
+    assert [one.title for one in await here.read(lambda read: sessions.list_sessions(read, owner.id, 9, 0))] == ["elm"]
     await append(here, owner, "s", [turn(owner, "2", "ivy oak")])
     assert await found(bus, "ivy") == ["2"]
     await reindex(here)
     assert await found(bus, "ivy") == ["2"]
     await take_back(here, owner, "s", {"2", "3"})
-    assert await here.read(lambda read: sessions.everyone(read, owner.id, 9, 0)) == []
+    assert await here.read(lambda read: sessions.list_sessions(read, owner.id, 9, 0)) == []
     assert all(difference.is_fine for difference in await verify(here))

@@ -150,7 +150,7 @@ def build(settings: Settings, kind: str, step: int, rows: Rows) -> None:
                 for row in rows.get(table, ()):
                     names, places = ", ".join(row), ", ".join(f"%({name})s" for name in row)
                     raw.execute(f"INSERT INTO {table} ({names}) VALUES ({places})".encode(), row)
-            postgres._count_on(raw, schema_of(kind))
+            postgres._reset_sequences(raw, schema_of(kind))
         return
     path = file_of(settings, kind)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers import Listener, Server, Thread, listen, word
 from tests.trust.people import Key, with_app
 
-from palaver.store.admin.active_logins import Present, ShownOut
+from palaver.store.admin.active_logins import ActiveLogins, LoginEnded
 
 
 @contextmanager
@@ -56,22 +56,22 @@ def test_logging_out_closes_the_streams_of_that_login(guarded: Server, human: Ke
 
 async def test_whoever_ends_their_own_login_gets_the_answer_while_others_are_shown_out():
     """Another task may notice the end first: the periodic look of the server does."""
-    present, told = Present(), list[str]()
+    present, told = ActiveLogins(), list[str]()
 
     async def somebody(name: str, *, ends_it: bool) -> None:
         try:
-            with present.stay("login"):
+            with present.track("login"):
                 if ends_it:
-                    present.let_finish()
+                    present.let_current_finish()
                 await asyncio.sleep(0.05)
                 told.append(f"{name} was answered")
-        except ShownOut:
+        except LoginEnded:
             told.append(f"{name} was shown out")
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(somebody("ann", ends_it=True))
         tasks.create_task(somebody("bob", ends_it=False))
         await asyncio.sleep(0)
-        present.show_out("login")
+        present.end("login")
     assert told == ["bob was shown out", "ann was answered"]
     assert present.keys == set()

@@ -86,13 +86,13 @@ def kept(world: World) -> tuple[str, dict[str, dict[str, Any]]]:
     return unique, {hit["source"]: hit for hit in found}
 
 
-Kept = tuple[str, dict[str, dict[str, Any]]]
+LibraryItem = tuple[str, dict[str, dict[str, Any]]]
 
 
 # Two workspaces
 
 
-def test_a_search_finds_nothing_of_another_workspace(world: World, kept: Kept):
+def test_a_search_finds_nothing_of_another_workspace(world: World, kept: LibraryItem):
     unique, _ = kept
     assert len(world.ann.library.search(unique)["results"]) == 8
     for someone in (world.eve, world.spy):
@@ -106,7 +106,7 @@ def test_a_search_finds_nothing_of_another_workspace(world: World, kept: Kept):
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_ids_of_another_workspace_are_exactly_as_absent(world: World, kept: Kept, source: str):
+def test_ids_of_another_workspace_are_exactly_as_absent(world: World, kept: LibraryItem, source: str):
     hit = kept[1][source]
     absent: Any = 987654 if source in ("media", "characters") else "absent"
 
@@ -133,7 +133,7 @@ def test_ids_of_another_workspace_are_exactly_as_absent(world: World, kept: Kept
 
 
 @pytest.mark.parametrize("source", LIBRARY)
-def test_nothing_of_another_workspace_can_be_read_or_changed(world: World, kept: Kept, source: str):
+def test_nothing_of_another_workspace_can_be_read_or_changed(world: World, kept: LibraryItem, source: str):
     hit = kept[1][source]
     id = hit["conversation_id"] or hit["id"]
     path = f"/api/{source}/{id}"
@@ -182,7 +182,7 @@ def test_numbers_are_given_out_in_each_workspace_by_itself(world: World):
 
 
 @pytest.mark.parametrize("name", ["user_id", "workspace", "db_path", "client_id", "_context", "db_paths", "tenant"])
-def test_no_argument_reaches_another_workspace(world: World, kept: Kept, name: str):
+def test_no_argument_reaches_another_workspace(world: World, kept: LibraryItem, name: str):
     unique, hits = kept
     for value in ("default", "ann", {"user_id": "ann", "db_paths": {"media": "default.db"}}):
         for client in (world.spy.mcp(), world.eve.mcp()):
@@ -198,7 +198,7 @@ def test_no_argument_reaches_another_workspace(world: World, kept: Kept, name: s
     assert found.json()["results"] == []
 
 
-def test_neither_address_nor_header_nor_config_reaches_another_workspace(world: World, kept: Kept):
+def test_neither_address_nor_header_nor_config_reaches_another_workspace(world: World, kept: LibraryItem):
     import base64
 
     unique, _ = kept
@@ -219,7 +219,7 @@ def test_a_session_of_searching_belongs_to_one_caller(world: World):
     assert world.eve.library.search(unique, session_id=session)["session_id"] != session
 
 
-def test_the_websocket_keeps_workspaces_apart_too(world: World, kept: Kept):
+def test_the_websocket_keeps_workspaces_apart_too(world: World, kept: LibraryItem):
     unique, hits = kept
     for someone, count in ((world.robo, 8), (world.spy, 0)):
         headers = {"authorization": f"Bearer {someone.secret}"}
@@ -233,7 +233,7 @@ def test_the_websocket_keeps_workspaces_apart_too(world: World, kept: Kept):
 # Agents and their sessions
 
 
-def test_an_agent_finds_and_opens_only_its_own_sessions(world: World, kept: Kept):
+def test_an_agent_finds_and_opens_only_its_own_sessions(world: World, kept: LibraryItem):
     unique, hits = kept
     hit = hits["sessions"]
     mine, theirs = world.robo.mcp(), world.cyber.mcp()
@@ -254,7 +254,7 @@ def test_an_agent_finds_and_opens_only_its_own_sessions(world: World, kept: Kept
     assert "sessions" not in {hit["source"] for hit in world.cyber.library.search(unique)["results"]}
 
 
-def test_a_person_finds_the_sessions_of_all_agents(world: World, kept: Kept):
+def test_a_person_finds_the_sessions_of_all_agents(world: World, kept: LibraryItem):
     hits = world.ann.library.search(kept[0], sources=["sessions"], filters={"sessions": {"agent": "robo"}})
     assert len(hits["results"]) == 1
     said = world.ann.api.post(

@@ -129,7 +129,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelved:
+class ItemDraft:
     """A library item in the form for the store: facts for lists, full texts, and passages for search."""
 
     title: str

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from palaver.model.search import Recall
+from palaver.model.search import SearchSession
 
-Scope = Literal["read", "write", "admin"]
-ALL_SCOPES: frozenset[Scope] = frozenset({"read", "write", "admin"})
+TokenScope = Literal["read", "write", "admin"]
+ALL_SCOPES: frozenset[TokenScope] = frozenset({"read", "write", "admin"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class Caller:
     kind: Literal["human", "agent"]
     name: str = "human"
     agent_id: str | None = None
-    scopes: frozenset[Scope] = ALL_SCOPES
+    scopes: frozenset[TokenScope] = ALL_SCOPES
     is_authenticated: bool = False
     token_id: str | None = None
     session: Session = field(default_factory=Session)
     client: Client = field(default_factory=Client)
-    recall: Recall | None = None
+    recall: SearchSession | None = None
     """The search session of this client, if it has one."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """Its preferences for absent arguments, from the URL or the initialize message."""
@@ -107,7 +107,7 @@ class Token:
     kind: Literal["human", "agent"]
     name: str
     agent_id: str | None
-    scopes: list[Scope]
+    scopes: list[TokenScope]
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None

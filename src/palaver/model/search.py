@@ -158,7 +158,7 @@ class GetResponse:
 
 
 @dataclass(slots=True)
-class Recall:
+class SearchSession:
     """What one session of searching has seen and asked, so that the next search brings something new."""
 
     seen: dict[str, None] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from palaver.errors import Forbidden
 from palaver.model.audit import Facts, Kind, signature
-from palaver.model.people import Caller, Scope
+from palaver.model.people import Caller, TokenScope
 from palaver.model.requests import Request
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
@@ -115,7 +115,7 @@ class Operation:
     answer: Any
     faces: tuple[Face, ...]
     description: str
-    needs: Scope | None = None
+    needs: TokenScope | None = None
     audited: Kind | None = None
     before: Before | None = None
 
@@ -141,7 +141,7 @@ class Operation:
         return self.scope == "read"
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> TokenScope:
         return self.needs or ("write" if self.kind == "change" else "read")
 
     async def must_be_allowed(self, workspace: Workspace, caller: Caller) -> None:
@@ -187,7 +187,7 @@ def ids_in(request: Request) -> Facts:
 
 
 def operation(
-    *faces: Face, needs: Scope | None = None, audited: Kind | None = None, before: Before | None = None
+    *faces: Face, needs: TokenScope | None = None, audited: Kind | None = None, before: Before | None = None
 ) -> Callable[[Callable[..., Any]], Operation]:
     """Decorator that makes a function an operation. It registers nothing: `operations/__init__.py` lists them all.
 

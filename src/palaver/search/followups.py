@@ -81,7 +81,7 @@ def find_followups(
             next_ids[at.passage_id] = [following[place] for place in places if place in following]
         same_topic[at.passage_id] = _about(topics[at.passage_id], at, following, hits)
     wanted = dict.fromkeys(id for ids in [*next_ids.values(), *same_topic.values()] for id in ids)
-    texts = found_passages.standings(read, list(wanted)[:MOST_READ]) if wanted else {}
+    texts = found_passages.by_ids(read, list(wanted)[:MOST_READ]) if wanted else {}
     shown = {id: at for id, at in texts.items() if not is_hidden(at)}
     found = {}
     for at in messages:

@@ -80,12 +80,12 @@ def standings_of(
 ) -> dict[int, Standing]:
     """The passage to show for each result, by the id of its best passage. If labels match best, the passage of the text
     that matches too is shown."""
-    found = found_passages.standings(read, [one.best.passage_id for one in page])
+    found = found_passages.by_ids(read, [one.best.passage_id for one in page])
     for id, at in found.items():
         if at.field in LABELS:
             text = best_passage(read, at.source, at.document_id, terms)
             if text is not None and (hits is None or hits.terms_of(text)):
-                found[id] = found_passages.standing(read, text) or at
+                found[id] = found_passages.by_id(read, text) or at
     return found
 
 

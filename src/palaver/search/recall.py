@@ -16,7 +16,7 @@ from palaver.search.expand import Expansion
 from palaver.search.question import Question
 from palaver.search.sources import SOURCES
 from palaver.search.terms import TermSet, TermWeights, only
-from palaver.store.engines.database import SCOPE, STEM, Found, Reader, Scope
+from palaver.store.engines.database import SCOPE, STEM, RankedPassage, Reader, Scope
 from palaver.store.engines.id_ranges import SHARED_SOURCES, WIDTH
 from palaver.store.library.documents import PROJECT, document_scope
 from palaver.store.search import found_passages
@@ -201,7 +201,7 @@ def _with_best(read: Reader, hits: Hits, question: Question, scopes: Sequence[Sc
         return hits
     phrase = question.phrase
     together = [id for one in scopes for id in read.having([[phrase]], one, MOST_BEST)] if phrase else []
-    best: list[Found] = []
+    best: list[RankedPassage] = []
     if len(together) < ENOUGH_PHRASES:
         best = [hit for one in scopes for hit in read.promising([[term] for term in question.terms], one, MOST_BEST)]
         best.sort(key=lambda hit: -hit.score)
@@ -380,6 +380,6 @@ def best_passage(
     tokens = (document_scope(document_id),)
     scope = Scope((source,), titles=False, scopes=tokens, without=without or (), is_blind=without is not None)
     found = [hit.passage_id for hit in read.recall([with_parts(terms)], scope, 2)]  # one may be the labels
-    places = found_passages.standings(read, found) if len(found) > 1 else {}
+    places = found_passages.by_ids(read, found) if len(found) > 1 else {}
     texts = [id for id in found if id in places and places[id].field not in LABELS]
     return next(iter(texts or found), None)

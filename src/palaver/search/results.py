@@ -199,7 +199,7 @@ def _with_id(read: Reader, text: str, scopes: Sequence[Scope]) -> Result | None:
         passage_id = opened.passage_id or _first_passage(read, opened.document_id)
         if passage_id is None:
             continue
-        at = found_passages.standing(read, passage_id) if opened.passage_id else None
+        at = found_passages.by_id(read, passage_id) if opened.passage_id else None
         without = {token for one in scopes for token in one.without}
         if at is None or without.isdisjoint(further_scopes(at.source, at.marks)):
             return _exact(found_passages.candidates(read, [passage_id])[0], "id")

@@ -1,1 +1,1 @@
-"""The only room that knows SQL."""
+"""The storage layer: the only package that contains SQL."""

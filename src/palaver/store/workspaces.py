@@ -1,4 +1,4 @@
-"""A workspace: one owner's world. It offers `read`, `change` and `feed`, and no argument reaches another one."""
+"""Workspaces: each has its own database and gives no access to another. Also finds and opens databases."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from palaver.settings import Settings
 from palaver.store.admin.keyring import Keyring
 from palaver.store.bus import events
 from palaver.store.bus.feed import Feed, Listener
-from palaver.store.engines.database import Change, Engine, Numbers, Reader
-from palaver.store.search.search_sessions import Recalls
+from palaver.store.engines.database import Change, Engine, EngineStats, Reader
+from palaver.store.search.search_sessions import SearchSessionCache
 from palaver.store.sessions.transcripts import Transcripts
 
 T = TypeVar("T")
@@ -29,19 +29,21 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 
 class Workspace:
+    """The data of one workspace: `read`, `change`, `feed`, transcripts and search sessions."""
+
     def __init__(self, name: str, engine: Engine, settings: Settings, keyring: Keyring | None = None) -> None:
         self.name = name
         self.settings = settings
-        self.keyring = keyring  # a workspace alone, without a house around it, has none
+        self.keyring = keyring  # None for a workspace that is opened without a server
         self._engine = engine
         self._feed = Feed(engine)
         self.done: Counter[tuple[str, str, str]] = Counter()
-        """What was asked here since the start: ('request', 'GET', '200'), ('operation', 'post_message', 'done')."""
+        """Counts since the start: ('request', 'GET', '200'), ('operation', 'post_message', 'done')."""
         self.calls: dict[tuple[str, str], deque[float]] = {}
-        """When each caller used each operation during the last minute, where that is limited."""
-        self.recalls = Recalls(settings.session_ttl)
+        """When each caller used each rate-limited operation during the last minute."""
+        self.search_sessions = SearchSessionCache(settings.session_ttl)
         self.missing_uploads: list[str] = []
-        """Images that are shown and whose files were missing when somebody last looked."""
+        """Images that messages show, but whose files were missing at the last check."""
         self.transcripts = Transcripts(settings.data / "sessions" / name)
 
     @property
@@ -53,18 +55,18 @@ class Workspace:
         return await self._engine.read(work, timeout=timeout)
 
     async def change(self, work: Callable[[Change], T]) -> T:
-        """Run work in one transaction; when this returns it is on disk and its events are on their way."""
+        """Run work in one transaction. When this returns, it is on disk and its events are being sent."""
         return await self._engine.change(work)
 
     @asynccontextmanager
-    async def expecting_much(self) -> AsyncIterator[None]:
-        """While it lasts, the engine is set up for writing much at once."""
-        await self.change(lambda change: change.run("expect_much"))
+    async def bulk_writes(self) -> AsyncIterator[None]:
+        """Set up the engine for many writes while the block lasts."""
+        await self.change(lambda change: change.run("begin_bulk_writes"))
         try:
             yield
         finally:
-            with suppress(PalaverError):  # what went wrong before is to be told, not this
-                await self.change(lambda change: change.run("expect_little"))
+            with suppress(PalaverError):  # an error in the block is more important
+                await self.change(lambda change: change.run("end_bulk_writes"))
 
     def feed(self, after: int | None = None, thread_id: str | None = None) -> Listener:
         """Listen to events as they are committed, from `after` or from now: `async with here.feed() as listener`."""
@@ -82,58 +84,59 @@ class Workspace:
     def listeners(self) -> int:
         return self._feed.listening
 
-    def engine_numbers(self) -> Numbers:
-        return self._engine.numbers()
+    def engine_stats(self) -> EngineStats:
+        return self._engine.stats()
 
     def dismiss_listeners(self) -> None:
-        """Everybody who listens is let go: the house is about to close."""
+        """End all listeners, because the server is closing."""
         self._feed.close()
 
     async def check(self) -> list[str]:
-        """What is wrong with the data, as far as the engine can tell; an empty list is good news."""
+        """The problems that the engine finds in the data."""
         return await asyncio.to_thread(self._engine.check)
 
     def keep_discarded(self, sessions: list[tuple[Owner, str, list[Turn]]]) -> None:
-        """Write turns that are about to leave the index to a folder of their own, in the form of transcripts."""
+        """Write turns that are about to leave the index into the `discarded` folder, as transcripts."""
         folder = self.settings.data / "discarded" / self.name / now().strftime("%Y%m%d-%H%M%S")
-        kept = Transcripts(folder)
+        discarded = Transcripts(folder)
         for owner, session_id, turns in sessions:
-            kept.append(owner, session_id, turns)
+            discarded.append(owner, session_id, turns)
 
     def lost_files(self) -> list[str]:
-        """Database files that were taken away while they are open."""
+        """Problems with database files that were removed while they are open."""
         return self._engine.lost_files()
 
-    async def make_missing(self) -> list[str]:
-        """Make the missing tables of the search index again, empty; returns their names."""
-        return await asyncio.to_thread(self._engine.make_missing)
+    async def create_missing_tables(self) -> list[str]:
+        """Create missing tables and indexes of derived data, empty. Returns their names."""
+        return await asyncio.to_thread(self._engine.create_missing_tables)
 
     async def empty_index(self) -> None:
-        """Empty the search index, to be filled again from the texts."""
+        """Empty the search index. It is filled again from the texts."""
         await asyncio.to_thread(self._engine.empty_index)
 
     def copy_into(self, folder: Path) -> int:
-        """A consistent copy of the tables, while others go on writing; returns the number of its schema."""
+        """Write a consistent copy of the tables into a folder. Returns its schema version."""
         return self._engine.copy_into(folder)
 
     async def wipe(self) -> None:
-        """Write the files anew, so that what was deleted is in none of them."""
+        """Rewrite all files, so that deleted data is in none of them."""
         await asyncio.to_thread(self._engine.wipe)
 
     def close(self) -> None:
         self._engine.close()
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
+    """The name, or an error if it is not a valid name of a workspace."""
     if not _NAME.fullmatch(name):
         raise Refused(
-            f"'{name}' cannot be a workspace's name: use up to 40 of a-z, 0-9, '-' and '_', first a letter or digit."
+            f"'{name}' is not a valid workspace name. Use 1 to 40 of a-z, 0-9, '-' and '_', first a letter or digit."
         )
     return name
 
 
 def open_engine(settings: Settings, name: str, kind: str = "workspace") -> Engine:
-    """The engine the database URL names, for one workspace (or for the house's own tables)."""
+    """Open the database of a workspace, or the server's own (kind "house"), as the database URL says."""
     url = settings.database_url
     if url.startswith(("postgresql://", "postgres://")):
         from palaver.store.engines.postgres.engine import PostgresEngine
@@ -156,15 +159,15 @@ def schema_of(name: str, kind: str) -> str:
 
 def file_of(settings: Settings, name: str, kind: str) -> Path:
     place = Path(settings.database_url.removeprefix("sqlite:///")) if settings.database_url else settings.data
-    if place.suffix == ".db":  # a file: it is the default workspace's, the others stand beside it
+    if place.suffix == ".db":  # the file of the default workspace; the others are beside it
         if kind == "house":
-            return place.with_suffix(".house.db")  # no workspace can have this name
+            return place.with_suffix(".house.db")  # this is not a valid name of a workspace
         return place if name == "default" else place.parent / f"{place.stem}-{name}.db"
     return place / "house.db" if kind == "house" else place / "workspaces" / f"{name}.db"
 
 
-def files_there(settings: Settings) -> dict[str, Path]:
-    """The files of SQLite databases that are there, by the name of their workspace. (The house's own is not one.)"""
+def sqlite_files(settings: Settings) -> dict[str, Path]:
+    """The existing SQLite files of workspaces, by name."""
     usual = file_of(settings, DEFAULT, "workspace")
     found = {DEFAULT: usual} if usual.exists() else {}
     for path in sorted(usual.parent.glob("*.db")):
@@ -174,42 +177,42 @@ def files_there(settings: Settings) -> dict[str, Path]:
     return found
 
 
-def workspaces_there(settings: Settings) -> list[str]:
-    """The names of all workspaces that have data in the database, whether anybody has listed them or not."""
+def workspaces_with_data(settings: Settings) -> list[str]:
+    """The names of all workspaces with data, even if they are not in the list of workspaces."""
     if engine_name(settings) == "postgres":
         from palaver.store.engines.postgres.engine import schemas
 
         prefix = schema_of("", "workspace")
         return sorted(name.removeprefix(prefix) for name in schemas(settings.database_url, prefix))
-    return sorted(files_there(settings))
+    return sorted(sqlite_files(settings))
 
 
-def has_house(settings: Settings) -> bool:
-    """Are the house's own tables there: the list of workspaces, tokens, the audit log?"""
+def has_server_database(settings: Settings) -> bool:
+    """Does the server's own database exist? It has the list of workspaces, the tokens and the audit log."""
     if engine_name(settings) == "postgres":
-        from palaver.store.engines.postgres.engine import taken
+        from palaver.store.engines.postgres.engine import existing_schemas
 
-        return bool(taken(settings.database_url, [schema_of("house", "house")]))
+        return bool(existing_schemas(settings.database_url, [schema_of("house", "house")]))
     path = file_of(settings, "house", "house")
     return path.exists() and path.stat().st_size > 0
 
 
 def missing_tables(settings: Settings, name: str, kind: str = "workspace") -> list[str]:
-    """Tables and indexes that should be in the data of a workspace and are not. Nothing is opened or changed."""
+    """The tables and indexes that are missing in a database. Nothing is changed."""
     if engine_name(settings) == "postgres":
         from palaver.store.engines.postgres import engine as postgres
 
         schema = schema_of(name, kind)
-        there = postgres.taken(settings.database_url, [schema])
-        return postgres.missing_in(settings.database_url, schema, kind, settings) if there else []
+        exists = postgres.existing_schemas(settings.database_url, [schema])
+        return postgres.missing_tables_in(settings.database_url, schema, kind, settings) if exists else []
     from palaver.store.engines.sqlite import engine as sqlite
 
     path = file_of(settings, name, kind)
-    return sqlite.missing_in(path, kind, settings) if path.exists() and path.stat().st_size else []
+    return sqlite.missing_tables_in(path, kind, settings) if path.exists() and path.stat().st_size else []
 
 
 def has_lost_log(settings: Settings, name: str, kind: str = "workspace") -> bool:
-    """Was the write-ahead log of an SQLite file taken away? To be asked before the file is opened."""
+    """Was the write-ahead log of an SQLite file removed? Call this before the file is opened."""
     if engine_name(settings) == "postgres":
         return False
     from palaver.store.engines.sqlite import engine as sqlite
@@ -219,14 +222,14 @@ def has_lost_log(settings: Settings, name: str, kind: str = "workspace") -> bool
 
 def has_data(settings: Settings, name: str) -> bool:
     if engine_name(settings) == "postgres":
-        from palaver.store.engines.postgres.engine import taken
+        from palaver.store.engines.postgres.engine import existing_schemas
 
-        return bool(taken(settings.database_url, [schema_of(name, "workspace")]))
+        return bool(existing_schemas(settings.database_url, [schema_of(name, "workspace")]))
     return file_of(settings, name, "workspace").exists()
 
 
 def remove_data(settings: Settings, name: str) -> bool:
-    """Everything a workspace has in the database and on disk. False: another process has it open, nothing was done."""
+    """Delete all data of a workspace. Returns False, and deletes nothing, if another process has it open."""
     if engine_name(settings) == "postgres":
         from palaver.store.engines.postgres.engine import drop
 

@@ -20,7 +20,7 @@ from palaver.doors.cli.connection import open_app, open_workspace, refuse_server
 from palaver.errors import NotFound, Refused
 from palaver.model.audit import KINDS
 from palaver.model.events import encode
-from palaver.model.people import ALL_SCOPES, Scope, Token
+from palaver.model.people import ALL_SCOPES, Token, TokenScope
 from palaver.operations.admin import backup as backups
 from palaver.operations.admin import demo as demo_data
 from palaver.operations.admin.purge import purge as purge_workspace
@@ -28,7 +28,7 @@ from palaver.operations.admin.purge import purge as purge_workspace
 T = TypeVar("T")
 
 LONGEST = timedelta(days=36500)
-SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
+SCOPES: tuple[TokenScope, ...] = ("read", "write", "admin")
 OUTPUT_AND_DATA = ("format", "json", *options.DATA)
 
 
@@ -111,7 +111,7 @@ class Duration(click.ParamType[timedelta]):
         return duration
 
 
-def _scopes(given: tuple[str, ...]) -> list[Scope]:
+def _scopes(given: tuple[str, ...]) -> list[TokenScope]:
     names = {name.strip() for text in given or ("read,write",) for name in text.split(",") if name.strip()}
     if not names or names - ALL_SCOPES:
         raise Refused(f"'{','.join(given)}' is not a scope. Choose from read, write and admin.")

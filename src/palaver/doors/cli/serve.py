@@ -136,7 +136,7 @@ def mcp(target: options.Target, /, **flags: Any) -> None:
 
 
 async def _stdio(settings: Settings, token: str | None) -> None:
-    from palaver.app import ShownOut
+    from palaver.app import LoginEnded
     from palaver.doors.authentication import authenticate
     from palaver.doors.cli.connection import open_app
     from palaver.operations import toolsets
@@ -152,8 +152,8 @@ async def _stdio(settings: Settings, token: str | None) -> None:
             await serving
             return
         try:
-            with app.access.present.stay(requester.token_id):
+            with app.access.present.track(requester.token_id):
                 await asyncio.shield(serving)
-        except ShownOut:
+        except LoginEnded:
             output.note("This token is no longer valid: it was revoked or has expired.")
             os._exit(Unauthorized.exit_code)  # a blocking read of standard input cannot be interrupted

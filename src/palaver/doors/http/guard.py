@@ -19,7 +19,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from palaver.app import App, ShownOut
+from palaver.app import App, LoginEnded
 from palaver.doors.authentication import Requester, authenticate, bearer_token
 from palaver.doors.http.login import requester_with_cookie
 from palaver.doors.mcp import unavailable
@@ -90,9 +90,9 @@ class Guard:
             if requester is None or requester.token_id is None:
                 await self._inner(scope, receive, response.send)
                 return
-            with self._app.access.present.stay(*requester.keys):
+            with self._app.access.present.track(*requester.keys):
                 await self._inner(scope, receive, response.send)
-        except ShownOut:
+        except LoginEnded:
             await response.end(scope, receive)
         finally:
             _count(scope, requester, response.status, time.perf_counter() - began)

@@ -22,7 +22,7 @@ async def metrics(request: Request) -> Response:
         status = await get_status.perform(here, requester.caller, NoArguments())
     except PalaverError as problem:
         return rest.error(problem)
-    done, engine = dict(here.done), here.engine_numbers()
+    done, engine = dict(here.done), here.engine_stats()
     searches = sum(count for (_, name, _), count in done.items() if name.startswith("search_"))
     lines = [
         "# TYPE palaver_info gauge",

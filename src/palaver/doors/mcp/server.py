@@ -47,7 +47,7 @@ from palaver.errors import Invalid, NotFound, PalaverError
 from palaver.model.events import encode
 from palaver.model.ids import new_id
 from palaver.model.people import Caller, Client, Session
-from palaver.model.search import Recall
+from palaver.model.search import SearchSession
 from palaver.operations import client_preferences, identity, toolsets
 from palaver.operations.bus import agent_prompts, resources
 from palaver.settings import Settings
@@ -465,7 +465,7 @@ def _config_of(ctx: Context) -> dict[str, Any]:
         raise MCPError(types.INVALID_PARAMS, problem.message) from None
 
 
-def _recall_of(ctx: Context) -> Recall | None:
+def _recall_of(ctx: Context) -> SearchSession | None:
     """The search results that this connection has seen. Stateless connections have none."""
     request: Request | WebSocket | None = ctx.request
     state: dict[str, Any] = ctx.session._connection.state
@@ -473,7 +473,7 @@ def _recall_of(ctx: Context) -> Recall | None:
         state = cast(dict[str, Any], request.scope)
     elif ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return None
-    recall: Recall = state.setdefault("palaver.recall", Recall(is_named=request is None))
+    recall: SearchSession = state.setdefault("palaver.recall", SearchSession(is_named=request is None))
     return recall
 
 

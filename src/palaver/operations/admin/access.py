@@ -7,18 +7,18 @@ from datetime import timedelta
 from typing import Literal
 
 from palaver.model.audit import TERMINAL
-from palaver.model.people import Scope, Token
+from palaver.model.people import Token, TokenScope
 from palaver.operations.admin.tokens import known_agent
 from palaver.store.admin import audit, logins, tokens
-from palaver.store.admin.active_logins import Present
-from palaver.store.admin.audit import Trail
+from palaver.store.admin.active_logins import ActiveLogins
+from palaver.store.admin.audit import AuditLog
 from palaver.store.admin.keyring import Keyring
 from palaver.store.engines.database import Change
 from palaver.store.workspaces import Workspace
 
 
 class Access:
-    def __init__(self, trail: Trail, present: Present, open: Callable[[str], Awaitable[Workspace]]) -> None:
+    def __init__(self, trail: AuditLog, present: ActiveLogins, open: Callable[[str], Awaitable[Workspace]]) -> None:
         self._trail, self._database, self.present, self._open = trail, trail.engine, present, open
 
     def keyring(self, workspace: str) -> Keyring:
@@ -41,7 +41,7 @@ class Access:
         workspace: str,
         kind: Literal["human", "agent"],
         name: str,
-        scopes: list[Scope],
+        scopes: list[TokenScope],
         expires_in: timedelta | None = None,
         by: str = TERMINAL,
     ) -> tuple[Token, str]:
@@ -86,9 +86,9 @@ class Access:
                 audit.append(change, "logout", _owner(token), "log_out", token.workspace)
             logins.end(change, cookie)
 
-        self.present.let_finish()
+        self.present.let_current_finish()
         await self._database.change(work)
-        self.present.show_out(logins.key_of(cookie))
+        self.present.end(logins.key_of(cookie))
 
     async def log_out_everywhere(self, token_id: str) -> None:
         """End every login that was made with this token."""
@@ -99,16 +99,16 @@ class Access:
                 audit.append(change, "logout", _owner(token), "log_out_everywhere", token.workspace)
             return logins.end_all(change, token_id)
 
-        self.present.let_finish()
+        self.present.let_current_finish()
         for login in await self._database.change(work):
-            self.present.show_out(login)
+            self.present.end(login)
 
     async def close_ended(self) -> None:
         """Close connections whose token or login has expired or was ended by another process."""
         if self.present.keys:
             alive = await self._database.read(lambda read: tokens.alive(read) | logins.alive(read))
             for key in self.present.keys - alive:
-                self.present.show_out(key)
+                self.present.end(key)
 
 
 def _owner(token: Token) -> str:

@@ -10,13 +10,15 @@ from palaver import __version__
 from palaver.model.audit import TERMINAL
 from palaver.settings import Settings
 from palaver.store.admin import backup
-from palaver.store.admin.audit import Trail
+from palaver.store.admin.audit import AuditLog
 from palaver.store.workspaces import Workspace, engine_name
 
 
-async def back_up(to: Path, settings: Settings, trail: Trail, workspaces: list[Workspace], by: str = TERMINAL) -> None:
+async def back_up(
+    to: Path, settings: Settings, trail: AuditLog, workspaces: list[Workspace], by: str = TERMINAL
+) -> None:
     """Copy all databases and files into `to`. Servers can keep working meanwhile."""
-    with backup.writing(to, engine_name(settings), __version__) as copy:
+    with backup.write_backup(to, engine_name(settings), __version__) as copy:
         databases = {"house": trail.engine.copy_into}
         databases |= {f"workspaces/{here.name}": here.copy_into for here in workspaces}
         for name, copy_into in databases.items():

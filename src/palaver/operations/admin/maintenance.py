@@ -90,7 +90,7 @@ async def complete_index(here: Workspace, *, compare_counts_first: bool = False)
     Reading every passage takes 0.4 s for a million. Opening a workspace therefore only compares counts first.
     """
     try:
-        if made := await here.make_missing():
+        if made := await here.create_missing_tables():
             log.warning("rebuilding missing search tables of workspace %s: %s", here.name, ", ".join(made))
         seems_complete = compare_counts_first and await here.read(documents.seems_complete, timeout=INDEX_CHECK_SECONDS)
         if not seems_complete and not await here.read(documents.is_complete, timeout=INDEX_CHECK_SECONDS):

@@ -43,7 +43,7 @@ class Overview:
 def get_overview(read: Reader, caller: Caller, request: GetOverview) -> Overview:
     """Statistics: messages per day and source, most active authors, documents per source, state of the search index."""
     since = now().date() - timedelta(days=request.days - 1)
-    whose = overview.Counted(everyone=visibility.sees_everything(caller), agent_id=caller.acting_agent)
+    whose = overview.SessionOwner(everyone=visibility.sees_everything(caller), agent_id=caller.acting_agent)
     return Overview(
         since=since.isoformat(),
         days=overview.per_day(read, since, whose),

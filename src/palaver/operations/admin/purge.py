@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from palaver.model.audit import TERMINAL
 from palaver.store.admin import trash
-from palaver.store.admin.audit import Trail
+from palaver.store.admin.audit import AuditLog
 from palaver.store.workspaces import Workspace
 
 READ_SECONDS = 600.0
@@ -21,7 +21,7 @@ class PurgeResult:
     images: int
 
 
-async def purge(here: Workspace, trail: Trail, by: str = TERMINAL) -> PurgeResult:
+async def purge(here: Workspace, trail: AuditLog, by: str = TERMINAL) -> PurgeResult:
     """Empty the trash and rewrite the files, so that no file contains a deleted text."""
     items = 0
     while count := await here.change(trash.empty_trash):

@@ -19,25 +19,25 @@ from palaver.store.admin import data_losses, tokens, trash
 from palaver.store.bus import agents
 from palaver.store.bus import threads as bus_threads
 from palaver.store.engines.database import Change
-from palaver.store.engines.missing_tables import is_copy, missing
+from palaver.store.engines.missing_tables import is_derived, missing
 from palaver.store.library import documents
 from palaver.store.sessions import sessions
 from palaver.store.workspaces import (
     Workspace,
     engine_name,
     file_of,
-    files_there,
     has_data,
-    has_house,
     has_lost_log,
+    has_server_database,
     missing_tables,
     open_engine,
     schema_of,
-    workspaces_there,
+    sqlite_files,
+    workspaces_with_data,
 )
 
 if TYPE_CHECKING:
-    from palaver.store.engines.sqlite.recovery import Salvaged
+    from palaver.store.engines.sqlite.recovery import RecoveryResult
 
 INDEXED_AT_ONCE = 500
 """Passages that are indexed in one change."""
@@ -76,7 +76,7 @@ def problems_of_postgres(settings: Settings) -> tuple[str, list[str]]:
     """The version of the PostgreSQL server, and the problems of the database."""
     from palaver.store.engines.postgres import engine as postgres
 
-    about = postgres.about(settings.database_url)
+    about = postgres.server_info(settings.database_url)
     found = []
     if about.number < OLDEST_POSTGRES * 10_000:
         found.append(f"version {about.version} is too old; {OLDEST_POSTGRES} or newer is needed")
@@ -134,7 +134,7 @@ async def problems_of_data(workspace: Workspace) -> list[str]:
 
 async def _holds_the_texts(workspace: Workspace) -> bool:
     try:
-        return await workspace.read(documents.holds_the_texts, timeout=LONG)
+        return await workspace.read(documents.matches_texts, timeout=LONG)
     except orjson.JSONDecodeError:
         raise Unavailable("Rows of the database are damaged: their data is not JSON.") from None
 
@@ -246,14 +246,14 @@ async def repair(settings: Settings, *, discard_missing: bool = False) -> AsyncI
             continue
         if gone := await asyncio.to_thread(missing_tables, settings, name):
             says = f"recreated missing tables or indexes: {', '.join(gone)}"
-            if lost := [table for table in gone if not is_copy(engine_name(settings), "workspace", table)]:
+            if lost := [table for table in gone if not is_derived(engine_name(settings), "workspace", table)]:
                 says = f"tables are missing, and nothing else has their rows: {', '.join(lost)}. Restore a backup"
             yield Repaired(f"workspace {name}", says, is_whole=not lost)
         if engine_name(settings) == "postgres":
-            from palaver.store.engines.postgres.engine import make_indexes_anew
+            from palaver.store.engines.postgres import engine as postgres
 
             schema = schema_of(name, "workspace")
-            for index in await asyncio.to_thread(make_indexes_anew, settings.database_url, schema):
+            for index in await asyncio.to_thread(postgres.rebuild_invalid_indexes, settings.database_url, schema):
                 yield Repaired(f"workspace {name}", f"rebuilt the index {index}")
         async with opened(settings, name) as workspace:
             async for repaired in _repair_inside(workspace, discard_missing):
@@ -264,7 +264,9 @@ def _lost_logs(settings: Settings) -> list[Repaired]:
     """Databases whose write-ahead log is missing. Opening the file would begin a new log, so this comes first."""
     if engine_name(settings) == "postgres":
         return []
-    kinds = {"house": ("house", "house")} | {f"workspace {name}": (name, "workspace") for name in files_there(settings)}
+    kinds = {"house": ("house", "house")} | {
+        f"workspace {name}": (name, "workspace") for name in sqlite_files(settings)
+    }
     said = "the log with its newest changes (-wal) was missing: they may be lost. A backup may have them"
     return [Repaired(what, said, is_whole=False) for what, of in kinds.items() if has_lost_log(settings, *of)]
 
@@ -274,24 +276,24 @@ async def _repair_files(settings: Settings) -> AsyncIterator[Repaired]:
 
     house = file_of(settings, "house", "house")
     files = {"house": (house, "house")} if house.exists() else {}
-    files |= {f"workspace {name}": (path, "workspace") for name, path in files_there(settings).items()}
+    files |= {f"workspace {name}": (path, "workspace") for name, path in sqlite_files(settings).items()}
     for what, (path, kind) in files.items():
-        found = await asyncio.to_thread(recovery.look, path)
+        found = await asyncio.to_thread(recovery.check_file, path)
         if not found:
             gone = await asyncio.to_thread(missing_tables, settings, what.removeprefix("workspace "), kind)
-            found = [f"the table {one} is missing" for one in gone if not is_copy("sqlite", kind, one)]
+            found = [f"the table {one} is missing" for one in gone if not is_derived("sqlite", kind, one)]
         if not found:
             continue
-        if recovery.is_index_alone(found) and await asyncio.to_thread(recovery.make_index_anew, path):
+        if recovery.is_index_alone(found) and await asyncio.to_thread(recovery.recreate_index, path):
             yield Repaired(what, "the search index was damaged; it is rebuilt from the texts")
             continue
         if recovery.is_in_use(path):
             raise Refused(IN_USE)
-        result = await asyncio.to_thread(recovery.salvage, path, kind)
+        result = await asyncio.to_thread(recovery.recover, path, kind)
         yield Repaired(what, _describe(result), is_whole=not result.lost)
 
 
-def _describe(result: Salvaged) -> str:
+def _describe(result: RecoveryResult) -> str:
     rows = sum(result.saved.values())
     if not rows:
         return (
@@ -308,11 +310,11 @@ def _describe(result: Salvaged) -> str:
 async def _repair_list(settings: Settings) -> AsyncIterator[Repaired]:
     """Add workspaces with data that are missing in the list of workspaces. Losses that were found earlier are reported
     once more, and then count as known."""
-    there = await asyncio.to_thread(workspaces_there, settings)
-    is_lost = bool(there) and not await asyncio.to_thread(has_house, settings)
+    there = await asyncio.to_thread(workspaces_with_data, settings)
+    is_lost = bool(there) and not await asyncio.to_thread(has_server_database, settings)
 
     def work(change: Change) -> tuple[list[str], list[str]]:
-        data_losses.note_lost_house(change, there if is_lost else [])
+        data_losses.note_lost_server_database(change, there if is_lost else [])
         again = [name for name in there if tokens.add_workspace(change, name)]
         known = data_losses.unsettled(change)
         if known:
@@ -378,7 +380,7 @@ async def _repair_inside(workspace: Workspace, discard_missing: bool) -> AsyncIt
 
 async def fill_index(workspace: Workspace) -> int:
     """Add missing passages to the search index. Returns their number."""
-    await workspace.make_missing()
+    await workspace.create_missing_tables()
     passages = 0
     while count := await workspace.change(lambda change: documents.backfill(change, INDEXED_AT_ONCE)):
         passages += count

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from palaver.errors import Invalid, NotFound, Refused, Unavailable
 from palaver.model import visibility
 from palaver.model.audit import Deed, signature
-from palaver.model.people import Caller, Scope, Token
+from palaver.model.people import Caller, Token, TokenScope
 from palaver.model.requests import Id, Line, NoArguments, Request, clamp
 from palaver.model.times import now, parse
 from palaver.operations.operation import Route, operation
@@ -47,7 +47,7 @@ class CreateToken(Request):
     """human or agent."""
     name: Annotated[Line, AfterValidator(_some_name)]
     """Name of the person, or slug of the agent. An unknown agent is created."""
-    scopes: list[Scope] = Field(default=["read", "write"])
+    scopes: list[TokenScope] = Field(default=["read", "write"])
     """Permissions of the token: read, write, admin."""
     expires_at: Id | None = None
     """Expiry time (ISO 8601). Without this and `days` the token does not expire."""
@@ -73,7 +73,7 @@ async def create_token(workspace: Workspace, caller: Caller, request: CreateToke
         raise NotFound("workspace", request.workspace or "")
     if not request.scopes:
         raise Invalid("scopes: choose from read, write and admin.")
-    known: tuple[Scope, ...] = ("read", "write", "admin")
+    known: tuple[TokenScope, ...] = ("read", "write", "admin")
     agent_id, name = None, request.name
     if request.kind == "agent":
         agent_id, name = await workspace.change(lambda change: known_agent(change, request.name))

@@ -37,7 +37,7 @@ from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.settings import Settings
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library import archive, external_database
-from palaver.store.library.archive import FoundMessage, Held
+from palaver.store.library.archive import ConversationInfo, FoundMessage
 from palaver.store.library.documents import substring_form
 from palaver.store.workspaces import Workspace
 
@@ -205,7 +205,7 @@ class ListConversations(Request):
 
 @dataclass(frozen=True, slots=True)
 class Conversations:
-    conversations: list[Held]
+    conversations: list[ConversationInfo]
 
 
 @operation(
@@ -215,7 +215,7 @@ class Conversations:
 )
 def list_conversations(read: Reader, caller: Caller, request: ListConversations) -> Conversations:
     """List imported conversations, latest first."""
-    return Conversations(archive.everyone(read, request.limit, request.offset, request.project))
+    return Conversations(archive.list_conversations(read, request.limit, request.offset, request.project))
 
 
 class OneConversation(Request):
@@ -230,7 +230,7 @@ def get_conversation(read: Reader, caller: Caller, request: OneConversation) -> 
 
 
 def all_ids(read: Reader) -> list[str]:
-    return [held.id for held in archive.everyone(read, limit=2**31, offset=0)]
+    return [held.id for held in archive.list_conversations(read, limit=2**31, offset=0)]
 
 
 def must_exist(read: Reader, id: str) -> Conversation:

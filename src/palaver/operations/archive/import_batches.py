@@ -24,7 +24,7 @@ from palaver.importers.files.discover import Found, Skipped, look
 from palaver.model.library import Brought
 from palaver.model.projects import project_of
 from palaver.store.library import archive
-from palaver.store.library.archive import Prepared
+from palaver.store.library.archive import PreparedConversation
 from palaver.text.tool_output import ToolOutput
 
 MESSAGES_AT_ONCE = 2_000
@@ -47,7 +47,7 @@ class Portion:
     """Some of what was found, and how far reading has come."""
 
     importer: str = ""
-    conversations: list[Prepared] = field(default_factory=list)
+    conversations: list[PreparedConversation] = field(default_factory=list)
     pieces: list[Brought] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     bytes_total: int = 0

@@ -19,7 +19,7 @@ from palaver.operations.library import web_fetch
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import archive
-from palaver.store.library.archive import Outcome, Prepared
+from palaver.store.library.archive import Outcome, PreparedConversation
 from palaver.store.workspaces import Workspace
 from palaver.text.tool_output import ToolOutput
 
@@ -97,7 +97,7 @@ async def bring(
     seen: set[str] | None = set() if dry_run else None
     is_much = await asyncio.to_thread(import_batches.is_much, paths)
     async with (
-        here.expecting_much() if is_much and not dry_run else nullcontext(),
+        here.bulk_writes() if is_much and not dry_run else nullcontext(),
         aclosing(
             import_batches.portions(paths, are_uploads=are_uploads, is_much=is_much, tool_output=tool_output)
         ) as portions,
@@ -130,9 +130,11 @@ async def _bring_portion(here: Workspace, portion: Portion, summary: Summary, se
     summary.bytes_total, summary.bytes_read = portion.bytes_total, portion.bytes_read
 
 
-async def _bring_conversations(here: Workspace, batch: list[Prepared], summary: Summary, is_dry: bool) -> None:
+async def _bring_conversations(
+    here: Workspace, batch: list[PreparedConversation], summary: Summary, is_dry: bool
+) -> None:
     if is_dry:
-        outcomes = await here.read(partial(archive.judge_all, batch=batch))
+        outcomes = await here.read(partial(archive.compare_all, batch=batch))
     else:
         outcomes = await here.change(partial(archive.put_all, batch=batch))
         summary.name("archive", (one.conversation.id for one in batch), outcomes)

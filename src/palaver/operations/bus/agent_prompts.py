@@ -105,7 +105,7 @@ def named(read: Reader, name: str) -> BuiltInPrompt | LibraryPrompt:
     return _kept(read, found)
 
 
-def _kept(read: Reader, one: kept.Kept) -> LibraryPrompt:
+def _kept(read: Reader, one: kept.LibraryItem) -> LibraryPrompt:
     shown = library.prompt_of(read, one)
     texts = tuple(text for text in (shown.system_prompt, shown.user_prompt) if text) or (shown.details,)
     names = dict.fromkeys(found[1] or found[2] for text in texts for found in _PLACEHOLDER.finditer(text))

@@ -253,7 +253,7 @@ async def remove_agent(workspace: Workspace, caller: Caller, request: RemoveAgen
     )
     owner = Owner(agent.id, agent.slug, agent.name)
     found = await workspace.read(
-        lambda read: [one.session_id for one in sessions.everyone(read, agent.id, 1_000_000, 0)]
+        lambda read: [one.session_id for one in sessions.list_sessions(read, agent.id, 1_000_000, 0)]
     )
     if found and not request.with_sessions:
         raise Conflict(f"'{agent.name}' has {len(found)} recorded sessions. Pass with_sessions to delete them too.")

@@ -213,7 +213,7 @@ def list_messages(read: Reader, caller: Caller, request: ListMessages) -> Messag
 
 
 def _in_reading_order(
-    read: Reader, thread: threads.Stored, request: ListMessages, is_backwards: bool
+    read: Reader, thread: threads.StoredThread, request: ListMessages, is_backwards: bool
 ) -> Iterator[Message]:
     """The requested messages, oldest first or newest first. It reads page after page, as the priority may skip many."""
     after, before, size = request.after_seq, request.before_seq, request.limit + 1

@@ -53,7 +53,7 @@ class ThreadPreviews:
 @operation(Route("GET", "/api/threads/glance"))
 def list_thread_previews(read: Reader, caller: Caller, request: ListThreadPreviews) -> ThreadPreviews:
     """List threads, latest message first, each with the start of its last message and its recent participants."""
-    found = thread_list.threads_at_a_glance(
+    found = thread_list.latest_threads(
         read, include_archived=request.include_archived, limit=request.limit + 1, offset=request.offset
     )
     previews = []

@@ -47,7 +47,9 @@ class CreateThread(Request):
     """Any JSON object to store with the thread."""
 
 
-def open_thread(change: Change, request: CreateThread, caller: Caller | None = None) -> tuple[threads.Stored, bool]:
+def open_thread(
+    change: Change, request: CreateThread, caller: Caller | None = None
+) -> tuple[threads.StoredThread, bool]:
     """Get the thread with this topic or create it. Returns whether it is new."""
     refuse_secrets(change, request.system_prompt, "system_prompt")
     template = templates.must_exist(change, request.template) if request.template else None

@@ -27,7 +27,7 @@ from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources.characters import CHARACTER_FACTS, CHARACTER_TEXTS, index_character
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
-from palaver.store.library.items import Kept
+from palaver.store.library.items import LibraryItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class UpdateCharacter(CharacterTexts, VersionedEdit):
     """New name."""
 
 
-def character_of(read: Reader, kept: Kept) -> KeptCharacter:
+def character_of(read: Reader, kept: LibraryItem) -> KeptCharacter:
     bodies = items.bodies(read, kept.document_id)
     return KeptCharacter(
         id=int(kept.id),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from palaver.model.library import Shelved
+from palaver.model.library import ItemDraft
 from palaver.model.people import Caller
 from palaver.model.requests import AnyId, Line, Request
 from palaver.model.times import instant
@@ -25,7 +25,7 @@ from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources import tokens
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
-from palaver.store.library.items import Kept
+from palaver.store.library.items import LibraryItem
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import PassageRow
 
@@ -89,7 +89,7 @@ class ListChatMessages(Listing):
     """Id of the chat."""
 
 
-def chat_of(read: Reader, kept: Kept) -> KeptChat:
+def chat_of(read: Reader, kept: LibraryItem) -> KeptChat:
     return KeptChat(
         id=kept.id,
         conversation_id=kept.id,
@@ -110,7 +110,7 @@ def _chat_scopes(character_id: int | str | None) -> tuple[str, ...]:
 @operation(Tool("chats.create", toolset=WRITING), Route("POST", "/api/chats", status=201))
 def create_chat(change: Change, caller: Caller, request: CreateChat) -> KeptChat:
     """Create a chat, with or without a character."""
-    shelved = Shelved(
+    shelved = ItemDraft(
         title=request.title,
         facts={"character_id": request.character_id},
         bodies={},

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from palaver.model.library import Brought, Character, Media, Note, Prompt, Shelved
+from palaver.model.library import Brought, Character, ItemDraft, Media, Note, Prompt
 from palaver.search.sources.characters import index_character
 from palaver.search.sources.media import index_media
 from palaver.search.sources.notes import index_note
@@ -18,7 +18,7 @@ from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Outcome
 
-SHELVES: dict[type[Any], tuple[str, Callable[[Any], Shelved]]] = {
+SHELVES: dict[type[Any], tuple[str, Callable[[Any], ItemDraft]]] = {
     Note: ("notes", index_note),
     Media: ("media", index_media),
     Character: ("characters", index_character),

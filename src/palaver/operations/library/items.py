@@ -14,7 +14,7 @@ from palaver.model.times import parse
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.library import items
-from palaver.store.library.items import Kept
+from palaver.store.library.items import LibraryItem
 
 LONGEST_CONTENT = 20_000_000
 WRITING = "library-writing"
@@ -46,7 +46,7 @@ class Listing(Request):
     """Number of items to skip."""
 
 
-def current(read: Reader, source: str, id: int | str, version: int | None = None) -> Kept:
+def current(read: Reader, source: str, id: int | str, version: int | None = None) -> LibraryItem:
     """The item with this id. Raises Conflict if it has another version than the given one."""
     kept = items.must_exist(read, source, str(id))
     if version is not None and version != kept.version:
@@ -67,5 +67,5 @@ def texts_of(bodies: dict[str, str], names: Iterable[str]) -> dict[str, Any]:
     return {name: bodies.get(name, "") for name in names}
 
 
-def uri_of(kept: Kept) -> str:
+def uri_of(kept: LibraryItem) -> str:
     return SOURCES[kept.source].uri_of(kept.id, "", 0)

@@ -27,7 +27,7 @@ from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources.media import index_media
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
-from palaver.store.library.items import Kept
+from palaver.store.library.items import LibraryItem
 from palaver.store.search import found_passages
 
 Address = Annotated[str, Field(max_length=4000), AfterValidator(storable)]
@@ -143,7 +143,7 @@ class UpdateMedia(VersionedEdit):
     """New keywords. They replace the old ones."""
 
 
-def _media_facts(kept: Kept) -> dict[str, Any]:
+def _media_facts(kept: LibraryItem) -> dict[str, Any]:
     return {
         "id": int(kept.id),
         "title": kept.title or "",
@@ -161,7 +161,7 @@ def segments_of(bodies: dict[str, str]) -> tuple[Segment, ...]:
     return tuple(Segment(*one) for one in orjson.loads(bodies.get("segments", "[]")))
 
 
-def media_of(read: Reader, kept: Kept) -> KeptMedia:
+def media_of(read: Reader, kept: LibraryItem) -> KeptMedia:
     bodies = items.bodies(read, kept.document_id)
     rows = [row for row in found_passages.passages(read, kept.document_id, 1) if row.field == "content"]
     spoken = [TimedText(s.start, s.end, s.text) for s in segments_of(bodies)]

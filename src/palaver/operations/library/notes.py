@@ -25,7 +25,7 @@ from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources.notes import index_note
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
-from palaver.store.library.items import Kept
+from palaver.store.library.items import LibraryItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class UpdateNote(VersionedEdit):
     """New keywords. They replace the old ones."""
 
 
-def note_of(read: Reader, kept: Kept) -> KeptNote:
+def note_of(read: Reader, kept: LibraryItem) -> KeptNote:
     return KeptNote(
         id=kept.id,
         title=kept.title or "",

@@ -27,7 +27,7 @@ from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources.prompts import PROMPT_TEXTS, index_prompt
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
-from palaver.store.library.items import Kept
+from palaver.store.library.items import LibraryItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class UpdatePrompt(PromptTexts, VersionedEdit):
     """New name."""
 
 
-def find_prompt(read: Reader, name: int | str, version: int | None = None) -> Kept:
+def find_prompt(read: Reader, name: int | str, version: int | None = None) -> LibraryItem:
     """The prompt with this id, or the last changed one with this name."""
     if items.find(read, "prompts", str(name)) is None:
         found = items.by_title(read, "prompts", str(name))
@@ -84,7 +84,7 @@ def find_prompt(read: Reader, name: int | str, version: int | None = None) -> Ke
     return current(read, "prompts", name, version)
 
 
-def prompt_of(read: Reader, kept: Kept) -> KeptPrompt:
+def prompt_of(read: Reader, kept: LibraryItem) -> KeptPrompt:
     bodies = items.bodies(read, kept.document_id)
     return KeptPrompt(
         id=kept.id,

@@ -17,7 +17,7 @@ from palaver.operations.library.prompts import KeptPrompt, OnePrompt, find_promp
 from palaver.operations.operation import Command, Operation, Route, Tool, operation
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
-from palaver.store.library.items import Kept
+from palaver.store.library.items import LibraryItem
 
 
 class DeleteNote(OneNote, VersionedEdit):
@@ -48,7 +48,7 @@ class _TrashSource(NamedTuple):
     restore_request: type[Request]
     delete_request: type[VersionedEdit]
     answer: type[Any]
-    show: Callable[[Reader, Kept], Any]
+    show: Callable[[Reader, LibraryItem], Any]
 
 
 _SOURCES = (
@@ -74,7 +74,7 @@ def _delete_and_restore(source: _TrashSource) -> list[Operation]:
     def restore(change: Change, caller: Caller, request: Any) -> Any:
         id = str(getattr(request, source.key))
         if has_names:
-            id = items.id_once_named(change, source.name, id)
+            id = items.id_of_name(change, source.name, id)
         return source.show(change, items.restore(change, source.name, id))
 
     item = "media item" if source.name == "media" else source.singular

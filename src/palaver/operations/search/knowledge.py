@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from palaver.errors import Unavailable
 from palaver.model.people import Caller
 from palaver.model.requests import Date, Id, Project, clamp
-from palaver.model.search import CompactItem, Order, Recall, ResultItem, SaidItem, SearchResponse
+from palaver.model.search import CompactItem, Order, ResultItem, SaidItem, SearchResponse, SearchSession
 from palaver.model.sources import ALL_SOURCES, SOURCES, SourceName
 from palaver.model.times import between_dates, iso
 from palaver.operations.archive.external_database import keep_in_the_archive
@@ -169,15 +169,15 @@ def _media_order(request: SearchKnowledge) -> Order | None:
     return media.order_by if media and request.wanted == ("media",) else None
 
 
-def _recall(here: Workspace, caller: Caller, request: SearchKnowledge) -> tuple[str | None, Recall | None]:
+def _recall(here: Workspace, caller: Caller, request: SearchKnowledge) -> tuple[str | None, SearchSession | None]:
     """The session this search belongs to: the connection's, or the one it names; a new one where there is none."""
     if not request.dedupe:
         return request.session_id, None
     owner = f"{caller.kind}:{caller.name}:{caller.acting_agent}"
     if request.session_id is None and caller.recall is not None:
-        recall = here.recalls.alive(caller.recall)
-        return here.recalls.name_of(owner, recall) if recall.is_named else None, recall
-    return here.recalls.named(owner, request.session_id)
+        recall = here.search_sessions.refresh(caller.recall)
+        return here.search_sessions.id_of(owner, recall) if recall.is_named else None, recall
+    return here.search_sessions.find_or_start(owner, request.session_id)
 
 
 def _compact(answer: SearchResponse) -> SearchResponse:

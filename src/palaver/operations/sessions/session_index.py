@@ -40,7 +40,7 @@ async def catch_up(workspace: Workspace, transcript: Transcript) -> int:
     while True:
         start = await workspace.read(lambda read: sessions.mark(read, owner.id, file))
         if transcript.size < start:  # the file was cut short: indexed turns stay, and the rest is read again
-            start = await workspace.change(lambda change: sessions.begin_again(change, owner, file))
+            start = await workspace.change(lambda change: sessions.reset_mark(change, owner, file))
         before = await asyncio.to_thread(workspace.transcripts.tombstones, owner)
         lines = await asyncio.to_thread(_some_lines, workspace, transcript, start)
         if not lines:
@@ -289,7 +289,7 @@ def _put_pieces(change: Change, workspace: Workspace, pieces: list[_Piece]) -> N
         sessions.put(change, transcript.owner, piece.turns, rewrite=True)
         if piece.is_last:
             tail = partial(_turns_after, workspace, transcript, piece.end)
-            sessions.settle(change, transcript.owner, transcript.path.name, piece.ids, piece.end, tail)
+            sessions.finish_rebuild(change, transcript.owner, transcript.path.name, piece.ids, piece.end, tail)
 
 
 def _turns_after(workspace: Workspace, transcript: Transcript, end: int) -> Iterator[Turn]:
@@ -311,7 +311,7 @@ async def _indexed_sessions(workspace: Workspace, *, restore: bool) -> list[tupl
     owners = {owner.id: owner for owner in await _owners(workspace, restore=restore)}
 
     def all_sessions(read: Reader) -> list[tuple[Owner, SessionInfo]]:
-        infos = sessions.everyone(read, None, limit=2**31, offset=0)
+        infos = sessions.list_sessions(read, None, limit=2**31, offset=0)
         return [(owners.get(info.agent_id) or _owner_of_session(read, info), info) for info in infos]
 
     return await workspace.read(all_sessions)

@@ -467,7 +467,7 @@ def list_sessions(read: Reader, caller: Caller, request: ListSessions) -> Sessio
     agent_id = visibility.only_sessions_of(caller)
     if agent_id is None and request.agent:
         agent_id = owner_of(read, caller, request.agent).id
-    return Sessions(sessions.everyone(read, agent_id, request.limit, request.offset, request.project))
+    return Sessions(sessions.list_sessions(read, agent_id, request.limit, request.offset, request.project))
 
 
 class OneSession(Request):

@@ -505,7 +505,7 @@ class Watch:
         async with self._meeting:  # whoever comes first introduces the agent
             if called not in self._owners:
                 owner = await self.here.change(lambda change: owner_or_new(change, self._caller, called))
-                await asyncio.to_thread(self.here.transcripts.introduce, owner)
+                await asyncio.to_thread(self.here.transcripts.write_owner, owner)
                 self._owners[called] = owner
         return self._owners[called]
 

@@ -121,7 +121,7 @@ def open_document(read: Reader, caller: Caller, source: str, id: str, plan: Plan
         for terms in (plan.terms, plan.recent):
             if terms and not passage_id:
                 passage_id = recall.best_passage(read, source, at.document_id, terms, without)
-    named = found_passages.standing(read, passage_id) if passage_id else None
+    named = found_passages.by_id(read, passage_id) if passage_id else None
     if SOURCES[source].is_conversation:
         return conversation.open_full(opening) if plan.mode == "full" else conversation.open_around(opening, named)
     return text.open_full(opening) if plan.mode == "full" else text.open_around(opening, named)

@@ -50,14 +50,14 @@ def _message_at(opening: Opening, loc: Loc) -> Standing:
             place = found_passages.passage_by_id(read, document_id, str(loc[key]))
             if place is None or not place.position:
                 raise NotFound("message", str(loc[key]), "It is not in this conversation.")
-            return found_passages.standings(read, [place.id])[place.id]
+            return found_passages.by_ids(read, [place.id])[place.id]
     for key, first in (("seq", 0), ("message_index", 1), ("index", 1)):
         if loc.get(key) is not None:
             wanted = number_in(loc, key) + first
             rows = found_passages.passages(read, document_id, wanted, wanted) if wanted > 0 else []
             if not rows:
                 raise Refused(f"retrieval.loc.{key}: there is no such message in this conversation.")
-            return found_passages.standings(read, [rows[0].id])[rows[0].id]
+            return found_passages.by_ids(read, [rows[0].id])[rows[0].id]
     raise Refused("retrieval.loc: name a message_id or a message_index.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from palaver.model.library import Character, Shelved
+from palaver.model.library import Character, ItemDraft
 from palaver.model.people import Caller
 from palaver.model.requests import Names
 from palaver.search.sources import tokens
@@ -49,13 +49,13 @@ class Characters(Fields):
         return list(facts.get("tags") or [])
 
 
-def index_character(character: Character) -> Shelved:
+def index_character(character: Character) -> ItemDraft:
     texts = {name: getattr(character, name) for name in CHARACTER_TEXTS}
     texts[GREETINGS] = "\n\n".join(character.alternate_greetings)
     own = tuple(tokens.keyword(tag) for tag in character.tags)
     found = [draft for name, text in texts.items() for draft in cut(text, name, (tokens.field(name), *own))]
     found += labels("tags", character.tags, (tokens.field("tags"), *own))
-    return Shelved(
+    return ItemDraft(
         title=character.name,
         facts={
             "alternate_greetings": list(character.alternate_greetings),

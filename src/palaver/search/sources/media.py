@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from palaver.model.library import Draft, Media, Segment, Shelved
+from palaver.model.library import Draft, ItemDraft, Media, Segment
 from palaver.model.people import Caller
 from palaver.model.requests import Date, Names
 from palaver.model.search import Loc, Order, Standing
@@ -52,7 +52,7 @@ class MediaSource(Text):
         return {"media_type": at.facts.get("media_type"), "url": at.facts.get("url")}
 
 
-def index_media(media: Media) -> Shelved:
+def index_media(media: Media) -> ItemDraft:
     own = (tokens.media_type(media.media_type), *(tokens.keyword(keyword) for keyword in media.keywords))
     transcript = transcript_of(media.segments)
     bodies = {"content": media.content}
@@ -65,7 +65,7 @@ def index_media(media: Media) -> Shelved:
         content = [*cut(media.content, "content", own, media)]
     if transcript and letters_only(transcript) not in letters_only(media.content):
         content += cut(transcript, "transcript", own)
-    return Shelved(
+    return ItemDraft(
         title=media.title,
         facts={"media_type": media.media_type, "url": media.url, "keywords": list(media.keywords)},
         bodies=bodies,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaver.model.library import Note, Shelved
+from palaver.model.library import ItemDraft, Note
 from palaver.model.people import Caller
 from palaver.model.requests import Names
 from palaver.search.sources import tokens
@@ -27,9 +27,9 @@ class Notes(Text):
     id_field, id_help = "note_id", "Id of the note."
 
 
-def index_note(note: Note) -> Shelved:
+def index_note(note: Note) -> ItemDraft:
     own = tuple(tokens.keyword(keyword) for keyword in note.keywords)
-    return Shelved(
+    return ItemDraft(
         title=note.title,
         facts={"keywords": list(note.keywords)},
         bodies={"content": note.content},

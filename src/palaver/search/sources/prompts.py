@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from palaver.model.library import Prompt, Shelved
+from palaver.model.library import ItemDraft, Prompt
 from palaver.model.people import Caller
 from palaver.search.sources import tokens
 from palaver.search.sources.indexing import cut, labels
@@ -35,12 +35,12 @@ class Prompts(Fields):
     id_field, id_help = "prompt_id_or_name", "Id or name of the prompt."
 
 
-def index_prompt(prompt: Prompt) -> Shelved:
+def index_prompt(prompt: Prompt) -> ItemDraft:
     texts = {name: getattr(prompt, name) for name in PROMPT_TEXTS}
     found = [draft for name, text in texts.items() for draft in cut(text, name, (tokens.field(name),))]
     own = (tokens.field("keywords"), *(tokens.keyword(keyword) for keyword in prompt.keywords))
     found += labels("keywords", prompt.keywords, own)
-    return Shelved(
+    return ItemDraft(
         title=prompt.name,
         facts={"author": prompt.author, "keywords": list(prompt.keywords)},
         bodies=texts,

@@ -1,4 +1,4 @@
-"""Who is in with a token or a login, and how they are shown out when it ends."""
+"""Tracks running requests by token and login, and cancels them when the token or login ends."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Iterator
 
 
-class Present:
-    """Who is in with a token, or with a login: requests that are being answered, streams, connections."""
+class ActiveLogins:
+    """Running requests, streams and connections, by the id of their token or login."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, set[asyncio.Task[object]]] = {}
-        self._shown_out: set[asyncio.Task[object]] = set()
+        self._ended: set[asyncio.Task[object]] = set()
         self._finishing: set[asyncio.Task[object]] = set()
 
     @property
@@ -20,8 +20,8 @@ class Present:
         return set(self._tasks)
 
     @contextlib.contextmanager
-    def stay(self, *keys: str) -> Iterator[None]:
-        """While the block lasts, the end of any of these tokens and logins raises ShownOut in it."""
+    def track(self, *keys: str) -> Iterator[None]:
+        """Raise LoginEnded in this block as soon as one of these tokens or logins ends."""
         task = asyncio.current_task()
         assert task is not None
         for key in keys:
@@ -29,30 +29,30 @@ class Present:
         try:
             yield
         except asyncio.CancelledError:
-            if task not in self._shown_out:
+            if task not in self._ended:
                 raise
             task.uncancel()
-            raise ShownOut from None
+            raise LoginEnded from None
         finally:
-            self._shown_out.discard(task)
+            self._ended.discard(task)
             self._finishing.discard(task)
             for key in keys:
                 self._tasks[key].discard(task)
                 if not self._tasks[key]:
                     del self._tasks[key]
 
-    def let_finish(self) -> None:
-        """Whoever ends their own token or login gets the answer to that. Call it before the end is stored."""
+    def let_current_finish(self) -> None:
+        """Let the current request finish even if it ends its own token or login. Call this before the end is stored."""
         task = asyncio.current_task()
         if task and any(task in tasks for tasks in self._tasks.values()):
             self._finishing.add(task)
 
-    def show_out(self, key: str) -> None:
-        """It has ended: so does everything done with it."""
-        for task in self._tasks.get(key, set()) - self._finishing - self._shown_out:
-            self._shown_out.add(task)
+    def end(self, key: str) -> None:
+        """Cancel all requests of a token or login that has ended."""
+        for task in self._tasks.get(key, set()) - self._finishing - self._ended:
+            self._ended.add(task)
             task.cancel()
 
 
-class ShownOut(Exception):
-    """The token or login one came in with is no longer valid."""
+class LoginEnded(Exception):
+    """The token or login of this request is no longer valid."""

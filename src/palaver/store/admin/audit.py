@@ -1,4 +1,4 @@
-"""The audit log, append-only and hash-chained: who did what to which thing, and never a word of what was said."""
+"""The audit log: append-only and hash-chained. It records actions, never the content of messages."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from palaver.model.times import instant, micros, now
 from palaver.store.engines.database import Change, Engine, Reader, Row
 
 READ_AT_ONCE = 1_000
-DENIALS_APART = 60.0  # seconds: somebody who knocks all the time must not fill the disk
-DENIALS_KNOWN = 1_000
+"""How many entries are read at once."""
+DENIAL_SECONDS = 60.0
+"""Equal denials within this time are one entry, so that repeated attempts do not fill the disk."""
+MOST_DENIALS = 1_000
+"""How many different denials are remembered."""
 
 
 def append(
     change: Change, kind: Kind, who: str, what: str, workspace: str | None = None, facts: Facts | None = None
 ) -> None:
-    """Add a row. The head's row is locked until the commit, so rows are numbered in the order of their commits."""
+    """Add an entry. The head row is locked until the commit, so that ids follow the order of commits."""
     head = change.must("take_audit_id")
     row: Row = {
         "id": head["id"],
@@ -46,7 +49,7 @@ def latest(
 
 
 def problems(read: Reader) -> list[str]:
-    """What is wrong with the chain; an empty list is good news."""
+    """The problems of the hash chain. An empty list means that it is intact."""
     last, hash = 0, ""
     for row in _all(read):
         if row["id"] != last + 1:
@@ -83,13 +86,13 @@ def _hash(before: str, row: Row) -> str:
 
 
 def _line(text: str) -> str:
-    """What comes from outside, in a shape any engine stores."""
+    """A text from outside, in a form that every engine stores."""
     return text.encode("utf-8", "replace").decode().replace("\0", "?")[:300]
 
 
 @dataclass
-class Trail:
-    """The log of one house, for whoever has something to add."""
+class AuditLog:
+    """The audit log of the server."""
 
     engine: Engine
     _denials: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
@@ -100,20 +103,17 @@ class Trail:
         await self.engine.change(lambda change: append(change, kind, who, what, workspace, facts))
 
     async def denied(self, who: str, what: str, workspace: str | None = None, facts: Facts | None = None) -> None:
-        """Somebody was turned away. The same again within a minute is counted, and told with the next one."""
+        """Record a denied request. Repeats within a minute are only counted; the next entry has their number."""
         key: tuple[str, ...] = (who, what, workspace or "")
-        if key not in self._denials and len(self._denials) >= DENIALS_KNOWN:
-            self._forget()
-            if len(self._denials) >= DENIALS_KNOWN:
+        if key not in self._denials and len(self._denials) >= MOST_DENIALS:
+            old = time.monotonic() - DENIAL_SECONDS
+            self._denials = {known: seen for known, seen in self._denials.items() if seen[0] > old}
+            if len(self._denials) >= MOST_DENIALS:
                 key = ("everybody",)
-        since, untold = self._denials.get(key, (-DENIALS_APART, 0))
-        if time.monotonic() - since < DENIALS_APART:
+        since, untold = self._denials.get(key, (-DENIAL_SECONDS, 0))
+        if time.monotonic() - since < DENIAL_SECONDS:
             self._denials[key] = [since, untold + 1]
             return
         self._denials[key] = [time.monotonic(), 0]
         more: Facts = {"before": int(untold)} if untold else {}
         await self.note("denied", who, what, workspace, (facts or {}) | more)
-
-    def _forget(self) -> None:
-        old = time.monotonic() - DENIALS_APART
-        self._denials = {key: seen for key, seen in self._denials.items() if seen[0] > old}

@@ -1,11 +1,11 @@
-"""A backup: one tar file with a copy of every database, the transcripts, the uploads, and a list of all that.
+"""Backup and restore: one tar file with a copy of every database, the transcripts and the uploads.
 
-    manifest.json                      what is in here: engine, schemas, a hash of every file
+    manifest.json                      the engine, the schema versions, and a hash of every file
     databases/house/…                  workspaces, tokens, the audit log
     databases/workspaces/NAME/…        one file (SQLite), or one for each table (PostgreSQL)
-    sessions/… uploads/…               as they lie in the data directory
+    sessions/… uploads/…               as in the data directory
 
-Databases come first: whatever was recorded in a transcript meanwhile is in the copy, and is indexed after restoring.
+Databases are copied first. Turns recorded meanwhile are in the copied transcripts, and are indexed after restoring.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ MANIFEST = "manifest.json"
 
 
 @dataclass
-class Writing:
-    """A backup being written."""
+class BackupWriter:
+    """Writes a backup."""
 
     tar: tarfile.TarFile
     hashes: dict[str, str] = field(default_factory=dict)
@@ -59,14 +59,14 @@ class Writing:
             about.uid = about.gid = 0
             about.uname = about.gname = ""
             about.mode = 0o600
-            # It may grow while it is read: what was there when we looked is what counts.
+            # The file may grow while it is read. Only its current size is copied.
             reading = _Hashing(file, about.size)
             self.tar.addfile(about, cast(IO[bytes], reading))
             self.hashes[name] = reading.digest
 
 
 class _Hashing:
-    """A file that is hashed while it is read, up to a size."""
+    """Hashes a file while it is read, up to a size."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self._file, self._left, self._hash = file, size, hashlib.sha256()
@@ -83,15 +83,15 @@ class _Hashing:
 
 
 @contextmanager
-def writing(to: Path, engine: str, version: str) -> Iterator[Writing]:
-    """Write a backup; it appears under its name when it is whole, and not at all when something goes wrong."""
+def write_backup(to: Path, engine: str, version: str) -> Iterator[BackupWriter]:
+    """Write a backup. The file gets its name once it is complete. After an error there is no file."""
     if to.exists():
-        raise Conflict(f"{to.name} is there already. Choose another name.")
+        raise Conflict(f"{to.name} exists already. Choose another name.")
     partial = to.with_name(f".{to.name}.partial")
     try:
         with os.fdopen(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
             with tarfile.open(fileobj=file, mode="w:gz" if to.suffix in (".gz", ".tgz") else "w") as tar:
-                backup = Writing(tar)
+                backup = BackupWriter(tar)
                 yield backup
                 manifest = {
                     "format": FORMAT,
@@ -120,8 +120,8 @@ def _add_bytes(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A backup that has been unpacked, and is whole."""
+class UnpackedBackup:
+    """A complete backup, unpacked into a folder."""
 
     folder: Path
     engine: str
@@ -136,8 +136,8 @@ class Opened:
 
 
 @contextmanager
-def opened(backup: Path, beside: Path) -> Iterator[Opened]:
-    """Unpack a backup into a folder of its own and compare every file with its hash."""
+def unpack(backup: Path, beside: Path) -> Iterator[UnpackedBackup]:
+    """Unpack a backup into a temporary folder and compare every file with its hash."""
     beside.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = Path(tempfile.mkdtemp(prefix=".restoring-", dir=beside))
     try:
@@ -146,17 +146,17 @@ def opened(backup: Path, beside: Path) -> Iterator[Opened]:
                 tar.extractall(folder, filter="data")
             manifest = orjson.loads((folder / MANIFEST).read_bytes())
         except FileNotFoundError as problem:
-            missing = "it has no list of its contents" if problem.filename else "there is no such file"
+            missing = "it has no manifest.json" if problem.filename else "there is no such file"
             raise Refused(f"{backup.name} cannot be restored: {missing}.") from None
         except (tarfile.TarError, EOFError, ValueError, OSError) as problem:
-            raise Refused(f"{backup.name} cannot be read: it is no backup, or it is damaged ({problem}).") from None
+            raise Refused(f"{backup.name} cannot be read: it is not a backup, or it is damaged ({problem}).") from None
         if manifest.get("format") != FORMAT:
             raise Refused(f"{backup.name} was made by a newer palaver. Upgrade first.")
         for name, expected in manifest["files"].items():
             path = folder / name
             if not path.is_file() or _hash(path) != expected:
-                raise Refused(f"{backup.name} is damaged: {name} is missing or not as it was.")
-        yield Opened(folder, manifest["engine"], manifest["schemas"])
+                raise Refused(f"{backup.name} is damaged: {name} is missing or was changed.")
+        yield UnpackedBackup(folder, manifest["engine"], manifest["schemas"])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -166,11 +166,11 @@ def _hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def restore(settings: Settings, backup: Path) -> Opened:
-    """Put everything back, into a place where nothing is yet."""
+def restore(settings: Settings, backup: Path) -> UnpackedBackup:
+    """Restore a backup into an empty data directory and an empty database."""
     from palaver.store.workspaces import engine_name
 
-    with opened(backup, settings.data) as found:
+    with unpack(backup, settings.data) as found:
         mine = engine_name(settings)
         if found.engine != mine:
             raise Refused(f"This is a backup of {found.engine} data, and PALAVER_DATABASE_URL names {mine}.")
@@ -184,17 +184,14 @@ def restore(settings: Settings, backup: Path) -> Opened:
                 if (settings.data / name).is_dir():
                     (settings.data / name).rmdir()
                 os.replace(found.folder / name, settings.data / name)
-        _make_private(settings.data)
+        for name in FOLDERS:
+            folder = settings.data / name
+            for path in (folder, *folder.rglob("*")) if folder.is_dir() else ():
+                path.chmod(0o700 if path.is_dir() else 0o600)
         return found
 
 
-def _make_private(data: Path) -> None:
-    for folder in (data / name for name in FOLDERS):
-        for path in (folder, *folder.rglob("*")) if folder.is_dir() else ():
-            path.chmod(0o700 if path.is_dir() else 0o600)
-
-
-def _to_sqlite(settings: Settings, found: Opened) -> None:
+def _to_sqlite(settings: Settings, found: UnpackedBackup) -> None:
     from palaver.store.engines.sqlite import engine as sqlite
     from palaver.store.workspaces import file_of
 
@@ -216,13 +213,13 @@ def _to_sqlite(settings: Settings, found: Opened) -> None:
             os.fsync(file.fileno())
 
 
-def _to_postgres(settings: Settings, found: Opened) -> None:
+def _to_postgres(settings: Settings, found: UnpackedBackup) -> None:
     from palaver.store.engines.postgres import engine as postgres
     from palaver.store.workspaces import schema_of
 
     names = {"house": ("house", schema_of("house", "house"))}
     names |= {f"workspaces/{n}": ("workspace", schema_of(n, "workspace")) for n in found.workspaces}
-    taken = postgres.taken(settings.database_url, [schema for _, schema in names.values()])
+    taken = postgres.existing_schemas(settings.database_url, [schema for _, schema in names.values()])
     if taken:
         raise Conflict(f"There is data in this database already (schema {taken[0]}). Restore into an empty database.")
     for name, (kind, schema) in names.items():

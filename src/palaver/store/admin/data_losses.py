@@ -1,4 +1,4 @@
-"""Data that was found to be missing when it was opened. It is noted in the audit log until somebody has seen it."""
+"""Records missing databases and logs in the audit log, until `palaver doctor` has reported them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from palaver.store.admin import audit, tokens
 from palaver.store.engines.database import Change, Reader
 
 BY = "palaver"
-HOUSE, WORKSPACE, LOG = "lost_house", "lost_workspace", "lost_log"
+SERVER_DATABASE, WORKSPACE, LOG = "lost_house", "lost_workspace", "lost_log"
 SETTLED = "settle_losses"
 LOOKED_AT = 1_000
 
 
-def note_lost_house(change: Change, workspaces: list[str]) -> None:
-    """The list of workspaces, the tokens and the audit log are gone; these workspaces are still there."""
+def note_lost_server_database(change: Change, workspaces: list[str]) -> None:
+    """Record that the server's own database was lost, and list the remaining workspaces again."""
     if not workspaces:
         return
     for name in workspaces:
         tokens.add_workspace(change, name)
-    audit.append(change, "upkeep", BY, HOUSE, facts={"workspaces": len(workspaces)})
+    audit.append(change, "upkeep", BY, SERVER_DATABASE, facts={"workspaces": len(workspaces)})
 
 
 def note_lost_workspace(change: Change, name: str) -> None:
@@ -25,17 +25,17 @@ def note_lost_workspace(change: Change, name: str) -> None:
 
 
 def note_lost_log(change: Change, name: str | None) -> None:
-    """`name` is the workspace, or None for the house itself."""
+    """Record a lost write-ahead log. `name` is the workspace, or None for the server's own database."""
     audit.append(change, "upkeep", BY, LOG, name)
 
 
 def settle(change: Change) -> None:
-    """Somebody has seen them: they are not told again."""
+    """Mark all losses as seen, so that they are not reported again."""
     audit.append(change, "upkeep", BY, SETTLED)
 
 
 def unsettled(read: Reader) -> list[str]:
-    """The losses nobody has seen yet, as sentences."""
+    """The losses that were not seen yet, as sentences."""
     found = []
     for entry in audit.latest(read, kind="upkeep", limit=LOOKED_AT):
         day = f"{entry.at:%Y-%m-%d %H:%M}"
@@ -45,15 +45,15 @@ def unsettled(read: Reader) -> list[str]:
             case "lost_house":
                 found.append(
                     f"the list of workspaces, the tokens and the audit log were missing on {day}; empty ones "
-                    "were made. Restore a backup to have them again, or make new tokens"
+                    "were created. Restore a backup, or create new tokens"
                 )
             case "lost_workspace":
                 found.append(
-                    f"the database of workspace {entry.workspace} was missing on {day}; an empty one was made. "
+                    f"the database of workspace {entry.workspace} was missing on {day}; an empty one was created. "
                     "Sessions come back from their transcripts; for the rest, restore a backup"
                 )
             case "lost_log":
-                whose = f"workspace {entry.workspace}" if entry.workspace else "the house"
+                whose = f"workspace {entry.workspace}" if entry.workspace else "the server's own database"
                 found.append(
                     f"the log (-wal) of {whose} was missing on {day}: its newest changes may be lost. "
                     "A backup may have them"

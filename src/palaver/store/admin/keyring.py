@@ -1,4 +1,4 @@
-"""One workspace's tokens and its part of the audit log. Nothing in here can name another workspace."""
+"""The tokens and the audit entries of one workspace. It gives no access to another workspace."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Literal
 
 from palaver.errors import PalaverError
 from palaver.model.audit import Deed, Facts, Kind
-from palaver.model.people import Scope, Token
+from palaver.model.people import Token, TokenScope
 from palaver.model.times import now
 from palaver.store.admin import audit, tokens
-from palaver.store.admin.active_logins import Present
-from palaver.store.admin.audit import Trail
+from palaver.store.admin.active_logins import ActiveLogins
+from palaver.store.admin.audit import AuditLog
 from palaver.store.engines.database import Change
 
 log = logging.getLogger("palaver")
 
 
 class Keyring:
-    def __init__(self, workspace: str, trail: Trail, present: Present) -> None:
+    def __init__(self, workspace: str, trail: AuditLog, present: ActiveLogins) -> None:
         self.workspace = workspace
-        self._trail, self._house, self._present = trail, trail.engine, present
+        self._trail, self._database, self._present = trail, trail.engine, present
 
     async def tokens(self) -> list[Token]:
-        return await self._house.read(lambda read: tokens.of(read, self.workspace))
+        return await self._database.read(lambda read: tokens.of(read, self.workspace))
 
     async def create(
         self,
         kind: Literal["human", "agent"],
         name: str,
         agent_id: str | None,
-        scopes: list[Scope],
+        scopes: list[TokenScope],
         expires_in: timedelta | None,
         by: str,
     ) -> tuple[Token, str]:
-        """A token and its secret, which is shown this once."""
+        """Create a token. Returns it with its secret, which is shown only now."""
         expires_at: datetime | None = now() + expires_in if expires_in else None
 
         def work(change: Change) -> tuple[Token, str]:
@@ -54,10 +54,10 @@ class Keyring:
             audit.append(change, "token", by, "create_token", self.workspace, facts)
             return token, secret
 
-        return await self._house.change(work)
+        return await self._database.change(work)
 
     async def revoke(self, id: str, by: str) -> Token:
-        """End a token. Whoever is in with it is shown out."""
+        """Revoke a token and cancel its running requests."""
 
         def work(change: Change) -> Token:
             token = tokens.must_exist(change, self.workspace, id)
@@ -65,32 +65,32 @@ class Keyring:
             audit.append(change, "token", by, "revoke_token", self.workspace, {"token_id": id})
             return token
 
-        self._present.let_finish()
-        token = await self._house.change(work)
-        self._present.show_out(id)
+        self._present.let_current_finish()
+        token = await self._database.change(work)
+        self._present.end(id)
         return token
 
-    # The log
+    # The audit log
 
     async def note(self, kind: Kind, who: str, what: str, facts: Facts | None = None) -> None:
-        """It has been done: that it could not be written down is for our own log, not for the one who did it."""
-        with _unless_it_fails():
+        """Add an entry for a completed action. If that fails, the error goes to the server log, not to the caller."""
+        with _log_errors():
             await self._trail.note(kind, who, what, self.workspace, facts)
 
     async def denied(self, who: str, what: str) -> None:
-        with _unless_it_fails():
+        with _log_errors():
             await self._trail.denied(who, what, self.workspace)
 
     async def deeds(self, kind: str | None, limit: int) -> list[Deed]:
-        """What was done here, newest first. Not the house's numbers: they would tell how much is done elsewhere."""
-        found = await self._house.read(
+        """The actions in this workspace, newest first, without ids: these would reveal activity in other workspaces."""
+        found = await self._database.read(
             lambda read: audit.latest(read, workspace=self.workspace, kind=kind, limit=limit)
         )
         return [entry.deed for entry in found]
 
 
 @contextmanager
-def _unless_it_fails() -> Iterator[None]:
+def _log_errors() -> Iterator[None]:
     try:
         yield
     except PalaverError as problem:

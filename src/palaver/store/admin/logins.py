@@ -1,4 +1,4 @@
-"""Logins to the console: a cookie stands for the token that was shown once. Only a hash of it is kept."""
+"""Logins to the console. A cookie replaces the token; only a hash of the cookie is stored."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from palaver.store.admin import tokens
 from palaver.store.engines.database import Change, Reader
 
 LASTS = timedelta(days=30)
+"""How long a login is valid."""
 PREFIX = "pls_"
 
 
 def key_of(cookie: str) -> str:
-    """What is kept of a cookie: enough to know it again."""
+    """The hash under which a cookie is stored."""
     return hashlib.sha256(cookie.encode()).hexdigest()
 
 
 def begin(change: Change, token: Token) -> str:
-    """A new login; what it returns is the cookie."""
+    """Start a login and return its cookie."""
     cookie, at = PREFIX + secrets.token_urlsafe(32), now()
     change.run("delete_old_logins", now=micros(at))
     change.run(
@@ -31,7 +32,7 @@ def begin(change: Change, token: Token) -> str:
 
 
 def find(read: Reader, cookie: str) -> Token | None:
-    """The token behind a cookie, while both are valid."""
+    """The token of a cookie, if both are valid."""
     if not cookie.startswith(PREFIX):
         return None
     row = read.one("token_by_login", hash=key_of(cookie), now=micros(now()))
@@ -43,12 +44,12 @@ def end(change: Change, cookie: str) -> None:
 
 
 def end_all(change: Change, token_id: str) -> list[str]:
-    """End every login of a token; returns their keys."""
+    """End all logins of a token. Returns their keys."""
     ended = [str(row["hash"]) for row in change.all("logins_of_token", token_id=token_id)]
     change.run("delete_logins", token_id=token_id)
     return ended
 
 
 def alive(read: Reader) -> set[str]:
-    """The keys of all logins that have not ended."""
+    """The keys of all valid logins."""
     return {row["hash"] for row in read.all("live_logins", now=micros(now()))}

@@ -1,4 +1,4 @@
-"""How much there is, and how it came to be."""
+"""Statistics: messages by day, the most active agents, documents by source, and storage."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def start_of(day: date) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class SessionOwner:
     """Whose sessions are counted: everyone's, or those of one agent."""
 
     everyone: bool
@@ -43,23 +43,23 @@ class Counted:
         return {"everyone": int(self.everyone), "agent_id": self.agent_id or ""}
 
 
-def per_day(read: Reader, since: date, whose: Counted) -> list[Day]:
-    rows = read.all("said_per_day", since=start_of(since), **whose.params)
+def per_day(read: Reader, since: date, whose: SessionOwner) -> list[Day]:
+    rows = read.all("messages_per_day", since=start_of(since), **whose.params)
     return [Day((EPOCH + timedelta(days=row["day"])).isoformat(), row["source"], row["messages"]) for row in rows]
 
 
-def speakers(read: Reader, since: date, limit: int, whose: Counted) -> list[Speaker]:
+def speakers(read: Reader, since: date, limit: int, whose: SessionOwner) -> list[Speaker]:
     found = []
-    for row in read.all("said_by_whom", since=start_of(since), limit=limit, **whose.params):
+    for row in read.all("messages_by_agent", since=start_of(since), limit=limit, **whose.params):
         agent = agents.find(read, row["agent_id"]) if row["agent_id"] else None
         name = agent.shown_name if agent else row["name"] or row["agent_id"] or "unknown"
         found.append(Speaker(row["agent_id"], name, row["messages"]))
     return found
 
 
-def documents(read: Reader, whose: Counted) -> dict[str, int]:
-    kept = {row["source"]: row["documents"] for row in read.all("kept_by_source", **whose.params)}
-    return {source: kept.get(source, 0) for source in SOURCES}
+def documents(read: Reader, whose: SessionOwner) -> dict[str, int]:
+    counts = {row["source"]: row["documents"] for row in read.all("documents_by_source", **whose.params)}
+    return {source: counts.get(source, 0) for source in SOURCES}
 
 
 def storage_bytes(read: Reader) -> int:

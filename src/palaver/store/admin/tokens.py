@@ -1,4 +1,4 @@
-"""Tokens and the list of workspaces: the house's own tables."""
+"""Tokens and the list of workspaces, in the server's own database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 import orjson
 
 from palaver.errors import NotFound
-from palaver.model.people import Scope, Token
+from palaver.model.people import Token, TokenScope
 from palaver.model.times import instant, maybe_instant, micros, now
 from palaver.store.engines.database import Change, Reader, Row
 
@@ -29,16 +29,18 @@ def _base62(number: int, length: int) -> str:
 
 
 def _checksum(body: str) -> str:
-    """Lets a scanner (and us) tell a token from a typo without asking the database."""
+    """A checksum, so that secret scanners and palaver recognise a token without the database."""
     return _base62(zlib.crc32(body.encode()), 6)
 
 
 def mint() -> str:
+    """A new random secret."""
     body = _base62(secrets.randbits(190), 32)
     return f"{PREFIX}{body}{_checksum(body)}"
 
 
 def looks_right(secret: str) -> bool:
+    """Does this text have the form and the checksum of a secret?"""
     body, checksum = secret[len(PREFIX) : -6], secret[-6:]
     return secret.startswith(PREFIX) and len(body) == 32 and secret.isascii() and _checksum(body) == checksum
 
@@ -68,10 +70,10 @@ def create(
     kind: Literal["human", "agent"],
     name: str,
     agent_id: str | None,
-    scopes: list[Scope],
+    scopes: list[TokenScope],
     expires_at: datetime | None = None,
 ) -> tuple[Token, str]:
-    """A new token and its secret, which is shown this once and never stored."""
+    """Create a token. Returns it with its secret, which is never stored."""
     secret = mint()
     token = Token(str(uuid4())[:8], workspace, kind, name, agent_id, scopes, now(), expires_at, None)
     change.run(
@@ -90,7 +92,7 @@ def create(
 
 
 def find(read: Reader, secret: str) -> Token | None:
-    """The token of this secret, if it is known and has not run out."""
+    """The token with this secret, if it is known and has not expired."""
     if not looks_right(secret):
         return None
     row = read.one("token_by_hash", hash=_hash(secret))
@@ -98,7 +100,7 @@ def find(read: Reader, secret: str) -> Token | None:
 
 
 def named(read: Reader, given: str) -> Token:
-    """The token of this id or secret, also one that has run out. A secret is not said again."""
+    """The token with this id or secret, even if it has expired. Errors do not repeat a secret."""
     if looks_right(given):
         row, shown = read.one("token_by_hash", hash=_hash(given)), PREFIX + "…"
     else:
@@ -109,7 +111,7 @@ def named(read: Reader, given: str) -> Token:
 
 
 def valid(row: Row) -> Token | None:
-    """The token of this row, unless it has run out."""
+    """The token of this row, unless it has expired."""
     token = _token(row)
     return None if token.expires_at and token.expires_at <= now() else token
 
@@ -119,7 +121,7 @@ def used(change: Change, token: Token) -> None:
 
 
 def is_stale(token: Token) -> bool:
-    """Is it worth writing down that it was used? Once a minute is enough."""
+    """Should the time of use be stored? Once a minute is enough."""
     return token.last_used_at is None or now() - token.last_used_at > timedelta(minutes=1)
 
 
@@ -139,7 +141,7 @@ def must_exist(read: Reader, workspace: str, id: str) -> Token:
 
 
 def alive(read: Reader) -> set[str]:
-    """The ids of all tokens that still open a door."""
+    """The ids of all tokens that have not expired."""
     return {row["id"] for row in read.all("live_tokens", now=micros(now()))}
 
 
@@ -161,5 +163,5 @@ def add_workspace(change: Change, name: str) -> bool:
 
 
 def remove_workspace(change: Change, name: str) -> None:
-    """Its tokens and logins go with it."""
+    """Remove a workspace from the list, with its tokens and logins."""
     change.run("delete_workspace", name=name)

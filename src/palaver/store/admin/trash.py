@@ -1,4 +1,4 @@
-"""Taking away for good what was deleted: from the trash, and images that nothing shows any more."""
+"""Empties the trash: deletes items for good, scrubs their events, and removes unused images."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from palaver.store.engines.database import Change, Reader
 from palaver.store.library import documents
 
 AT_ONCE = 100
-YOUNG_SECONDS = 24 * 3600  # an image may be uploaded a while before the message that shows it is posted
+"""How many documents one call of `empty_trash` deletes."""
+YOUNG_SECONDS = 24 * 3600
+"""Newer images are kept, because an image is uploaded before the message that shows it."""
 _IMAGE = re.compile(r"/uploads/([0-9a-f]{32}\.\w+)")
 
 
 def empty_trash(change: Change) -> int:
-    """Some of what lies in the trash goes; returns how many. Ask again until it is 0."""
+    """Delete some documents in the trash. Returns their number; call it until that is 0."""
     rows = change.all("trash", limit=AT_ONCE)
     for row in rows:
         for passage in change.all("passage_ids", document_id=row["id"]):
@@ -28,9 +30,9 @@ def empty_trash(change: Change) -> int:
 
 
 def forget_events(change: Change) -> int:
-    """The log still tells of what is gone, by its ids alone: labels, topics and summaries are blanked."""
+    """Remove topics, summaries and reactions of deleted threads and messages from the event log. Ids stay."""
     scrubbed = 0
-    for row in change.all("events_of_what_is_gone"):
+    for row in change.all("events_of_deleted"):
         payload = orjson.loads(row["payload"])
         about = payload.get("message_id")
         if row["type"].startswith("msg.") and change.one("has_message", id=about):
@@ -43,11 +45,13 @@ def forget_events(change: Change) -> int:
 
 
 def images_in_use(read: Reader) -> set[str]:
+    """The names of images that a text shows."""
     rows = read.all("passages_with_images")
     return {name for row in rows for name in _IMAGE.findall(f"{row['text']} {row['data']}")}
 
 
 def remove_images(folder: Path, in_use: set[str]) -> int:
+    """Delete images that no text shows. Returns their number."""
     old = time.time() - YOUNG_SECONDS
     unused = [path for path in folder.glob("*") if path.is_file() and path.name not in in_use]
     gone = [path for path in unused if path.stat().st_mtime < old]

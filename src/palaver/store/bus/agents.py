@@ -1,4 +1,4 @@
-"""Agents: who takes part, and whether they are there."""
+"""Agents: registration, secrets, connections, and whether they are online."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from palaver.model.times import instant, maybe_instant, micros, now
 from palaver.store.engines.database import Change, Reader, Row
 
 CONNECTIONS_KEPT = timedelta(days=90)
+"""A connection that is not used for this long is forgotten."""
 SECRETS_KEPT = 20
 """How many secrets of one agent stay valid beside its first one."""
 
@@ -67,7 +68,7 @@ def register(
     client: str = "",
     project: str = "",
 ) -> tuple[Agent, str]:
-    """Add an agent and return it with its secret. A name or slug that is taken gets a number: 'Cursor (GPT-4) 2'."""
+    """Add an agent and return it with its secret. A taken name or slug gets a number: 'Cursor (GPT-4) 2'."""
     agent_id, secret = new_id(), secrets.token_urlsafe(32)
     slug = slug or slug_of(display_name or name)
     while not change.run(
@@ -89,12 +90,12 @@ def register(
         project=project,
         is_released=not is_online,
     ):
-        pass  # somebody took it between our look and our write
+        pass  # another caller has just taken the name: try the next number
     return must_exist(change, agent_id), secret
 
 
 def restore(change: Change, agent_id: str, slug: str, name: str) -> None:
-    """An agent that is known from elsewhere, under the id it had. It gets its secret when it registers again."""
+    """Add an agent that the transcripts know, with its old id. It gets a secret when it registers again."""
     if change.must("count_agents_named", slug="", name=name)["taken"]:
         name = f"{name} ({slug})"
     change.run(
@@ -119,7 +120,7 @@ def restore(change: Change, agent_id: str, slug: str, name: str) -> None:
 
 
 def _free(name: str, joint: str, taken: set[str]) -> str:
-    """The name, or the name with the first number from 2 on that nobody has."""
+    """The name, or the name with the first free number from 2 on."""
     numbered = (f"{name}{joint}{number}" for number in itertools.count(2))
     return next(free for free in itertools.chain([name], numbered) if free not in taken)
 
@@ -175,7 +176,7 @@ def everyone(read: Reader) -> list[Agent]:
 
 
 def touch(change: Change, agent: Agent, activity: str, waiting_in: str | None = None) -> bool:
-    """Record a sign of life. Returns whether the agent was offline until now."""
+    """Record that the agent is active. Returns whether it was offline until now."""
     change.run(
         "touch_agent",
         id=agent.id,
@@ -196,14 +197,14 @@ def remove(change: Change, agent: Agent) -> None:
 
 
 def sign_reply(read: Reader, agent_id: str | None) -> str:
-    """A token for one post. It names the agent it was given to, signed with a key only the database has."""
+    """A token for one post. It names its agent and is signed with a key that only the database has."""
     nonce = secrets.token_urlsafe(9)
     key = _reply_key(read, agent_id) if agent_id else None
     return f"{agent_id}.{nonce}.{_signature(key, nonce)}" if key else f".{nonce}"
 
 
 def agent_of_reply(read: Reader, reply_token: str) -> str | None:
-    """The agent a reply token was given to; None if it was given to nobody or was not made here."""
+    """The agent that a reply token names. None if it names none, or if its signature is wrong."""
     agent_id, _, rest = reply_token.partition(".")
     nonce, _, signature = rest.partition(".")
     key = _reply_key(read, agent_id) if agent_id and signature else None
@@ -220,32 +221,34 @@ def _signature(key: str, nonce: str) -> str:
     return hmac.new(key.encode(), nonce.encode("utf-8", "replace"), "sha256").hexdigest()[:24]
 
 
-# Which agent a client's connection is
+# Connections of clients
 
 
 def connection_key(session_id: str) -> str:
-    """The name a connection is stored under: whoever reads the database cannot take the session over."""
+    """The key under which a connection is stored. It is a hash, so that a reader of the database cannot take over
+    the session."""
     return hashlib.sha256(session_id.encode("utf-8", "replace")).hexdigest()
 
 
 def process_key(pid: int) -> str:
-    """The name of a stdio connection: a process of this machine. It tells later whether the process still runs."""
+    """The key of a stdio connection. It names the process, so that one can tell later whether it still runs."""
     return f"stdio:{socket.gethostname()}:{pid}"
 
 
 def bind_connection(change: Change, key: str, agent: Agent) -> None:
-    """Store which agent a connection is. Connections that nobody used for a long time are forgotten."""
+    """Store the agent of a connection, and forget connections that were not used for a long time."""
     change.run("bind_connection", id_hash=key, agent_id=agent.id, at=micros(now()))
     change.run("forget_old_connections", before=micros(now() - CONNECTIONS_KEPT))
 
 
 def connected_as(read: Reader, key: str) -> str | None:
+    """The id of the agent of a connection."""
     row = read.one("connected_agent", id_hash=key)
     return row["agent_id"] if row else None
 
 
 def end_connection(change: Change, key: str) -> None:
-    """The client has gone. Its agent is free for the next client of the same kind, if no other one acts as it."""
+    """End a connection. Its agent is free for the next client of the same kind, unless another client uses it."""
     agent_id = connected_as(change, key)
     change.run("end_connection", id_hash=key)
     if agent_id and not change.all("connections_of_agent", agent_id=agent_id):
@@ -253,26 +256,26 @@ def end_connection(change: Change, key: str) -> None:
 
 
 def pause_connection(change: Change, key: str) -> None:
-    """The client has closed its stream. It may have gone: its agent is free until the connection is used again."""
+    """The client closed its stream and may have gone. Its agent is free until the connection is used again."""
     agent_id = connected_as(change, key)
     if agent_id and len(change.all("connections_of_agent", agent_id=agent_id)) == 1:
         change.run("release_agent", id=agent_id, is_released=True)
 
 
 def active_of_client(read: Reader, client: str, since: datetime) -> list[Agent]:
-    """At most two agents of this client program that were heard of since then and have not left."""
+    """At most two agents of this client program that were active since then and have not left."""
     rows = read.all("active_agents_of_client", client=client, since=micros(since), is_released=False)
     return [_agent(row) for row in rows]
 
 
 def free_of_client(read: Reader, client: str, project: str, active_since: datetime) -> list[Agent]:
-    """Agents of this client program and project that no running client acts as, the latest first."""
+    """Agents of this client program and project that no running client uses, the latest first."""
     rows = [row for row in read.all("agents_of_client", client=client) if row["project"] == project]
     return [_agent(row) for row in rows if _is_free(read, row, active_since)]
 
 
 def free_named(read: Reader, slug: str, active_since: datetime) -> Agent | None:
-    """The agent of this slug, if no client program has acted as it so far: its sessions were only recorded."""
+    """The agent with this slug, if no client program has used it so far. Its sessions were only recorded."""
     agent = named(read, slug)
     row = read.one("agent", id=agent.id) if agent and agent.slug == slug and not agent.client else None
     return _agent(row) if row and _is_free(read, row, active_since) else None
@@ -286,7 +289,7 @@ def _is_free(read: Reader, row: Row, active_since: datetime) -> bool:
 
 
 def _has_ended(connection: str) -> bool:
-    """Whether a stdio connection's process is gone. Of other connections this cannot be known."""
+    """Whether the process of a stdio connection has ended. For other connections this is unknown."""
     kind, _, rest = connection.partition(":")
     host, _, pid = rest.rpartition(":")
     if kind != "stdio" or host != socket.gethostname() or os.name == "nt":  # on Windows the call below would end it
@@ -342,6 +345,6 @@ def release(change: Change, agent: Agent) -> None:
 
 
 def silent_since(read: Reader, before: datetime) -> list[Agent]:
-    """Who counts as online but has not been heard of."""
+    """Agents that count as online but were not active since then."""
     after = micros(now() + timedelta(minutes=1))
     return [_agent(row) for row in read.all("silent_agents", is_online=True, before=micros(before), after=after)]

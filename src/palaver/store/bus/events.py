@@ -1,4 +1,4 @@
-"""The log of events."""
+"""The event log: reading, trimming and scrubbing it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def last_id(read: Reader) -> int:
 
 
 def bounds(read: Reader) -> tuple[int, int]:
-    """The first id that can still be replayed, and the last one given out."""
+    """The first event id that can still be replayed, and the last one."""
     last = last_id(read)
     first = read.must("first_event_id")["id"]
     return (last + 1 if first is None else first), last
@@ -29,8 +29,8 @@ def after(read: Reader, id: int, thread_id: str | None, limit: int) -> list[Even
 
 
 def batch_after(read: Reader, id: int, thread_id: str | None, limit: int, most_bytes: int) -> tuple[list[Event], bool]:
-    """The next events, at most `limit` of them and about `most_bytes` of payload, but one at least; and whether there
-    may be more."""
+    """The next events and whether there may be more: at most `limit` events and about `most_bytes` of payload, but
+    at least one event."""
     name = "event_sizes_after" if thread_id is None else "thread_event_sizes_after"
     sizes = read.rows(name, after=id, limit=limit, **({} if thread_id is None else {"thread_id": thread_id}))
     room, count = most_bytes, 0
@@ -47,12 +47,12 @@ def _event(row: Row) -> Event:
 
 
 def forget_old(change: Change, keep: int) -> int:
-    """Old events need not be replayable for ever."""
+    """Delete all but the newest `keep` events."""
     return change.run("forget_events_before", id=last_id(change) - keep + 1)
 
 
 def forget_content(change: Change, thread_id: str, message_id: str | None = None) -> None:
-    """What is deleted must not come back by replaying the log: its events stay, without the words."""
+    """Remove the text of deleted messages from their events. The events stay."""
     if message_id is None:
         rows = change.all("events_of_thread", thread_id=thread_id)
     else:

@@ -1,8 +1,8 @@
-"""The feed: one log, many listeners.
+"""The feed: passes committed events to listeners.
 
-Events are in the tables before anybody hears of them. Commits of this process arrive directly; when another process
-may have committed, whatever is new is read from the log. A listener holds a bounded number of events and bytes: one
-that is too slow goes back to reading the log, and one whose place in the log is gone is told `reset`.
+Events are in the log before listeners get them. Commits of this process arrive directly. After a commit of another
+process, new events are read from the log. A listener buffers a limited number of events and bytes. A slow listener
+reads from the log again. If its place in the log is gone, it gets a `reset` event.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ from palaver.model.events import Event, reset
 from palaver.store.bus import events, threads
 from palaver.store.engines.database import Engine
 
-HELD_AT_MOST = 1_000
-HELD_BYTES = 1_000_000
-"""What a listener holds at the most, in bytes; also what is read from the log at once, unless one event is larger."""
+MOST_BUFFERED = 1_000
+"""How many events a listener buffers."""
+MOST_BYTES = 1_000_000
+"""How many bytes a listener buffers. Also the size of a batch from the log, unless one event is larger."""
 READ_AT_ONCE = 500
+"""How many events are read from the log at once."""
 
 
 class FeedClosed(Exception):
-    """The house is closing: no more will be told."""
+    """The server is closing. There will be no more events."""
 
 
 class Listener:
-    """One who listens, to everything or to one thread. Use it as `async with here.feed(...) as listener`."""
+    """Listens to all events or to one thread. Use it as `async with here.feed(...) as listener`."""
 
     def __init__(self, feed: Feed, after: int | None, thread_id: str | None) -> None:
         self._feed = feed
         self._after = after
         self._at = 0
         self.thread_id = thread_id
-        self._held: deque[Event] = deque()
-        self._held_bytes = 0
+        self._buffer: deque[Event] = deque()
+        self._buffered_bytes = 0
         self._reads_log = False
         self._awake = asyncio.Event()
 
@@ -52,29 +54,30 @@ class Listener:
         self._feed.leave(self)
 
     def hear(self, event: Event) -> None:
-        if len(self._held) >= HELD_AT_MOST or self._held_bytes + len(event.payload) > HELD_BYTES:
+        """Buffer an event, or go back to reading the log if the buffer is full."""
+        if len(self._buffer) >= MOST_BUFFERED or self._buffered_bytes + len(event.payload) > MOST_BYTES:
             self._reads_log = True
         if self._reads_log:
-            self._let_go()  # it stands in the log
+            self._clear_buffer()  # the event is in the log
         else:
-            self._held.append(event)
-            self._held_bytes += len(event.payload)
+            self._buffer.append(event)
+            self._buffered_bytes += len(event.payload)
         self._awake.set()
 
-    def _let_go(self) -> None:
-        self._held.clear()
-        self._held_bytes = 0
+    def _clear_buffer(self) -> None:
+        self._buffer.clear()
+        self._buffered_bytes = 0
 
     def wake(self) -> None:
         self._awake.set()
 
     async def next(self, timeout: float | None = None) -> list[Event]:
-        """The next events, in order, without a gap or a repeat. An empty list: nothing happened in that time."""
+        """The next events, in order, without gaps or repeats. An empty list means a timeout."""
         if self._reads_log:
             batch = await self._from_log()
             if batch:
                 return batch
-        if not self._held:
+        if not self._buffer:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await self._awake.wait()
@@ -83,8 +86,8 @@ class Listener:
                 return await self._from_log()
         if self._feed.is_closed:
             raise FeedClosed
-        batch = [event for event in self._held if event.id > self._at]
-        self._let_go()
+        batch = [event for event in self._buffer if event.id > self._at]
+        self._clear_buffer()
         if batch:
             self._at = batch[-1].id
         return batch
@@ -93,15 +96,15 @@ class Listener:
         first, last = await self._feed.bounds()
         if self._at > last or self._at + 1 < first:
             self._reads_log, self._at = False, last
-            self._let_go()
+            self._clear_buffer()
             return [reset(last)]
-        self._reads_log = False  # from here on news is held again; what the log gives twice is dropped by its id
+        self._reads_log = False  # buffer new events again; duplicates are dropped by their ids
         batch, has_more = await self._feed.read(self._at, self.thread_id)
         if batch:
             self._at = batch[-1].id
             if has_more:
                 self._reads_log = True
-                self._let_go()
+                self._clear_buffer()
         return batch
 
 
@@ -124,12 +127,12 @@ class Feed:
         return Listener(self, after, thread_id)
 
     async def join(self, listener: Listener) -> int:
-        """Hear everything from now on; returns the last event before that."""
+        """Add a listener. Returns the id of the last event before it joined."""
         async with self._starting:
             if self._last is None:
                 _, self._last = await self.bounds()
                 self._tasks = [
-                    asyncio.create_task(self._keep_up()),
+                    asyncio.create_task(self._read_log_when_dirty()),
                     asyncio.create_task(self._engine.watch(self._dirty.set)),
                 ]
             self._listeners.setdefault(listener.thread_id, set()).add(listener)
@@ -141,16 +144,15 @@ class Feed:
         if not others:
             self._listeners.pop(listener.thread_id, None)
         if not self._listeners and not self._starting.locked():
-            self._rest()
+            self._stop_watching()
 
-    def _rest(self) -> None:
-        """Nobody listens: stop watching."""
+    def _stop_watching(self) -> None:
         for task in self._tasks:
             task.cancel()
         self._tasks, self._last = [], None
 
     async def thread_id_of(self, name: str) -> str:
-        """The id of the thread with this id or topic. A deleted thread is still listened to by its id."""
+        """The id of the thread with this id or topic. An unknown id may be that of a deleted thread."""
         stored = await self._engine.read(lambda read: threads.named(read, name))
         return stored.thread.id if stored else name
 
@@ -160,11 +162,11 @@ class Feed:
     async def read(self, after: int, thread_id: str | None) -> tuple[list[Event], bool]:
         """The next events of the log, and whether there may be more."""
         return await self._engine.read(
-            lambda read: events.batch_after(read, after, thread_id, READ_AT_ONCE, HELD_BYTES)
+            lambda read: events.batch_after(read, after, thread_id, READ_AT_ONCE, MOST_BYTES)
         )
 
     def _committed(self, told: list[Event]) -> None:
-        """This process has committed. In step with what we know: pass it on. Otherwise read the log."""
+        """Pass on the events of a commit of this process. If events are missing before them, read the log instead."""
         if self._last is None:
             return
         if told[0].id == self._last + 1:
@@ -182,11 +184,11 @@ class Feed:
                 for listener in self._listeners.get(event.thread_id, ()):
                     listener.hear(event)
 
-    async def _keep_up(self) -> None:
+    async def _read_log_when_dirty(self) -> None:
         while True:
             await self._dirty.wait()
             self._dirty.clear()
-            with suppress(PalaverError):  # the database is busy or away: the next commit brings us back here
+            with suppress(PalaverError):  # the database is busy or unreachable: try again after the next commit
                 while self._last is not None:
                     batch, has_more = await self.read(self._last, None)
                     new = [event for event in batch if event.id > self._last]
@@ -196,9 +198,9 @@ class Feed:
                         break
 
     def close(self) -> None:
-        """Let everybody who listens go."""
+        """End all listeners."""
         self.is_closed = True
         for listeners in self._listeners.values():
             for listener in listeners:
                 listener.wake()
-        self._rest()
+        self._stop_watching()

@@ -1,4 +1,4 @@
-"""Finding bus messages: rank first, then read text for the page only."""
+"""Search in bus messages: ranks all matches, then reads the texts of one page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from palaver.store.engines.database import Finding, Reader, Scope
+from palaver.store.engines.database import RankedPage, Reader, Scope
 from palaver.store.library.documents import HUMAN_ONLY, document_scope
 from palaver.text.query import Query
 
@@ -30,8 +30,8 @@ class FoundMessage(NamedTuple):
 
 def messages(
     read: Reader, query: Query, document_id: int | None, limit: int, *, is_blind: bool
-) -> tuple[list[FoundMessage], Finding]:
-    """The best messages. Where `is_blind`, human-only messages are neither found nor counted."""
+) -> tuple[list[FoundMessage], RankedPage]:
+    """The best messages. With `is_blind`, human-only messages are neither found nor counted."""
     scopes = () if document_id is None else (document_scope(document_id),)
     without = (HUMAN_ONLY,) if is_blind else ()
     scope = Scope(("bus",), titles=False, scopes=scopes, without=without, is_blind=is_blind)

@@ -12,15 +12,14 @@ from palaver.model.ids import new_id
 from palaver.model.messages import Edit, Message, Priority, Role
 from palaver.model.times import instant, micros, now
 from palaver.store.bus import events, reactions
-from palaver.store.bus.threads import FAR_FUTURE, lock
-from palaver.store.bus.threads import Stored as StoredThread
+from palaver.store.bus.threads import FAR_FUTURE, StoredThread, lock
 from palaver.store.engines.database import Change, Reader, Row
 from palaver.store.library import documents
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """A message together with the row it lives in."""
+class StoredMessage:
+    """A message with the ids of its passage and its thread's document."""
 
     passage_id: int
     document_id: int
@@ -29,7 +28,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A message that has not been given its number yet."""
+    """A message without its number."""
 
     author: str
     author_id: str | None
@@ -42,7 +41,7 @@ class Draft:
     metadata: dict[str, Any] | None = None
 
 
-def _stored(row: Row) -> Stored:
+def _stored(row: Row) -> StoredMessage:
     data = orjson.loads(row["data"])
     edited_at = data.get("edited_at")
     message = Message(
@@ -63,11 +62,11 @@ def _stored(row: Row) -> Stored:
         edited_at=instant(edited_at) if edited_at else None,
         edit_version=data.get("edit_version", 0),
     )
-    return Stored(row["passage_id"], row["document_id"], message)
+    return StoredMessage(row["passage_id"], row["document_id"], message)
 
 
 def _data(message: Message) -> dict[str, Any]:
-    """What of a message has no column of its own. Defaults are left out: most messages have none of this."""
+    """The fields of a message without a column of their own. Default values are left out."""
     return {
         "author_name": message.author_name if message.author_name != message.author else None,
         "priority": message.priority if message.priority != "normal" else None,
@@ -79,26 +78,26 @@ def _data(message: Message) -> dict[str, Any]:
     }
 
 
-def find(read: Reader, message_id: str) -> Stored | None:
+def find(read: Reader, message_id: str) -> StoredMessage | None:
     row = read.one("message", id=message_id)
     return _stored(row) if row else None
 
 
-def must_exist(read: Reader, message_id: str) -> Stored:
+def must_exist(read: Reader, message_id: str) -> StoredMessage:
     stored = find(read, message_id)
     if stored is None:
         raise NotFound("message", message_id, "List the messages of its thread, or search for it.")
     return stored
 
 
-def must_hold(change: Change, message_id: str) -> Stored:
-    """The message, which nobody else changes or deletes until the commit."""
+def must_hold(change: Change, message_id: str) -> StoredMessage:
+    """The message, locked until the commit."""
     lock(change, must_exist(change, message_id).document_id)
     return must_exist(change, message_id)
 
 
-def with_reactions(read: Reader, stored: list[Stored]) -> list[Message]:
-    """The messages with their reactions, fetched by one query however many there are. All of one thread."""
+def with_reactions(read: Reader, stored: list[StoredMessage]) -> list[Message]:
+    """Messages of one thread with their reactions, read by one query."""
     if not stored:
         return []
     seqs = [s.message.seq for s in stored]
@@ -144,7 +143,7 @@ def count(read: Reader) -> int:
     return int(read.must("count_messages")["messages"])
 
 
-def by_key(read: Reader, thread: StoredThread, author: str, key: str) -> Stored | None:
+def by_key(read: Reader, thread: StoredThread, author: str, key: str) -> StoredMessage | None:
     row = read.one("message_by_key", document_id=thread.document_id, author=author, key=key)
     return _stored(row) if row else None
 
@@ -189,7 +188,7 @@ def add(change: Change, thread: StoredThread, draft: Draft, seq: int, key: str |
     return message
 
 
-def edit(change: Change, stored: Stored, content: str, edited_by: str) -> Message:
+def edit(change: Change, stored: StoredMessage, content: str, edited_by: str) -> Message:
     old, at = stored.message, now()
     message = replace(old, content=content, edited_at=at, edit_version=old.edit_version + 1)
     change.run(
@@ -200,7 +199,7 @@ def edit(change: Change, stored: Stored, content: str, edited_by: str) -> Messag
         edited_by=edited_by,
         created_at=micros(at),
     )
-    documents.rewrite_passage(
+    documents.update_passage(
         change,
         source="bus",
         document_id=stored.document_id,
@@ -213,13 +212,13 @@ def edit(change: Change, stored: Stored, content: str, edited_by: str) -> Messag
     return message
 
 
-def history(read: Reader, stored: Stored) -> list[Edit]:
+def history(read: Reader, stored: StoredMessage) -> list[Edit]:
     rows = read.all("edits", passage_id=stored.passage_id)
     return [Edit(r["version"], r["old_content"], r["edited_by"], instant(r["created_at"])) for r in rows]
 
 
-def remove(change: Change, stored: Stored) -> None:
-    """Its seq is never used again; its words leave the tables, the index and the log."""
+def remove(change: Change, stored: StoredMessage) -> None:
+    """Delete a message from the tables, the index and the event log. Its seq is never used again."""
     documents.remove_passage(change, stored.passage_id)
-    change.run("one_message_less", document_id=stored.document_id)
+    change.run("subtract_message", document_id=stored.document_id)
     events.forget_content(change, stored.message.thread_id, stored.message.id)

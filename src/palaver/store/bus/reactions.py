@@ -11,7 +11,7 @@ from palaver.store.engines.database import Change, Reader, Row
 def add(
     change: Change, passage_id: int, message_id: str, agent_id: str | None, agent_name: str | None, label: str
 ) -> tuple[Reaction, bool]:
-    """The reaction, and whether it is new. Doing it twice is the same as doing it once."""
+    """Add a reaction. Returns it, and whether it is new. Adding it twice has no effect."""
     is_new = change.run(
         "insert_reaction",
         id=new_id(),
@@ -30,7 +30,7 @@ def remove(change: Change, passage_id: int, agent_id: str | None, label: str) ->
 
 
 def between(read: Reader, document_id: int, first: int, last: int) -> dict[int, list[Row]]:
-    """All reactions on a stretch of one thread, in one query, by passage."""
+    """The reactions to a range of messages in a thread, by passage id, in one query."""
     found: dict[int, list[Row]] = {}
     for row in read.all("reactions_between", document_id=document_id, first=first, last=last):
         found.setdefault(row["passage_id"], []).append(row)

@@ -1,4 +1,4 @@
-"""Templates: a thread's first settings. Some are built in."""
+"""Templates: initial settings for new threads. Some are built in."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ BUILT_IN = (
     _builtin(
         "code-review",
         "Code review",
-        "Read a change together and agree on what must be mended.",
-        "This thread reviews code. Quote the lines you speak of, separate what is wrong from what is taste, "
-        "and end with a list of what must change before it is merged.",
+        "Review a change together and agree on what must be fixed.",
+        "This thread reviews code. Quote the lines you discuss, separate errors from matters of taste, "
+        "and end with a list of changes that are required before merging.",
     ),
     _builtin(
         "security-audit",
         "Security audit",
-        "Look for ways in, and rank them by harm.",
+        "Look for vulnerabilities and rank them by severity.",
         "This thread looks for vulnerabilities. For each finding give the place, how it can be abused, its severity "
         "(critical, high, medium, low) and a remedy. Never post real secrets.",
     ),
     _builtin(
         "architecture",
         "Architecture",
-        "Weigh designs against each other and write the decision down.",
+        "Compare designs and write the decision down.",
         "This thread decides on a design. State the forces, compare at least two options, and finish with a short "
         "decision record: context, decision, consequences.",
     ),
     _builtin(
         "brainstorm",
         "Brainstorm",
-        "Many ideas first, judgement later.",
-        "This thread collects ideas. Build on what others said, do not judge until somebody asks for a shortlist.",
+        "Collect ideas first, judge them later.",
+        "This thread collects ideas. Build on what others said, do not judge until a shortlist is requested.",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Threads at a glance: as somebody looks at a list of them, with who spoke last and what."""
+"""The list of threads, each with the beginnings of its last messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from palaver.store.bus import threads
 from palaver.store.engines.database import Reader, Row
 
 LAST_FEW = 20
+"""How many of the last messages are read for each thread."""
 LENGTH = 200
+"""How many characters of each message are read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
-    """The beginning of a message, and who said it when."""
+class MessageSummary:
+    """The beginning of a message, its author and its time."""
 
     seq: int
     author_name: str
@@ -30,30 +32,30 @@ class Last:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ThreadSummary:
     thread: Thread
-    last_few: list[Last]
+    last_few: list[MessageSummary]
 
 
-def threads_at_a_glance(read: Reader, *, include_archived: bool, limit: int, offset: int) -> list[Seen]:
+def latest_threads(read: Reader, *, include_archived: bool, limit: int, offset: int) -> list[ThreadSummary]:
     rows = read.all(
-        "threads_at_a_glance",
+        "latest_threads",
         include_archived=int(include_archived),
         limit=limit,
         offset=offset,
         each=LAST_FEW,
         length=LENGTH,
     )
-    return [_seen(list(group)) for _, group in groupby(rows, key=lambda row: row["document_id"])]
+    return [_thread_summary(list(group)) for _, group in groupby(rows, key=lambda row: row["document_id"])]
 
 
-def _seen(rows: list[Row]) -> Seen:
-    return Seen(threads.of_row(rows[0]), [_last(row) for row in rows if row["seq"] is not None])
+def _thread_summary(rows: list[Row]) -> ThreadSummary:
+    return ThreadSummary(threads.of_row(rows[0]), [_message_summary(row) for row in rows if row["seq"] is not None])
 
 
-def _last(row: Row) -> Last:
+def _message_summary(row: Row) -> MessageSummary:
     data = orjson.loads(row["said_data"])
-    return Last(
+    return MessageSummary(
         seq=row["seq"],
         author_name=data.get("author_name") or row["author"],
         text=row["text"],

@@ -1,4 +1,4 @@
-"""Threads: documents of the bus, with a status and a next seq."""
+"""Threads: documents of the bus with a topic, a status, and a counter of messages."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ FAR_FUTURE = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """A thread together with the row it lives in."""
+class StoredThread:
+    """A thread with the id of its document."""
 
     document_id: int
     thread: Thread
     created_by: str | None = None
-    """Who created it, where tokens are required; see `identity.signed`."""
+    """The creator, if tokens are required. See `identity.signed`."""
 
 
-def _stored(row: Row) -> Stored:
+def _stored(row: Row) -> StoredThread:
     data = orjson.loads(row["data"])
     thread = Thread(
         id=row["id"],
@@ -46,31 +46,31 @@ def _stored(row: Row) -> Stored:
         current_seq=row["last_seq"],
         message_count=row["message_count"],
     )
-    return Stored(row["document_id"], thread, data.get("created_by"))
+    return StoredThread(row["document_id"], thread, data.get("created_by"))
 
 
 def of_row(row: Row) -> Thread:
     return _stored(row).thread
 
 
-def find(read: Reader, thread_id: str) -> Stored | None:
+def find(read: Reader, thread_id: str) -> StoredThread | None:
     row = read.one("thread", id=thread_id)
     return _stored(row) if row else None
 
 
-def named(read: Reader, name: str) -> Stored | None:
+def named(read: Reader, name: str) -> StoredThread | None:
     """The thread with this id, or else with exactly this topic. An id costs one query."""
     return find(read, name) or by_topic(read, name.strip())
 
 
-def must_exist(read: Reader, name: str) -> Stored:
+def must_exist(read: Reader, name: str) -> StoredThread:
     stored = named(read, name)
     if stored is None:
         raise NotFound("thread", name, "List threads to see which exist.")
     return stored
 
 
-def by_topic(read: Reader, topic: str) -> Stored | None:
+def by_topic(read: Reader, topic: str) -> StoredThread | None:
     row = read.one("thread_by_topic", topic=topic)
     return _stored(row) if row else None
 
@@ -83,7 +83,7 @@ def open_or_create(
     template_id: str | None = None,
     metadata: dict[str, Any] | None = None,
     created_by: str | None = None,
-) -> tuple[Stored, bool]:
+) -> tuple[StoredThread, bool]:
     """The thread of this topic, and whether it is new. The same topic is always the same thread."""
     if existing := by_topic(change, topic):
         return existing, False
@@ -135,7 +135,7 @@ def _cursor(read: Reader, before: str | None) -> tuple[int, int]:
 
 def update(
     change: Change,
-    stored: Stored,
+    stored: StoredThread,
     *,
     topic: str,
     status: Status,
@@ -160,10 +160,10 @@ def update(
     return must_exist(change, thread.id).thread
 
 
-def next_seq(change: Change, stored: Stored) -> int:
-    """The number of the next message. Until the commit nobody else gets one in this thread."""
+def next_seq(change: Change, stored: StoredThread) -> int:
+    """Take the number of the next message. Other callers wait for the commit."""
     row = change.one("next_seq", document_id=stored.document_id, at=micros(now()))
-    if row is None:  # deleted while we waited for our turn
+    if row is None:  # deleted while this change waited for the lock
         raise NotFound("thread", stored.thread.id, "List threads to see which exist.")
     must_take_messages(row["status"])
     seq: int = row["last_seq"]
@@ -176,8 +176,8 @@ def must_take_messages(status: Status) -> None:
 
 
 def lock(change: Change, document_id: int) -> int:
-    """Keep others out of the thread until the commit; returns the last seq so far. Look again at what you hold: it
-    may have gone while you waited."""
+    """Lock a thread until the commit and return its last seq. Read the thread again afterwards: it may have changed
+    while this change waited."""
     row = change.one("lock_thread", document_id=document_id)
     return row["last_seq"] if row else 0
 
@@ -186,7 +186,7 @@ def touch(change: Change, document_id: int, topic: str, data: dict[str, Any], at
     change.run("update_document", id=document_id, title=topic, modified_at=micros(at), data=documents.encode_data(data))
 
 
-def remove(change: Change, stored: Stored) -> None:
+def remove(change: Change, stored: StoredThread) -> None:
     events.forget_content(change, stored.thread.id)
     documents.remove_document(change, stored.document_id)
 
@@ -195,7 +195,7 @@ def count(read: Reader, status: Status | None = None, *, include_archived: bool 
     return int(read.must("count_threads", status=status, include_archived=int(include_archived))["total"])
 
 
-def participants(read: Reader, stored: Stored) -> list[Agent]:
+def participants(read: Reader, stored: StoredThread) -> list[Agent]:
     """The agents that have posted in a thread."""
     rows = read.all("authors_of_thread", document_id=stored.document_id)
     found = [agents.find(read, row["author_id"]) for row in rows]

@@ -1,1 +1,1 @@
-"""The engines: SQLite and PostgreSQL behind one port."""
+"""The database engines, SQLite and PostgreSQL, behind one interface."""

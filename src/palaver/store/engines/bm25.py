@@ -1,5 +1,7 @@
-"""bm25 of matches among themselves: quick, and only what matched has a part in it. So it is what callers get who may
-not read everything."""
+"""BM25 scores computed from the matches alone, for callers who may not read everything.
+
+Passages that the caller may not read have no influence on these scores.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +9,23 @@ from collections.abc import Sequence
 from math import log
 from typing import NamedTuple
 
-from palaver.store.engines.database import Found
+from palaver.store.engines.database import RankedPassage
 
 RANKED_AT_MOST = 5_000
-K1, B = 1.2, 0.75  # as in FTS5's bm25
+"""How many of the newest matches are ranked."""
+K1, B = 1.2, 0.75  # the values of FTS5's bm25
 
 
-class Counted(NamedTuple):
-    """A match: its length in tokens, and how often it has each phrase of the query."""
+class MatchCounts(NamedTuple):
+    """A match: its length in tokens, and how often each phrase of the query occurs in it."""
 
     passage_id: int
     length: int
     times: Sequence[float]
 
 
-def ranked_among_themselves(matches: Sequence[Counted]) -> list[Found]:
-    """bm25, in which a phrase is as rare, and a text as long, as it is among these matches; best first."""
+def rank_among_matches(matches: Sequence[MatchCounts]) -> list[RankedPassage]:
+    """Rank matches, best first. Rarity of phrases and average length are those among these matches."""
     if not matches:
         return []
     usual = sum(one.length for one in matches) / len(matches) or 1.0
@@ -34,5 +37,5 @@ def ranked_among_themselves(matches: Sequence[Counted]) -> list[Found]:
         score = sum(
             rare * count * (K1 + 1) / (count + slow) for rare, count in zip(rarity, times, strict=True) if count
         )
-        found.append(Found(passage_id, score))
+        found.append(RankedPassage(passage_id, score))
     return sorted(found, key=lambda hit: (-hit.score, -hit.passage_id))

@@ -1,7 +1,7 @@
-"""The low port: what an engine offers the rest of the store, and what a transaction looks like from inside.
+"""The interface of a database engine: connections, transactions, events and the search index.
 
-Work is a plain function. A reading one gets a `Reader` (a snapshot), a changing one a `Change` (one transaction
-together with the events it tells and the index rows it writes). Engines decide in which thread it runs.
+Work is a plain function. A function that reads takes a `Reader`, which is a snapshot. A function that writes takes a
+`Change`, which is one transaction with its events and index rows. The engine chooses the thread that runs it.
 """
 
 from __future__ import annotations
@@ -24,50 +24,51 @@ from palaver.text.query import AllOf, Phrase, Query, apart, together
 Row = dict[str, Any]
 T = TypeVar("T")
 
-STEM = "ˢ"  # before a stem in the index, so that stems and exact words are different terms
-TOGETHER = 1_000.0  # more than any score: added where all words stand side by side
-SCOPE = "§"  # before a scope token: a source, a document, an agent
-
-
+STEM = "ˢ"
+"""Prefix of stems in the index. It makes stems and exact words different terms."""
+SCOPE = "§"
+"""Prefix of scope tokens in the index: a source, a document, an agent."""
+PHRASE_BONUS = 1_000.0
+"""Added to the score of passages that contain all words side by side. It is larger than any score."""
 FOREVER = 2**62
 """A time in microseconds that is later than any other."""
+BATCH_BYTES = 4_000_000
+"""The approximate size of the JSON that one statement gets."""
 
-PIECE = 4_000_000
 
+def json_batches(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
+    """Encode rows as JSON arrays of about BATCH_BYTES, one for each statement.
 
-def in_pieces(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
-    """Rows as JSON for one statement, or a few where they are long.
-
-    One statement for many rows spares more than their round trips: while the engine is at it, Python can do other work.
+    One statement for many rows saves round trips, and Python can do other work while the engine runs it.
     """
-    piece: list[bytes] = []
+    batch: list[bytes] = []
     size = 0
     for row in rows:
-        piece.append(orjson.dumps(row))
-        size += len(piece[-1])
-        if size > PIECE:
-            yield b"[%b]" % b",".join(piece)
-            piece, size = [], 0
-    if piece:
-        yield b"[%b]" % b",".join(piece)
+        batch.append(orjson.dumps(row))
+        size += len(batch[-1])
+        if size > BATCH_BYTES:
+            yield b"[%b]" % b",".join(batch)
+            batch, size = [], 0
+    if batch:
+        yield b"[%b]" % b",".join(batch)
 
 
 class Connection(Protocol):
-    """One connection to one workspace's tables."""
+    """One connection to the tables of one workspace."""
 
     dialect: Dialect
 
     def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]: ...
 
     def fetch_tuples(self, sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """The same for many rows: without the names of their columns they come in half the time."""
+        """Fetch rows as tuples. For many rows this takes half the time of `fetch`."""
 
     def run(self, sql: str, params: Mapping[str, Any]) -> int: ...
 
     def run_many(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None: ...
 
     def run_rows(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """One statement that takes many rows, as an array of arrays in JSON."""
+        """Run a statement that takes many rows as a JSON array of arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,120 +116,131 @@ def role_scope(role: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedPassage:
+    """A passage that matches, and its score. A higher score is better."""
+
     passage_id: int
     score: float
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A page of hits, best first. `capped`: more matched than were ranked, so the newest of them were."""
+class RankedPage:
+    """A page of matches, best first. `capped`: only the newest matches were ranked, because there were too many."""
 
-    hits: list[Found]
+    hits: list[RankedPassage]
     has_more: bool
     capped: bool
 
 
 class Dialect(Protocol):
-    """The little in which the engines differ beyond their schema files."""
+    """The operations that SQLite and PostgreSQL implement differently."""
 
     name: str
 
-    def sql(self, name: str) -> str: ...
+    def sql(self, name: str) -> str:
+        """The statement of this name."""
 
-    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding: ...
+    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
+        """The passages that match a query, ranked by bm25."""
 
-    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
-        """What has a word of each group, whatever its ending, best first; at most `cap`. Of very many the newest."""
+    def recall(
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
+    ) -> list[RankedPassage]:
+        """Up to `cap` passages with a word of each group, with any ending, best first. If very many match, only the
+        newest are ranked."""
 
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
-    ) -> list[Found]:
-        """The same of many, quicker. What the caller may not read may have a part in the order, so this may tell only
-        what to look at, never in what order to show it."""
+    ) -> list[RankedPassage]:
+        """Like `recall`, but faster. Passages outside the scope may influence the order. So use this to choose
+        candidates, never to order results."""
 
     def size(self, connection: Connection) -> int:
-        """How many passages the index has, roughly."""
+        """The approximate number of passages in the index."""
 
     def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
-        """How many passages have each token in their index row (a stem, a scope), roughly; 0 where it is left out."""
+        """The approximate number of passages with each index token (a stem or a scope). Tokens that are left out have
+        none."""
 
     def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
-        """The newest passages that have a word of each group, whatever its ending; at most `cap` of each lane."""
+        """The newest passages with a word of each group, with any ending; at most `cap` of each id range."""
 
     def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
-        """How many passages of a slice have any of the words, whatever its ending; at most `cap` of each lane."""
+        """The number of passages in a scope with any of the words, with any ending; at most `cap` of each id range."""
 
     def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
-        """How many passages a slice has, whenever they were said; at most `cap` of each lane."""
+        """The number of passages in a scope, at any time; at most `cap` of each id range."""
 
-    def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None: ...
+    def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
+        """Write or remove index rows (None removes one). Passages in `fresh` have no old row to remove."""
 
     def tidy(self, connection: Connection) -> None:
-        """Add up what was counted for the index, now and then."""
+        """Merge the counters of the index. Called now and then."""
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
-        """Make any part of these texts be found; they are in the form they are compared in."""
+        """Add texts to the substring index. The texts are already in their `substring_form`."""
 
     def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
-        """Does the index hold the words of these passages, which are all there are, and no others?"""
+        """Does the index contain exactly the words of these passages? The rows are those of all passages."""
 
-    def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
-        """Passages that may hold this part of a text, and all that do: `cap` of them at the most."""
+    def substring_candidates(self, connection: Connection, part: str, cap: int) -> list[int]:
+        """Up to `cap` passages that may contain this substring. No passage that contains it is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRow:
-    """What the index knows of a passage: its words as they are, their stems (each with its mark), and the scopes it
-    stands in. Spaces part words and stems."""
+    """The content of the search index for a passage: its scope tokens, words and stems. Spaces separate the words,
+    and the stems; each stem has the prefix STEM."""
 
     scopes: tuple[str, ...]
     words: str
     stems: str
     substring: str | None = None
-    """The text any part of which can be searched for, where that is wanted: in lower case."""
+    """The text for substring search, in its `substring_form`. None for sources without substring search."""
 
 
 class Reader:
-    """A consistent look at one workspace."""
+    """A consistent snapshot of one workspace."""
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self.connection = connection
         self.settings = settings
 
     def all(self, name: str, /, **params: Any) -> list[Row]:
+        """All rows of a named statement."""
         return self.connection.fetch(self.connection.dialect.sql(name), params)
 
     def rows(self, name: str, /, **params: Any) -> list[tuple[Any, ...]]:
-        """The same without the names of the columns, where there are many rows."""
+        """All rows of a named statement as tuples. Faster for many rows."""
         return self.connection.fetch_tuples(self.connection.dialect.sql(name), params)
 
     def one(self, name: str, /, **params: Any) -> Row | None:
+        """The first row of a named statement, or None."""
         rows = self.all(name, **params)
         return rows[0] if rows else None
 
     def must(self, name: str, /, **params: Any) -> Row:
-        """The one row a statement with RETURNING always gives."""
+        """The first row of a statement that always returns one, such as one with RETURNING."""
         row = self.one(name, **params)
         assert row is not None, f"{name} returned no row"
         return row
 
-    def find(self, query: Query, scope: Scope, limit: int) -> Finding:
-        """The best by bm25; what has all words side by side and in order comes before all others."""
+    def find(self, query: Query, scope: Scope, limit: int) -> RankedPage:
+        """The best matches by bm25. Passages with all words side by side, in order, come first."""
         find, phrase = self.connection.dialect.find, together(query)
         if phrase is None:
             return find(self.connection, query, scope, limit)
         best = find(self.connection, AllOf((query, phrase)), scope, limit)
-        first = [Found(hit.passage_id, hit.score + TOGETHER) for hit in best.hits]
+        first = [RankedPassage(hit.passage_id, hit.score + PHRASE_BONUS) for hit in best.hits]
         if best.has_more:
             return replace(best, hits=first)
         others = find(self.connection, query, scope, limit + len(first))
         known = {hit.passage_id for hit in first}
         hits = first + [hit for hit in others.hits if hit.passage_id not in known]
-        return Finding(hits[:limit], has_more=len(hits) > limit or others.has_more, capped=others.capped)
+        return RankedPage(hits[:limit], has_more=len(hits) > limit or others.has_more, capped=others.capped)
 
-    def find_also_apart(self, query: Query, scope: Scope, limit: int) -> Finding:
-        """The same; after all of those, what has the words apart that signs join in the query (TCP/IP)."""
+    def find_also_apart(self, query: Query, scope: Scope, limit: int) -> RankedPage:
+        """Like `find`. After those matches come passages in which words that a sign joins (TCP/IP) are apart."""
         found = self.find(query, scope, limit)
         loose = None if found.has_more else apart(query)
         if loose is None:
@@ -236,10 +248,13 @@ class Reader:
         known = {hit.passage_id for hit in found.hits}
         also = self.find(loose, scope, limit + len(known))
         others = [hit for hit in also.hits if hit.passage_id not in known]
-        # Scores tell which is better: the best of these is a little worse than the worst of those.
+        # Scale the scores, so that the best of these is a little below the worst of the matches before them.
         scale = 0.99 * found.hits[-1].score / max(others[0].score, 1e-9) if known and others else 1.0
-        hits = found.hits + [Found(hit.passage_id, hit.score * scale) for hit in others]
-        return Finding(hits[:limit], has_more=also.has_more or len(hits) > limit, capped=also.capped)
+        hits = found.hits + [RankedPassage(hit.passage_id, hit.score * scale) for hit in others]
+        return RankedPage(hits[:limit], has_more=also.has_more or len(hits) > limit, capped=also.capped)
+
+    def substring_candidates(self, part: str, cap: int) -> list[int]:
+        return self.connection.dialect.substring_candidates(self.connection, part, cap)
 
     def size(self) -> int:
         return self.connection.dialect.size(self.connection)
@@ -256,16 +271,16 @@ class Reader:
     def size_of(self, scope: Scope, cap: int) -> int:
         return self.connection.dialect.size_of(self.connection, scope, cap)
 
-    def promising(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
+    def promising(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[RankedPassage]:
         return self.connection.dialect.promising(self.connection, groups, scope, cap)
 
-    def recall(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
+    def recall(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[RankedPassage]:
         return self.connection.dialect.recall(self.connection, groups, scope, cap)
 
 
 @dataclass
 class Pending:
-    """What a change leaves to be written just before the commit, together with that of its neighbours."""
+    """Events and index rows that are written just before the commit, for all changes of a transaction."""
 
     events: list[Event] = field(default_factory=list)
     index: dict[int, IndexRow | None] = field(default_factory=dict)
@@ -277,28 +292,29 @@ class Pending:
             self.put(passage_id, row, is_new=passage_id in other.fresh)
 
     def put(self, passage_id: int, row: IndexRow | None, *, is_new: bool) -> None:
-        # SQLite gives a new passage the id of one just deleted: then a row of the old one may still be in the index.
+        # SQLite may reuse the id of a passage that was just deleted. Its old row may still be in the index.
         if is_new and passage_id not in self.index:
             self.fresh.add(passage_id)
         self.index[passage_id] = row
 
 
 class Change(Reader):
-    """One transaction. It exists as a whole, with its events and index rows, or not at all."""
+    """One transaction with its events and index rows. All of it is committed, or nothing."""
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
         super().__init__(connection, settings)
         self.pending = Pending()
 
     def run(self, name: str, /, **params: Any) -> int:
-        """Change rows; returns how many."""
+        """Run a named statement and return the number of changed rows."""
         return self.connection.run(self.connection.dialect.sql(name), params)
 
     def run_rows(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Many rows by one statement."""
+        """Run a named statement that takes many rows."""
         self.connection.run_rows(self.connection.dialect.sql(name), rows)
 
     def tell(self, event: Event) -> None:
+        """Publish an event when this change is committed."""
         self.pending.events.append(event)
 
     def index(self, passage_id: int, row: IndexRow, *, is_new: bool) -> None:
@@ -314,9 +330,9 @@ def write_index(connection: Connection, pending: Pending) -> None:
 
 
 def write_events(connection: Connection, pending: Pending) -> list[Event]:
-    """The last thing a change does: its events, numbered under the lock of the counter's row.
+    """Number and store the events of a change. This is its last step, under the lock of the counter's row.
 
-    Taking the number last makes the order of ids the order of commits, and leaves no gap when a change is undone.
+    So the order of ids is the order of commits, and a rollback leaves no gap.
     """
     if not pending.events:
         return []
@@ -324,23 +340,23 @@ def write_events(connection: Connection, pending: Pending) -> list[Event]:
     last = connection.fetch(sql("take_event_ids"), {"count": len(pending.events)})[0]["value"]
     first = last - len(pending.events) + 1
     events = [event.numbered(first + n) for n, event in enumerate(pending.events)]
-    connection.run_many(sql("insert_event"), [_row(event) for event in events])
+    rows = [
+        {
+            "id": event.id,
+            "type": event.type,
+            "thread_id": event.thread_id,
+            "message_id": event.message_id,
+            "payload": event.payload.decode(),
+        }
+        for event in events
+    ]
+    connection.run_many(sql("insert_event"), rows)
     return events
 
 
-def _row(event: Event) -> Row:
-    return {
-        "id": event.id,
-        "type": event.type,
-        "thread_id": event.thread_id,
-        "message_id": event.message_id,
-        "payload": event.payload.decode(),
-    }
-
-
 @dataclass
-class Numbers:
-    """How busy an engine is and was."""
+class EngineStats:
+    """How many changes wait, and how many commits there were, for the metrics."""
 
     waiting: int = 0
     commits: int = 0
@@ -348,38 +364,41 @@ class Numbers:
 
 
 class Engine(Protocol):
-    """One workspace's tables, with a life: threads, connections, files."""
+    """The database of one workspace: its threads, connections and files."""
 
-    async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T: ...
+    async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
+        """Run work on a snapshot."""
 
-    async def change(self, work: Callable[[Change], T]) -> T: ...
+    async def change(self, work: Callable[[Change], T]) -> T:
+        """Run work in a transaction."""
 
-    def on_commit(self, told: Callable[[list[Event]], None]) -> None: ...
+    def on_commit(self, told: Callable[[list[Event]], None]) -> None:
+        """Call `told` with the events of each commit of this process."""
 
     async def watch(self, woken: Callable[[], None]) -> None:
         """Run until cancelled, calling `woken` whenever another process may have committed."""
 
     def check(self) -> list[str]:
-        """Read everything and say what is wrong with it; nothing is changed."""
+        """Read everything and return the problems found. Nothing is changed."""
 
     has_lost_log: bool
-    """Whether the log with the newest changes was missing when this was opened."""
+    """Whether the write-ahead log, with the newest changes, was missing when the database was opened."""
 
     def lost_files(self) -> list[str]:
-        """Files that were taken away while they are open; quick to tell."""
+        """Problems with files that were removed or replaced while they are open. This check is fast."""
 
-    def make_missing(self) -> list[str]:
-        """Make again, empty, the tables and indexes that are missing and hold only copies; returns their names."""
+    def create_missing_tables(self) -> list[str]:
+        """Create missing tables and indexes that hold derived data only, empty. Returns their names."""
 
     def empty_index(self) -> None:
-        """Empty the search index, to be filled again from the texts."""
+        """Empty the search index. It is filled again from the texts."""
 
     def copy_into(self, folder: Path) -> int:
-        """Write a consistent copy of all tables into a folder; returns the number of the schema."""
+        """Write a consistent copy of all tables into a folder. Returns the schema version."""
 
     def wipe(self) -> None:
-        """Write everything anew, so that nothing deleted is left in the files."""
+        """Rewrite all files, so that deleted data is in none of them."""
 
-    def numbers(self) -> Numbers: ...
+    def stats(self) -> EngineStats: ...
 
     def close(self) -> None: ...

@@ -1,7 +1,7 @@
-"""Lanes: each source's bodies, and each source's titles, have a range of passage ids of their own.
+"""Ranges of passage ids: each source has one range for its bodies and one for its titles (SQLite).
 
-A search in one source then walks only its range of the index. A token for the source in every index row would do the
-same, but costs as much as counting all its rows at every query: 5 ms at 100,000 messages, where a range costs nothing.
+A search in one source then reads only its range of the index. A token for the source in every index row would do the
+same, but it costs as much as counting all its rows at every query: 5 ms at 100,000 messages. A range costs nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SUBSTRING_SOURCES = tuple(row.name for row in sources.SOURCES if row.has_substri
 
 
 def has_substring_index(passage_id: int) -> bool:
-    """May any part of this passage's text be searched for?"""
+    """Is this passage in a range whose texts have a substring index?"""
     number = passage_id // WIDTH
     return 0 <= number < 2 * len(SOURCES) and SOURCES[number // 2] in SUBSTRING_SOURCES
 
@@ -37,19 +37,19 @@ TEXT_SOURCES = tuple(
 
 
 def id_range_of(source: str, *, titles: bool = False) -> tuple[int, int]:
-    """The first and last id of the lane."""
+    """The first and last id in the range of a source's bodies or titles."""
     number = 2 * SOURCES.index(source) + titles
     return number * WIDTH, (number + 1) * WIDTH - 1
 
 
 def range_numbers(sources: Iterable[str], *, bodies: bool, titles: bool) -> list[int]:
-    """The numbers of the lanes of these sources: an id divided by the width of a lane."""
+    """The numbers of the ranges of these sources. The number of an id is `id // WIDTH`."""
     kinds = [kind for kind, wanted in ((0, bodies), (1, titles)) if wanted]
     return [2 * SOURCES.index(source) + kind for source in sources for kind in kinds]
 
 
 def id_ranges_of(sources: Iterable[str], *, bodies: bool, titles: bool) -> list[tuple[int, int]]:
-    """The same as first and last ids; lanes beside each other are one range."""
+    """The first and last ids of the ranges of these sources. Adjacent ranges are merged."""
     ranges: list[tuple[int, int]] = []
     for number in sorted(range_numbers(sources, bodies=bodies, titles=titles)):
         first, last = number * WIDTH, (number + 1) * WIDTH - 1

@@ -1,7 +1,7 @@
-"""Tables and indexes that should be in a database and are not.
+"""Finds missing tables and indexes, and creates those that can be filled again.
 
-Some of them hold nothing of their own: search indexes, marks, vectors. Those are made again, empty, and are filled from
-the texts and the transcripts. A missing table of any other kind is a loss; it is reported and never made up.
+Search indexes, marks and vectors are derived data. They are created empty and filled from texts and transcripts. Any
+other missing table means lost data: it is reported, and never created empty.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ from palaver.store.engines.database import Reader
 if TYPE_CHECKING:
     import apsw
 
-COPIES = ("vectors", "transcript_marks")
-"""Tables beside those of the search index that can be made again from other data."""
+DERIVED_TABLES = ("vectors", "transcript_marks")
+"""Tables outside the search index that can be filled from other data."""
 SEARCH_INDEX = "passage_"
-"""How the tables of the search index are called."""
+"""Prefix of the tables of the search index."""
 INDEX_TABLES = ("passage_index", "passage_trigrams")
-TOGETHER = ("passage_totals", "passage_parts", "passage_index")
-"""Tables of PostgreSQL that say of each other what they hold: they are made again together."""
+"""The full-text index and the substring index."""
+LINKED_TABLES = ("passage_totals", "passage_parts", "passage_index")
+"""Tables of PostgreSQL that depend on each other. They are created together."""
 
-MARK_PARTS = (
+RESTART_SUBSTRING_INDEX = (
     "INSERT INTO counters (name, value) SELECT 'parts', 0 "
     "WHERE EXISTS (SELECT 1 FROM documents WHERE source = 'archive') ON CONFLICT (name) DO UPDATE SET value = 0"
 )
-"""Substrings of imported messages are taken into their index again, from the first message on."""
+"""Makes the substring index be filled again, from the first imported message on."""
 
-_MAKES = re.compile(r"CREATE (TABLE|(?:UNIQUE )?INDEX) (\w+)(?: ON (\w+))?")
-_CHANGES = re.compile(r"(?:ALTER TABLE|CREATE TRIGGER \w+ AFTER \w+ ON) (\w+)")
-_DROPS = re.compile(r"DROP (?:TABLE|INDEX) (?:IF EXISTS )?(\w+)")
+_CREATE = re.compile(r"CREATE (TABLE|(?:UNIQUE )?INDEX) (\w+)(?: ON (\w+))?")
+_ALTER = re.compile(r"(?:ALTER TABLE|CREATE TRIGGER \w+ AFTER \w+ ON) (\w+)")
+_DROP = re.compile(r"DROP (?:TABLE|INDEX) (?:IF EXISTS )?(\w+)")
 
 
 @dataclass
-class Part:
-    """A table or an index of the newest schema, with the statements that make it."""
+class SchemaPart:
+    """A table or an index of the newest schema, with the statements that create it."""
 
     name: str
     table: str
@@ -46,21 +47,22 @@ class Part:
     statements: list[str]
 
     @property
-    def is_copy(self) -> bool:
-        return self.is_index or self.table.startswith(SEARCH_INDEX) or self.table in COPIES
+    def is_derived(self) -> bool:
+        return self.is_index or self.table.startswith(SEARCH_INDEX) or self.table in DERIVED_TABLES
 
 
 def missing(read: Reader, kind: str) -> list[str]:
-    """The names of tables and indexes that are not there."""
+    """The names of tables and indexes that are missing."""
     there = {row["name"] for row in read.all("schema_names")}
     return sorted(parts(read.connection.dialect.name, kind).keys() - there)
 
 
-def is_copy(dialect: str, kind: str, name: str) -> bool:
-    return parts(dialect, kind)[name].is_copy
+def is_derived(dialect: str, kind: str, name: str) -> bool:
+    return parts(dialect, kind)[name].is_derived
 
 
-def parts(dialect: str, kind: str) -> dict[str, Part]:
+def parts(dialect: str, kind: str) -> dict[str, SchemaPart]:
+    """The tables and indexes of the newest schema, by name."""
     return _sqlite_parts(kind) if dialect == "sqlite" else _postgres_parts(kind)
 
 
@@ -68,8 +70,8 @@ def parts(dialect: str, kind: str) -> dict[str, Part]:
 
 
 @cache
-def _sqlite_parts(kind: str) -> dict[str, Part]:
-    """What an empty database has after all steps."""
+def _sqlite_parts(kind: str) -> dict[str, SchemaPart]:
+    """The tables and indexes of an empty database after all migrations."""
     import apsw
 
     empty = apsw.Connection(":memory:")
@@ -81,14 +83,14 @@ def _sqlite_parts(kind: str) -> dict[str, Part]:
         ).fetchall()
     finally:
         empty.close()
-    found = [Part(str(name), str(table), type == "index", [str(sql)]) for name, table, type, sql in rows if sql]
+    found = [SchemaPart(str(name), str(table), type == "index", [str(sql)]) for name, table, type, sql in rows if sql]
     return {part.name: part for part in found if not part.name.startswith("sqlite_")}
 
 
-def make_again_in_sqlite(raw: apsw.Connection, kind: str, gone: list[str]) -> list[str]:
-    """Make the missing copies again, empty. Returns the names of those that were made."""
+def create_in_sqlite(raw: apsw.Connection, kind: str, gone: list[str]) -> list[str]:
+    """Create the missing tables and indexes of derived data, empty. Returns their names."""
     expected = _sqlite_parts(kind)
-    copies = [name for name in gone if expected[name].is_copy]
+    copies = [name for name in gone if expected[name].is_derived]
     virtual = [part for part in expected.values() if part.statements[0].startswith("CREATE VIRTUAL TABLE")]
     damaged = [part for part in virtual if any(_belongs(name, part.name) for name in copies)]
     with raw:
@@ -102,17 +104,17 @@ def make_again_in_sqlite(raw: apsw.Connection, kind: str, gone: list[str]) -> li
                 raw.execute(expected[name].statements[0])
         if any(part.name in INDEX_TABLES for part in damaged):
             tune_index(raw)
-            raw.execute(MARK_PARTS)
+            raw.execute(RESTART_SUBSTRING_INDEX)
     return copies
 
 
 def _belongs(name: str, table: str) -> bool:
-    """Is it this virtual table, or one of the tables in which it keeps its data?"""
+    """Is this the virtual table, or one of the tables that hold its data?"""
     return name == table or (name.startswith(f"{table}_") and table in INDEX_TABLES)
 
 
 def drop_virtual(raw: apsw.Connection, table: str) -> None:
-    """Drop a virtual table, also one that has lost some of its own tables."""
+    """Drop a virtual table, even if some of the tables that hold its data are missing."""
     import apsw
 
     try:
@@ -129,7 +131,7 @@ def drop_virtual(raw: apsw.Connection, table: str) -> None:
 
 
 def tune_index(raw: apsw.Connection) -> None:
-    """The settings of an index are part of it: they stand in the steps that made it."""
+    """Apply the settings of the indexes again. They are lines of the migrations."""
     for _, sql in named_sql.migrations("sqlite", "workspace"):
         for line in re.findall(rf"^INSERT INTO (?:{'|'.join(INDEX_TABLES)}) .*;$", sql, re.MULTILINE):
             raw.execute(line)
@@ -139,36 +141,36 @@ def tune_index(raw: apsw.Connection) -> None:
 
 
 @cache
-def _postgres_parts(kind: str) -> dict[str, Part]:
-    """What the steps make, as far as a later one does not drop it."""
-    found: dict[str, Part] = {}
+def _postgres_parts(kind: str) -> dict[str, SchemaPart]:
+    """The tables and indexes that the migrations create and no later one drops."""
+    found: dict[str, SchemaPart] = {}
     for _, sql in named_sql.migrations("postgres", kind):
         bare = re.sub(r"--[^\n]*", "", sql)
         for statement in (piece.strip() for piece in re.split(r";\s*\n", bare)):
-            if made := _MAKES.match(statement):
+            if made := _CREATE.match(statement):
                 name, table = made[2], made[3] or made[2]
-                found[name] = Part(name, table, made[1] != "TABLE", [statement])
-            elif changed := _CHANGES.match(statement):
+                found[name] = SchemaPart(name, table, made[1] != "TABLE", [statement])
+            elif changed := _ALTER.match(statement):
                 if part := found.get(changed[1]):
                     part.statements.append(statement)
-            elif dropped := _DROPS.match(statement):
+            elif dropped := _DROP.match(statement):
                 found = {name: part for name, part in found.items() if dropped[1] not in (name, part.table)}
     return found
 
 
-def statements_for_postgres(kind: str, gone: list[str]) -> tuple[list[str], list[str]]:
-    """The missing copies, and the statements that make them again: tables first, then their indexes."""
+def creation_for_postgres(kind: str, gone: list[str]) -> tuple[list[str], list[str]]:
+    """The names of missing derived tables and indexes, and the statements that create them, tables first."""
     expected = _postgres_parts(kind)
     before = list[str]()
-    if any(name in TOGETHER for name in gone):
-        before = [f"DROP TABLE IF EXISTS {', '.join(TOGETHER)} CASCADE"]
-        gone = sorted({*gone, *(name for name, part in expected.items() if part.table in TOGETHER)})
-    copies = [expected[name] for name in gone if expected[name].is_copy]
+    if any(name in LINKED_TABLES for name in gone):
+        before = [f"DROP TABLE IF EXISTS {', '.join(LINKED_TABLES)} CASCADE"]
+        gone = sorted({*gone, *(name for name, part in expected.items() if part.table in LINKED_TABLES)})
+    copies = [expected[name] for name in gone if expected[name].is_derived]
     lost = {expected[name].table for name in gone if not expected[name].is_index}
     made = {part.name for part in copies if not part.is_index}
     copies = [part for part in copies if part.name in made or part.table in made or part.table not in lost]
     copies.sort(key=lambda part: part.is_index)
     statements = before + [statement for part in copies for statement in part.statements]
     if "passage_trigrams" in made:
-        statements.append(MARK_PARTS)
+        statements.append(RESTART_SUBSTRING_INDEX)
     return sorted(part.name for part in copies), statements

@@ -1,4 +1,4 @@
-"""Jobs: changes that wait to be made. Whoever waits at the same moment shares one transaction, and one sync to disk."""
+"""The queue of changes that wait for the writer. Changes that wait at the same time share one transaction."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from palaver.model.events import Event
 from palaver.store.engines.database import Change
 
 NEVER = 1 << 62
+"""A queue length that is never reached, so that `put` does not wake the writer."""
 
 
 @dataclass(slots=True)
 class Job:
+    """A change, and the future of the caller that waits for it."""
+
     work: Callable[[Change], Any]
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[Any]
@@ -35,60 +38,60 @@ class Job:
             self.done.set_result(self.result)
 
 
-class Waiting:
-    """Jobs that stand in line for one writer, which is woken once for all it takes and not once for each of them."""
+class WriteQueue:
+    """A queue for one writer thread. The writer is woken once for a batch, not once for each job."""
 
     def __init__(self) -> None:
         self._jobs: deque[Job | None] = deque()
-        self._bell = threading.Lock()
-        self._bell.acquire()
-        self._rings_at = NEVER
-        self._is_over = False
+        self._wake_lock = threading.Lock()
+        self._wake_lock.acquire()
+        self._wakes_at = NEVER
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._jobs)
 
     def put(self, job: Job | None) -> None:
-        """Stand in line. `None` is the last one: nobody comes after it."""
-        if self._is_over and job is not None:
+        """Add a job. `None` closes the queue."""
+        if self._is_closed and job is not None:
             raise Unavailable("palaver is closing. Try again in a moment.")
-        self._is_over = job is None
+        self._is_closed = job is None
         self._jobs.append(job)
-        if len(self._jobs) >= self._rings_at or job is None:
-            with suppress(RuntimeError):  # it rings already
-                self._bell.release()
+        if len(self._jobs) >= self._wakes_at or job is None:
+            with suppress(RuntimeError):  # the writer is awake already
+                self._wake_lock.release()
 
-    def take(self, company: int, most: int, patience: float) -> list[Job | None]:
-        """Wait until somebody is there; and a moment longer, until there are as many as there were the last time."""
-        self._rings_at = 1
+    def take(self, expected: int, most: int, seconds: float) -> list[Job | None]:
+        """Block for a job, then wait up to `seconds` for a batch of `expected` jobs."""
+        self._wakes_at = 1
         while not self._jobs:
-            self._bell.acquire()
-        self._rings_at = company
-        until = time.monotonic() + patience
-        while len(self._jobs) < company and self._jobs[-1] is not None and (left := until - time.monotonic()) > 0:
-            self._bell.acquire(timeout=left)
-        self._rings_at = NEVER
+            self._wake_lock.acquire()
+        self._wakes_at = expected
+        until = time.monotonic() + seconds
+        while len(self._jobs) < expected and self._jobs[-1] is not None and (left := until - time.monotonic()) > 0:
+            self._wake_lock.acquire(timeout=left)
+        self._wakes_at = NEVER
         return [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
 
 
-def tell(jobs: list[Job], told: Callable[[list[Event]], None], events: list[Event]) -> None:
-    """Pass on what was committed, once, on a loop that is still there."""
+def send_events(jobs: list[Job], told: Callable[[list[Event]], None], events: list[Event]) -> None:
+    """Pass committed events to the callback once, on an event loop that is still running."""
     for loop in {job.loop for job in jobs} if events else ():
-        with suppress(RuntimeError):  # the loop is gone, and with it whoever listened
+        with suppress(RuntimeError):  # the loop has ended, and its listeners with it
             loop.call_soon_threadsafe(told, events)
             break
 
 
-def answer(jobs: list[Job]) -> None:
-    """Tell everybody who waits, each on the loop they wait on. One that has ended has nobody waiting."""
-    waiting: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+def finish_jobs(jobs: list[Job]) -> None:
+    """Set the result of each job on the event loop of its caller. A loop that has ended has no waiting callers."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
     for job in jobs:
-        waiting.setdefault(job.loop, []).append(job)
-    for loop, theirs in waiting.items():
+        by_loop.setdefault(job.loop, []).append(job)
+    for loop, some in by_loop.items():
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_finish, theirs)
+            loop.call_soon_threadsafe(_finish_each, some)
 
 
-def _finish(jobs: list[Job]) -> None:
+def _finish_each(jobs: list[Job]) -> None:
     for job in jobs:
         job.finish()

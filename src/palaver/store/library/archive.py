@@ -1,4 +1,4 @@
-"""The archive: conversations that were held elsewhere, and finding any part of what was said in them."""
+"""The archive: imported conversations, and substring search in them."""
 
 from __future__ import annotations
 
@@ -17,64 +17,71 @@ from palaver.model.times import instant, maybe_instant, micros
 from palaver.store.engines.database import FOREVER, Change, Reader, Row, Scope
 from palaver.store.engines.id_ranges import id_range_of
 from palaver.store.library import documents
-from palaver.store.library.documents import Folded, NewPassage, substring_form
+from palaver.store.library.documents import IndexedText, NewPassage, substring_form
 
 Outcome = Literal["new", "changed", "unchanged", "older"]
 
 COMMON = 2_000
-"""So many hits, and reading from the newest on is quicker than sorting them all."""
-LOOKED_THROUGH = 20_000
+"""With this many candidates, reading messages from the newest on is faster than sorting all candidates."""
+READ_FIRST = 20_000
+"""How many of the newest messages are read before the candidates are sorted after all."""
 MOST_SORTED = 2_000_000
-"""So many, and reading on is quicker after all."""
+"""With this many candidates, reading on is always faster than sorting."""
 PAGE = 500
+"""How many messages are read at once."""
 UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+"""The time of a conversation in which no message has one."""
 
 
 # Writing
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A conversation with all that can be worked out before it is stored, in any thread."""
+class PreparedConversation:
+    """A conversation with its fingerprint and index rows, computed before it is stored, in any thread."""
 
     conversation: Conversation
     fingerprint: str
-    folded: tuple[Folded, ...]
-    title: Folded | None
+    messages: tuple[IndexedText, ...]
+    title: IndexedText | None
 
 
-def prepare(conversation: Conversation) -> Prepared:
-    return Prepared(
+def prepare(conversation: Conversation) -> PreparedConversation:
+    """Compute the fingerprint and the index rows of a conversation."""
+    return PreparedConversation(
         conversation,
         _fingerprint(conversation),
-        tuple(documents.folded("archive", said.text) for said in conversation.messages),
-        documents.folded("archive", conversation.title) if conversation.title and conversation.is_titled else None,
+        tuple(documents.indexed_text("archive", said.text) for said in conversation.messages),
+        documents.indexed_text("archive", conversation.title)
+        if conversation.title and conversation.is_titled
+        else None,
     )
 
 
 def put(change: Change, conversation: Conversation) -> Outcome:
-    """Store a conversation as it is now. The same again changes nothing; an older state does not undo a newer one."""
+    """Store the current state of a conversation. An equal or an older state changes nothing."""
     return put_all(change, [prepare(conversation)])[0]
 
 
-def put_all(change: Change, batch: Sequence[Prepared]) -> list[Outcome]:
-    """The same for many, in few statements."""
+def put_all(change: Change, batch: Sequence[PreparedConversation]) -> list[Outcome]:
+    """Store many conversations with few statements. See `put`."""
     outcomes: list[Outcome] = []
-    for some in _without_twins(batch):
+    for some in _batches_without_repeats(batch):
         known = _known(change, [one.conversation.id for one in some])
-        judged = [_judged(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in some]
+        compared = [_outcome(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in some]
         some = [_with_project(one, known.get(one.conversation.id)) for one in some]
-        new = [one for one, outcome in zip(some, judged, strict=True) if outcome == "new"]
-        changed = [one for one, outcome in zip(some, judged, strict=True) if outcome == "changed"]
-        ids = [_emptied(change, known[one.conversation.id]["id"], one) for one in changed]
-        _write(change, [*zip(ids, changed, strict=True), *_add_documents(change, new)])
-        outcomes += judged
+        new = [one for one, outcome in zip(some, compared, strict=True) if outcome == "new"]
+        changed = [one for one, outcome in zip(some, compared, strict=True) if outcome == "changed"]
+        ids = [_replace_document(change, known[one.conversation.id]["id"], one) for one in changed]
+        written = [*zip(ids, changed, strict=True), *_add_documents(change, new)]
+        documents.add_passages(change, "archive", chain.from_iterable(_passages(id, one) for id, one in written))
+        outcomes += compared
     return outcomes
 
 
-def _without_twins(batch: Sequence[Prepared]) -> Iterator[list[Prepared]]:
-    """Two states of one conversation are not judged together: the later one is to meet the earlier one."""
-    some: dict[str, Prepared] = {}
+def _batches_without_repeats(batch: Sequence[PreparedConversation]) -> Iterator[list[PreparedConversation]]:
+    """Split a batch where a conversation repeats, so that its second state is compared with the first."""
+    some: dict[str, PreparedConversation] = {}
     for one in batch:
         if one.conversation.id in some:
             yield list(some.values())
@@ -83,21 +90,21 @@ def _without_twins(batch: Sequence[Prepared]) -> Iterator[list[Prepared]]:
     yield list(some.values())
 
 
-def judge(read: Reader, conversation: Conversation) -> Outcome:
-    """What storing it would come to."""
-    return _judged(conversation, _fingerprint(conversation), _known(read, [conversation.id]).get(conversation.id))
+def compare(read: Reader, conversation: Conversation) -> Outcome:
+    """The outcome that storing this conversation would have."""
+    return _outcome(conversation, _fingerprint(conversation), _known(read, [conversation.id]).get(conversation.id))
 
 
-def judge_all(read: Reader, batch: Sequence[Prepared]) -> list[Outcome]:
+def compare_all(read: Reader, batch: Sequence[PreparedConversation]) -> list[Outcome]:
     known = _known(read, [one.conversation.id for one in batch])
-    return [_judged(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in batch]
+    return [_outcome(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in batch]
 
 
 def _known(read: Reader, ids: list[str]) -> dict[str, Row]:
     return {row["native_id"]: row for row in read.all("known_conversations", ids=orjson.dumps(ids).decode())}
 
 
-def _judged(conversation: Conversation, fingerprint: str, found: Row | None) -> Outcome:
+def _outcome(conversation: Conversation, fingerprint: str, found: Row | None) -> Outcome:
     if found is None:
         return "new"
     data = orjson.loads(found["data"])
@@ -107,14 +114,14 @@ def _judged(conversation: Conversation, fingerprint: str, found: Row | None) -> 
     return "older" if updated_at and micros(updated_at) < found["modified_at"] else "changed"
 
 
-def _with_project(one: Prepared, found: Row | None) -> Prepared:
-    """A conversation keeps the project it has: the folder that told it may be gone by now."""
+def _with_project(one: PreparedConversation, found: Row | None) -> PreparedConversation:
+    """Keep the project that a conversation already has. The folder it was read from may be gone."""
     known = orjson.loads(found["data"]).get("project") if found else None
     return replace(one, conversation=replace(one.conversation, project=known)) if known else one
 
 
-def _emptied(change: Change, document_id: int, one: Prepared) -> int:
-    """The document of a conversation that has changed, ready to be written anew."""
+def _replace_document(change: Change, document_id: int, one: PreparedConversation) -> int:
+    """Update the document of a changed conversation and remove its passages. Returns its id."""
     conversation = one.conversation
     for row in change.all("passage_ids", document_id=document_id):
         documents.remove_passage(change, row["id"])
@@ -130,7 +137,7 @@ def _emptied(change: Change, document_id: int, one: Prepared) -> int:
     return document_id
 
 
-def _add_documents(change: Change, new: list[Prepared]) -> Iterator[tuple[int, Prepared]]:
+def _add_documents(change: Change, new: list[PreparedConversation]) -> Iterator[tuple[int, PreparedConversation]]:
     if not new:
         return iter(())
     ids = orjson.loads(change.must("take_document_ids", count=len(new))["ids"])
@@ -138,7 +145,7 @@ def _add_documents(change: Change, new: list[Prepared]) -> Iterator[tuple[int, P
     return zip(ids, new, strict=True)
 
 
-def _document(id: int, one: Prepared) -> tuple[Any, ...]:
+def _document(id: int, one: PreparedConversation) -> tuple[Any, ...]:
     conversation = one.conversation
     created_at = micros(conversation.created_at or _first_at(conversation))
     updated_at = _updated_at(conversation)
@@ -153,19 +160,14 @@ def _document(id: int, one: Prepared) -> tuple[Any, ...]:
     )
 
 
-def _write(change: Change, conversations: list[tuple[int, Prepared]]) -> None:
-    """The passages of these documents: their titles and what was said."""
-    documents.add_passages(change, "archive", chain.from_iterable(_passages(id, one) for id, one in conversations))
-
-
-def _passages(document_id: int, one: Prepared) -> Iterator[NewPassage]:
+def _passages(document_id: int, one: PreparedConversation) -> Iterator[NewPassage]:
     conversation = one.conversation
     scopes = documents.project_scopes(conversation.project)
     data = {documents.SCOPES: scopes} if scopes else None
     if one.title:
         title_id, at = f"{conversation.id}#title", _first_at(conversation)
-        yield NewPassage(document_id, 0, title_id, conversation.title, at, "title", data=data, folded=one.title)
-    for position, (said, folded) in enumerate(zip(conversation.messages, one.folded, strict=True), 1):
+        yield NewPassage(document_id, 0, title_id, conversation.title, at, "title", data=data, indexed=one.title)
+    for position, (said, indexed) in enumerate(zip(conversation.messages, one.messages, strict=True), 1):
         yield NewPassage(
             document_id,
             position,
@@ -175,12 +177,12 @@ def _passages(document_id: int, one: Prepared) -> Iterator[NewPassage]:
             role=said.role,
             author=said.role,
             data=data,
-            folded=folded,
+            indexed=indexed,
         )
 
 
-def _data(one: Prepared) -> dict[str, str | bool | None]:
-    """A title that was made of the first words says nothing beyond them: then nothing is found by it."""
+def _data(one: PreparedConversation) -> dict[str, str | bool | None]:
+    """The data of a document. A title made from the first words is marked, so that nothing is found by it."""
     titled = {} if one.conversation.is_titled else {"is_titled": False}
     return {
         "origin": one.conversation.origin,
@@ -213,7 +215,7 @@ def _updated_at(conversation: Conversation) -> datetime | None:
 
 
 @dataclass(frozen=True)
-class Held(OmitsDefaults):
+class ConversationInfo(OmitsDefaults):
     """A conversation as listed. `project` is there where it is known."""
 
     omit_if_default = ("project",)
@@ -231,11 +233,11 @@ def is_empty(read: Reader) -> bool:
     return not read.must("count_archive")["conversations"]
 
 
-def everyone(read: Reader, limit: int, offset: int, project: str | None = None) -> list[Held]:
-    wanted = documents.projects_called(read, "archive", project)
+def list_conversations(read: Reader, limit: int, offset: int, project: str | None = None) -> list[ConversationInfo]:
+    wanted = documents.projects_named(read, "archive", project)
     rows = read.all("conversations", projects=wanted, limit=limit, offset=offset)
     return [
-        Held(
+        ConversationInfo(
             id=row["native_id"],
             origin=(data := orjson.loads(row["data"])).get("origin", ""),
             project=data.get("project"),
@@ -270,11 +272,13 @@ def conversation(read: Reader, id: str) -> Conversation | None:
     )
 
 
-# Finding
+# Searching
 
 
 @dataclass(frozen=True, slots=True)
 class FoundMessage:
+    """A message that contains the substring, with its conversation."""
+
     conversation: str
     title: str | None
     said: Said
@@ -300,32 +304,28 @@ def search(read: Reader, part: str | None, scope: Scope, limit: int) -> list[Fou
 def _matching(read: Reader, part: str | None, scope: Scope) -> Iterator[Row]:
     part = substring_form(part) if part else ""
     if not part or not documents.has_all_parts(read):
-        yield from (row for row in _newest(read, scope) if not part or _holds(row, part))
+        yield from (row for row in _newest(read, scope) if not part or _contains(row, part))
         return
-    hits, seen = _hits(read, part, COMMON), 0
+    hits, seen = read.substring_candidates(part, COMMON), 0
     if len(hits) == COMMON:
         newest, looked = _newest(read, scope), 0
-        for row in islice(newest, LOOKED_THROUGH):
+        for row in islice(newest, READ_FIRST):
             looked += 1
-            if _holds(row, part):
+            if _contains(row, part):
                 seen += 1
                 yield row
-        if looked < LOOKED_THROUGH:
+        if looked < READ_FIRST:
             return
-        hits = _hits(read, part, MOST_SORTED)
+        hits = read.substring_candidates(part, MOST_SORTED)
         if len(hits) == MOST_SORTED:
-            yield from (row for row in newest if _holds(row, part))
+            yield from (row for row in newest if _contains(row, part))
             return
-    # What was found so far comes again, for it is found in the same order.
-    yield from islice((row for row in _among(read, hits, scope) if _holds(row, part)), seen, None)
-
-
-def _hits(read: Reader, part: str, cap: int) -> list[int]:
-    return read.connection.dialect.may_hold(read.connection, part, cap)
+    # These are in the same order, so skip the messages that were found above.
+    yield from islice((row for row in _among(read, hits, scope) if _contains(row, part)), seen, None)
 
 
 def _newest(read: Reader, scope: Scope) -> Iterator[Row]:
-    """All messages, newest first, each page from where the last one ended; those without a time come last."""
+    """All messages, newest first, a page at a time. Messages without a time come last."""
     params = {**_params(scope), "limit": PAGE}
     before = FOREVER
     while rows := read.all("archive_newest", **params, before=before):
@@ -338,7 +338,7 @@ def _newest(read: Reader, scope: Scope) -> Iterator[Row]:
 
 
 def _among(read: Reader, hits: list[int], scope: Scope) -> Iterator[Row]:
-    """The messages these passages are, or are the title of: sorted first, then read a page at a time."""
+    """The messages of these passages, newest first. A title means all messages of its conversation."""
     sorted_ids = [row["id"] for row in read.all("archive_among", **_params(scope), ids=orjson.dumps(hits).decode())]
     for start in range(0, len(sorted_ids), PAGE):
         page = sorted_ids[start : start + PAGE]
@@ -358,7 +358,7 @@ def _params(scope: Scope) -> dict[str, Any]:
     }
 
 
-def _holds(row: Row, part: str) -> bool:
+def _contains(row: Row, part: str) -> bool:
     if part in substring_form(row["text"]):
         return True
     return part in substring_form(row["title"] or "") and bool(orjson.loads(row["data"]).get("is_titled", True))

@@ -1,4 +1,4 @@
-"""Documents and passages: what every source is made of."""
+"""Documents and passages: how every source is stored and indexed."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from palaver.store.engines.id_ranges import SUBSTRING_SOURCES, id_range_of
 from palaver.text import tokenize
 
 SCOPES = "scopes"
-"""Where a passage's own data names the further scopes it stands in."""
+"""The key in a passage's data under which its source stores further scope tokens."""
 READ_AT_ONCE = 1_000
+"""How many passages are read at once when the index is checked."""
 PROJECT = "p"
-"""How the scope of a project begins."""
+"""Prefix of the scope token of a project."""
 HUMAN_ONLY = "h"
-"""The scope of messages that agents may not read: searches of agents leave it out."""
+"""The scope token of messages that agents may not read. Searches of agents exclude it."""
 
 
 def encode_data(data: dict[str, Any]) -> str:
+    """JSON without the values that are None."""
     return orjson.dumps({key: value for key, value in data.items() if value is not None}).decode()
 
 
@@ -59,7 +61,7 @@ def add_document(
 
 
 def add_title(change: Change, source: str, document_id: int, native_id: str, title: str, created_at: datetime) -> None:
-    """The title is passage zero."""
+    """Add the title of a document as the passage at position 0."""
     add_passage(
         change,
         source=source,
@@ -87,7 +89,7 @@ def add_passage(
     author_id: str | None = None,
     data: dict[str, Any] | None = None,
 ) -> int:
-    """Store a passage and hand it to the index, both in this change."""
+    """Store and index a passage. Returns its id."""
     first, last = id_range_of(source, titles=field == "title")
     row = change.must(
         "insert_passage",
@@ -110,17 +112,17 @@ def add_passage(
     return passage_id
 
 
-class Folded(NamedTuple):
-    """A text as the index knows it."""
+class IndexedText(NamedTuple):
+    """A text in the forms that the index stores: words, stems, and its substring form."""
 
     words: str
     stems: str
     substring: str | None
 
 
-def folded(source: str, text: str) -> Folded:
+def indexed_text(source: str, text: str) -> IndexedText:
     words, stems = tokenize.words_and_stems(text, STEM)
-    return Folded(words, stems, substring_form(text) if source in SUBSTRING_SOURCES else None)
+    return IndexedText(words, stems, substring_form(text) if source in SUBSTRING_SOURCES else None)
 
 
 class NewPassage(NamedTuple):
@@ -134,33 +136,32 @@ class NewPassage(NamedTuple):
     author: str | None = None
     author_id: str | None = None
     data: dict[str, Any] | None = None
-    folded: Folded | None = None
-    """Where somebody had the time to work it out before."""
+    indexed: IndexedText | None = None
+    """The index form of the text, if it was computed before."""
 
 
 def add_passages(change: Change, source: str, passages: Iterable[NewPassage]) -> None:
-    """Store many passages and hand them to the index, in few statements."""
+    """Store and index many passages with few statements."""
     titles: list[NewPassage] = []
     others: list[NewPassage] = []
     for one in passages:
         (titles if one.field == "title" else others).append(one)
     for some in (titles, others):
-        if some:
-            _add_alike(change, source, some, *id_range_of(source, titles=some is titles))
-
-
-def _add_alike(change: Change, source: str, passages: list[NewPassage], first: int, last: int) -> None:
-    ids = orjson.loads(change.must("take_passage_ids", first=first, last=last, count=len(passages))["ids"])
-    rows = (
-        (id, new.document_id, new.position, new.native_id, new.field, new.role, new.author, new.author_id, new.text,
-         micros(new.created_at) if new.created_at else None, encode_data(new.data) if new.data else "{}")
-        for id, new in zip(ids, passages, strict=True)
-    )  # fmt: skip
-    change.run_rows("insert_passages", rows)
-    for id, new in zip(ids, passages, strict=True):
-        more = further_scopes(source, new.data) if new.data else ()
-        scopes = scopes_of(source, new.document_id, new.field, new.author_id, new.role, more)
-        change.index(id, IndexRow(scopes, *(new.folded or folded(source, new.text))), is_new=True)
+        if not some:
+            continue
+        first, last = id_range_of(source, titles=some is titles)
+        ids = orjson.loads(change.must("take_passage_ids", first=first, last=last, count=len(some))["ids"])
+        rows = (
+            (id, new.document_id, new.position, new.native_id, new.field, new.role, new.author, new.author_id,
+             new.text, micros(new.created_at) if new.created_at else None,
+             encode_data(new.data) if new.data else "{}")
+            for id, new in zip(ids, some, strict=True)
+        )  # fmt: skip
+        change.run_rows("insert_passages", rows)
+        for id, new in zip(ids, some, strict=True):
+            more = further_scopes(source, new.data) if new.data else ()
+            scopes = scopes_of(source, new.document_id, new.field, new.author_id, new.role, more)
+            change.index(id, IndexRow(scopes, *(new.indexed or indexed_text(source, new.text))), is_new=True)
 
 
 def index_row(
@@ -172,15 +173,14 @@ def index_row(
     role: str | None = None,
     more: Iterable[str] = (),
 ) -> IndexRow:
-    """What the index is to know of a passage."""
-    return IndexRow(scopes_of(source, document_id, field, author_id, role, more), *folded(source, text))
+    """The index row of a passage."""
+    return IndexRow(scopes_of(source, document_id, field, author_id, role, more), *indexed_text(source, text))
 
 
 def scopes_of(
     source: str, document_id: int, field: str, author_id: str | None, role: str | None, more: Iterable[str]
 ) -> tuple[str, ...]:
-    """The scopes a passage stands in: its source and kind, its document, the agent it belongs to, its role, and
-    whatever else its source narrows by."""
+    """The scope tokens of a passage: its source and kind, document, agent and role, and those its source adds."""
     scopes = [source, f"{source}{'title' if field == 'title' else 'body'}", document_scope(document_id)]
     if author_id:
         scopes.append(agent_scope(author_id))
@@ -191,47 +191,49 @@ def scopes_of(
 
 
 def further_scopes(source: str, data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The scopes that a passage's own data puts it in."""
+    """The scope tokens that a passage's own data adds."""
     if source == "bus":
         return (HUMAN_ONLY,) if is_human_only(data.get("metadata")) else ()
     return tuple(data.get(SCOPES, ()))
 
 
 def substring_form(text: str) -> str:
-    """Text in which any part is to be found, whatever its case."""
+    """The form of a text in which substrings are searched: normalized, without case."""
     return normalize("NFC", text).casefold()
 
 
 def document_scope(document_id: int) -> str:
+    """The scope token of a document."""
     return f"d{document_id}"
 
 
 @lru_cache(maxsize=1024)
 def agent_scope(agent_id: str) -> str:
+    """The scope token of an agent."""
     return "a" + "".join(tokenize.words(agent_id))
 
 
 @lru_cache(maxsize=1024)
 def project_scope(name: str) -> str:
-    """What a filter looks for: a project by its path or by its name, whatever the case."""
+    """The scope token of a project, by its path or its name. Case does not matter."""
     folded = normalize("NFC", name.strip().rstrip("/") or name.strip()).casefold()
     return PROJECT + blake2b(folded.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def project_scopes(project: str | None) -> tuple[str, ...]:
-    """The scopes of everything in a project: one for its path, one for its name."""
+    """The scope tokens of all passages in a project: one for its path, one for its name."""
     return tuple(project_scope(name) for name in names_of(project)) if project else ()
 
 
-def projects_called(read: Reader, source: str, name: str | None) -> str | None:
-    """The projects of a source that a filter names, as JSON; None where it names none."""
+def projects_named(read: Reader, source: str, name: str | None) -> str | None:
+    """The projects of a source that match a filter, as JSON. None without a filter."""
     if name is None:
         return None
     known = [row["project"] for row in read.all("projects", source=source) if row["project"]]
     return orjson.dumps([project for project in known if is_called(project, name)]).decode()
 
 
-def rewrite_passage(
+def update_passage(
     change: Change,
     *,
     source: str,
@@ -254,12 +256,12 @@ def retitle(change: Change, *, source: str, document_id: int, title: str) -> Non
 
 
 def backfill(change: Change, limit: int) -> int:
-    """Take into the index what it does not have. Returns how many passages that were."""
+    """Index passages that are missing in the index, at most `limit`. Returns their number."""
     if mark := change.one("parts_mark"):
         return _backfill_parts(change, mark["value"], limit)
     rows = change.all("unindexed_passages", limit=limit)
     ids = orjson.dumps([row["id"] for row in rows if row["source"] in SUBSTRING_SOURCES]).decode()
-    has_parts = {row["id"] for row in change.all("ids_with_parts", ids=ids)}
+    has_parts = {row["id"] for row in change.all("ids_in_substring_index", ids=ids)}
     for row in rows:
         wanted = index_row_of(row["source"], row)
         if row["id"] in has_parts:
@@ -269,18 +271,18 @@ def backfill(change: Change, limit: int) -> int:
 
 
 def index_row_of(source: str, row: Row) -> IndexRow:
-    """The same from a stored passage."""
+    """The index row of a stored passage."""
     more = further_scopes(source, orjson.loads(row["data"]))
     return index_row(source, row["document_id"], row["field"], row["author_id"], row["text"], row["role"], more)
 
 
 def has_marked_human_only(read: Reader) -> bool:
-    """Does every human-only message have its scope? Version 0.1 indexed them without it."""
+    """Do all human-only messages have their scope token? Early versions of 0.1 indexed them without it."""
     return read.one("human_only_mark") is not None
 
 
 def mark_human_only(change: Change) -> None:
-    """Index the human-only messages of an older database again, with their scope."""
+    """Index the human-only messages of an older database again, with their scope token."""
     first, last = id_range_of("bus")
     for row in change.all("maybe_human_only", first=first, last=last):
         if further_scopes("bus", orjson.loads(row["data"])):
@@ -289,17 +291,18 @@ def mark_human_only(change: Change) -> None:
 
 
 def is_complete(read: Reader) -> bool:
-    """Does every passage stand in the index?"""
+    """Are all passages in the index?"""
     return has_all_parts(read) and not read.all("unindexed_passages", limit=1)
 
 
 def seems_complete(read: Reader) -> bool:
-    """Does the index have as many passages as there are? Quicker to tell, if not always: some may be put away."""
+    """Does the index have as many rows as there are passages? This is faster than `is_complete`, but it can say no
+    for a complete index, because deleted documents are not indexed."""
     return has_all_parts(read) and bool(read.must("has_as_many_indexed")["is_so"])
 
 
-def holds_the_texts(read: Reader) -> bool:
-    """Does the search index hold the words of all texts, and no others? Every text is read for this."""
+def matches_texts(read: Reader) -> bool:
+    """Does the search index have exactly the words of all texts? This reads every text."""
     return read.connection.dialect.holds(read.connection, _index_rows(read))
 
 
@@ -311,7 +314,7 @@ def _index_rows(read: Reader) -> Iterator[tuple[int, IndexRow]]:
 
 
 def has_all_parts(read: Reader) -> bool:
-    """Can any part of every text that allows it be looked up?"""
+    """Is the substring index complete?"""
     return read.one("parts_mark") is None
 
 
@@ -333,7 +336,7 @@ def remove_passage(change: Change, passage_id: int) -> None:
 
 
 def remove_document(change: Change, document_id: int) -> None:
-    """Really gone: the document, its passages, and every word of them in the index."""
+    """Delete a document, its passages and their index rows for good."""
     for row in change.all("passage_ids", document_id=document_id):
         change.unindex(row["id"])
     change.run("delete_document", id=document_id)

@@ -1,8 +1,7 @@
-"""A database of somebody else that is served as it is: what was read of it is kept, until the file changes.
+"""Cache of an external ChatGPT database, rebuilt when its file changes.
 
-To read all messages out of such a database and to bring them into shape takes ten times as long as to look through
-them. Whoever asks spends a little time on reading on from where the last one stopped; from when it is whole, questions
-are answered from here. Nothing is lost if the file of it is deleted.
+Reading and converting all messages of such a database takes ten times as long as searching them. Each search spends a
+little time on filling the cache. Once it is complete, searches use it. The cache file may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -26,15 +25,17 @@ from palaver.store.library.archive import FoundMessage
 from palaver.store.library.documents import substring_form
 
 AT_ONCE = 2_000
+"""How many messages are written at once."""
 BUSY_MILLIS = 200
+"""How long to wait for another process that writes the cache."""
 
 _Columns = tuple[str, str, str, str, str, int | None]
 Messages = Callable[[int], Iterator[tuple[int, str, str, Said]]]
-"""Those after a given row, with the number of their row, and the conversation and title they belong to."""
+"""Returns the messages after a given row: the number of the row, the conversation, its title, and the message."""
 
 
 def state_of(path: Path) -> str:
-    """Changes whenever the file, or what waits to be written into it, does."""
+    """A string that changes whenever the database file or its journal changes."""
     beside = (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-journal"))
     found = [
         (one.stat().st_size, one.stat().st_mtime_ns, one.stat().st_ino) if one.exists() else None for one in beside
@@ -43,12 +44,12 @@ def state_of(path: Path) -> str:
 
 
 def search(place: Path, path: Path, part: str | None, scope: Scope, limit: int) -> list[FoundMessage] | None:
-    """The newest messages that were asked for; None as long as not all is read of the file as it is now."""
+    """The newest matching messages. None if the cache is not complete for the current state of the file."""
     if not place.exists():
         return None
     try:
-        with closing(_opened(place)) as kept:
-            state = kept.execute(_sql("served_state")).fetchone()
+        with closing(_open(place)) as cache:
+            state = cache.execute(_sql("served_state")).fetchone()
             if state is None or state[0] != state_of(path) or not state[2]:
                 return None
             asked = {
@@ -58,10 +59,10 @@ def search(place: Path, path: Path, part: str | None, scope: Scope, limit: int) 
                 "until": scope.until,
                 "limit": limit,
             }
-            rows = kept.execute(_sql("search_served"), asked).fetchall()
+            rows = cache.execute(_sql("search_served"), asked).fetchall()
             if not scope.is_timed and len(rows) < limit:
                 asked["limit"] = limit - len(rows)
-                rows += kept.execute(_sql("search_served_timeless"), asked).fetchall()
+                rows += cache.execute(_sql("search_served_timeless"), asked).fetchall()
     except (apsw.Error, OSError):
         return None
     return [
@@ -71,35 +72,35 @@ def search(place: Path, path: Path, part: str | None, scope: Scope, limit: int) 
 
 
 def read_on(place: Path, path: Path, messages: Messages, seconds: float) -> bool:
-    """Read for some time from where the last reader stopped. True when all is read."""
+    """Fill the cache for some seconds, from where the last call stopped. Returns whether it is complete."""
     until = time.monotonic() + seconds
     try:
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))
-        with closing(_opened(place)) as kept, kept:
+        with closing(_open(place)) as cache, cache:
             state = state_of(path)
-            kept.execute(_sql("served_schema"))
-            found = kept.execute(_sql("served_state")).fetchone()
+            cache.execute(_sql("served_schema"))
+            found = cache.execute(_sql("served_state")).fetchone()
             if found is None or found[0] != state:
-                kept.execute(_sql("serve_anew"))
-                kept.execute(_sql("serve_state"), {"state": state})
+                cache.execute(_sql("clear_served"))
+                cache.execute(_sql("insert_served_state"), {"state": state})
                 found = (state, -(2**63), 0)
             last, is_whole = found[1], bool(found[2])
             coming = messages(last)
             while not is_whole:
                 some = list(islice(coming, AT_ONCE))
-                kept.executemany(_sql("serve_message"), map(_row, some))
+                cache.executemany(_sql("insert_served_message"), map(_row, some))
                 last, is_whole = some[-1][0] if some else last, len(some) < AT_ONCE
                 if time.monotonic() > until:
                     break
-            kept.execute(_sql("serve_mark"), {"last_row": last, "is_whole": is_whole})
+            cache.execute(_sql("update_served_state"), {"last_row": last, "is_whole": is_whole})
             if state != state_of(path):
-                kept.execute(_sql("serve_anew"))
+                cache.execute(_sql("clear_served"))
                 return False
             return is_whole
     except (apsw.NotADBError, apsw.CorruptError):
         place.unlink(missing_ok=True)
-    except (apsw.Error, OSError):  # another reader is at it, or there is no room: whoever asks can do without
+    except (apsw.Error, OSError):  # another process writes it, or the disk is full: the caller searches without a cache
         pass
     return False
 
@@ -118,11 +119,11 @@ def _row(message: tuple[int, str, str, Said]) -> dict[str, str | int | None]:
     }
 
 
-def _opened(place: Path) -> apsw.Connection:
-    kept = apsw.Connection(str(place))
-    kept.set_busy_timeout(BUSY_MILLIS)
-    kept.execute("PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 2000000000")
-    return kept
+def _open(place: Path) -> apsw.Connection:
+    cache = apsw.Connection(str(place))
+    cache.set_busy_timeout(BUSY_MILLIS)
+    cache.execute("PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 2000000000")
+    return cache
 
 
 def _sql(name: str) -> str:

@@ -1,6 +1,6 @@
-"""What a person keeps: notes, media, chats, characters, prompts. Each is a document with whole texts and passages.
+"""Library items: notes, media, chats, characters, prompts. Each is a document with whole texts and passages.
 
-Deleting is soft: the document and its passages stay, the index forgets them; restoring indexes them again.
+Deleting is soft: the document and its passages stay, but leave the index. Restoring indexes them again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import orjson
 
 from palaver.errors import Conflict, NotFound
 from palaver.model.ids import new_id
-from palaver.model.library import Shelved
+from palaver.model.library import ItemDraft
 from palaver.model.times import instant, micros, now
 from palaver.store.engines.database import Change, Reader, Row
 from palaver.store.library import documents
@@ -22,12 +22,13 @@ from palaver.store.library.documents import NewPassage
 Outcome = Literal["new", "changed", "unchanged"]
 
 NUMBERED = frozenset({"media", "characters"})
+"""Sources whose ids are numbers."""
 _NAMES = {"notes": "note", "media": "media", "chats": "chat", "characters": "character", "prompts": "prompt"}
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A document of the library, as stored."""
+class LibraryItem:
+    """A stored item of the library."""
 
     document_id: int
     source: str
@@ -46,37 +47,36 @@ class Kept:
 # Reading
 
 
-def find(read: Reader, source: str, id: str) -> Kept | None:
-    row = read.one("kept", source=source, native_id=id)
-    return _kept(source, row) if row and row["deleted_at"] is None else None
+def find(read: Reader, source: str, id: str) -> LibraryItem | None:
+    row = read.one("item", source=source, native_id=id)
+    return _item(source, row) if row and row["deleted_at"] is None else None
 
 
-def must_exist(read: Reader, source: str, id: str) -> Kept:
+def must_exist(read: Reader, source: str, id: str) -> LibraryItem:
     found = find(read, source, id)
     if found is None:
         raise _unknown(source, id)
     return found
 
 
-def by_title(read: Reader, source: str, title: str) -> Kept | None:
-    """The one of this name that was changed last."""
-    row = read.one("kept_by_title", source=source, title=title)
-    return _kept(source, row) if row else None
+def by_title(read: Reader, source: str, title: str) -> LibraryItem | None:
+    """The item with this title that was changed last."""
+    row = read.one("item_by_title", source=source, title=title)
+    return _item(source, row) if row else None
 
 
-def id_once_named(read: Reader, source: str, name: str) -> str:
-    """The id of what has this id or this name, be it deleted: of several, the one that was deleted last."""
-    row = read.one("kept", source=source, native_id=name) or read.one("once_named", source=source, title=name)
+def id_of_name(read: Reader, source: str, name: str) -> str:
+    """The id of the item with this id or title, even if it is deleted. Of several, the one deleted last."""
+    row = read.one("item", source=source, native_id=name) or read.one("item_id_by_title", source=source, title=name)
     return row["native_id"] if row else name
 
 
-def page(read: Reader, source: str, limit: int, offset: int) -> list[Kept]:
-    return [_kept(source, row) for row in read.all("kept_page", source=source, limit=limit, offset=offset)]
+def page(read: Reader, source: str, limit: int, offset: int) -> list[LibraryItem]:
+    return [_item(source, row) for row in read.all("item_page", source=source, limit=limit, offset=offset)]
 
 
 def count(read: Reader, source: str) -> int:
-    kept: int = read.must("count_kept", source=source)["kept"]
-    return kept
+    return int(read.must("count_items", source=source)["items"])
 
 
 def bodies(read: Reader, document_id: int) -> dict[str, str]:
@@ -96,65 +96,63 @@ def media_types(read: Reader) -> list[str]:
 # Writing
 
 
-def add(change: Change, source: str, shelved: Shelved, created_at: datetime | None = None) -> Kept:
+def add(change: Change, source: str, draft: ItemDraft, created_at: datetime | None = None) -> LibraryItem:
     id = str(change.must("take_number", name=source)["value"]) if source in NUMBERED else new_id()
     at = created_at or now()
     document_id = documents.add_document(
         change,
         source=source,
         native_id=id,
-        title=shelved.title,
+        title=draft.title,
         created_at=at,
-        data=shelved.facts,
+        data=draft.facts,
         is_found_by_title=False,
     )
-    kept = Kept(document_id, source, id, shelved.title, shelved.facts, at, at, 1)
-    _write(change, kept, shelved)
-    return kept
+    item = LibraryItem(document_id, source, id, draft.title, draft.facts, at, at, 1)
+    _write(change, item, draft)
+    return item
 
 
-def update(change: Change, kept: Kept, shelved: Shelved) -> Kept:
-    """What the document is from now on. Its passages are cut anew."""
-    at = now()
-    _move_on(change, kept, shelved.title, shelved.facts, at)
-    for row in change.all("passage_ids", document_id=kept.document_id):
+def update(change: Change, item: LibraryItem, draft: ItemDraft) -> LibraryItem:
+    """Replace the content of an item. All its passages are replaced."""
+    updated = _update_row(change, item, draft.title, draft.facts)
+    for row in change.all("passage_ids", document_id=item.document_id):
         documents.remove_passage(change, row["id"])
-    for name in bodies(change, kept.document_id).keys() - set(shelved.bodies):
-        change.run("drop_body", document_id=kept.document_id, field=name)
-    _write(change, kept, shelved)
-    return _moved(kept, shelved.title, shelved.facts, at)
+    for name in bodies(change, item.document_id).keys() - set(draft.bodies):
+        change.run("drop_body", document_id=item.document_id, field=name)
+    _write(change, item, draft)
+    return updated
 
 
-def _move_on(change: Change, kept: Kept, title: str, facts: dict[str, Any], at: datetime) -> None:
-    moved = change.run(
-        "update_kept",
-        id=kept.document_id,
-        version=kept.version,
+def _update_row(change: Change, item: LibraryItem, title: str, facts: dict[str, Any]) -> LibraryItem:
+    """Store the next version of an item. Raises Conflict if this is not its current version."""
+    at = now()
+    is_current = change.run(
+        "update_item",
+        id=item.document_id,
+        version=item.version,
         title=title,
         modified_at=micros(at),
         data=documents.encode_data(facts),
     )
-    if not moved:
-        raise Conflict(f"This {_NAMES[kept.source]} has changed meanwhile: read it again, then repeat the change.")
+    if not is_current:
+        raise Conflict(f"This {_NAMES[item.source]} was changed meanwhile. Read it again, then repeat the change.")
 
-
-def _moved(kept: Kept, title: str, facts: dict[str, Any], at: datetime) -> Kept:
-    return Kept(kept.document_id, kept.source, kept.id, title, facts, kept.created_at, at, kept.version + 1)
+    return LibraryItem(item.document_id, item.source, item.id, title, facts, item.created_at, at, item.version + 1)
 
 
 def retitle(
     change: Change,
-    kept: Kept,
+    item: LibraryItem,
     *,
     title: str,
     facts: dict[str, Any],
     scopes: tuple[str, ...],
     title_scopes: tuple[str, ...],
-) -> Kept:
-    """A new title and new facts for a document whose passages stay; they are indexed with their new scopes."""
-    at = now()
-    _move_on(change, kept, title, facts, at)
-    for row in _rows(change, kept.document_id):
+) -> LibraryItem:
+    """Set the title and facts of an item. Its passages stay and are indexed with their new scope tokens."""
+    updated = _update_row(change, item, title, facts)
+    for row in _rows(change, item.document_id):
         if row["position"] == 0:
             documents.remove_passage(change, row["id"])
             continue
@@ -162,25 +160,25 @@ def retitle(
         own = [scope for scope in data.get(documents.SCOPES, ()) if scope.startswith("s")]
         data[documents.SCOPES] = [*own, *scopes]
         change.run("update_passage", id=row["id"], text=row["text"], data=documents.encode_data(data))
-        row = {**row, "document_id": kept.document_id, "data": orjson.dumps(data)}
-        change.index(row["id"], documents.index_row_of(kept.source, row), is_new=False)
-    _add_title(change, kept, title, title_scopes)
-    return _moved(kept, title, facts, at)
+        row = {**row, "document_id": item.document_id, "data": orjson.dumps(data)}
+        change.index(row["id"], documents.index_row_of(item.source, row), is_new=False)
+    _add_title(change, item, title, title_scopes)
+    return updated
 
 
-def delete(change: Change, kept: Kept) -> None:
-    change.run("delete_kept", id=kept.document_id, at=micros(now()))
-    for row in change.all("passage_ids", document_id=kept.document_id):
+def delete(change: Change, item: LibraryItem) -> None:
+    change.run("delete_item", id=item.document_id, at=micros(now()))
+    for row in change.all("passage_ids", document_id=item.document_id):
         change.unindex(row["id"])
 
 
-def restore(change: Change, source: str, id: str) -> Kept:
-    """Bring back what was deleted. What was not is as it is."""
-    row = change.one("kept", source=source, native_id=id)
+def restore(change: Change, source: str, id: str) -> LibraryItem:
+    """Restore a deleted item. An item that is not deleted stays as it is."""
+    row = change.one("item", source=source, native_id=id)
     if row is None:
         raise _unknown(source, id)
     if row["deleted_at"] is not None:
-        change.run("restore_kept", id=row["id"])
+        change.run("restore_item", id=row["id"])
         for passage in _rows(change, row["id"]):
             index_row = documents.index_row_of(source, {**passage, "document_id": row["id"]})
             change.index(passage["id"], index_row, is_new=False)
@@ -195,16 +193,16 @@ class AddedMessage:
 
 
 def add_message(
-    change: Change, kept: Kept, *, author: str, text: str, scopes: tuple[str, ...], at: datetime | None
+    change: Change, item: LibraryItem, *, author: str, text: str, scopes: tuple[str, ...], at: datetime | None
 ) -> AddedMessage:
     """Add a message to a chat. The lock makes other callers wait, so that positions have no gaps."""
-    change.run("lock_kept", id=kept.document_id)
-    last = change.must("passage_bounds", document_id=kept.document_id)["last"]
+    change.run("lock_item", id=item.document_id)
+    last = change.must("passage_bounds", document_id=item.document_id)["last"]
     native_id, moment = new_id(), at or now()
     documents.add_passage(
         change,
-        source=kept.source,
-        document_id=kept.document_id,
+        source=item.source,
+        document_id=item.document_id,
         position=last + 1,
         native_id=native_id,
         author=author,
@@ -212,42 +210,42 @@ def add_message(
         created_at=moment,
         data={documents.SCOPES: list(scopes)},
     )
-    change.run("document_spoke", id=kept.document_id, modified_at=micros(moment))
+    change.run("touch_document", id=item.document_id, modified_at=micros(moment))
     return AddedMessage(native_id, last, moment)
 
 
-def _write(change: Change, kept: Kept, shelved: Shelved) -> None:
-    for name, text in shelved.bodies.items():
-        change.run("put_body", document_id=kept.document_id, field=name, text=text)
-    _add_title(change, kept, shelved.title, shelved.title_scopes)
+def _write(change: Change, item: LibraryItem, draft: ItemDraft) -> None:
+    for name, text in draft.bodies.items():
+        change.run("put_body", document_id=item.document_id, field=name, text=text)
+    _add_title(change, item, draft.title, draft.title_scopes)
     passages = (
         NewPassage(
-            kept.document_id,
+            item.document_id,
             position,
-            draft.native_id or f"{kept.id}#{position - 1}",
-            draft.text,
-            kept.created_at,
-            draft.field,
-            author=draft.author,
-            data={**draft.data, documents.SCOPES: list(draft.scopes)} if draft.scopes else dict(draft.data),
+            passage.native_id or f"{item.id}#{position - 1}",
+            passage.text,
+            item.created_at,
+            passage.field,
+            author=passage.author,
+            data={**passage.data, documents.SCOPES: list(passage.scopes)} if passage.scopes else dict(passage.data),
         )
-        for position, draft in enumerate(shelved.passages, 1)
+        for position, passage in enumerate(draft.passages, 1)
     )
-    documents.add_passages(change, kept.source, passages)
+    documents.add_passages(change, item.source, passages)
 
 
-def _add_title(change: Change, kept: Kept, title: str, scopes: tuple[str, ...]) -> None:
+def _add_title(change: Change, item: LibraryItem, title: str, scopes: tuple[str, ...]) -> None:
     if not title:
         return
     documents.add_passage(
         change,
-        source=kept.source,
-        document_id=kept.document_id,
+        source=item.source,
+        document_id=item.document_id,
         position=0,
-        native_id=f"{kept.id}#title",
+        native_id=f"{item.id}#title",
         field="title",
         text=title,
-        created_at=kept.created_at,
+        created_at=item.created_at,
         data={documents.SCOPES: list(scopes)} if scopes else {},
     )
 
@@ -256,8 +254,8 @@ def _rows(read: Reader, document_id: int) -> list[Row]:
     return read.all("whole_passages", document_id=document_id, first=0, last=2**31)
 
 
-def _kept(source: str, row: Row) -> Kept:
-    return Kept(
+def _item(source: str, row: Row) -> LibraryItem:
+    return LibraryItem(
         row["id"],
         source,
         row["native_id"],
@@ -273,12 +271,12 @@ def _unknown(source: str, id: str) -> NotFound:
     return NotFound(_NAMES[source], id, f"List {source} to see what is there.")
 
 
-# Where it came from
+# The files that items were imported from
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What is known of a file: which document it became, and whether what it holds has changed since."""
+    """The item that a file was imported as, and the fingerprint of the file's content."""
 
     id: str
     fingerprint: str
@@ -291,10 +289,10 @@ def origin(read: Reader, source: str, name: str) -> Origin | None:
 
 
 def id_by_content(read: Reader, source: str, digest: str) -> str | None:
-    """What holds content of this digest, with which fingerprints begin, wherever it came from."""
+    """The id of an item with this content, from any file. Fingerprints begin with the digest of the content."""
     row = read.one("origin_by_content", source=source, first=digest + "0" * 32, last=digest + "f" * 32)
     return row["native_id"] if row else None
 
 
-def remember_origin(change: Change, kept: Kept, name: str, fingerprint: str) -> None:
-    change.run("put_origin", origin=name, source=kept.source, fingerprint=fingerprint, document_id=kept.document_id)
+def remember_origin(change: Change, item: LibraryItem, name: str, fingerprint: str) -> None:
+    change.run("put_origin", origin=name, source=item.source, fingerprint=fingerprint, document_id=item.document_id)

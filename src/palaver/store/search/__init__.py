@@ -1,1 +1,1 @@
-"""What searches read and keep."""
+"""Reads the passages that a search found, and stores vectors and search sessions."""

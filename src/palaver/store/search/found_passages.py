@@ -107,14 +107,14 @@ def title_texts(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:
     return dict(read.rows("title_texts", ids=_json(passage_ids)))
 
 
-def standings(read: Reader, passage_ids: Iterable[int]) -> dict[int, Standing]:
+def by_ids(read: Reader, passage_ids: Iterable[int]) -> dict[int, Standing]:
     """The passages with these ids, each with its document."""
     rows = read.all("passages_with_documents", ids=_json(passage_ids))
     return {row["id"]: _standing(row) for row in rows}
 
 
-def standing(read: Reader, passage_id: int) -> Standing | None:
-    return standings(read, [passage_id]).get(passage_id)
+def by_id(read: Reader, passage_id: int) -> Standing | None:
+    return by_ids(read, [passage_id]).get(passage_id)
 
 
 def document(read: Reader, document_id: int) -> Standing:

@@ -1,4 +1,4 @@
-"""Sessions of searching: what each has seen lately, for clients that keep no connection. They live in memory only."""
+"""Search sessions: the results each client has seen, so that later searches leave them out. In memory only."""
 
 from __future__ import annotations
 
@@ -9,80 +9,85 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from palaver.model.ids import new_id
-from palaver.model.search import Recall
+from palaver.model.search import SearchSession
 
-MOST_SESSIONS = 5_000  # a client that never names its session begins one with each search
+MOST_SESSIONS = 5_000
+"""How many sessions are kept. A client that never names its session starts one with each search."""
 MOST_SEEN = 500
+"""How many seen results a session remembers."""
 MOST_PAGED = 5
+"""How many searches of a session can be paged through at the same time."""
 
 
-class Recalls:
+class SearchSessionCache:
+    """The search sessions of a workspace, by owner and id. A session that is not used for `ttl` seconds expires."""
+
     def __init__(self, ttl: float) -> None:
         self._ttl = ttl
-        self._held: OrderedDict[tuple[str, str], Recall] = OrderedDict()
+        self._sessions: OrderedDict[tuple[str, str], SearchSession] = OrderedDict()
 
-    def named(self, owner: str, session_id: str | None) -> tuple[str, Recall]:
-        """The session of this id, if it is this owner's and still lives; else a new one, with an id of its own."""
-        held = self._held.get((owner, session_id)) if session_id else None
-        if held is None or session_id is None or self._is_over(held):
-            held = Recall(used_at=time.monotonic())
-            session_id = self._keep(owner, held)
-        self._held.move_to_end((owner, session_id))
-        return session_id, self.alive(held)
+    def find_or_start(self, owner: str, session_id: str | None) -> tuple[str, SearchSession]:
+        """The session with this id, if it is this owner's and has not expired; else a new one with its id."""
+        found = self._sessions.get((owner, session_id)) if session_id else None
+        if found is None or session_id is None or self._has_expired(found):
+            found = SearchSession(used_at=time.monotonic())
+            session_id = self._add(owner, found)
+        self._sessions.move_to_end((owner, session_id))
+        return session_id, self.refresh(found)
 
-    def name_of(self, owner: str, recall: Recall) -> str:
-        """The id of a connection's session, by which it may be named from now on."""
-        recall.session_id = recall.session_id or self._keep(owner, recall)
-        return recall.session_id
+    def id_of(self, owner: str, session: SearchSession) -> str:
+        """The id of a connection's session. It gets one at the first call."""
+        session.session_id = session.session_id or self._add(owner, session)
+        return session.session_id
 
-    def _keep(self, owner: str, recall: Recall) -> str:
+    def _add(self, owner: str, session: SearchSession) -> str:
         session_id = new_id()
-        self._held[owner, session_id] = recall
-        while len(self._held) > MOST_SESSIONS:
-            self._held.popitem(last=False)
+        self._sessions[owner, session_id] = session
+        while len(self._sessions) > MOST_SESSIONS:
+            self._sessions.popitem(last=False)
         return session_id
 
-    def alive(self, recall: Recall) -> Recall:
-        """The same session, or what it is after nobody has asked for a while: empty."""
-        if self._is_over(recall):
-            recall.seen.clear()
-            recall.queries.clear()
-            recall.paging.clear()
-        recall.used_at = time.monotonic()
-        return recall
+    def refresh(self, session: SearchSession) -> SearchSession:
+        """Mark a session as used. An expired session is emptied first."""
+        if self._has_expired(session):
+            session.seen.clear()
+            session.queries.clear()
+            session.paging.clear()
+        session.used_at = time.monotonic()
+        return session
 
-    def _is_over(self, recall: Recall) -> bool:
-        return bool(recall.used_at) and time.monotonic() - recall.used_at > self._ttl
+    def _has_expired(self, session: SearchSession) -> bool:
+        return bool(session.used_at) and time.monotonic() - session.used_at > self._ttl
 
 
-def turn_of(recall: Recall | None) -> AbstractAsyncContextManager[Any]:
-    """Searches of one session take turns, so that each leaves out what those before it have shown."""
-    if recall is None:
+def turn_of(session: SearchSession | None) -> AbstractAsyncContextManager[Any]:
+    """A lock, so that searches of one session run one after the other and leave out what earlier ones showed."""
+    if session is None:
         return nullcontext()
-    recall.turn = recall.turn or asyncio.Lock()
-    return recall.turn
+    session.turn = session.turn or asyncio.Lock()
+    return session.turn
 
 
-def seen_before(recall: Recall, search: str, *, is_new: bool) -> frozenset[str]:
-    """What this search leaves out: what had been shown before it began. Paging through it does not change that."""
-    before = recall.paging.pop(search, None)
+def seen_before(session: SearchSession, search: str, *, is_new: bool) -> frozenset[str]:
+    """The results that a search leaves out: those shown before its first page. Later pages do not change this."""
+    before = session.paging.pop(search, None)
     if is_new or before is None:
-        before = frozenset(recall.seen)
-    recall.paging[search] = before
-    if len(recall.paging) > MOST_PAGED:
-        del recall.paging[next(iter(recall.paging))]
+        before = frozenset(session.seen)
+    session.paging[search] = before
+    if len(session.paging) > MOST_PAGED:
+        del session.paging[next(iter(session.paging))]
     return before
 
 
-def mark_seen(recall: Recall, uris: list[str]) -> None:
+def mark_seen(session: SearchSession, uris: list[str]) -> None:
     for uri in uris:
-        recall.seen.pop(uri, None)
-        recall.seen[uri] = None
-    while len(recall.seen) > MOST_SEEN:
-        del recall.seen[next(iter(recall.seen))]
+        session.seen.pop(uri, None)
+        session.seen[uri] = None
+    while len(session.seen) > MOST_SEEN:
+        del session.seen[next(iter(session.seen))]
 
 
-def remember(recall: Recall, query: str) -> None:
-    """What was searched for: whoever opens something next, and does not say where, means the place that says this."""
+def remember(session: SearchSession, query: str) -> None:
+    """Remember a query. A document that is opened next without a location is opened where it matches this query."""
     if query.strip():
-        recall.queries.append(query[:1000])
+        session.queries.append(query[:1000])

@@ -1,4 +1,4 @@
-"""Vectors of a stronger model, beside the passages. They are made afterwards; a passage that changes loses its own."""
+"""Embedding vectors of passages. They are computed in the background. A passage that changes loses its vector."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Counts(NamedTuple):
 
 
 def missing(read: Reader, model: str, after: int, limit: int) -> list[Missing]:
-    """Passages that have no vector of this model, in the order of their ids."""
+    """Passages without a vector of this model, in the order of their ids."""
     rows = read.all("vectors_missing", model=model, after=after, limit=limit)
     return [Missing(row["id"], row["text"]) for row in rows]
 
 
 def put(change: Change, model: str, made: Iterable[tuple[Missing, bytes]]) -> None:
-    """Keep the vectors of passages that still say what they said when theirs were made."""
+    """Store vectors, except for passages whose text has changed meanwhile."""
     for one, vector in made:
         change.run("put_vector", id=one.id, model=model, text=one.text, vector=vector)
 

@@ -1,7 +1,7 @@
-"""Files of other programs that are followed: how far each has been read.
+"""How far each followed session file of another program has been read.
 
-The mark moves after what was read has been recorded. Whoever ends in between reads a little again, and finds by their
-ids that these turns are known.
+The mark moves after the turns are recorded. A process that stops in between reads some turns again, and recognises
+them by their ids.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from palaver.store.sessions.sessions import native_id
 
 @dataclass(frozen=True, slots=True)
 class Mark:
+    """How far a file was read, and how to recognise it after a rename."""
+
     path: str
     reader: str
     place: str
-    """Device and inode: they stay when the file is renamed."""
+    """Device and inode. They stay the same if the file is renamed."""
     head_bytes: int
     head_hash: str
-    """Of its first bytes: they tell a file from another one that got its inode, or its name."""
+    """The hash of the first bytes. It detects another file with the same inode or name."""
     bytes: int
     reading: str
 
@@ -32,20 +34,20 @@ def marks(read: Reader) -> dict[str, Mark]:
 
 
 def keep(change: Change, mark: Mark, instead_of: str | None = None) -> None:
-    """Move a mark; `instead_of` is what the file was called before."""
+    """Store a mark. `instead_of` is the previous name of the file."""
     if instead_of is not None:
         change.run("forget_watched", path=instead_of)
     change.run("keep_watched", **asdict(mark))
 
 
 def turn_ids(read: Reader, owner: Owner, session_id: str) -> set[str]:
-    """All turns a session has."""
+    """The ids of all turns of a session."""
     document = read.one("session_document", native_id=native_id(owner.id, session_id))
     return {row["native_id"] for row in read.all("turn_ids", document_id=document["id"])} if document else set()
 
 
 def known(read: Reader, owner: Owner, session_id: str, ids: Iterable[str]) -> set[str]:
-    """Which of these turns a session has: quicker than reading them all where they are few."""
+    """The ids of this list that a session has. For few ids this is faster than `turn_ids`."""
     document = read.one("session_document", native_id=native_id(owner.id, session_id))
     if document is None:
         return set()

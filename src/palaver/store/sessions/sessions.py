@@ -1,7 +1,7 @@
-"""The index of agents' sessions: made from the transcripts, and made again whenever it is wanted.
+"""The index of agents' sessions. It is built from the transcripts and can be rebuilt at any time.
 
-A mark for each transcript says how many of its bytes stand in the index. Indexing goes from the mark to the end of the
-file, in one change that moves the mark; whoever finds the mark moved by another looks again.
+A mark for each transcript says how many of its bytes are indexed. One change indexes from the mark to the end of the
+file and moves the mark. If another process moved the mark meanwhile, the caller tries again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from palaver.model.answers import OmitsDefaults
 from palaver.model.library import is_unique
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import instant, micros
-from palaver.store.engines.database import Change, Found, Reader, Row, Scope
+from palaver.store.engines.database import Change, RankedPassage, Reader, Row, Scope
 from palaver.store.library import documents
 from palaver.store.library.documents import (
     SCOPES,
@@ -30,7 +30,9 @@ from palaver.store.library.documents import (
 from palaver.text.query import Query
 
 TITLE_LENGTH = 80
+"""The length of a session's title, in characters."""
 MOST_EQUALS = 1_000
+"""How many more matches are read if the last ones have the same score."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ def native_id(agent_id: str, session_id: str) -> str:
 
 
 def mark(read: Reader, agent_id: str, file: str) -> int:
+    """How many bytes of a transcript are indexed."""
     row = read.one("mark", agent_id=agent_id, file=file)
     return row["bytes"] if row else 0
 
@@ -64,7 +67,7 @@ def marks(read: Reader) -> dict[tuple[str, str], int]:
 
 
 def index(change: Change, owner: Owner, file: str, turns: Iterable[Turn], start: int, end: int) -> bool:
-    """Take turns into the index and move the mark. False when somebody else has moved it since."""
+    """Index turns and move the mark. Returns False if another process has moved the mark."""
     if mark(change, owner.id, file) != start:
         return False
     put(change, owner, turns)
@@ -72,12 +75,13 @@ def index(change: Change, owner: Owner, file: str, turns: Iterable[Turn], start:
     return True
 
 
-def begin_again(change: Change, owner: Owner, file: str) -> int:
+def reset_mark(change: Change, owner: Owner, file: str) -> int:
+    """Make a transcript be indexed from its beginning."""
     change.run("move_mark", agent_id=owner.id, file=file, bytes=0)
     return 0
 
 
-def settle(
+def finish_rebuild(
     change: Change,
     owner: Owner,
     file: str,
@@ -85,11 +89,15 @@ def settle(
     end: int,
     tail: Callable[[], Iterable[Turn]],
 ) -> None:
-    """The end of a rebuild: what the transcript does not have leaves the index; the mark stands where it was read.
+    """Finish a rebuild: remove turns that are not in the transcript, and set the mark.
 
-    `tail` gives what was recorded since. It is asked after the index was: whoever is there by then has its line.
+    `tail` returns the turns recorded meanwhile. It is called after the index is read, so it has the lines of all turns
+    in the index.
     """
-    extra = [row for session_id, kept in ids.items() for row in _others(change, owner, session_id, kept)]
+    extra = []
+    for session_id, kept in ids.items():
+        found = _session(change, owner, session_id)
+        extra += [row for row in _rows(change, found["id"]) if row["native_id"] not in kept] if found else []
     if extra:
         recent = {turn.id for turn in tail()}
         for row in extra:
@@ -98,34 +106,32 @@ def settle(
     change.run("move_mark", agent_id=owner.id, file=file, bytes=end)
 
 
-def _others(read: Reader, owner: Owner, session_id: str, ids: set[str]) -> list[Row]:
-    """What the index has of a session beyond these turns."""
-    found = read.one("session_document", native_id=native_id(owner.id, session_id))
-    return [row for row in _rows(read, found["id"]) if row["native_id"] not in ids] if found else []
-
-
 def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = False) -> None:
-    """Turns in their places. The same id twice is one turn; `rewrite` makes it what the transcript says."""
-    shelves: dict[str, _Shelf] = {}
+    """Add turns to their sessions. A known turn id is skipped, or updated with `rewrite`."""
+    writers: dict[str, _SessionWriter] = {}
     for turn in turns:
-        if turn.session_id not in shelves:
-            shelves[turn.session_id] = _shelf(change, owner, turn)
-        shelf = shelves[turn.session_id]
-        if turn.id in shelf.seen:
+        if turn.session_id not in writers:
+            writers[turn.session_id] = _open_session(change, owner, turn)
+        writer = writers[turn.session_id]
+        if turn.id in writer.seen:
             continue
-        shelf.seen.add(turn.id)
-        shelf.project = turn.project or shelf.project
-        scopes = project_scopes(shelf.project)
+        writer.seen.add(turn.id)
+        writer.project = turn.project or writer.project
+        scopes = project_scopes(writer.project)
         data = {SCOPES: scopes} if scopes else {}
-        found = None if shelf.is_new else _turn(change, shelf.document_id, turn.id)
+        found = (
+            None
+            if writer.is_new
+            else change.one("passage_by_native", document_id=writer.document_id, native_id=turn.id)
+        )
         if found is None:
-            shelf.position += 1
-            shelf.last = max(shelf.last, micros(turn.ts))
+            writer.position += 1
+            writer.last = max(writer.last, micros(turn.ts))
             documents.add_passage(
                 change,
                 source="sessions",
-                document_id=shelf.document_id,
-                position=shelf.position,
+                document_id=writer.document_id,
+                position=writer.position,
                 native_id=turn.id,
                 role=turn.role,
                 author=owner.slug,
@@ -144,36 +150,36 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
                 data=documents.encode_data(data),
             )
             row = documents.index_row(
-                "sessions", shelf.document_id, "content", owner.id, turn.content, turn.role, scopes
+                "sessions", writer.document_id, "content", owner.id, turn.content, turn.role, scopes
             )
             change.index(found["id"], row, is_new=False)
-    for shelf in shelves.values():
-        if shelf.project != shelf.facts.get("project"):
-            facts = {**shelf.facts, "project": shelf.project}
-            change.run("describe_session", id=shelf.document_id, data=documents.encode_data(facts))
-        change.run("document_spoke", id=shelf.document_id, modified_at=shelf.last)
+    for writer in writers.values():
+        if writer.project != writer.facts.get("project"):
+            facts = {**writer.facts, "project": writer.project}
+            change.run("set_session_data", id=writer.document_id, data=documents.encode_data(facts))
+        change.run("touch_document", id=writer.document_id, modified_at=writer.last)
 
 
 @dataclass(slots=True)
-class _Shelf:
-    """A session while turns are put into it."""
+class _SessionWriter:
+    """A session while turns are added to it."""
 
     document_id: int
     position: int
     is_new: bool
     facts: dict[str, Any]
     project: str | None = None
-    """That of its latest turn that names one: turns that name none belong to the same."""
+    """The project of the latest turn that names one. Turns that name none belong to it."""
     last: int = 0
     seen: set[str] = field(default_factory=set)
 
 
-def _shelf(change: Change, owner: Owner, turn: Turn) -> _Shelf:
-    found = change.one("session_document", native_id=native_id(owner.id, turn.session_id))
+def _open_session(change: Change, owner: Owner, turn: Turn) -> _SessionWriter:
+    found = _session(change, owner, turn.session_id)
     if found:
         last = change.must("last_position", document_id=found["id"])["position"]
         facts = orjson.loads(found["data"])
-        return _Shelf(found["id"], last, is_new=False, facts=facts, project=facts.get("project"))
+        return _SessionWriter(found["id"], last, is_new=False, facts=facts, project=facts.get("project"))
     facts = {"session_id": turn.session_id}
     document_id = documents.add_document(
         change,
@@ -185,39 +191,35 @@ def _shelf(change: Change, owner: Owner, turn: Turn) -> _Shelf:
         agent_id=owner.id,
         is_found_by_title=False,
     )
-    return _Shelf(document_id, 0, is_new=True, facts=facts)
-
-
-def _turn(read: Reader, document_id: int, turn_id: str) -> Row | None:
-    return read.one("passage_by_native", document_id=document_id, native_id=turn_id)
+    return _SessionWriter(document_id, 0, is_new=True, facts=facts)
 
 
 def title_of(text: str) -> str:
-    """The first line of what began it."""
+    """The first line of a text, shortened."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
 
 
 def forget(change: Change, owner: Owner, session_id: str, file: str) -> bool:
-    """Take a session out of the index; tells whether it was there."""
+    """Remove a session from the index. Returns whether it was there."""
     change.run("forget_mark", agent_id=owner.id, file=file)
-    found = change.one("session_document", native_id=native_id(owner.id, session_id))
+    found = _session(change, owner, session_id)
     if found:
         documents.remove_document(change, found["id"])
     return found is not None
 
 
 def take_back(change: Change, owner: Owner, session_id: str, turn_ids: Iterable[str]) -> None:
-    """Take turns out of the index. A session is called after the first turn it has, and is gone when it has none."""
-    found = change.one("session_document", native_id=native_id(owner.id, session_id))
+    """Remove turns from the index. The title of a session is that of its first turn. An empty session is removed."""
+    found = _session(change, owner, session_id)
     if found is None:
         return
     for id in turn_ids:
-        if row := _turn(change, found["id"], id):
+        if row := change.one("passage_by_native", document_id=found["id"], native_id=id):
             documents.remove_passage(change, row["id"])
     first = change.all("passages_of_document", document_id=found["id"], after=0, limit=1)
     if first:
-        change.run("call_session", id=found["id"], title=title_of(first[0]["text"]))
+        change.run("retitle_session", id=found["id"], title=title_of(first[0]["text"]))
     else:
         documents.remove_document(change, found["id"])
 
@@ -226,43 +228,49 @@ def _rows(read: Reader, document_id: int) -> list[Row]:
     return read.all("passages_of_document", document_id=document_id, after=0, limit=2**31)
 
 
+def _session(read: Reader, owner: Owner, session_id: str) -> Row | None:
+    return read.one("session_document", native_id=native_id(owner.id, session_id))
+
+
 def is_known(read: Reader, owner: Owner, session_id: str) -> bool:
-    return read.one("session_document", native_id=native_id(owner.id, session_id)) is not None
+    return _session(read, owner, session_id) is not None
 
 
 def indexed(read: Reader, owner: Owner, session_id: str) -> dict[str, tuple[str, str]]:
-    """What the index says of a session: role and text by turn."""
-    found = read.one("session_document", native_id=native_id(owner.id, session_id))
-    if found is None:
-        return {}
-    return {str(row["native_id"]): (str(row["role"]), str(row["text"])) for row in _rows(read, found["id"])}
+    """Role and text of each turn of a session, by turn id, as the index has them."""
+    return {turn.id: (turn.role, turn.content) for turn in turns_of(read, owner, session_id)}
 
 
 def turns_of(read: Reader, owner: Owner, session_id: str) -> list[Turn]:
-    """The turns the index has of a session."""
-    found = read.one("session_document", native_id=native_id(owner.id, session_id))
+    """All turns of a session that are in the index."""
+    found = _session(read, owner, session_id)
+    return [_turn(row, owner, session_id, found) for row in _rows(read, found["id"])] if found else []
+
+
+def find_turn(read: Reader, owner: Owner, session_id: str, turn_id: str) -> Turn | None:
+    found = _session(read, owner, session_id)
+    row = read.one("passage_by_native", document_id=found["id"], native_id=turn_id) if found else None
+    return _turn(row, owner, session_id, found) if found and row else None
+
+
+def turns(read: Reader, owner: Owner, session_id: str, after: int, limit: int) -> list[Turn]:
+    """A page of the turns of a session."""
+    found = _session(read, owner, session_id)
     if found is None:
-        return []
-    project = orjson.loads(found["data"]).get("project")
-    return [
-        Turn(
-            id=row["native_id"],
-            session_id=session_id,
-            agent_id=owner.id,
-            role=row["role"],
-            content=row["text"],
-            ts=instant(row["created_at"]),
-            recorded_at=instant(row["created_at"]),
-            project=project,
-        )
-        for row in _rows(read, found["id"])
-    ]
+        raise NotFound("session", session_id, "List sessions to see which exist.")
+    rows = read.all("passages_of_document", document_id=found["id"], after=after, limit=limit)
+    return [_turn(row, owner, session_id, found) for row in rows]
 
 
-def everyone(
+def _turn(row: Row, owner: Owner, session_id: str, session: Row) -> Turn:
+    ts = instant(row["created_at"])
+    return Turn(row["native_id"], session_id, owner.id, row["role"], row["text"], ts, ts, _project(session))
+
+
+def list_sessions(
     read: Reader, agent_id: str | None, limit: int, offset: int, project: str | None = None
 ) -> list[SessionInfo]:
-    wanted = documents.projects_called(read, "sessions", project)
+    wanted = documents.projects_named(read, "sessions", project)
     rows = read.all("sessions_of_agent", agent_id=agent_id, projects=wanted, limit=limit, offset=offset)
     return [
         SessionInfo(
@@ -274,38 +282,6 @@ def everyone(
             turns=row["turns"],
             created_at=instant(row["created_at"]),
             last_turn_at=instant(row["modified_at"]),
-        )
-        for row in rows
-    ]
-
-
-def find_turn(read: Reader, owner: Owner, session_id: str, turn_id: str) -> Turn | None:
-    document = read.one("session_document", native_id=native_id(owner.id, session_id))
-    if document is None:
-        return None
-    row = read.one("passage_by_native", document_id=document["id"], native_id=turn_id)
-    if row is None:
-        return None
-    ts = instant(row["created_at"])
-    return Turn(turn_id, session_id, owner.id, row["role"], row["text"], ts, ts, _project(document))
-
-
-def turns(read: Reader, owner: Owner, session_id: str, after: int, limit: int) -> list[Turn]:
-    document = read.one("session_document", native_id=native_id(owner.id, session_id))
-    if document is None:
-        raise NotFound("session", session_id, "List sessions to see which exist.")
-    rows = read.all("passages_of_document", document_id=document["id"], after=after, limit=limit)
-    project = _project(document)
-    return [
-        Turn(
-            id=row["native_id"],
-            session_id=session_id,
-            agent_id=owner.id,
-            role=row["role"],
-            content=row["text"],
-            ts=(ts := instant(row["created_at"])),
-            recorded_at=ts,
-            project=project,
         )
         for row in rows
     ]
@@ -323,17 +299,17 @@ class FoundTurn:
 
 
 def search(read: Reader, query: Query, scope: Scope, limit: int) -> list[FoundTurn]:
-    """The best turns; among equals the newest. A turn that a fork of the session copied is found once."""
+    """The best turns; turns of the same score are sorted newest first. A turn that a fork copied is found once."""
     wanted = limit
     while True:
         hits = _with_equals(read, query, scope, wanted)
-        found = _once(_turns(read, hits))
+        found = _without_copies(_found_turns(read, hits))
         if len(found) >= limit or len(hits) < wanted:
             return found[:limit]
-        wanted *= 4  # some of them were copies: look further
+        wanted *= 4  # some of them were copies: read more
 
 
-def _turns(read: Reader, hits: list[Found]) -> list[FoundTurn]:
+def _found_turns(read: Reader, hits: list[RankedPassage]) -> list[FoundTurn]:
     ids = orjson.dumps([hit.passage_id for hit in hits]).decode()
     rows = {row["passage_id"]: row for row in read.all("found_turns", ids=ids)}
     found = []
@@ -347,8 +323,8 @@ def _turns(read: Reader, hits: list[Found]) -> list[FoundTurn]:
     return found
 
 
-def _once(found: Iterable[FoundTurn]) -> list[FoundTurn]:
-    """Each turn once. A fork copies the turns it begins with, ids and all."""
+def _without_copies(found: Iterable[FoundTurn]) -> list[FoundTurn]:
+    """Each turn once. A fork copies its first turns, with their ids."""
     kept: dict[tuple[str, ...], FoundTurn] = {}
     for one in found:
         turn = one.turn
@@ -357,8 +333,8 @@ def _once(found: Iterable[FoundTurn]) -> list[FoundTurn]:
     return list(kept.values())
 
 
-def _with_equals(read: Reader, query: Query, scope: Scope, limit: int) -> list[Found]:
-    """The best hits, and those beyond the limit that are as good as the last: the engine has no times to choose by."""
+def _with_equals(read: Reader, query: Query, scope: Scope, limit: int) -> list[RankedPassage]:
+    """The best matches, and more with the score of the last one, because the engine does not sort by time."""
     finding = read.find_also_apart(query, scope, limit + 1)
     if len(finding.hits) > limit and finding.hits[limit].score == finding.hits[limit - 1].score:
         finding = read.find_also_apart(query, scope, limit + MOST_EQUALS)

@@ -1,13 +1,12 @@
-"""Transcripts: the durable record of agents' sessions, one JSON line a turn. The index is made from them, never the
-other way round.
+"""Transcripts: the durable record of agents' sessions, one JSON line for each turn. The index is built from them.
 
-    sessions/<workspace>/<agent's slug>/agent.json         who it is
+    sessions/<workspace>/<agent's slug>/agent.json         id, slug and name
                                         <session>.jsonl    its turns
-                                        deleted.jsonl      a tombstone for each session that was deleted, and for
-                                                           turns that were taken back
+                                        deleted.jsonl      tombstones of deleted sessions and of turns that
+                                                           were taken back
 
-A line counts once it is written and synced, under a lock that holds across processes. A torn last line (the power went
-down in the middle of it) is closed by the next append, so that nothing is glued to it; reading passes over it.
+A line is written and synced under a lock that holds across processes. After a crash, the last line may be incomplete.
+The next append ends that line first, and readers skip it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
@@ -31,13 +30,14 @@ from palaver.model.sessions import Owner, Turn
 from palaver.model.times import EPOCH, MICROSECOND, now, parse
 
 LONGEST_LINE = 32 * 1024 * 1024
+"""Longer lines are skipped and reported."""
 _LONGEST_NAME = 180
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a transcript: a turn, or what is wrong with it. `end` is where the next one begins."""
+    """A line of a transcript: a turn or a problem. `end` is the offset of the next line."""
 
     end: int
     turn: Turn | None
@@ -46,7 +46,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """One session's file."""
+    """The transcript file of one session."""
 
     owner: Owner
     path: Path
@@ -60,93 +60,96 @@ class Transcript:
 
 
 class Transcripts:
-    """One workspace's folder."""
+    """The folder with the transcripts of one workspace."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._read: dict[Path, tuple[int, _Stones]] = {}
+        self._read: dict[Path, tuple[int, _Tombstones]] = {}
 
     # Writing
 
     def append(self, owner: Owner, session_id: str, turns: list[Turn]) -> None:
-        """When this returns the turns are on disk, whole, after everything that was there before."""
-        self.introduce(owner)
+        """Append turns to a session's file. When this returns, they are on disk."""
+        self.write_owner(owner)
         with _locked(self.path(owner, session_id)) as file:
-            at = now()  # under the lock: whether a turn came before a deletion or after it is settled here
-            stones = self._stones(owner)
-            for deleted_at in (stones.sessions.get(session_id), *(stones.turns.get((session_id, t.id)) for t in turns)):
-                at = max(at, deleted_at + MICROSECOND) if deleted_at else at  # also when the clock was set back
+            at = now()  # under the lock, so that turns and deletions have one order
+            tombstones = self._tombstones(owner)
+            for deleted_at in (
+                tombstones.sessions.get(session_id),
+                *(tombstones.turns.get((session_id, t.id)) for t in turns),
+            ):
+                at = max(at, deleted_at + MICROSECOND) if deleted_at else at  # even if the clock was set back
             _write_whole(file, b"".join(_line(turn, at) for turn in turns))
 
-    def introduce(self, owner: Owner) -> None:
-        """Write down who the agent is, so that the files alone tell."""
+    def write_owner(self, owner: Owner) -> None:
+        """Write agent.json, so that the files alone tell whose they are."""
         folder = self._folder(owner)
         card = folder / "agent.json"
         if card.exists():
             return
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         data = orjson.dumps({"id": owner.id, "slug": owner.slug, "name": owner.name})
-        draft = folder / f".agent.{uuid4().hex}"  # several may introduce it at the same moment
-        _write_synced(draft, data)
+        draft = folder / f".agent.{uuid4().hex}"  # other processes may write it at the same time
+        _write_synced(draft, data, os.O_TRUNC)
         os.replace(draft, card)
         _sync_folder(folder)
         _sync_folder(folder.parent)
 
     def forget_owner(self, owner: Owner) -> None:
-        """Remove the agent's card, so that the files no longer bring it back. Its tombstones stay."""
+        """Remove agent.json, so that the files do not restore the agent. Its tombstones stay."""
         (self._folder(owner) / "agent.json").unlink(missing_ok=True)
 
     def delete(self, owner: Owner, session_id: str) -> None:
-        """The tombstone first: whatever happens after it, the session does not come back."""
+        """Delete a session. The tombstone is written first, so that the session never comes back."""
         path = self.path(owner, session_id)
         with _locked(path), _locked(path.parent / "deleted.jsonl") as file:
             recorded = (line.turn.recorded_at for line in self.lines(Transcript(owner, path)) if line.turn)
-            at = max(now(), *recorded, EPOCH)  # none of its turns is younger, whatever the clock says
+            at = max(now(), *recorded, EPOCH)  # later than all of its turns, even if the clock is wrong
             _write_whole(file, orjson.dumps({"session_id": session_id, "deleted_at": at}, option=_OPTIONS))
             path.unlink(missing_ok=True)
             _aside(path).unlink(missing_ok=True)
         _sync_folder(path.parent)
 
     def take_back(self, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
-        """What was recorded of these turns so far does not count any more. Recorded again, they are there again."""
+        """Invalidate these turns as recorded so far. They can be recorded again."""
         path = self.path(owner, session_id)
         with _locked(path), _locked(path.parent / "deleted.jsonl") as file:
             turns = (line.turn for line in self.lines(Transcript(owner, path)) if line.turn)
             at = max(now(), *(turn.recorded_at for turn in turns if turn.id in turn_ids), EPOCH)
-            stone = {"session_id": session_id, "turn_ids": sorted(turn_ids), "deleted_at": at}
-            _write_whole(file, orjson.dumps(stone, option=_OPTIONS))
+            tombstone = {"session_id": session_id, "turn_ids": sorted(turn_ids), "deleted_at": at}
+            _write_whole(file, orjson.dumps(tombstone, option=_OPTIONS))
 
     def close_torn_line(self, transcript: Transcript) -> None:
-        """Nobody writes while we have the lock: a last line without an end has all it will ever have."""
+        """End an incomplete last line. Under the lock no process is writing it."""
         if _is_torn(transcript.path):
             with _locked(transcript.path) as file:
                 _write_whole(file, b"")
 
-    # Looking after them
+    # Checking and repairing
 
     def files(self) -> list[Path]:
-        """Every file of lines there is, tombstones too."""
+        """All transcripts and tombstone files."""
         return sorted(self.folder.glob("*/*.jsonl"))
 
     def damaged(self, path: Path) -> int:
-        """How many lines of a file cannot be read."""
+        """The number of lines of a file that cannot be read."""
         with path.open("rb") as file:
-            count = sum(not _is_sound(raw, path) for raw in _raw_lines(file) if raw.endswith(b"\n"))
+            count = sum(not _is_sound(raw, path) for raw in file if raw.endswith(b"\n"))
         if _is_torn(path):
-            with _locked(path):  # or it is being written at this moment
+            with _locked(path):  # it may be being written right now
                 count += _is_torn(path)
         return count
 
     def set_aside(self, path: Path) -> int:
-        """Move lines that cannot be read into a file beside it; returns how many that were.
+        """Move lines that cannot be read into a `.damaged` file. Returns their number.
 
-        Blanks take their place, so that whatever is known by where it stands in the file keeps its place.
+        Blanks replace them, so that the offsets of other lines stay the same.
         """
         with _locked(path), path.open("rb") as reading:
             place, moved = 0, 0
-            for raw in _raw_lines(reading):
+            for raw in reading:
                 if not _is_sound(raw, path):
-                    _append_synced(_aside(path), raw.rstrip(b"\n") + b"\n")
+                    _write_synced(_aside(path), raw.rstrip(b"\n") + b"\n", os.O_APPEND)
                     _overwrite(path, b" " * (len(raw) - 1) + b"\n", place)
                     moved += 1
                 place += len(raw)
@@ -161,7 +164,7 @@ class Transcripts:
                 yield owner
 
     def owner(self, name: str) -> Owner | None:
-        """The agent of this id or slug, as the files know it."""
+        """The agent with this id or slug, read from the files."""
         return next((owner for owner in self.owners() if name.removeprefix("@") in (owner.id, owner.slug)), None)
 
     def all(self) -> Iterator[Transcript]:
@@ -184,8 +187,8 @@ class Transcripts:
         return Transcript(owner, self.path(owner, session_id))
 
     def lines(self, transcript: Transcript, after: int = 0) -> Iterator[Line]:
-        """The lines from a place on. The last one is left out while it has no end: it may still be being written."""
-        stones = self._stones(transcript.owner)
+        """The lines from an offset on. An incomplete last line is left out, because it may still be being written."""
+        tombstones = self._tombstones(transcript.owner)
         try:
             file = transcript.path.open("rb")
         except FileNotFoundError:
@@ -202,30 +205,30 @@ class Transcripts:
                         end += len(raw)
                     yield Line(end, None, f"a line of more than {LONGEST_LINE:,} bytes")
                 else:
-                    yield _read(raw, end, transcript.owner, stones) if raw.strip() else Line(end, None)
+                    yield _read(raw, end, transcript.owner, tombstones) if raw.strip() else Line(end, None)
 
     def turn_ids(self, transcript: Transcript) -> set[str]:
         return {line.turn.id for line in self.lines(transcript) if line.turn}
 
     def tombstones(self, owner: Owner) -> dict[str, datetime]:
-        """When each deleted session was deleted. What was recorded after that is a new session of the same name."""
-        return self._stones(owner).sessions
+        """The deletion time of each deleted session. Turns recorded later form a new session of the same name."""
+        return self._tombstones(owner).sessions
 
     def taken_back(self, owner: Owner) -> dict[tuple[str, str], datetime]:
-        """When each turn that was taken back was taken back, by its session and its id."""
-        return self._stones(owner).turns
+        """The time at which each turn was taken back, by session and turn id."""
+        return self._tombstones(owner).turns
 
-    def _stones(self, owner: Owner) -> _Stones:
+    def _tombstones(self, owner: Owner) -> _Tombstones:
         path = self._folder(owner) / "deleted.jsonl"
         try:
             size = path.stat().st_size
-            read, stones = self._read.get(path, (0, _Stones()))
-            if size != read:  # it only ever grows
-                stones = _stones(path.read_bytes())
-                self._read[path] = (size, stones)
+            read, tombstones = self._read.get(path, (0, _Tombstones()))
+            if size != read:  # the file only grows
+                tombstones = _tombstones(path.read_bytes())
+                self._read[path] = (size, tombstones)
         except FileNotFoundError:
-            return _Stones()
-        return stones
+            return _Tombstones()
+        return tombstones
 
     # Places
 
@@ -237,7 +240,7 @@ class Transcripts:
 
 
 def _file_name(name: str) -> str:
-    """Any name as a file's name: what is unusual is quoted, what is too long is known by its hash."""
+    """A file name for any name. Unusual characters are quoted, and long names get a hash."""
     quoted = quote(name, safe=" -_.~")
     if quoted.startswith(".") or quoted == "deleted":
         quoted = f"%{ord(quoted[0]):02X}{quoted[1:]}"
@@ -247,8 +250,8 @@ def _file_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stones:
-    """What was deleted when: whole sessions, and single turns."""
+class _Tombstones:
+    """Deletion times of sessions and of single turns."""
 
     sessions: dict[str, datetime] = field(default_factory=dict)
     turns: dict[tuple[str, str], datetime] = field(default_factory=dict)
@@ -258,17 +261,17 @@ class _Stones:
         return any(at is not None and turn.recorded_at <= at for at in found)
 
 
-def _stones(raw: bytes) -> _Stones:
-    stones = _Stones()
+def _tombstones(raw: bytes) -> _Tombstones:
+    tombstones = _Tombstones()
     for line in raw.splitlines():
         with suppress(orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError):
             data = orjson.loads(line)
             at = parse(data["deleted_at"])
             if "turn_ids" in data:
-                stones.turns.update({(data["session_id"], id): at for id in data["turn_ids"]})
+                tombstones.turns.update({(data["session_id"], id): at for id in data["turn_ids"]})
             else:
-                stones.sessions[data["session_id"]] = at
-    return stones
+                tombstones.sessions[data["session_id"]] = at
+    return tombstones
 
 
 def _owner_of_card(folder: Path) -> Owner | None:
@@ -280,7 +283,7 @@ def _owner_of_card(folder: Path) -> Owner | None:
 
 
 def _owner_of_lines(folder: Path) -> Owner | None:
-    """Who an agent is when its card is gone or damaged: its lines name it, and the folder has its slug."""
+    """The owner of a folder without a valid agent.json: the lines name the agent, the folder has its slug."""
     slug = unquote(folder.name)
     for path in sorted(folder.glob("*.jsonl")):
         with suppress(OSError), path.open("rb") as file:
@@ -307,7 +310,7 @@ def _line(turn: Turn, at: datetime) -> bytes:
     )
 
 
-def _read(raw: bytes, end: int, owner: Owner, stones: _Stones) -> Line:
+def _read(raw: bytes, end: int, owner: Owner, tombstones: _Tombstones) -> Line:
     try:
         data = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -326,18 +329,18 @@ def _read(raw: bytes, end: int, owner: Owner, stones: _Stones) -> Line:
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return Line(end, None, "a line that is not a turn")
-    return Line(end, None if stones.cover(turn) else turn)
+    return Line(end, None if tombstones.cover(turn) else turn)
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("not a text")
-    return value.replace("\0", "\ufffd")  # no engine stores it
+    return value.replace("\0", "\ufffd")  # no database stores a null character
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """The file, while nobody else writes to it. It may have been deleted while we waited."""
+    """Open and lock a file. Try again if it was deleted while this process waited for the lock."""
     while True:
         is_new = not path.exists()
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -358,7 +361,7 @@ def _locked(path: Path) -> Iterator[int]:
 
 
 def _write_whole(file: int, lines: bytes) -> None:
-    """Put lines at the end of a locked file, after closing a torn one: all of them are there and synced, or none is."""
+    """Append lines to a locked file and sync it. On an error, the file is as before."""
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
         lines = b"\n" + lines
@@ -377,11 +380,6 @@ def _aside(path: Path) -> Path:
     return path.with_suffix(".damaged")
 
 
-def _raw_lines(file: IO[bytes]) -> Iterator[bytes]:
-    while raw := file.readline():
-        yield raw
-
-
 def _is_sound(raw: bytes, path: Path) -> bool:
     if not raw.strip():
         return True
@@ -392,11 +390,11 @@ def _is_sound(raw: bytes, path: Path) -> bool:
             return parse(data["deleted_at"]) is not None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return False
-    return _read(raw, 0, Owner("", "", ""), _Stones()).problem is None
+    return _read(raw, 0, Owner("", "", ""), _Tombstones()).problem is None
 
 
-def _append_synced(path: Path, data: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as file:
+def _write_synced(path: Path, data: bytes, mode: int) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | mode, 0o600), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -421,15 +419,8 @@ def _is_torn(path: Path) -> bool:
         return False
 
 
-def _write_synced(path: Path, data: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _sync_folder(folder: Path) -> None:
-    """A new name is only safe once its folder is synced."""
+    """Sync a folder, so that a new file name in it survives a crash."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
--- name: insert_agent  a slug or name that is taken gives no row: the next one is tried
+-- name: insert_agent  returns no row if the slug or name is taken; the caller tries the next one
 INSERT INTO agents (id, slug, name, display_name, description, ide, model, capabilities, skills, token_hash,
                     is_online, registered_at, last_heartbeat, last_activity, last_activity_time, client, project,
                     is_released)
@@ -6,105 +6,105 @@ VALUES (:id, :slug, :name, :display_name, :description, :ide, :model, :capabilit
         :is_online, :at, :at, :activity, :at, :client, :project, :is_released)
 ON CONFLICT DO NOTHING;
 
--- name: agent
+-- name: agent  one agent
 SELECT * FROM agents WHERE id = :id;
 
--- name: agents_called  by id, slug, name or display name
+-- name: agents_called  agents with this id, slug, name or display name
 SELECT * FROM agents WHERE id = :name OR slug = :name OR name = :name OR display_name = :name;
 
--- name: agents
+-- name: agents  all agents, oldest first
 SELECT * FROM agents ORDER BY registered_at, id;
 
--- name: slugs_from  those that begin alike, which is all that stands between two bounds
+-- name: slugs_from  slugs between two bounds: those with the same prefix
 SELECT slug FROM agents WHERE slug >= :first AND slug <= :last;
 
--- name: names_from
+-- name: names_from  names between two bounds: those with the same prefix
 SELECT name FROM agents WHERE name >= :first AND name <= :last;
 
--- name: count_agents_named
+-- name: count_agents_named  how many agents have this slug or name
 SELECT count(*) AS taken FROM agents WHERE slug = :slug OR name = :name;
 
--- name: touch_agent
+-- name: touch_agent  record activity of an agent
 UPDATE agents SET is_online = :is_online, last_heartbeat = :at, last_activity = :activity, last_activity_time = :at,
                   waiting_in = :waiting_in, is_released = :is_released
 WHERE id = :id;
 
--- name: update_agent
+-- name: update_agent  change the profile of an agent
 UPDATE agents SET display_name = :display_name, description = :description, capabilities = :capabilities,
                   skills = :skills
 WHERE id = :id;
 
--- name: rename_agent
+-- name: rename_agent  change the display name
 UPDATE agents SET display_name = :display_name WHERE id = :id;
 
--- name: agents_of_client  all agents of one client program, the latest first
+-- name: agents_of_client  agents of one client program, the latest first
 SELECT * FROM agents WHERE client = :client ORDER BY last_heartbeat DESC, id;
 
--- name: active_agents_of_client  agents of a client program that act now or acted a short while ago
+-- name: active_agents_of_client  agents of a client program that were active lately
 SELECT * FROM agents
 WHERE client = :client AND last_heartbeat >= :since AND is_released = :is_released
 ORDER BY last_heartbeat DESC, id LIMIT 2;
 
--- name: set_agent_client  the program and project an agent was seen in last
+-- name: set_agent_client  the program and project of an agent's last connection
 UPDATE agents SET client = :client, project = :project WHERE id = :id;
 
--- name: set_agent_about  what an agent that came back says about its program and model
+-- name: set_agent_about  the program and model of an agent
 UPDATE agents SET ide = :ide, model = :model WHERE id = :id;
 
--- name: delete_agent
+-- name: delete_agent  remove an agent
 DELETE FROM agents WHERE id = :id;
 
--- name: add_agent_secret
+-- name: add_agent_secret  one more secret of an agent
 INSERT INTO agent_secrets (token_hash, agent_id, created_at) VALUES (:token_hash, :agent_id, :at)
 ON CONFLICT DO NOTHING;
 
--- name: drop_old_agent_secrets  keeps the newest ones
+-- name: drop_old_agent_secrets  keep the newest secrets only
 DELETE FROM agent_secrets WHERE agent_id = :agent_id AND token_hash NOT IN (
     SELECT token_hash FROM agent_secrets WHERE agent_id = :agent_id ORDER BY created_at DESC, token_hash LIMIT :keep
 );
 
--- name: agent_secret
+-- name: agent_secret  does an agent have this secret?
 SELECT 1 AS found FROM agent_secrets WHERE agent_id = :agent_id AND token_hash = :token_hash;
 
--- name: bind_connection
+-- name: bind_connection  store the agent of a connection
 INSERT INTO agent_connections (id_hash, agent_id, used_at) VALUES (:id_hash, :agent_id, :at)
 ON CONFLICT (id_hash) DO UPDATE SET agent_id = excluded.agent_id, used_at = excluded.used_at;
 
--- name: connected_agent
+-- name: connected_agent  the agent of a connection
 SELECT agent_id FROM agent_connections WHERE id_hash = :id_hash;
 
--- name: end_connection
+-- name: end_connection  forget a connection
 DELETE FROM agent_connections WHERE id_hash = :id_hash;
 
--- name: connections_of_agent
+-- name: connections_of_agent  the connections of an agent
 SELECT id_hash FROM agent_connections WHERE agent_id = :agent_id;
 
--- name: forget_old_connections
+-- name: forget_old_connections  forget connections that were not used lately
 DELETE FROM agent_connections WHERE used_at < :before;
 
--- name: release_agent
+-- name: release_agent  make an agent free for other clients, or not
 UPDATE agents SET is_released = :is_released WHERE id = :id;
 
--- name: set_agent_token
+-- name: set_agent_token  set the first secret of an agent
 UPDATE agents SET token_hash = :token_hash WHERE id = :id;
 
--- name: agent_goes_offline
+-- name: agent_goes_offline  mark an agent as offline
 UPDATE agents SET is_online = :is_online, waiting_in = NULL, last_activity = :activity, last_activity_time = :at
 WHERE id = :id;
 
--- name: silent_agents  also whoever was heard of in the future: the clock was set back
+-- name: silent_agents  online agents that were not active lately, or were active in the future (the clock was set back)
 SELECT * FROM agents WHERE is_online = :is_online AND (last_heartbeat < :before OR last_heartbeat > :after);
 
--- name: templates
+-- name: templates  stored templates, oldest first
 SELECT * FROM templates ORDER BY created_at, id;
 
--- name: template
+-- name: template  one template
 SELECT * FROM templates WHERE id = :id;
 
--- name: insert_template
+-- name: insert_template  returns no row if the id is taken
 INSERT INTO templates (id, name, description, system_prompt, default_metadata, created_at)
 VALUES (:id, :name, :description, :system_prompt, :default_metadata, :created_at)
 ON CONFLICT DO NOTHING;
 
--- name: delete_template
+-- name: delete_template  remove a template
 DELETE FROM templates WHERE id = :id;

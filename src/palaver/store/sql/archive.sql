@@ -1,23 +1,20 @@
--- name: conversation
+-- name: conversation  one imported conversation
 SELECT id, native_id, title, created_at, modified_at, version, data FROM documents
 WHERE source = 'archive' AND native_id = :native_id;
 
--- name: count_archive
+-- name: count_archive  the number of imported conversations
 SELECT count(*) AS conversations FROM documents WHERE source = 'archive';
 
--- name: replace_conversation
+-- name: replace_conversation  store the new state of a conversation
 UPDATE documents SET title = :title, created_at = :created_at, modified_at = :modified_at, data = :data,
                      version = version + 1
 WHERE id = :id;
 
--- name: parts_mark  there while older passages still wait for the index of their parts
+-- name: parts_mark  exists while the substring index is being filled; the value is the last indexed passage
 SELECT value FROM counters WHERE name = 'parts';
 
--- name: move_parts_mark
+-- name: move_parts_mark  store how far the substring index is filled
 UPDATE counters SET value = :value WHERE name = 'parts';
 
--- name: forget_parts_mark
+-- name: forget_parts_mark  the substring index is complete
 DELETE FROM counters WHERE name = 'parts';
-
--- name: move_passage
-UPDATE passages SET position = :position WHERE id = :id;

@@ -1,4 +1,4 @@
--- name: threads_at_a_glance  the latest first, each with its last few messages; one row a message, or one without any
+-- name: latest_threads  threads by their latest message, each with its last messages: one row for each message, or one without
 SELECT page.document_id, page.id, page.topic, page.status, page.last_seq, page.message_count, page.last_post_at,
        page.created_at, page.modified_at, page.data,
        p.position AS seq, p.author, p.role, substr(p.text, 1, :length) AS text, p.created_at AS said_at,

@@ -1,54 +1,54 @@
--- name: take_number
+-- name: take_number  the next number of a counter
 UPDATE counters SET value = value + 1 WHERE name = :name RETURNING value;
 
--- name: kept  a document that has not been deleted, or one that has
+-- name: item  an item of the library, even if it is deleted
 SELECT id, native_id, title, agent_id, created_at, modified_at, version, deleted_at, data FROM documents
 WHERE source = :source AND native_id = :native_id;
 
--- name: kept_by_title  the one that was changed last
+-- name: item_by_title  the item with this title that was changed last
 SELECT id, native_id, title, agent_id, created_at, modified_at, version, deleted_at, data FROM documents
 WHERE source = :source AND title = :title AND deleted_at IS NULL
 ORDER BY modified_at DESC, id DESC LIMIT 1;
 
--- name: once_named  of those that had a name, the one that was deleted last; else the one that was changed last
+-- name: item_id_by_title  the id of the item with this title: the one deleted last, else the one changed last
 SELECT native_id FROM documents WHERE source = :source AND title = :title
 ORDER BY CASE WHEN deleted_at IS NULL THEN 1 ELSE 0 END, deleted_at DESC, modified_at DESC, id DESC LIMIT 1;
 
--- name: kept_page
+-- name: item_page  a page of items, the latest first
 SELECT id, native_id, title, agent_id, created_at, modified_at, version, deleted_at, data FROM documents
 WHERE source = :source AND deleted_at IS NULL
 ORDER BY modified_at DESC, id DESC LIMIT :limit OFFSET :offset;
 
--- name: count_kept
-SELECT count(*) AS kept FROM documents WHERE source = :source AND deleted_at IS NULL;
+-- name: count_items  the number of items
+SELECT count(*) AS items FROM documents WHERE source = :source AND deleted_at IS NULL;
 
--- name: update_kept
+-- name: update_item  store the next version of an item; changes no row if the version is not current
 UPDATE documents SET title = :title, modified_at = :modified_at, data = :data, version = version + 1
 WHERE id = :id AND version = :version;
 
--- name: delete_kept
+-- name: delete_item  move an item to the trash
 UPDATE documents SET deleted_at = :at, version = version + 1 WHERE id = :id;
 
--- name: restore_kept
+-- name: restore_item  take an item out of the trash
 UPDATE documents SET deleted_at = NULL, version = version + 1 WHERE id = :id;
 
--- name: lock_kept
+-- name: lock_item  lock an item until the commit; changes nothing
 UPDATE documents SET version = version WHERE id = :id;
 
--- name: put_body
+-- name: put_body  store a whole text of an item
 INSERT INTO bodies (document_id, field, text) VALUES (:document_id, :field, :text)
 ON CONFLICT (document_id, field) DO UPDATE SET text = excluded.text;
 
--- name: drop_body
+-- name: drop_body  remove a whole text of an item
 DELETE FROM bodies WHERE document_id = :document_id AND field = :field;
 
--- name: bodies
+-- name: bodies  the whole texts of an item
 SELECT field, text FROM bodies WHERE document_id = :document_id;
 
--- name: body
+-- name: body  one whole text of an item
 SELECT text FROM bodies WHERE document_id = :document_id AND field = :field;
 
--- name: whole_passages
+-- name: whole_passages  the passages of a document between two positions
 SELECT id, position, native_id, field, role, author, author_id, text, created_at, data FROM passages
 WHERE document_id = :document_id AND position >= :first AND position <= :last ORDER BY position;
 
@@ -56,32 +56,32 @@ WHERE document_id = :document_id AND position >= :first AND position <= :last OR
 SELECT coalesce(min(position), 0) AS first, coalesce(max(position), 0) AS last, count(*) AS count FROM passages
 WHERE document_id = :document_id AND position > 0;
 
--- name: passages_after
+-- name: passages_after  the next passages of a document
 SELECT id, position, native_id, field, role, author, author_id, text, created_at, data FROM passages
 WHERE document_id = :document_id AND position > :after ORDER BY position LIMIT :limit;
 
--- name: passage_page
+-- name: passage_page  a page of the passages of a document
 SELECT id, position, native_id, field, role, author, author_id, text, created_at, data FROM passages
 WHERE document_id = :document_id AND position > 0 ORDER BY position LIMIT :limit OFFSET :offset;
 
--- name: origin
+-- name: origin  the item that was imported from a file
 SELECT o.document_id, o.fingerprint, d.native_id, d.version, d.deleted_at
 FROM origins o JOIN documents d ON d.id = o.document_id WHERE o.origin = :origin AND o.source = :source;
 
--- name: origin_by_content  fingerprints begin with a digest of the content, so the same content is a range of them
+-- name: origin_by_content  the item with this content; fingerprints begin with the digest of the content
 SELECT o.document_id, d.native_id FROM origins o JOIN documents d ON d.id = o.document_id
 WHERE o.source = :source AND o.fingerprint BETWEEN :first AND :last LIMIT 1;
 
--- name: put_origin
+-- name: put_origin  store the file that an item was imported from
 INSERT INTO origins (origin, source, fingerprint, document_id)
 VALUES (:origin, :source, :fingerprint, :document_id)
 ON CONFLICT (origin) DO UPDATE SET fingerprint = excluded.fingerprint, document_id = excluded.document_id,
                                    source = excluded.source;
 
--- name: document_by_native
+-- name: document_by_native  the document with this id
 SELECT id FROM documents WHERE source = :source AND native_id = :native_id AND deleted_at IS NULL;
 
--- name: passage_of_source
+-- name: passage_of_source  the passage with this id in a source
 SELECT p.id, p.document_id FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.native_id = :native_id AND d.source = :source AND d.deleted_at IS NULL AND p.position > 0
 ORDER BY p.id LIMIT 1;

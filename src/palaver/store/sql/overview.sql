@@ -1,4 +1,4 @@
--- name: said_per_day  how many messages each day since, by source; a day is a number of days since 1970, in UTC
+-- name: messages_per_day  messages by day and source; a day is a number of days since 1970, in UTC
 SELECT p.created_at / 86400000000 AS day, d.source, count(*) AS messages
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('bus', 'sessions', 'archive', 'chats')
@@ -6,7 +6,7 @@ WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('bus', 'session
 GROUP BY 1, 2
 ORDER BY 1, 2;
 
--- name: said_by_whom  who said most since, on the bus and in sessions
+-- name: messages_by_agent  the most active agents on the bus and in sessions
 SELECT coalesce(p.author_id, d.agent_id) AS agent_id, CASE WHEN coalesce(p.author_id, d.agent_id) IS NULL THEN p.author END
        AS name, count(*) AS messages
 FROM passages p JOIN documents d ON d.id = p.document_id
@@ -16,7 +16,7 @@ GROUP BY 1, 2
 ORDER BY 3 DESC, 1, 2
 LIMIT :limit;
 
--- name: kept_by_source
+-- name: documents_by_source  the number of documents of each source
 SELECT source, count(*) AS documents FROM documents
 WHERE deleted_at IS NULL AND (:everyone = 1 OR source <> 'sessions' OR agent_id = :agent_id)
 GROUP BY source;

@@ -1,40 +1,37 @@
--- name: mark
+-- name: mark  how many bytes of a transcript are indexed
 SELECT bytes FROM transcript_marks WHERE agent_id = :agent_id AND file = :file;
 
--- name: move_mark
+-- name: move_mark  store how many bytes of a transcript are indexed
 INSERT INTO transcript_marks (agent_id, file, bytes) VALUES (:agent_id, :file, :bytes)
 ON CONFLICT (agent_id, file) DO UPDATE SET bytes = excluded.bytes;
 
--- name: forget_mark
+-- name: forget_mark  a transcript was deleted
 DELETE FROM transcript_marks WHERE agent_id = :agent_id AND file = :file;
 
--- name: marks
+-- name: marks  the marks of all transcripts
 SELECT agent_id, file, bytes FROM transcript_marks;
 
--- name: session_document
+-- name: session_document  the document of a session
 SELECT id, created_at, modified_at, data FROM documents WHERE source = 'sessions' AND native_id = :native_id;
 
--- name: last_position
+-- name: last_position  the position of the last passage
 SELECT coalesce(max(position), 0) AS position FROM passages WHERE document_id = :document_id;
 
--- name: passage_by_native
+-- name: passage_by_native  the passage of a document with this id
 SELECT id, position, role, text, created_at FROM passages WHERE document_id = :document_id AND native_id = :native_id;
 
--- name: passages_of_document
+-- name: passages_of_document  the next passages of a document
 SELECT id, position, native_id, role, text, created_at, data FROM passages
 WHERE document_id = :document_id AND position > :after ORDER BY position LIMIT :limit;
 
--- name: replace_turn
+-- name: replace_turn  change a turn
 UPDATE passages SET role = :role, text = :text, created_at = :created_at, data = :data WHERE id = :id;
 
--- name: describe_session
+-- name: set_session_data  set the project of a session
 UPDATE documents SET data = :data WHERE id = :id;
 
--- name: call_session
+-- name: retitle_session  set the title of a session
 UPDATE documents SET title = :title WHERE id = :id;
 
--- name: document_spoke
+-- name: touch_document  a document has a new message
 UPDATE documents SET modified_at = :modified_at WHERE id = :id AND modified_at < :modified_at;
-
--- name: is_indexed
-SELECT count(*) AS rows FROM passages WHERE document_id = :document_id AND position > 0;

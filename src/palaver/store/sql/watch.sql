@@ -1,18 +1,18 @@
--- name: watched_files
+-- name: watched_files  how far each followed file was read
 SELECT path, reader, place, head_bytes, head_hash, bytes, reading FROM watched_files;
 
--- name: keep_watched
+-- name: keep_watched  store how far a file was read
 INSERT INTO watched_files (path, reader, place, head_bytes, head_hash, bytes, reading)
 VALUES (:path, :reader, :place, :head_bytes, :head_hash, :bytes, :reading)
 ON CONFLICT (path) DO UPDATE SET
     reader = excluded.reader, place = excluded.place, head_bytes = excluded.head_bytes,
     head_hash = excluded.head_hash, bytes = excluded.bytes, reading = excluded.reading;
 
--- name: forget_watched
+-- name: forget_watched  a file was renamed
 DELETE FROM watched_files WHERE path = :path;
 
--- name: turn_ids
+-- name: turn_ids  the ids of all turns of a session
 SELECT native_id FROM passages WHERE document_id = :document_id AND position > 0;
 
--- name: has_turn
+-- name: has_turn  does a session have this turn?
 SELECT 1 AS found FROM passages WHERE native_id = :native_id AND document_id = :document_id;

@@ -1,1 +1,1 @@
-"""PostgreSQL."""
+"""The PostgreSQL engine."""

@@ -1,4 +1,4 @@
-"""What is asked of PostgreSQL, in the language of tsquery."""
+"""Search in PostgreSQL: turns queries into tsquery expressions and writes the index."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from zlib import crc32
 import orjson
 
 from palaver.store.engines import bm25, named_sql
-from palaver.store.engines.bm25 import K1, B, Counted
+from palaver.store.engines.bm25 import K1, B, MatchCounts
 from palaver.store.engines.database import (
     FOREVER,
     SCOPE,
     STEM,
     Connection,
-    Finding,
-    Found,
     IndexRow,
+    RankedPage,
+    RankedPassage,
     Scope,
 )
 from palaver.store.engines.id_ranges import SOURCES
@@ -33,8 +33,10 @@ from palaver.text.tokenize import AT_ONCE, stem, words
 from palaver.text.tokenize import stems as stems_of
 
 RANKED_AT_MOST = 20_000
+"""How many of the newest matches are ranked."""
 TEXTS_AT_ONCE = 500
-# A tsvector keeps 255 places of a word, places up to 16,383, and a megabyte in all.
+"""How many texts are read at once."""
+# A tsvector stores 255 positions of a word, positions up to 16,383, and one megabyte in all.
 MOST_PLACES = 255
 MOST_WORDS = 16_000
 MOST_BYTES = 900_000
@@ -48,7 +50,7 @@ _ABOUT_THE_LOG = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN) events\b")
 
 @cache
 def translated(sql: str) -> str:
-    """`:name` as psycopg writes it."""
+    """Rewrite the parameters from `:name` to the form that psycopg needs."""
     return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
 
 
@@ -57,23 +59,25 @@ class PostgresDialect:
 
     def __init__(self) -> None:
         self._statements = {name: translated(sql) for name, sql in named_sql.load("postgres").items()}
-        self.about_the_log = frozenset(
+        self.event_log_statements = frozenset(
             sql for name, sql in self._statements.items() if _ABOUT_THE_LOG.search(sql) and name != "insert_event"
         )
 
     def sql(self, name: str) -> str:
         return self._statements[name]
 
-    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding:
+    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
         if isinstance(query, Nothing):
-            return Finding([], has_more=False, capped=False)
+            return RankedPage([], has_more=False, capped=False)
         if has_near(query):
-            return self._find_and_look(connection, query, scope, limit)
+            return self._find_near(connection, query, scope, limit)
         hits, capped = self._ranked(connection, query, scope, limit + 1)
-        return Finding(hits[:limit], has_more=len(hits) > limit, capped=capped)
+        return RankedPage(hits[:limit], has_more=len(hits) > limit, capped=capped)
 
-    def _ranked(self, connection: Connection, query: Query, scope: Scope, limit: int) -> tuple[list[Found], bool]:
-        """The best by bm25, and whether more matched than were ranked."""
+    def _ranked(
+        self, connection: Connection, query: Query, scope: Scope, limit: int
+    ) -> tuple[list[RankedPassage], bool]:
+        """The best matches by bm25, and whether there were more than RANKED_AT_MOST."""
         scopes = _scopes(scope)
         params: dict[str, Any] = {"match": " & ".join([f"({_print(query)})", *scopes]), "limit": limit}
         params |= {
@@ -86,19 +90,19 @@ class PostgresDialect:
         phrases = list(_scored(query))
         params |= _needles(phrases)
         counts = ", ".join(_COUNT.format(number=number) for number in range(len(phrases)))
-        if scope.is_blind:  # nothing that the caller may not read has a part in it
+        if scope.is_blind:  # passages that the caller may not read must have no influence
             rows = connection.fetch((sql + _EACH).format(counts=counts), params)
             times = [f"times{number}" for number in range(len(phrases))]
-            matches = [Counted(row["id"], row["length"], [row[name] for name in times]) for row in rows]
-            ranked = bm25.ranked_among_themselves(matches)[:limit]
+            matches = [MatchCounts(row["id"], row["length"], [row[name] for name in times]) for row in rows]
+            ranked = bm25.rank_among_matches(matches)[:limit]
         else:
             score = self._bm25(connection, phrases, params)
             rows = connection.fetch((sql + _BEST).format(counts=counts, score=score), params)
-            ranked = [Found(row["id"], row["score"]) for row in rows]
+            ranked = [RankedPassage(row["id"], row["score"]) for row in rows]
         return ranked, bool(rows) and rows[0]["matches"] > params["cap"]
 
     def _bm25(self, connection: Connection, phrases: list[Phrase], params: dict[str, Any]) -> str:
-        """The score of a passage in which the phrases were counted."""
+        """The SQL expression of the bm25 score. It adds its parameters to `params`."""
         totals = connection.fetch(self.sql("index_totals"), {})[0]
         size = max(1, totals["passages"])
         params["usual"] = max(1.0, totals["tokens"] / size)
@@ -107,7 +111,7 @@ class PostgresDialect:
         return " + ".join(_POINTS.format(number=number) for number in range(len(phrases)))
 
     def _counts(self, connection: Connection, phrases: Sequence[Phrase]) -> list[int]:
-        """How many passages have each phrase. Of very common words the server's own statistics tell."""
+        """The number of passages with each phrase. Very common words are looked up in the server's statistics."""
         alone = [phrase.words[0] for phrase in phrases if len(phrase.words) == 1 and not phrase.prefix]
         known = self.frequencies(connection, alone)
         common = {word: count for word, count in known.items() if count > COUNTED_AT_MOST}
@@ -120,10 +124,10 @@ class PostgresDialect:
         rows = iter(connection.fetch(" UNION ALL ".join(counts) + " ORDER BY number", params) if counts else ())
         return [next(rows)["passages"] if phrase in counted else common[phrase.words[0]] for phrase in phrases]
 
-    def _find_and_look(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding:
-        """tsquery knows exact distances only: it finds where the words are, the texts tell whether they are near."""
+    def _find_near(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
+        """Find passages with the words, then read their texts, because tsquery has no NEAR operator."""
         ranked, capped = self._ranked(connection, query, scope, RANKED_AT_MOST)
-        near: list[Found] = []
+        near: list[RankedPassage] = []
         for begin in range(0, len(ranked), TEXTS_AT_ONCE):
             some = ranked[begin : begin + TEXTS_AT_ONCE]
             ids = orjson.dumps([hit.passage_id for hit in some]).decode()
@@ -131,28 +135,30 @@ class PostgresDialect:
             near += [hit for hit in some if is_match(query, words(texts.get(hit.passage_id, "")))]
             if len(near) > limit:
                 break
-        return Finding(near[:limit], has_more=len(near) > limit, capped=capped)
+        return RankedPage(near[:limit], has_more=len(near) > limit, capped=capped)
 
-    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
+    def recall(
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
+    ) -> list[RankedPassage]:
         scopes = _scopes(scope)
         wanted = [f"({_any_stem(group)})" for group in groups]
         params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "wanted": " & ".join(wanted)}
         params |= {"cap": cap, "most": bm25.RANKED_AT_MOST // len(groups), "since": scope.since, "until": scope.until}
         long = _stems_in_long(groups, scopes, params)
         sql = _RECALL.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else "")
-        return [Found(row["id"], row["score"]) for row in connection.fetch(sql, params)]
+        return [RankedPassage(row["id"], row["score"]) for row in connection.fetch(sql, params)]
 
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
-    ) -> list[Found]:
-        return self.recall(connection, groups, scope, cap)  # ts_rank knows nothing but the passage
+    ) -> list[RankedPassage]:
+        return self.recall(connection, groups, scope, cap)  # ts_rank depends on the passage alone
 
     def size(self, connection: Connection) -> int:
         return max(0, int(connection.fetch(self.sql("index_size"), {})[0]["size"]))
 
     def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
-        """The server knows how common the most common words are; any other one is rare. It keeps them as shares of all
-        it counted: a word of one passage comes out a little below one, which does not mean that there is none."""
+        """Read the frequencies of the most common words from the server's statistics. All other words are rare and
+        get 1. Rounding must not turn a frequency below one into none."""
         rows = connection.fetch(self.sql("frequencies"), {"tokens": list(tokens)})
         known = {row["term"]: max(1, round(row["doc"])) for row in rows}
         return {token: known.get(token, 1) for token in tokens}
@@ -233,7 +239,7 @@ class PostgresDialect:
                 return False
         return True
 
-    def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
+    def substring_candidates(self, connection: Connection, part: str, cap: int) -> list[int]:
         match = _array(grams(part, min(len(part), 3)))
         return [row["id"] for row in connection.fetch(self.sql("trigram_hits"), {"match": match, "cap": cap})]
 
@@ -398,7 +404,7 @@ def _part(lexemes: Sequence[str], params: dict[str, Any]) -> str:
 
 
 def _needles(phrases: Sequence[Phrase]) -> dict[str, Any]:
-    """What stands for each phrase in the tokens of a passage."""
+    """The parameters by which each phrase is counted in the tokens of a passage."""
     params: dict[str, Any] = {}
     for number, phrase in enumerate(phrases):
         needle = _needle(phrase.words, phrase.prefix)
@@ -412,7 +418,7 @@ def _needle(words: Sequence[str], prefix: bool = False) -> str:
 
 
 def _scored(query: Query) -> Iterator[Phrase]:
-    """The phrases that count for bm25, as often as SQLite counts them."""
+    """The phrases that bm25 counts, repeated as in SQLite."""
     match query:
         case Phrase():
             yield query
@@ -430,7 +436,7 @@ def _scored(query: Query) -> Iterator[Phrase]:
 
 
 _SAID_BETWEEN = "JOIN passages p ON p.id = passage_id AND p.created_at BETWEEN %(since)s AND %(until)s"
-# The query is bound in a CTE, or the generic plan of a prepared statement would be slower.
+# The query is bound in a CTE, because the generic plan of a prepared statement would be slower.
 _MATCHED = """
 WITH asked AS MATERIALIZED (SELECT CAST(%(match)s AS tsquery) AS q),
 matched AS MATERIALIZED (
@@ -490,7 +496,7 @@ FROM inside GROUP BY passage_id ORDER BY score DESC, passage_id DESC LIMIT %(cap
 
 
 def _print(query: Query) -> str:
-    """A tsquery that lets in all that matches, and no more unless words are to be near each other."""
+    """The query as a tsquery. For NEAR, it may match more than the query does."""
     match query:
         case Phrase(words, prefix):
             lexemes = [f"'{word}'" for word in words]

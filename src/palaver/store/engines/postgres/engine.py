@@ -1,8 +1,7 @@
-"""PostgreSQL: one schema a workspace, a pool of connections, each read in a thread of its own.
+"""The PostgreSQL engine: one schema for each workspace, a pool of connections, and a thread for each read.
 
-Callers that change something at the same moment share one transaction, as with SQLite. One that fails after it has
-written something spoils it for the others: they are done again without it. The connections of a workspace see its
-schema and nothing else.
+Changes that arrive at the same time share one transaction, as with SQLite. If one fails after it has written, the
+others are repeated without it. The connections of a workspace see its schema only.
 """
 
 from __future__ import annotations
@@ -30,28 +29,34 @@ from palaver.store.engines import missing_tables, named_sql
 from palaver.store.engines.database import (
     Change,
     Dialect,
-    Numbers,
+    EngineStats,
     Pending,
     Reader,
     Row,
-    in_pieces,
+    json_batches,
     write_events,
     write_index,
 )
 from palaver.store.engines.postgres.dialect import PostgresDialect
-from palaver.store.engines.write_queue import Job, answer, tell
+from palaver.store.engines.write_queue import Job, finish_jobs, send_events
 
 T = TypeVar("T")
 RawConnection = psycopg.Connection[Row]
 
-READERS, HELPERS = 7, 2
+READERS = 7
+"""The number of reader threads."""
+HELPERS = 2
+"""How many more writers may start while the first one is blocked."""
 CONNECTIONS = READERS + 1 + HELPERS
-SHARED_BY_AT_MOST = 64
+MOST_JOBS = 64
+"""How many changes share a transaction."""
 SLOW_SECONDS = 0.05
-PATIENCE = 5.0
-"""Seconds to wait for a connection, at least."""
-TOTALS_SINCE = 11  # the migration that made the index count its rows
-LOST_A_RACE = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+"""A writer without progress for this long gets a helper."""
+CONNECT_SECONDS = 5.0
+"""The least time to wait for a connection."""
+TOTALS_SINCE = 11
+"""The migration that added row counts to the index."""
+CONFLICTS = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 TRIES = 6
 
 INVALID_INDEXES = (
@@ -64,15 +69,15 @@ class PostgresConnection:
     dialect: Dialect
 
     def __init__(
-        self, raw: RawConnection, dialect: PostgresDialect, before_the_log: Callable[[], None] = lambda: None
+        self, raw: RawConnection, dialect: PostgresDialect, before_event_log: Callable[[], None] = lambda: None
     ) -> None:
         self.raw, self.dialect = raw, dialect
-        self._about_the_log, self._before_the_log = dialect.about_the_log, before_the_log
+        self._event_log_statements, self._before_event_log = dialect.event_log_statements, before_event_log
         self.has_written = False
 
     def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
-        if sql in self._about_the_log:
-            self._before_the_log()
+        if sql in self._event_log_statements:
+            self._before_event_log()
         self.has_written = self.has_written or not sql.startswith("SELECT")
         cursor = self.raw.execute(sql.encode(), params)
         return cursor.fetchall() if cursor.description else []
@@ -82,8 +87,8 @@ class PostgresConnection:
             return cursor.execute(sql.encode(), params).fetchall()
 
     def run(self, sql: str, params: Mapping[str, Any]) -> int:
-        if sql in self._about_the_log:
-            self._before_the_log()
+        if sql in self._event_log_statements:
+            self._before_event_log()
         self.has_written = True
         return self.raw.execute(sql.encode(), params).rowcount
 
@@ -93,20 +98,19 @@ class PostgresConnection:
             cursor.executemany(sql.encode(), rows)
 
     def run_rows(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        for piece in in_pieces(rows):
-            self.raw.execute(sql.encode(), {"rows": piece.decode()})
+        for batch in json_batches(rows):
+            self.raw.execute(sql.encode(), {"rows": batch.decode()})
 
 
 @contextmanager
-def said_plainly() -> Iterator[None]:
+def readable_errors() -> Iterator[None]:
+    """Turn errors of PostgreSQL into errors that tell a person what to do."""
     try:
         yield
     except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable):
         raise Timeout() from None
     except psycopg.errors.UniqueViolation:
-        raise Conflict(
-            "Somebody else has taken that name at the same moment. Look again, and choose another."
-        ) from None
+        raise Conflict("Another caller has just taken that name. Choose another one.") from None
     except psycopg.errors.UndefinedTable:
         raise Unavailable("A table is missing in the database. Run 'palaver doctor' to see what can be done.") from None
     except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory):
@@ -115,15 +119,15 @@ def said_plainly() -> Iterator[None]:
         raise Unavailable(f"PostgreSQL is not reachable ({type(problem).__name__}). Try again in a moment.") from None
 
 
-class _Spoiled(Exception):
-    """One of several jobs cannot be done: `number` tells which, where it is known. Nothing of them was."""
+class _BatchFailed(Exception):
+    """One job of a batch failed, so nothing was committed. `number` is its place in the batch, if known."""
 
     def __init__(self, number: int | None) -> None:
         super().__init__(number)
         self._number = number
 
     def parts(self, jobs: list[Job]) -> list[list[Job]]:
-        """How to do them instead: the others together, the bad one alone."""
+        """The batches to try instead: the other jobs together, the failed one alone."""
         if self._number is None:
             half = len(jobs) // 2
             return [jobs[:half], jobs[half:]]
@@ -132,7 +136,7 @@ class _Spoiled(Exception):
 
 
 class PostgresEngine:
-    """One workspace's schema."""
+    """The schema of one workspace, or of the server."""
 
     def __init__(self, url: str, schema: str, settings: Settings, kind: str = "workspace") -> None:
         self._url, self._schema, self._settings, self._kind = url, schema, settings, kind
@@ -140,25 +144,28 @@ class PostgresEngine:
         self._dialect = PostgresDialect()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._channel = f"palaver_{schema}"
-        self._numbers = Numbers()
-        patience = max(1, int(settings.search_timeout * 1000))
-        with said_plainly():
+        self._stats = EngineStats()
+        lock_timeout = max(1, int(settings.search_timeout * 1000))
+        with readable_errors():
             migrate(url, schema, kind)
-            self.make_missing()
+            self.create_missing_tables()
             self._pool: ConnectionPool[RawConnection] = ConnectionPool(
                 url,
                 connection_class=psycopg.Connection[Row],
-                kwargs={"row_factory": dict_row, "options": f"-c search_path={schema} -c lock_timeout={patience}ms"},
+                kwargs={
+                    "row_factory": dict_row,
+                    "options": f"-c search_path={schema} -c lock_timeout={lock_timeout}ms",
+                },
                 min_size=1,
                 max_size=CONNECTIONS,
-                timeout=max(settings.search_timeout, PATIENCE),
+                timeout=max(settings.search_timeout, CONNECT_SECONDS),
                 open=True,
             )
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix=f"pg-{schema}")
         self._writing = ThreadPoolExecutor(1 + HELPERS, thread_name_prefix=f"pg-write-{schema}")
         self._waiting: deque[Job] = deque()
-        self._calling = threading.Lock()
-        self._has_leader, self._helpers, self._progress = False, 0, 0.0
+        self._start_lock = threading.Lock()
+        self._has_writer, self._helpers, self._progress = False, 0, 0.0
 
     def on_commit(self, told: Callable[[list[Event]], None]) -> None:
         self._told = told
@@ -166,91 +173,92 @@ class PostgresEngine:
     async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
         loop = asyncio.get_running_loop()
         end = time.monotonic() + (timeout or self._settings.search_timeout)
-        return await loop.run_in_executor(self._threads, self._look, work, end)
+        return await loop.run_in_executor(self._threads, self._read, work, end)
 
-    def _look(self, work: Callable[[Reader], T], end: float) -> T:
-        with said_plainly():
-            return self._again_when_dropped(lambda raw: self._look_once(raw, work, end))
+    def _read(self, work: Callable[[Reader], T], end: float) -> T:
+        def read_once(raw: RawConnection) -> T:
+            left = int((end - time.monotonic()) * 1000)
+            if left <= 0:
+                raise Timeout()
+            raw.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # one snapshot for all statements
+            raw.execute("SELECT set_config('statement_timeout', %s, true)", (str(left),))
+            return work(Reader(PostgresConnection(raw, self._dialect), self._settings))
 
-    def _look_once(self, raw: RawConnection, work: Callable[[Reader], T], end: float) -> T:
-        left = int((end - time.monotonic()) * 1000)
-        if left <= 0:
-            raise Timeout()
-        raw.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # one look, however many statements it makes
-        raw.execute("SELECT set_config('statement_timeout', %s, true)", (str(left),))
-        return work(Reader(PostgresConnection(raw, self._dialect), self._settings))
+        with readable_errors():
+            return self._with_retries(read_once)
 
     # Changing
 
     async def change(self, work: Callable[[Change], T]) -> T:
         loop = asyncio.get_running_loop()
         job = Job(work, loop, loop.create_future())
-        job.done.add_done_callback(asyncio.Future.exception)  # it may be that nobody is there to hear it
+        job.done.add_done_callback(asyncio.Future.exception)  # the caller may have gone
         self._waiting.append(job)
-        self._call_a_writer()
-        # Once handed over it may be committed: a caller who goes away does not change that.
+        self._start_writer()
+        # A queued change may be committed even if its caller goes away.
         while not (await asyncio.wait((job.done,), timeout=SLOW_SECONDS))[0]:
-            self._call_a_writer()
+            self._start_writer()
         result: T = job.done.result()
         return result
 
-    def _call_a_writer(self) -> None:
-        """One leads: it takes all who wait at the same moment. While it is held up, others help, one job at a time."""
-        with self._calling:
+    def _start_writer(self) -> None:
+        """Start the main writer, which takes all waiting jobs at once. While it is blocked, start helpers, which take
+        one job each."""
+        with self._start_lock:
             if not self._waiting:
                 return
-            if not self._has_leader:
-                self._has_leader, self._progress = True, time.monotonic()
-                self._writing.submit(self._lead)
+            if not self._has_writer:
+                self._has_writer, self._progress = True, time.monotonic()
+                self._writing.submit(self._write_all)
             elif self._helpers < HELPERS and time.monotonic() - self._progress > SLOW_SECONDS:
                 self._helpers += 1
-                self._writing.submit(self._help)
+                self._writing.submit(self._write_one)
 
-    def _lead(self) -> None:
+    def _write_all(self) -> None:
         while True:
-            with self._calling:
-                jobs = [self._waiting.popleft() for _ in range(min(len(self._waiting), SHARED_BY_AT_MOST))]
+            with self._start_lock:
+                jobs = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_JOBS))]
                 if not jobs:
-                    self._has_leader = False
+                    self._has_writer = False
                     return
             self._progress = time.monotonic()
             self._commit_together(jobs)
-            answer(jobs)
+            finish_jobs(jobs)
 
-    def _help(self) -> None:
-        with self._calling:
+    def _write_one(self) -> None:
+        with self._start_lock:
             jobs = [self._waiting.popleft()] if self._waiting else []
         if jobs:
             self._commit_together(jobs)
-            answer(jobs)
-        with self._calling:
+            finish_jobs(jobs)
+        with self._start_lock:
             self._helpers -= 1
 
     def _commit_together(self, jobs: list[Job]) -> None:
         began = time.perf_counter()
         try:
-            with said_plainly():
-                events = self._again_when_dropped(lambda raw: self._transaction(raw, jobs))
-            self._numbers.commits += 1
-            self._numbers.commit_seconds += time.perf_counter() - began
-        except _Spoiled as spoiled:
-            for part in spoiled.parts(jobs):
+            with readable_errors():
+                events = self._with_retries(lambda raw: self._transaction(raw, jobs))
+            self._stats.commits += 1
+            self._stats.commit_seconds += time.perf_counter() - began
+        except _BatchFailed as failed:
+            for part in failed.parts(jobs):
                 self._commit_together(part)
         except BaseException as problem:
             for job in jobs:
                 job.problem = job.problem or problem
         else:
-            tell(jobs, self._told, events)
+            send_events(jobs, self._told, events)
 
     def _transaction(self, raw: RawConnection, jobs: list[Job]) -> list[Event]:
-        raw.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # after waiting for a lock, see what the other did
+        raw.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # after a lock, see the other commit
         if len(jobs) > 1:
-            # Several lock more than one thread, in any order: two groups must not wait for each other.
+            # A batch locks several threads in any order. This lock keeps two batches from a deadlock.
             raw.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"{self._channel} together",))
         pending, events = Pending(), list[Event]()
 
         def write_log() -> None:
-            """Last of all; or earlier, if somebody looks into the log: they see what was told before them."""
+            """Write the events at the end, or before a job reads the event log, so that it sees earlier events."""
             events.extend(write_events(connection, pending))
             pending.events.clear()
 
@@ -263,11 +271,11 @@ class PostgresEngine:
             try:
                 job.result = job.work(change)
             except Exception as problem:
-                if len(jobs) == 1 or raw.broken or isinstance(problem, LOST_A_RACE):
+                if len(jobs) == 1 or raw.broken or isinstance(problem, CONFLICTS):
                     raise
                 if connection.has_written or not isinstance(problem, PalaverError):
-                    raise _Spoiled(number) from None
-                job.problem = problem  # it was refused before it did anything
+                    raise _BatchFailed(number) from None
+                job.problem = problem  # it failed before it wrote anything
             else:
                 pending.add(change.pending)
         try:
@@ -276,19 +284,19 @@ class PostgresEngine:
             if events:
                 raw.execute("SELECT pg_notify(%s, %s)", (self._channel, str(events[-1].id)))
         except Exception as problem:
-            if len(jobs) == 1 or raw.broken or isinstance(problem, LOST_A_RACE):
+            if len(jobs) == 1 or raw.broken or isinstance(problem, CONFLICTS):
                 raise
-            raise _Spoiled(None) from None
+            raise _BatchFailed(None) from None
         return events
 
-    def _again_when_dropped(self, once: Callable[[RawConnection], T]) -> T:
-        """Work is done anew when it lost a race or its connection. A commit that was not answered is never repeated."""
+    def _with_retries(self, once: Callable[[RawConnection], T]) -> T:
+        """Run work; repeat it after a conflict or a lost connection. A commit without an answer is never repeated."""
         for attempt in range(TRIES):
             is_last = attempt == TRIES - 1
             with self._pool.connection() as raw:
                 try:
                     result = once(raw)
-                except LOST_A_RACE:
+                except CONFLICTS:
                     raw.rollback()
                     if is_last:
                         raise Timeout() from None
@@ -309,55 +317,55 @@ class PostgresEngine:
             with contextlib.suppress(psycopg.OperationalError):
                 async with await psycopg.AsyncConnection.connect(self._url, autocommit=True) as raw:
                     await raw.execute(f'LISTEN "{self._channel}"'.encode())
-                    woken()  # whatever was told while nobody listened
+                    woken()  # for commits before this connection
                     async for _ in raw.notifies():
                         woken()
             await asyncio.sleep(0.5)
 
     def check(self) -> list[str]:
-        """Pages are the server's business; what can go wrong here is an index that was never finished."""
-        with said_plainly(), self._pool.connection() as raw:
+        """Find indexes that were never finished. The server itself checks its pages."""
+        with readable_errors(), self._pool.connection() as raw:
             rows = raw.execute(INVALID_INDEXES).fetchall()
         return [f"the index {row['name']} is not valid" for row in rows]
 
     def lost_files(self) -> list[str]:
-        return []  # the files are the server's business
+        return []  # the server looks after its files
 
-    def make_missing(self) -> list[str]:
-        with said_plainly(), _connected(self._url, self._schema) as raw:
+    def create_missing_tables(self) -> list[str]:
+        with readable_errors(), _connect(self._url, self._schema) as raw:
             gone = missing_tables.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
             if not gone:
                 return []
             _lock(raw, self._schema)  # servers starting at once take turns
             gone = missing_tables.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
-            made, statements = missing_tables.statements_for_postgres(self._kind, gone)
+            made, statements = missing_tables.creation_for_postgres(self._kind, gone)
             for statement in statements:
                 raw.execute(statement.encode())
             return made
 
     def empty_index(self) -> None:
-        with said_plainly(), _connected(self._url, self._schema) as raw:
-            raw.execute(f"TRUNCATE {', '.join({*missing_tables.INDEX_TABLES, *missing_tables.TOGETHER})}".encode())
-            raw.execute(missing_tables.MARK_PARTS.encode())
+        with readable_errors(), _connect(self._url, self._schema) as raw:
+            raw.execute(f"TRUNCATE {', '.join({*missing_tables.INDEX_TABLES, *missing_tables.LINKED_TABLES})}".encode())
+            raw.execute(missing_tables.RESTART_SUBSTRING_INDEX.encode())
 
-    def numbers(self) -> Numbers:
-        return replace(self._numbers, waiting=len(self._waiting))
+    def stats(self) -> EngineStats:
+        return replace(self._stats, waiting=len(self._waiting))
 
     def copy_into(self, folder: Path) -> int:
-        """Every table as it is at one moment, in PostgreSQL's own text format."""
-        with said_plainly(), psycopg.connect(self._url, options=f"-c search_path={self._schema}") as raw:
+        """Copy every table of one snapshot, in PostgreSQL's own text format."""
+        with readable_errors(), psycopg.connect(self._url, options=f"-c search_path={self._schema}") as raw:
             raw.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             for table in _tables(raw, self._schema):
                 file, cursor = (folder / f"{table}.copy").open("wb"), raw.cursor()
                 with file, cursor, cursor.copy(f'COPY "{table}" TO STDOUT'.encode()) as data:
-                    for piece in data:
-                        file.write(piece)
+                    for block in data:
+                        file.write(block)
             row = raw.execute("SELECT max(number) FROM migrations").fetchone()
         return int(row[0]) if row else 0
 
     def wipe(self) -> None:
-        """Tables and indexes are written anew. The server's own log (WAL) forgets in its own time."""
-        with said_plainly(), psycopg.connect(self._url, autocommit=True) as raw:
+        """Rewrite tables and indexes. The server removes old files of its own log (WAL) later."""
+        with readable_errors(), psycopg.connect(self._url, autocommit=True) as raw:
             for table in _tables(raw, self._schema):
                 raw.execute(f'VACUUM (FULL, ANALYZE) "{self._schema}"."{table}"'.encode())
                 _forget_statistics(raw, self._schema, table)
@@ -371,7 +379,7 @@ class PostgresEngine:
 
 
 def migrate(url: str, schema: str, kind: str, upto: int | None = None) -> None:
-    """Bring the schema to its newest shape (or to an earlier one); servers starting at once take turns."""
+    """Migrate a schema to the newest version, or up to `upto`. Servers that start at once take turns."""
     steps = [step for step in named_sql.migrations("postgres", kind) if upto is None or step[0] <= upto]
     with psycopg.connect(url) as raw:
         _lock(raw, schema)
@@ -389,29 +397,29 @@ def migrate(url: str, schema: str, kind: str, upto: int | None = None) -> None:
 
 
 def _lock(raw: psycopg.Connection[Any], schema: str) -> None:
-    """Until the end of the transaction, nobody else changes the shape of this schema."""
+    """Keep other servers from migrating this schema until the end of the transaction."""
     raw.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"palaver {schema}",))
 
 
-def _connected(url: str, schema: str) -> RawConnection:
+def _connect(url: str, schema: str) -> RawConnection:
     options = f"-c search_path={schema} -c lock_timeout=10s"
     return psycopg.connect(url, row_factory=dict_row, options=options)
 
 
-def missing_in(url: str, schema: str, kind: str, settings: Settings) -> list[str]:
-    """The tables and indexes a schema should have and has not. Nothing is changed."""
-    with said_plainly(), _connected(url, schema) as raw:
+def missing_tables_in(url: str, schema: str, kind: str, settings: Settings) -> list[str]:
+    """The tables and indexes that are missing in a schema. Nothing is changed."""
+    with readable_errors(), _connect(url, schema) as raw:
         row = raw.execute("SELECT max(number) AS number FROM migrations").fetchone()
         if row and row["number"] != named_sql.migrations("postgres", kind)[-1][0]:
-            return []  # an older schema, which is brought up to date when it is opened
+            return []  # an older schema, which is migrated when it is opened
         return missing_tables.missing(Reader(PostgresConnection(raw, PostgresDialect()), settings), kind)
 
 
-# Copies
+# Schemas, backups and maintenance
 
 
 def _tables(raw: psycopg.Connection[Any], schema: str) -> list[str]:
-    """The tables of a schema, those that others refer to first."""
+    """The tables of a schema. A table comes after the tables that it refers to."""
     rows = raw.execute(
         "SELECT c.relname, ARRAY(SELECT confrelid::regclass::oid FROM pg_constraint "
         "WHERE conrelid = c.oid AND contype = 'f' AND confrelid <> c.oid), c.oid FROM pg_class c "
@@ -430,26 +438,26 @@ def _tables(raw: psycopg.Connection[Any], schema: str) -> list[str]:
 
 
 def schemas(url: str, prefix: str) -> list[str]:
-    """The schemas whose names begin so."""
-    with said_plainly(), psycopg.connect(url) as raw:
+    """The schemas whose names have this prefix."""
+    with readable_errors(), psycopg.connect(url) as raw:
         rows = raw.execute("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", (prefix,)).fetchall()
     return [row[0] for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What the server and the database are, as far as it matters here."""
+class ServerInfo:
+    """The version and settings of the PostgreSQL server and database."""
 
     version: str
     number: int
     encoding: str
     is_old_collation: bool
-    """The operating system has another version of the collation than the one the indexes were made with."""
+    """Whether the collation of the operating system has changed since the indexes were built."""
     may_create: bool
 
 
-def about(url: str) -> About:
-    with said_plainly(), psycopg.connect(url, connect_timeout=int(PATIENCE)) as raw:
+def server_info(url: str) -> ServerInfo:
+    with readable_errors(), psycopg.connect(url, connect_timeout=int(CONNECT_SECONDS)) as raw:
         row = raw.execute(
             "SELECT current_setting('server_version'), current_setting('server_version_num')::int, "
             "pg_encoding_to_char(encoding), has_database_privilege(datname, 'CREATE'), datcollate "
@@ -463,19 +471,21 @@ def about(url: str) -> About:
                 "FROM pg_database WHERE datname = current_database()"
             ).fetchone()
             is_old = bool(found and found[0])
-    return About(row[0], row[1], row[2], is_old, row[3])
+    return ServerInfo(row[0], row[1], row[2], is_old, row[3])
 
 
-def taken(url: str, schemas: list[str]) -> list[str]:
-    """Which of these schemas are there already."""
-    with said_plainly(), psycopg.connect(url) as raw:
+def existing_schemas(url: str, schemas: list[str]) -> list[str]:
+    """The schemas of this list that exist."""
+    with readable_errors(), psycopg.connect(url) as raw:
         rows = raw.execute("SELECT nspname FROM pg_namespace WHERE nspname = ANY(%s)", (schemas,)).fetchall()
     return [row[0] for row in rows]
 
 
 def _forget_statistics(raw: psycopg.Connection[Any], schema: str, table: str) -> None:
-    """To plan by them, the server keeps some of the values it has seen. Of a table with nothing in it, it keeps the old
-    ones for ever; giving a column its type again makes it forget them."""
+    """Remove sample values of deleted rows from the planner statistics of an empty table.
+
+    PostgreSQL never updates the statistics of an empty table. Setting the type of a column again removes them.
+    """
     name = f'"{schema}"."{table}"'
     if raw.execute(f"SELECT 1 FROM {name} LIMIT 1".encode()).fetchone():
         return
@@ -494,13 +504,13 @@ def _may_checkpoint(raw: psycopg.Connection[Any]) -> bool:
 
 
 def drop(url: str, schema: str) -> None:
-    with said_plainly(), psycopg.connect(url, options="-c lock_timeout=10s") as raw:
+    with readable_errors(), psycopg.connect(url, options="-c lock_timeout=10s") as raw:
         raw.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE'.encode())
 
 
-def make_indexes_anew(url: str, schema: str) -> list[str]:
-    """Indexes that are not valid are made again; returns their names."""
-    with said_plainly(), psycopg.connect(url, autocommit=True, options=f"-c search_path={schema}") as raw:
+def rebuild_invalid_indexes(url: str, schema: str) -> list[str]:
+    """Rebuild indexes that are not valid. Returns their names."""
+    with readable_errors(), psycopg.connect(url, autocommit=True, options=f"-c search_path={schema}") as raw:
         names = [str(row[0]) for row in raw.execute(INVALID_INDEXES).fetchall()]
         for name in names:
             raw.execute(f'REINDEX INDEX "{name}"'.encode())
@@ -508,8 +518,8 @@ def make_indexes_anew(url: str, schema: str) -> list[str]:
 
 
 def load_copy(url: str, schema: str, kind: str, number: int, folder: Path) -> None:
-    """Make a schema as it was, and fill it. What is newer in us is migrated when it is opened."""
-    with said_plainly():
+    """Create a schema of an older version and fill it from a backup. It is migrated when it is opened."""
+    with readable_errors():
         migrate(url, schema, kind, number)
         with psycopg.connect(url, options=f"-c search_path={schema}") as raw:
             for table in _tables(raw, schema):
@@ -517,16 +527,16 @@ def load_copy(url: str, schema: str, kind: str, number: int, folder: Path) -> No
                 if raw.execute(f'SELECT 1 FROM "{table}" LIMIT 1'.encode()).fetchone():
                     raw.execute(f'DELETE FROM "{table}"'.encode())
                 with path.open("rb") as file, raw.cursor().copy(f'COPY "{table}" FROM STDIN'.encode()) as data:
-                    while piece := file.read(1 << 20):
-                        data.write(piece)
-            _count_on(raw, schema)
+                    while block := file.read(1 << 20):
+                        data.write(block)
+            _reset_sequences(raw, schema)
             if kind == "workspace" and number >= TOTALS_SINCE:
-                raw.execute(b"DELETE FROM passage_totals")  # counted as the index was filled, and copied too
+                raw.execute(b"DELETE FROM passage_totals")  # the copy and the trigger both counted the rows
                 raw.execute(b"INSERT INTO passage_totals SELECT count(*), coalesce(sum(length), 0) FROM passage_index")
 
 
-def _count_on(raw: psycopg.Connection[Any], schema: str) -> None:
-    """Numbers given out by themselves go on after the last one."""
+def _reset_sequences(raw: psycopg.Connection[Any], schema: str) -> None:
+    """Set each sequence to continue after the highest id."""
     rows = raw.execute(
         "SELECT table_name, column_name FROM information_schema.columns "
         "WHERE table_schema = %s AND is_identity = 'YES'",

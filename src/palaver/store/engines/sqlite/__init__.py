@@ -1,1 +1,1 @@
-"""SQLite."""
+"""The SQLite engine, and recovery of damaged files."""

@@ -1,4 +1,4 @@
-"""What is asked of SQLite, in the language of FTS5."""
+"""Search in SQLite: turns queries into FTS5 expressions and writes the index."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import apsw
 import orjson
 
 from palaver.store.engines import bm25, named_sql
-from palaver.store.engines.bm25 import Counted
+from palaver.store.engines.bm25 import MatchCounts
 from palaver.store.engines.database import (
     FOREVER,
     SCOPE,
     STEM,
     Connection,
-    Finding,
-    Found,
     IndexRow,
+    RankedPage,
+    RankedPassage,
     Row,
     Scope,
 )
@@ -33,12 +33,19 @@ from palaver.text import tokenize
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 
 RANKED_AT_MOST = 20_000
-MOST_THREES = 12
+"""How many of the newest matches are ranked."""
+MOST_TRIGRAMS = 12
+"""How many trigrams of a long substring are looked up."""
 MOST_WORDS = 8
-TELLING = 4  # so many first letters are those of few words
-MANY = 20_000  # to look at one by one
-EXACT = 1  # the column of the words as they are; that of their stems comes after it
-PAST_THE_END = "\x01\x01"  # so that the last characters of a text begin a three as well
+"""How many whole words of a long substring are looked up."""
+SELECTIVE_PREFIX = 4
+"""A prefix of this length matches few words."""
+FEW_ENOUGH = 20_000
+"""With fewer candidates, the texts are read instead of more lookups."""
+EXACT = 1
+"""The index column of exact words. The column of stems comes after it."""
+PADDING = "\x01\x01"
+"""Appended to texts, so that their last characters begin a trigram too."""
 
 
 class SqliteDialect:
@@ -50,34 +57,36 @@ class SqliteDialect:
     def sql(self, name: str) -> str:
         return self._statements[name]
 
-    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> Finding:
+    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
         params = self._params(scope) | {"match": match_expression(query, scope)}
         if scope.is_blind:
-            # FTS5's bm25 knows how common a word is in the whole table. Here only the matches themselves are counted.
+            # FTS5's bm25 depends on the whole table, including passages that the caller may not read.
             rows = connection.fetch(self.sql("count_words"), params | {"newest": bm25.RANKED_AT_MOST + 1})
-            ranked = bm25.ranked_among_themselves(_counted(rows[: bm25.RANKED_AT_MOST]))
-            return Finding(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > bm25.RANKED_AT_MOST)
+            ranked = bm25.rank_among_matches(_match_counts(rows[: bm25.RANKED_AT_MOST]))
+            return RankedPage(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > bm25.RANKED_AT_MOST)
         page = {"newest": RANKED_AT_MOST + 1, "limit": limit + 1}
         rows = connection.fetch(self.sql("rank_matches"), params | page)
         capped = False
         if len(rows) > limit and not scope.is_timed:
             count = connection.fetch(self.sql("count_matches"), params | {"cap": RANKED_AT_MOST + 2})
             capped = count[0]["passages"] > RANKED_AT_MOST
-        hits = [Found(row["id"], -row["score"]) for row in rows[:limit]]
-        return Finding(hits, has_more=len(rows) > limit, capped=capped)
+        hits = [RankedPassage(row["id"], -row["score"]) for row in rows[:limit]]
+        return RankedPage(hits, has_more=len(rows) > limit, capped=capped)
 
-    def recall(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[Found]:
+    def recall(
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
+    ) -> list[RankedPassage]:
         params = self._params(scope) | {"match": stems_of_each(groups, scope)}
         rows = connection.fetch(self.sql("count_words"), params | {"newest": bm25.RANKED_AT_MOST // len(groups)})
-        return bm25.ranked_among_themselves(_counted(rows))[:cap]
+        return bm25.rank_among_matches(_match_counts(rows))[:cap]
 
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
-    ) -> list[Found]:
+    ) -> list[RankedPassage]:
         params = self._params(scope) | {"match": stems_of_each(groups, scope)}
         page = {"newest": RANKED_AT_MOST // len(groups), "limit": cap}
         rows = connection.fetch(self.sql("rank_matches"), params | page)
-        return [Found(row["id"], -row["score"]) for row in rows]
+        return [RankedPassage(row["id"], -row["score"]) for row in rows]
 
     def _params(self, scope: Scope) -> dict[str, Any]:
         """The parameters by which statements limit matches to sources and times."""
@@ -94,9 +103,15 @@ class SqliteDialect:
         }
 
     def size(self, connection: Connection) -> int:
-        # FTS5 keeps what bm25 needs in this block; the number of rows comes first.
+        # In this block FTS5 stores the totals for bm25. The number of rows is the first value.
+        # It is one of SQLite's variable-length integers: seven bits a byte, until a byte below 128.
         rows = connection.fetch(self.sql("index_averages"), {})
-        return _first_number(rows[0]["block"]) if rows else 0
+        number = 0
+        for byte in rows[0]["block"] if rows else b"":
+            number = number << 7 | byte & 127
+            if byte < 128:
+                break
+        return number
 
     def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
         rows = connection.fetch(self.sql("frequencies"), {"tokens": orjson.dumps(list(tokens)).decode()})
@@ -144,13 +159,13 @@ class SqliteDialect:
         connection.run_rows(self.sql("index_passages"), new)
 
     def tidy(self, connection: Connection) -> None:
-        """The index keeps its own totals."""
+        """Nothing to do: FTS5 maintains its own totals."""
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
-        connection.run_rows(self.sql("index_trigrams"), ((id, text + PAST_THE_END) for id, text in texts.items()))
+        connection.run_rows(self.sql("index_trigrams"), ((id, text + PADDING) for id, text in texts.items()))
 
     def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
-        """Both sides are added up, word by word: the index does not tell which passage has which words."""
+        """Compare the sums of word hashes, because the index does not tell which passage has which word."""
         wanted = 0
         for _, row in rows:
             for word in (*(SCOPE + scope for scope in row.scopes), *row.words.split(), *row.stems.split()):
@@ -158,47 +173,45 @@ class SqliteDialect:
         have = sum(hash(term) * int(count) for term, count in connection.fetch_tuples(self.sql("all_terms"), {}))
         return wanted == have
 
-    def may_hold(self, connection: Connection, part: str, cap: int) -> list[int]:
-        """By what tells most; where that leaves many, what tells less takes some of them away."""
+    def substring_candidates(self, connection: Connection, part: str, cap: int) -> list[int]:
+        """Intersect lookups, the most selective first, until few enough candidates are left."""
         found: dict[int, None] | None = None
-        for name, given in self._signs(part):
+        for name, given in self._lookups(part):
             rows = [row["id"] for row in connection.fetch(self.sql(name), {**given, "cap": cap})]
             if len(rows) == cap:
-                # The same passage may come several times: what is common is known to be after as many of them.
+                # Too many hits. The same passage may be among them several times.
                 return rows if found is None else list(found)
             also = set(rows)
             found = {id: None for id in found if id in also} if found is not None else dict.fromkeys(rows)
-            if len(found) < MANY:
+            if len(found) < FEW_ENOUGH:
                 break
         return list(found or ())
 
-    def _signs(self, part: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What can be looked up of it: words that are whole, each three of its characters, how its last word begins."""
+    def _lookups(self, part: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The lookups for a substring: its whole words, its trigrams, and the beginning of its last word."""
         words, begun = tokenize.inside(part)
         ((first, last),) = id_ranges_of(SUBSTRING_SOURCES, bodies=True, titles=True)
         archive = {"first": first, "last": last}
         if words:
-            yield "word_hits", {"match": f"exact : ({_print(_in_a_row(words, begun))})", **archive}
+            if len(words) > MOST_WORDS or len(begun) < SELECTIVE_PREFIX:
+                phrase = Phrase(tuple(words[:MOST_WORDS]))
+            else:
+                phrase = Phrase((*words, begun), prefix=True)
+            yield "word_hits", {"match": f"exact : ({_print(phrase)})", **archive}
         if len(part) >= 3:
-            yield "trigram_hits", {"match": all_of_threes(part)}
+            yield "trigram_hits", {"match": trigram_expression(part)}
         else:
             yield "short_hits", {"part": part, "beyond": part + "\U0010ffff"}
-        if len(begun) >= TELLING and not words:
+        if len(begun) >= SELECTIVE_PREFIX and not words:
             yield "word_hits", {"match": f"exact : ({_print(Phrase((begun,), prefix=True))})", **archive}
 
 
-def _in_a_row(words: list[str], begun: str) -> Phrase:
-    if len(words) > MOST_WORDS or len(begun) < TELLING:
-        return Phrase(tuple(words[:MOST_WORDS]))
-    return Phrase((*words, begun), prefix=True)
-
-
-def all_of_threes(part: str) -> str:
-    """Every three characters, or of a long part so many that few texts have them all and not the part."""
+def trigram_expression(part: str) -> str:
+    """Match texts with the trigrams of a substring. Of a long substring, MOST_TRIGRAMS are enough."""
     places = range(len(part) - 2)
-    step = 1 + len(places) // MOST_THREES
-    threes = {part[n : n + 3] for n in (*places[::step], places[-1])}
-    return " AND ".join(_quoted(three.replace('"', '""')) for three in sorted(threes))
+    step = 1 + len(places) // MOST_TRIGRAMS
+    trigrams = {part[n : n + 3] for n in (*places[::step], places[-1])}
+    return " AND ".join(_quoted(trigram.replace('"', '""')) for trigram in sorted(trigrams))
 
 
 def match_expression(query: Query, scope: Scope) -> str:
@@ -228,28 +241,18 @@ def _token_groups(scope: Scope) -> list[str]:
 
 
 def occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:
-    """An FTS5 function: of a match the number of its tokens, then how often each phrase of the query stands in it."""
+    """An FTS5 function: the number of tokens of a match, then the number of occurrences of each phrase."""
     wanted: list[int] | None = api.aux_data
-    if wanted is None:  # scopes are no words
+    if wanted is None:  # scope tokens are not words
         wanted = [number for number, phrase in enumerate(api.phrases) if not str(phrase[0]).startswith(SCOPE)]
         api.aux_data = wanted
     counts = [sum(map(len, api.phrase_locations(number)[EXACT:])) for number in wanted]
     return f"[{api.column_size(-1)},{','.join(map(str, counts))}]"
 
 
-def _counted(rows: Sequence[Row]) -> list[Counted]:
+def _match_counts(rows: Sequence[Row]) -> list[MatchCounts]:
     counts = [(row["id"], orjson.loads(row["counts"])) for row in rows]
-    return [Counted(id, length, times) for id, (length, *times) in counts]
-
-
-def _first_number(block: bytes) -> int:
-    """The first of SQLite's variable-length integers: seven bits a byte, as long as the eighth is set."""
-    number = 0
-    for byte in block:
-        number = number << 7 | byte & 127
-        if byte < 128:
-            break
-    return number
+    return [MatchCounts(id, length, times) for id, (length, *times) in counts]
 
 
 def _print(query: Query) -> str:
@@ -265,7 +268,7 @@ def _print(query: Query) -> str:
         case Without(wanted, unwanted):
             return f"({_print(wanted)} NOT {_print(unwanted)})"
         case Preferring(wanted, phrases):
-            # bm25 counts every phrase of the expression; this part lets in whatever the rest lets in.
+            # The second part adds phrases to the score, and excludes nothing that the first part matches.
             either = " OR ".join(_print(p) for p in (wanted.parts[0], *phrases))
             return f"({_print(wanted)} AND ({either}))"
         case Nothing():
@@ -273,4 +276,4 @@ def _print(query: Query) -> str:
 
 
 def _quoted(words: str) -> str:
-    return f'"{words}"'  # folded words hold no quotes
+    return f'"{words}"'  # folded words contain no quotes

@@ -1,7 +1,7 @@
-"""SQLite: one file a workspace, one writer thread with group commit, many readers on connections of their own.
+"""The SQLite engine: one file for each workspace, one writer thread with group commit, and several readers.
 
-Callers that change something at the same moment share one transaction, each in a savepoint of its own: one sync to
-disk acknowledges them all. Readers use snapshots and never stand in the writer's way.
+Changes that arrive at the same time share one transaction and one sync to disk. Each runs in its own savepoint.
+Readers use snapshots on their own connections and never block the writer.
 """
 
 from __future__ import annotations
@@ -27,27 +27,35 @@ from palaver.store.engines import missing_tables, named_sql
 from palaver.store.engines.database import (
     Change,
     Dialect,
-    Numbers,
+    EngineStats,
     Pending,
     Reader,
     Row,
-    in_pieces,
+    json_batches,
     write_events,
     write_index,
 )
 from palaver.store.engines.sqlite.dialect import SqliteDialect, occurrences
-from palaver.store.engines.write_queue import Job, Waiting, answer, tell
+from palaver.store.engines.write_queue import Job, WriteQueue, finish_jobs, send_events
 
 T = TypeVar("T")
 
 READERS = 4
-SHARED_BY_AT_MOST = 32  # with more, whoever just missed a commit waits for all of the next one, too
-STATEMENTS = 200  # that are remembered on a connection
+"""The number of reader threads."""
+MOST_JOBS = 32
+"""How many changes share a transaction. With more, a change that just missed a commit would wait too long."""
+STATEMENTS = 200
+"""How many prepared statements a connection caches."""
 BUSY_SECONDS = 5.0
+"""How long to wait for a lock that another process holds."""
 GATHER_SECONDS = 0.002
+"""How long the writer waits for more changes."""
 POLL_SECONDS = 0.02
+"""How often to look for commits of other processes."""
 WIPE_SECONDS = 30.0
-AGAIN_SECONDS = 0.05
+"""How long `wipe` waits for readers of old snapshots."""
+INTERRUPT_SECONDS = 0.05
+"""How often a cancelled read is interrupted again."""
 TABLE_MISSING = "A table is missing in the database. Run 'palaver doctor' to see what can be done."
 
 
@@ -59,14 +67,14 @@ class SqliteConnection:
         self.dialect = dialect
         self.raw = apsw.Connection(str(path), flags=flags, statementcachesize=STATEMENTS)
         self._columns: dict[str, list[str]] = {}
-        self.raw.set_busy_handler(_patience())
-        # Plans do not depend on values here: without this, statements are planned anew whenever a value changes.
+        self.raw.set_busy_handler(_busy_handler())
+        # Query plans do not depend on values here. Without this, SQLite plans a statement again when a value changes.
         self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self.raw.execute("PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8000")
         if not read_only:
             self.raw.execute("PRAGMA journal_mode = WAL").fetchall()
             self.raw.execute("PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864")
-        with suppress(apsw.NoFTS5Error):  # raised when the file is damaged: the first statement says so
+        with suppress(apsw.NoFTS5Error):  # raised if the file is damaged; the first statement then reports it
             self.raw.register_fts5_function("occurrences", occurrences)
 
     def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
@@ -93,18 +101,15 @@ class SqliteConnection:
         self.raw.executemany(sql, rows)
 
     def run_rows(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        for piece in in_pieces(rows):
-            self.raw.execute(sql, {"rows": piece})
-
-    def script(self, sql: str) -> None:
-        self.raw.execute(sql)
+        for batch in json_batches(rows):
+            self.raw.execute(sql, {"rows": batch})
 
 
-def _patience() -> Callable[[int], bool]:
-    """Another process is writing: ask again soon, for a while. SQLite's own back-off waits up to 100 ms a time."""
+def _busy_handler() -> Callable[[int], bool]:
+    """Retry often while another process writes. SQLite's own back-off waits up to 100 ms each time."""
     began = 0.0
 
-    def again(attempts: int) -> bool:
+    def retry(attempts: int) -> bool:
         nonlocal began
         if attempts == 0:
             began = time.monotonic()
@@ -113,12 +118,12 @@ def _patience() -> Callable[[int], bool]:
         time.sleep(random.uniform(0.0005, 0.003))
         return True
 
-    return again
+    return retry
 
 
 @contextmanager
-def said_plainly() -> Iterator[None]:
-    """Turn what the engine complains about into something a person can act on."""
+def readable_errors() -> Iterator[None]:
+    """Turn errors of SQLite into errors that tell a person what to do."""
     try:
         yield
     except (apsw.InterruptError, apsw.BusyError):
@@ -134,29 +139,29 @@ def said_plainly() -> Iterator[None]:
             raise
         raise Unavailable(TABLE_MISSING) from None
     except (apsw.IOError, apsw.CantOpenError):
-        raise Unavailable("The disk did not answer properly: nothing was stored. Run 'palaver doctor'.") from None
+        raise Unavailable("The disk did not finish_jobs properly: nothing was stored. Run 'palaver doctor'.") from None
 
 
 class SqliteEngine:
-    """One workspace's file."""
+    """The database file of one workspace, or of the server."""
 
     def __init__(self, path: Path, settings: Settings, schema: str = "workspace") -> None:
         self.path, self._kind = path, schema
         self._settings = settings
         self._dialect: Dialect = SqliteDialect()
         self.has_lost_log = has_lost_log(path)
-        with said_plainly():
+        with readable_errors():
             _create_private(path)
             self._writer = SqliteConnection(path, self._dialect, read_only=False)
             migrate(self._writer, schema)
             if gone := missing_tables.missing(Reader(self._writer, settings), schema):
-                missing_tables.make_again_in_sqlite(self._writer.raw, schema, gone)
+                missing_tables.create_in_sqlite(self._writer.raw, schema, gone)
             self._opened = os.stat(path)
-        self._jobs = Waiting()
+        self._jobs = WriteQueue()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
         self._idle: list[SqliteConnection] = []
-        self._numbers = Numbers()
+        self._stats = EngineStats()
         self._thread = threading.Thread(target=self._write_for_ever, name=f"write-{path.stem}", daemon=True)
         self._thread.start()
 
@@ -168,32 +173,28 @@ class SqliteEngine:
     async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
         loop = asyncio.get_running_loop()
         seconds = timeout or self._settings.search_timeout
-        look = _Look(loop, seconds)
-        timer = loop.call_later(seconds, look.give_up)
+        cancellable = _CancellableRead(loop, seconds)
+        timer = loop.call_later(seconds, cancellable.cancel)
         try:
-            return await loop.run_in_executor(self._readers, self._look, look, work)
+            return await loop.run_in_executor(self._readers, self._read, cancellable, work)
         except asyncio.CancelledError:
-            look.give_up()  # nobody waits for it any more
+            cancellable.cancel()  # the caller has gone
             raise
         finally:
             timer.cancel()
 
-    def _look(self, look: _Look, work: Callable[[Reader], T]) -> T:
-        with said_plainly():
-            connection = self._reader()
+    def _read(self, cancellable: _CancellableRead, work: Callable[[Reader], T]) -> T:
+        with readable_errors():
             try:
-                with look.through(connection.raw), connection.raw:
+                connection = self._idle.pop()  # the one used last: its page cache is the warmest
+            except IndexError:
+                connection = SqliteConnection(self.path, self._dialect, read_only=True)
+            try:
+                with cancellable.on(connection.raw), connection.raw:
                     result = work(Reader(connection, self._settings))
             finally:
                 self._idle.append(connection)
         return result
-
-    def _reader(self) -> SqliteConnection:
-        """The connection that was used last of those nobody uses: its cache knows most of what is wanted next."""
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return SqliteConnection(self.path, self._dialect, read_only=True)
 
     # Changing
 
@@ -201,20 +202,20 @@ class SqliteEngine:
         loop = asyncio.get_running_loop()
         job = Job(work, loop, loop.create_future())
         self._jobs.put(job)
-        # Once handed over it may be committed: a caller who goes away does not change that.
+        # A queued change may be committed even if its caller goes away.
         result: T = await job.done
         return result
 
     def _write_for_ever(self) -> None:
-        """Where several wrote last time they are given a moment to come again."""
-        company = 1
+        """The writer thread. If several callers wrote last time, it waits a moment for as many again."""
+        expected = 1
         while True:
-            jobs = self._jobs.take(company, SHARED_BY_AT_MOST, GATHER_SECONDS)
+            jobs = self._jobs.take(expected, MOST_JOBS, GATHER_SECONDS)
             shared = [job for job in jobs if job is not None]
             if shared:
                 self._commit_together(shared)
-                answer(shared)
-                company = len(shared)
+                finish_jobs(shared)
+                expected = len(shared)
             if jobs[-1] is None:
                 break
         self._writer.raw.close()
@@ -222,19 +223,19 @@ class SqliteEngine:
     def _commit_together(self, jobs: list[Job]) -> None:
         began = time.perf_counter()
         try:
-            with said_plainly():
+            with readable_errors():
                 events = self._transaction(jobs)
-            self._numbers.commits += 1
-            self._numbers.commit_seconds += time.perf_counter() - began
+            self._stats.commits += 1
+            self._stats.commit_seconds += time.perf_counter() - began
         except Exception as problem:
             if len(jobs) > 1 and not isinstance(problem, PalaverError):
-                for job in jobs:  # one of them spoils it for all: find out which
+                for job in jobs:  # one of them fails the whole transaction: find out which
                     self._commit_together([job])
                 return
             for job in jobs:
                 job.problem = job.problem or problem
         else:
-            tell(jobs, self._told, events)
+            send_events(jobs, self._told, events)
 
     def _transaction(self, jobs: list[Job]) -> list[Event]:
         raw, pending, events = self._writer.raw, Pending(), list[Event]()
@@ -245,11 +246,11 @@ class SqliteEngine:
                 change = Change(self._writer, self._settings)
                 raw.execute("SAVEPOINT job")
                 try:
-                    with said_plainly():
+                    with readable_errors():
                         job.result = job.work(change)
                         told = write_events(self._writer, change.pending)
                 except Exception as problem:
-                    if not raw.in_transaction:  # a full disk undoes everything, not only this job
+                    if not raw.in_transaction:  # a full disk rolls back everything, not only this job
                         raise
                     raw.execute("ROLLBACK TO job")
                     job.problem = problem
@@ -268,68 +269,67 @@ class SqliteEngine:
     # Watching for other processes
 
     async def watch(self, woken: Callable[[], None]) -> None:
-        look = SqliteConnection(self.path, self._dialect, read_only=True)
+        own = SqliteConnection(self.path, self._dialect, read_only=True)
         try:
             seen = None
             while True:
-                version = look.raw.pragma("data_version")
+                version = own.raw.pragma("data_version")
                 if version != seen:
                     seen = version
                     woken()
                 await asyncio.sleep(POLL_SECONDS)
         finally:
-            look.raw.close()
+            own.raw.close()
 
-    # Looking after it
+    # Maintenance
 
-    def numbers(self) -> Numbers:
-        return replace(self._numbers, waiting=len(self._jobs))
+    def stats(self) -> EngineStats:
+        return replace(self._stats, waiting=len(self._jobs))
 
     def check(self) -> list[str]:
-        """SQLite's own check of every page, table and index; it looks into the search index too."""
-        with said_plainly():
+        with readable_errors():
             return problems_of(self.path)
 
     def lost_files(self) -> list[str]:
-        """The file and its log are looked for by their names: this process keeps what it has open."""
+        """Look for the file and its log by name, because this process still has the old files open."""
         name = self.path.name
         try:
             if not os.path.samestat(self._opened, os.stat(self.path)):
                 return [f"{name} was replaced by another file while it was open"]
         except FileNotFoundError:
             return [f"{name} was removed while it was open"]
-        return [] if _log_of(self.path).exists() else [f"the log {name}-wal was removed while it was open"]
+        return [] if _wal_of(self.path).exists() else [f"the log {name}-wal was removed while it was open"]
 
-    def make_missing(self) -> list[str]:
-        with said_plainly():
+    def create_missing_tables(self) -> list[str]:
+        with readable_errors():
             own = SqliteConnection(self.path, self._dialect, read_only=False)
             try:
                 gone = missing_tables.missing(Reader(own, self._settings), self._kind)
-                return missing_tables.make_again_in_sqlite(own.raw, self._kind, gone) if gone else []
+                return missing_tables.create_in_sqlite(own.raw, self._kind, gone) if gone else []
             finally:
                 own.raw.close()
 
     def empty_index(self) -> None:
-        with said_plainly():
+        with readable_errors():
             own = SqliteConnection(self.path, self._dialect, read_only=False)
             try:
-                missing_tables.make_again_in_sqlite(own.raw, self._kind, list(missing_tables.INDEX_TABLES))
+                missing_tables.create_in_sqlite(own.raw, self._kind, list(missing_tables.INDEX_TABLES))
             finally:
                 own.raw.close()
 
     def copy_into(self, folder: Path) -> int:
-        """One read transaction, however long it takes; the writer goes on meanwhile."""
-        with said_plainly():
-            look = SqliteConnection(self.path, self._dialect, read_only=True)
+        """Copy the file in one read transaction. The writer is not blocked."""
+        with readable_errors():
+            own = SqliteConnection(self.path, self._dialect, read_only=True)
             try:
-                look.raw.execute("VACUUM INTO ?", (str(folder / "database.db"),))
-                return int(look.raw.pragma("user_version"))
+                own.raw.execute("VACUUM INTO ?", (str(folder / "database.db"),))
+                return int(own.raw.pragma("user_version"))
             finally:
-                look.raw.close()
+                own.raw.close()
 
     def wipe(self) -> None:
-        """The indexes drop what was deleted, the file is written anew, and the log is emptied. Writers wait for it."""
-        with said_plainly():
+        """Purge the indexes of deleted data, rewrite the file, and empty the log. Writers wait meanwhile."""
+        with readable_errors():
             own = SqliteConnection(self.path, self._dialect, read_only=False)
             try:
                 for (name,) in own.raw.execute(
@@ -338,10 +338,12 @@ class SqliteEngine:
                     own.raw.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
                 own.raw.execute("VACUUM")
                 until = time.monotonic() + WIPE_SECONDS
-                # Who reads an old state holds the log; so long as somebody does, it cannot be emptied.
+                # The log cannot be emptied while a reader uses an old snapshot.
                 while own.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]:
                     if time.monotonic() > until:
-                        raise Unavailable("The data was written anew, but somebody reads an old state. Try again.")
+                        raise Unavailable(
+                            "The file was rewritten, but a reader still uses the old log. Try again in a moment."
+                        )
                     time.sleep(0.05)
             finally:
                 own.raw.close()
@@ -350,68 +352,69 @@ class SqliteEngine:
         self._readers.shutdown(wait=True)
         for connection in self._idle:
             connection.raw.close()
-        self._jobs.put(None)  # the writer goes last: it tidies up the write-ahead log when nobody else is there
+        self._jobs.put(None)  # the writer closes last, because the last connection removes the write-ahead log
         self._thread.join()
 
 
 def problems_of(path: Path) -> list[str]:
-    """SQLite's own check of every page, table and index of a file; it looks into the search index too."""
-    look = SqliteConnection(path, SqliteDialect(), read_only=True)
+    """The problems that SQLite's own check finds in a file: its pages, tables, indexes and the search index."""
+    own = SqliteConnection(path, SqliteDialect(), read_only=True)
     try:
-        found = [str(row[0]) for row in look.raw.execute("PRAGMA integrity_check(20)")]
-        orphans = look.raw.execute("PRAGMA foreign_key_check")
+        found = [str(row[0]) for row in own.raw.execute("PRAGMA integrity_check(20)")]
+        orphans = own.raw.execute("PRAGMA foreign_key_check")
         found += [f"a row of {row[0]} belongs to nothing" for row in orphans]
     finally:
-        look.raw.close()
+        own.raw.close()
     return [problem for problem in found if problem != "ok"]
 
 
-def missing_in(path: Path, kind: str, settings: Settings) -> list[str]:
-    """The tables and indexes a file should have and has not. Nothing is changed."""
-    with said_plainly():
-        look = SqliteConnection(path, SqliteDialect(), read_only=True)
+def missing_tables_in(path: Path, kind: str, settings: Settings) -> list[str]:
+    """The tables and indexes that are missing in a file. Nothing is changed."""
+    with readable_errors():
+        own = SqliteConnection(path, SqliteDialect(), read_only=True)
         try:
-            if look.raw.pragma("user_version") != named_sql.migrations("sqlite", kind)[-1][0]:
-                return []  # an older file, which is brought up to date when it is opened
-            return missing_tables.missing(Reader(look, settings), kind)
+            if own.raw.pragma("user_version") != named_sql.migrations("sqlite", kind)[-1][0]:
+                return []  # an older file, which is migrated when it is opened
+            return missing_tables.missing(Reader(own, settings), kind)
         finally:
-            look.raw.close()
+            own.raw.close()
 
 
 def has_lost_log(path: Path) -> bool:
-    """Was the write-ahead log taken away from a file whose last process did not end properly?
+    """Was the write-ahead log removed after the last process crashed?
 
     A process that ends properly removes the index of the log (-shm) before the log itself (-wal).
     """
-    return path.with_name(path.name + "-shm").exists() and not _log_of(path).exists()
+    return path.with_name(path.name + "-shm").exists() and not _wal_of(path).exists()
 
 
-def _log_of(path: Path) -> Path:
+def _wal_of(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
-class _Look:
-    """A read that can be given up: before it begins, or by interrupting the engine in the middle of it."""
+class _CancellableRead:
+    """A read that can be cancelled before it begins, or interrupted while it runs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         self._loop = loop
         self._end = time.monotonic() + seconds
         self._lock = threading.Lock()
         self._raw: apsw.Connection | None = None
-        self._is_late = False
+        self._is_cancelled = False
 
-    def give_up(self) -> None:
-        """Until it has ended: the engine does not hear it between two statements."""
+    def cancel(self) -> None:
+        """Interrupt the read until it has ended. SQLite ignores an interrupt between two statements."""
         with self._lock:
-            self._is_late = True
+            self._is_cancelled = True
             if self._raw is not None:
                 self._raw.interrupt()
-                self._loop.call_later(AGAIN_SECONDS, self.give_up)
+                self._loop.call_later(INTERRUPT_SECONDS, self.cancel)
 
     @contextmanager
-    def through(self, raw: apsw.Connection) -> Iterator[None]:
+    def on(self, raw: apsw.Connection) -> Iterator[None]:
+        """While the block lasts, `cancel` interrupts this connection."""
         with self._lock:
-            if self._is_late or time.monotonic() >= self._end:
+            if self._is_cancelled or time.monotonic() >= self._end:
                 raise Timeout()
             self._raw = raw
         try:
@@ -422,7 +425,7 @@ class _Look:
 
 
 def _create_private(path: Path) -> None:
-    """Nobody else on the machine may read what is said here; SQLite gives its side files the same rights."""
+    """Create the file, readable by its owner only. SQLite gives its other files the same permissions."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -433,7 +436,7 @@ def _create_private(path: Path) -> None:
 
 
 def migrate(connection: SqliteConnection, schema: str) -> None:
-    """Bring the file to the newest schema, each step in one transaction; two processes starting at once take turns."""
+    """Migrate the file to the newest schema in one transaction. Processes that start at once take turns."""
     raw = connection.raw
     steps = named_sql.migrations("sqlite", schema)
     if raw.pragma("user_version") == steps[-1][0]:
@@ -445,7 +448,7 @@ def migrate(connection: SqliteConnection, schema: str) -> None:
             raise Unavailable(f"This data was written by a newer palaver (schema {have}). Upgrade palaver.")
         for number, sql in steps:
             if number > have:
-                connection.script(sql)
+                raw.execute(sql)
                 raw.pragma("user_version", number)
         raw.execute("COMMIT")
     except BaseException:

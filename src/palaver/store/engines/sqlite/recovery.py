@@ -1,4 +1,4 @@
-"""Mending an SQLite file: its search index is made anew, or whatever can still be read is put into a fresh file.
+"""Recovers a damaged SQLite file: recreates its search index, or copies all readable rows into a new file.
 
 The damaged file is never written to. It stays beside the new one, under a name with the date.
 """
@@ -26,43 +26,44 @@ from palaver.model.times import micros, now
 from palaver.store.engines import missing_tables, named_sql
 from palaver.store.engines.id_ranges import SOURCES, WIDTH
 from palaver.store.engines.sqlite.dialect import SqliteDialect
-from palaver.store.engines.sqlite.engine import SqliteConnection, problems_of, said_plainly
+from palaver.store.engines.sqlite.engine import SqliteConnection, problems_of, readable_errors
 
 SIDE_FILES = ("-wal", "-shm")
 UNREADABLE = (apsw.Error, UnicodeDecodeError)
 PAST_ALL_IDS = 1 << 62
 EMPTY_JSON = {"data": "{}", "capabilities": "[]", "skills": "[]"}
-"""Columns that hold JSON, and what stands for what was lost of it."""
+"""Columns that hold JSON, and the value that replaces damaged JSON."""
 MOST_PADDED = 1 << 40
+"""A file whose header names a larger size is not padded."""
 
-# Where SQLite locks a file, whoever has it open holds some of these bytes.
+# A process that has the file open holds a lock on some of these bytes: the first one, and their number.
 _LOCK_BYTES = (0x40000002, 510)
 _IN_INDEX = re.compile(rf"\b(fts5|vtable)\b.*\b({'|'.join(missing_tables.INDEX_TABLES)})\b", re.IGNORECASE)
 
 
 @dataclass
-class Salvaged:
-    """What came of it: how many rows of each table were saved, and how many are lost, as far as anybody can tell."""
+class RecoveryResult:
+    """The number of rows that were saved and lost, by table. `aside` is the name of the damaged file."""
 
     aside: str
     saved: dict[str, int] = field(default_factory=dict)
     lost: dict[str, int | None] = field(default_factory=dict)
-    """None: some, nobody knows how many."""
+    """None: some rows are lost, but their number is unknown."""
 
 
-def look(path: Path) -> list[str]:
-    """What is wrong with a file; nothing is changed."""
+def check_file(path: Path) -> list[str]:
+    """The problems of a database file. Nothing is changed."""
     try:
-        with said_plainly():
+        with readable_errors():
             return problems_of(path)
     except PalaverError as problem:
         return [problem.message]
-    except apsw.Error as problem:  # a schema that cannot be understood
+    except apsw.Error as problem:  # the schema itself is damaged
         return [f"SQLite cannot read it: {problem}"]
 
 
 def is_in_use(path: Path) -> bool:
-    """Has another process the file open?"""
+    """Does another process have the file open?"""
     with path.open("r+b") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCK_BYTES[1], _LOCK_BYTES[0])
@@ -71,16 +72,16 @@ def is_in_use(path: Path) -> bool:
     return False
 
 
-# The index alone
+# Damage in the search index only
 
 
 def is_index_alone(problems: list[str]) -> bool:
     return bool(problems) and all(_IN_INDEX.search(problem) for problem in problems)
 
 
-def make_index_anew(path: Path) -> bool:
-    """Empty search indexes in place of the damaged ones, ready to be filled. False if the damage goes deeper."""
-    with suppress(apsw.Error, PalaverError), said_plainly():
+def recreate_index(path: Path) -> bool:
+    """Replace damaged search indexes by empty ones. Returns False if other tables are damaged too."""
+    with suppress(apsw.Error, PalaverError), readable_errors():
         own = SqliteConnection(path, SqliteDialect(), read_only=False)
         try:
             made = own.raw.execute(
@@ -92,21 +93,21 @@ def make_index_anew(path: Path) -> bool:
                 for _, sql in made:
                     own.raw.execute(str(sql))
                 missing_tables.tune_index(own.raw)
-                own.raw.execute(missing_tables.MARK_PARTS)
+                own.raw.execute(missing_tables.RESTART_SUBSTRING_INDEX)
         finally:
             own.raw.close()
-        return not look(path)
+        return not check_file(path)
     return False
 
 
-# The whole file
+# Damage in the whole file
 
 
-def salvage(path: Path, kind: str) -> Salvaged:
-    """A fresh file with all that can be read of the damaged one, which is put aside."""
+def recover(path: Path, kind: str) -> RecoveryResult:
+    """Copy all readable rows into a new file, and rename the damaged one."""
     stamp = now().strftime("%Y%m%d-%H%M%S")
-    result = Salvaged(f"{path.name}.damaged-{stamp}")
-    with tempfile.TemporaryDirectory(prefix=".mending-", dir=path.parent) as folder:
+    result = RecoveryResult(f"{path.name}.damaged-{stamp}")
+    with tempfile.TemporaryDirectory(prefix=".recovery-", dir=path.parent) as folder:
         fresh = Path(folder) / "fresh.db"
         old = _readable_copy(path, Path(folder))
         _fill(fresh, kind, old, result)
@@ -120,7 +121,7 @@ def salvage(path: Path, kind: str) -> Salvaged:
 
 
 def _readable_copy(path: Path, folder: Path) -> apsw.Connection | None:
-    """Opening a file may change it, so a copy is opened: with what stands in its log, or else without."""
+    """Open a copy, because opening a file may change it: with its log, or else without."""
     for number, sides in enumerate(((*SIDE_FILES[:1],), ())):
         copy = folder / f"copy{number}.db"
         shutil.copyfile(path, copy)
@@ -139,7 +140,7 @@ def _readable_copy(path: Path, folder: Path) -> apsw.Connection | None:
 
 
 def _pad(copy: Path) -> None:
-    """SQLite reads nothing of a file that is shorter than its header says: give it its length back."""
+    """Extend a truncated file to the size in its header. SQLite does not read a shorter one."""
     with copy.open("r+b") as file:
         header = file.read(100)
         size = int.from_bytes(header[16:18]) or 1
@@ -148,7 +149,7 @@ def _pad(copy: Path) -> None:
             file.truncate(whole)
 
 
-def _fill(fresh: Path, kind: str, old: apsw.Connection | None, result: Salvaged) -> None:
+def _fill(fresh: Path, kind: str, old: apsw.Connection | None, result: RecoveryResult) -> None:
     os.close(os.open(fresh, os.O_CREAT | os.O_RDWR, 0o600))
     new = SqliteConnection(fresh, SqliteDialect(), read_only=False)
     try:
@@ -158,17 +159,19 @@ def _fill(fresh: Path, kind: str, old: apsw.Connection | None, result: Salvaged)
             for table in _tables(new.raw):
                 _copy(old, new.raw, table, result)
             if kind == "workspace":
-                _stand_in(new.raw)
+                _replace_lost_documents(new.raw)
             _remove_orphans(new.raw, result)
             if kind == "workspace":
-                _count_again(new.raw)
-        new.raw.execute("PRAGMA journal_mode = DELETE").fetchall()  # all of it in the one file that is moved
+                _recount(new.raw)
+        new.raw.execute(
+            "PRAGMA journal_mode = DELETE"
+        ).fetchall()  # so that all data is in the one file that is renamed
     finally:
         new.raw.close()
 
 
 def _make_schema(new: apsw.Connection, kind: str, old: apsw.Connection | None) -> None:
-    """As old as the data is: it is brought up to date when it is opened."""
+    """Create the schema of the version that the data has. It is migrated when it is opened."""
     steps = named_sql.migrations("sqlite", kind)
     have = 0
     with suppress(*UNREADABLE):
@@ -185,7 +188,7 @@ def _tables(raw: apsw.Connection) -> list[str]:
     return [str(name) for (name,) in rows if not str(name).startswith("sqlite_")]
 
 
-def _copy(old: apsw.Connection | None, new: apsw.Connection, table: str, result: Salvaged) -> None:
+def _copy(old: apsw.Connection | None, new: apsw.Connection, table: str, result: RecoveryResult) -> None:
     columns: list[str] = []
     expected: int | None = None
     if old:
@@ -198,24 +201,23 @@ def _copy(old: apsw.Connection | None, new: apsw.Connection, table: str, result:
         result.lost[table] = None
         return
     names, places = ", ".join(columns), ", ".join("?" * len(columns))
-    saved, reading = 0, _Reading(old, table, names)
+    saved, reading = 0, _DamagedTable(old, table, names)
     for row in reading.rows():
-        mended = _with_sound_json(columns, row)
-        reading.has_lost |= mended != row
-        row = mended
+        repaired = _replace_damaged_json(columns, row)
+        reading.has_lost |= repaired != row
         try:
-            new.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({places})", row)
+            new.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({places})", repaired)
             saved += 1
         except apsw.Error:
-            reading.has_lost = True  # not what such a row can be
+            reading.has_lost = True  # the row breaks a constraint
     result.saved[table] = saved
     if reading.has_lost or (expected is not None and expected > saved):
         lost = (expected or 0) - saved
         result.lost[table] = lost if lost > 0 else None
 
 
-def _with_sound_json(columns: list[str], row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The row with empty JSON in place of JSON that a damaged page has made unreadable. The rest of it is kept."""
+def _replace_damaged_json(columns: list[str], row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Replace JSON that is not valid by empty JSON. The other columns are kept."""
     return tuple(
         EMPTY_JSON[name] if name in EMPTY_JSON and isinstance(value, str) and not _is_json(value) else value
         for name, value in zip(columns, row, strict=True)
@@ -230,8 +232,8 @@ def _is_json(text: str) -> bool:
     return True
 
 
-class _Reading:
-    """The rows of a table that has holes."""
+class _DamagedTable:
+    """Reads the rows of a table with damaged pages."""
 
     def __init__(self, old: apsw.Connection, table: str, names: str) -> None:
         self._old, self._table, self._names = old, table, names
@@ -246,9 +248,9 @@ class _Reading:
             yield from self._by_rowid()
 
     def _by_key(self) -> Iterator[tuple[Any, ...]]:
-        """From both ends, to where it cannot be read."""
+        """Read from both ends, each up to the first damaged page."""
         seen: set[tuple[Any, ...]] = set()
-        for row in self._until_it_breaks(f"SELECT {self._names} FROM {self._table}"):
+        for row in self._until_damage(f"SELECT {self._names} FROM {self._table}"):
             if row in seen:
                 self.has_lost = True
                 break
@@ -258,7 +260,7 @@ class _Reading:
             info = self._old.execute(f"PRAGMA table_info({self._table})").fetchall()
             key = [str(row[1]) for row in sorted(info, key=lambda row: int(row[5] or 0)) if row[5]]
             order = ", ".join(f"{name} DESC" for name in key)
-            backwards = self._until_it_breaks(f"SELECT {self._names} FROM {self._table} ORDER BY {order}")
+            backwards = self._until_damage(f"SELECT {self._names} FROM {self._table} ORDER BY {order}")
             yield from takewhile(lambda row: row not in seen, backwards)
 
     def _by_rowid(self) -> Iterator[tuple[Any, ...]]:
@@ -267,18 +269,18 @@ class _Reading:
             sql = f"SELECT rowid, {self._names} FROM {self._table} WHERE rowid > ? ORDER BY rowid"
             before = self.has_lost
             self.has_lost = False
-            for row in self._until_it_breaks(sql, last):
-                if row[0] <= last:  # a page that leads back: there is no end to it
+            for row in self._until_damage(sql, last):
+                if row[0] <= last:  # a damaged page points back: this would never end
                     self.has_lost = True
                     break
                 last = row[0]
                 yield row[1:]
             broke, self.has_lost = self.has_lost, self.has_lost or before
-            if not broke or (beyond := self._beyond(last)) is None:
+            if not broke or (beyond := self._row_after_damage(last)) is None:
                 return
             sql = f"SELECT rowid, {self._names} FROM {self._table} WHERE rowid > ? AND rowid < ? ORDER BY rowid DESC"
             above = beyond[0]
-            for row in self._until_it_breaks(sql, last, above):
+            for row in self._until_damage(sql, last, above):
                 if not last < row[0] < above:
                     break
                 above = row[0]
@@ -286,8 +288,8 @@ class _Reading:
             yield beyond[1:]
             last = beyond[0]
 
-    def _beyond(self, last: int) -> tuple[Any, ...] | None:
-        """The first row after a hole, roughly: steps grow until something can be read again."""
+    def _row_after_damage(self, last: int) -> tuple[Any, ...] | None:
+        """A row after the damaged pages. The steps grow until a row can be read again."""
         step = 1
         start = max(last, 0)
         while step < PAST_ALL_IDS - start:
@@ -302,15 +304,15 @@ class _Reading:
                 step *= 2
         return None
 
-    def _until_it_breaks(self, sql: str, *params: int) -> Iterator[tuple[Any, ...]]:
+    def _until_damage(self, sql: str, *params: int) -> Iterator[tuple[Any, ...]]:
         try:
             yield from self._old.execute(sql, params)
         except UNREADABLE:
             self.has_lost = True
 
 
-def _stand_in(new: apsw.Connection) -> None:
-    """Passages whose document is gone get one that says so: what was said is worth more than its heading."""
+def _replace_lost_documents(new: apsw.Connection) -> None:
+    """Create a document for passages whose document is lost, with a title that says so."""
     lanes = " ".join(f"WHEN {number} THEN '{source}'" for number, source in enumerate(SOURCES))
     orphans = new.execute(
         f"SELECT document_id, CASE (min(id) / {WIDTH}) / 2 {lanes} END, coalesce(min(created_at), {micros(now())}) "
@@ -318,7 +320,7 @@ def _stand_in(new: apsw.Connection) -> None:
     ).fetchall()
     for document_id, source, at in orphans:
         if source not in ("bus", "archive"):
-            continue  # a session comes back from its transcript; pieces of a text are not the text
+            continue  # sessions come back from transcripts; passages of a text are not its whole text
         new.execute(
             "INSERT INTO documents (id, source, native_id, title, created_at, modified_at) VALUES (?, ?, ?, ?, ?, ?)",
             (document_id, source, new_id(), f"Recovered {document_id}", at, at),
@@ -330,9 +332,9 @@ def _stand_in(new: apsw.Connection) -> None:
     )
 
 
-def _remove_orphans(new: apsw.Connection, result: Salvaged) -> None:
-    """Rows that belong to something lost: reactions to a message that is gone, and the like."""
-    for _ in range(3):  # what belonged to them may follow
+def _remove_orphans(new: apsw.Connection, result: RecoveryResult) -> None:
+    """Delete rows that refer to lost rows, such as reactions to a lost message."""
+    for _ in range(3):  # deleting a row may orphan others
         for table in _tables(new):
             for row in new.execute(f"PRAGMA foreign_key_list({table})").fetchall():
                 parent, own, theirs = str(row[2]), str(row[3]), str(row[4])
@@ -345,8 +347,8 @@ def _remove_orphans(new: apsw.Connection, result: Salvaged) -> None:
                     result.saved[table] -= gone
 
 
-def _count_again(new: apsw.Connection) -> None:
-    """Numbers that are kept beside what they count."""
+def _recount(new: apsw.Connection) -> None:
+    """Correct the counters that are stored beside the rows they count."""
     new.execute(
         "UPDATE threads SET "
         "last_seq = max(last_seq, (SELECT coalesce(max(position), 0) FROM passages p "
@@ -362,4 +364,4 @@ def _count_again(new: apsw.Connection) -> None:
         "WHERE d.source = counters.name)) WHERE name IN ('media', 'characters')"
     )
     if new.pragma("user_version") >= 6:
-        new.execute(missing_tables.MARK_PARTS)
+        new.execute(missing_tables.RESTART_SUBSTRING_INDEX)

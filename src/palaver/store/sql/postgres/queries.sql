@@ -1,29 +1,29 @@
--- name: insert_passage
+-- name: insert_passage  add a passage
 INSERT INTO passages (document_id, position, native_id, field, role, author, author_id, text, created_at, data)
 VALUES (:document_id, :position, :native_id, :field, :role, :author, :author_id, :text, :created_at, :data)
 RETURNING id;
 
--- name: insert_passages  many at once, under ids that were taken before
+-- name: insert_passages  many passages, with ids that were taken before
 INSERT INTO passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data)
 SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 2 AS bigint), value ->> 3, value ->> 4,
        value ->> 5, value ->> 6, value ->> 7, value ->> 8, CAST(value ->> 9 AS bigint), value ->> 10
 FROM json_array_elements(CAST(:rows AS json));
 
--- name: take_passage_ids  for that many to come; sources have no ranges of their own here
+-- name: take_passage_ids  reserve ids for new passages; there are no id ranges here
 SELECT CAST(json_agg(nextval(pg_get_serial_sequence('passages', 'id'))) AS text) AS ids
 FROM generate_series(1, CAST(:count AS bigint));
 
--- name: take_document_ids
+-- name: take_document_ids  reserve ids for new documents
 SELECT CAST(json_agg(nextval(pg_get_serial_sequence('documents', 'id'))) AS text) AS ids
 FROM generate_series(1, CAST(:count AS bigint));
 
--- name: insert_conversations
+-- name: insert_conversations  documents of imported conversations
 INSERT INTO documents (id, source, native_id, title, created_at, modified_at, data)
 SELECT CAST(value ->> 0 AS bigint), 'archive', value ->> 1, value ->> 2, CAST(value ->> 3 AS bigint),
        CAST(value ->> 4 AS bigint), value ->> 5
 FROM json_array_elements(CAST(:rows AS json));
 
--- name: known_conversations
+-- name: known_conversations  the stored states of these conversations
 SELECT id, native_id, modified_at, data FROM documents
 WHERE source = 'archive' AND native_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
@@ -32,12 +32,12 @@ INSERT INTO passage_index (passage_id, length, words, tokens, stems)
 SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 2 AS tsvector), value ->> 3, value ->> 4
 FROM json_array_elements(CAST(:rows AS json));
 
--- name: index_parts  of passages that are too long for one row
+-- name: index_parts  parts of passages that are too long for one row
 INSERT INTO passage_parts (passage_id, part, words)
 SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 2 AS tsvector)
 FROM json_array_elements(CAST(:rows AS json));
 
--- name: unindex_passage
+-- name: unindex_passage  remove a row from the search index
 WITH parts AS (DELETE FROM passage_parts WHERE passage_id = :id)
 DELETE FROM passage_index WHERE passage_id = :id;
 
@@ -45,48 +45,48 @@ DELETE FROM passage_index WHERE passage_id = :id;
 SELECT CAST(coalesce(sum(passages), 0) AS bigint) AS passages, CAST(coalesce(sum(tokens), 0) AS bigint) AS tokens
 FROM passage_totals;
 
--- name: add_up_totals  where there are many rows
+-- name: add_up_totals  merge the rows of totals if there are many
 WITH gone AS (
     DELETE FROM passage_totals WHERE (SELECT count(*) FROM passage_totals) > 1000 RETURNING passages, tokens
 )
 INSERT INTO passage_totals SELECT sum(passages), sum(tokens) FROM gone HAVING count(*) > 0;
 
--- name: found_messages  a page of hits, by their passage ids
+-- name: found_messages  a page of found messages
 SELECT p.id AS passage_id, p.native_id AS message_id, d.native_id AS thread_id, d.title AS thread_topic,
        p.author, p.position AS seq, p.created_at, p.text, p.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
--- name: found_turns  a page of hits, by their passage ids
+-- name: found_turns  a page of found turns
 SELECT p.id AS passage_id, p.native_id, d.native_id AS document, d.agent_id, p.role, p.text, p.created_at, d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
--- name: unindexed_passages  what the index does not have, for whatever reason
+-- name: unindexed_passages  passages that are missing in the search index
 SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data, d.source
 FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN passage_index i ON i.passage_id = p.id
 WHERE i.passage_id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
--- name: index_trigrams  some may be there, where the other index was made anew
+-- name: index_trigrams  some rows may exist, if only the other index was recreated
 INSERT INTO passage_trigrams (passage_id, trigrams)
 SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS integer[]) FROM json_array_elements(CAST(:rows AS json))
 ON CONFLICT (passage_id) DO NOTHING;
 
--- name: unindex_trigrams
+-- name: unindex_trigrams  remove a row from the substring index
 DELETE FROM passage_trigrams WHERE passage_id = :id;
 
--- name: trigram_hits  passages that hold all of these, titles among them
+-- name: trigram_hits  passages and titles with all of these trigrams
 SELECT passage_id AS id FROM passage_trigrams WHERE trigrams @> CAST(:match AS integer[]) LIMIT :cap;
 
--- name: passages_without_parts
+-- name: passages_without_parts  passages that are missing in the substring index
 SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN passage_trigrams i ON i.passage_id = p.id
 WHERE p.id > :after AND d.source = 'archive' AND i.passage_id IS NULL
 ORDER BY p.id LIMIT :limit;
 
--- name: archive_among  the messages these passages are, or are the title of, newest first
+-- name: archive_among  the messages of these passages, newest first; a title means all messages of its conversation
 WITH hits AS (SELECT CAST(value AS bigint) AS id FROM jsonb_array_elements_text(CAST(:ids AS jsonb))
 ), wanted AS (
     SELECT id FROM hits
@@ -100,13 +100,13 @@ WHERE p.position > 0
   AND (p.created_at BETWEEN :since AND :until OR (:any_time = 1 AND p.created_at IS NULL))
 ORDER BY p.created_at IS NULL, p.created_at DESC, p.id DESC;
 
--- name: archive_messages
+-- name: archive_messages  imported messages by id
 SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
        d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) AS id FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
--- name: archive_newest  messages that have a time, newest first, a page from a given one on
+-- name: archive_newest  messages with a time, newest first, after a given one
 SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
        d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
@@ -116,7 +116,7 @@ WHERE p.created_at BETWEEN :since AND :until AND (p.created_at < :until OR p.id 
 ORDER BY p.created_at DESC, p.id DESC
 LIMIT :limit;
 
--- name: archive_timeless  messages that have none
+-- name: archive_timeless  messages without a time
 SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
        d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
@@ -126,11 +126,11 @@ WHERE p.created_at IS NULL AND p.id < :before
 ORDER BY p.id DESC
 LIMIT :limit;
 
--- name: texts
+-- name: texts  texts of passages
 SELECT id, text FROM passages
 WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
--- name: sessions_of_agent
+-- name: sessions_of_agent  sessions, the latest first
 SELECT d.id, d.native_id, d.title, d.agent_id, a.name AS agent, d.created_at, d.modified_at, d.data,
        (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS turns
 FROM documents d LEFT JOIN agents a ON a.id = d.agent_id
@@ -139,38 +139,38 @@ WHERE d.source = 'sessions' AND (CAST(:agent_id AS text) IS NULL OR d.agent_id =
 ORDER BY d.modified_at DESC, d.id DESC
 LIMIT :limit OFFSET :offset;
 
--- name: conversations
+-- name: conversations  imported conversations, the latest first
 SELECT d.id, d.native_id, d.title, d.created_at, d.modified_at, d.data,
        (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS messages
 FROM documents d
 WHERE d.source = 'archive' AND (CAST(:projects AS text) IS NULL OR (CAST(d.data AS jsonb) ->> 'project') IN (SELECT jsonb_array_elements_text(CAST(:projects AS jsonb))))
 ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
 
--- name: projects  that a source knows
+-- name: projects  the projects of a source
 SELECT DISTINCT (CAST(d.data AS jsonb) ->> 'project') AS project FROM documents d WHERE d.source = :source;
 
--- name: media_types
+-- name: media_types  the types of all media items
 SELECT DISTINCT CAST(data AS jsonb) ->> 'media_type' AS media_type FROM documents
 WHERE source = 'media' AND deleted_at IS NULL ORDER BY 1;
 
--- name: index_size  what the server thinks; where it has not counted yet, or there is little to count, it is counted
+-- name: index_size  the server's estimate; a small index is counted
 SELECT CASE WHEN reltuples > 20000 THEN reltuples ELSE (
     SELECT count(*) FROM (SELECT 1 FROM passage_index LIMIT 100000) AS counted
 ) END AS size
 FROM pg_class WHERE oid = CAST('passage_index' AS regclass);
 
--- name: frequencies  of the most common words, as the server last counted them
+-- name: frequencies  from the server's statistics of the most common terms
 SELECT term, frequency * (SELECT reltuples FROM pg_class WHERE oid = CAST('passage_index' AS regclass)) AS doc
 FROM pg_stats, unnest(CAST(CAST(most_common_elems AS text) AS text[]), most_common_elem_freqs) AS common (term, frequency)
 WHERE schemaname = current_schema() AND tablename = 'passage_index' AND attname = 'words' AND term = ANY(:tokens);
 
--- name: count_indexed  passages of these sources, at most :cap
+-- name: count_indexed  the number of passages of these sources, at most :cap
 SELECT count(*) AS passages FROM (
     SELECT 1 FROM documents d JOIN passages p ON p.document_id = d.id
     WHERE d.source = ANY(:sources) AND d.deleted_at IS NULL LIMIT :cap
 ) AS found;
 
--- name: maybe_human_only  messages of the bus that may be for people only
+-- name: maybe_human_only  bus messages that may be human-only
 SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE d.source = 'bus' AND p.data ILIKE '%human%';
@@ -223,37 +223,37 @@ SELECT DISTINCT ON (p.document_id) p.document_id, p.text, p.data, p.author, p.fi
 WHERE p.position > 0 AND p.document_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
 ORDER BY p.document_id, p.position;
 
--- name: storage_bytes
+-- name: storage_bytes  the size of the database
 SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint AS bytes
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = current_schema() AND c.relkind = 'r';
 
--- name: vectors_of
+-- name: vectors_of  the vectors of these passages
 SELECT passage_id, vector FROM vectors WHERE model = :model AND passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
--- name: put_vector  unless the passage has changed meanwhile
+-- name: put_vector  does nothing if the text has changed meanwhile
 INSERT INTO vectors (passage_id, model, vector)
 SELECT id, CAST(:model AS text), CAST(:vector AS bytea) FROM passages WHERE id = :id AND text = CAST(:text AS text)
 ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, vector = excluded.vector;
 
--- name: expect_much  the server is as it was set up
+-- name: begin_bulk_writes  nothing to do
 SELECT 1;
 
--- name: expect_little
+-- name: end_bulk_writes  nothing to do
 SELECT 1;
 
--- name: has_as_many_indexed  not counted: looking for one that is missing is as quick
+-- name: has_as_many_indexed  always false: looking for a missing row is as fast as counting
 SELECT false AS is_so;
 
--- name: schema_names  tables and indexes that are there
+-- name: schema_names  existing tables and indexes
 SELECT relname AS name FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'i');
 
--- name: lexemes  the words the search index has of these passages
+-- name: lexemes  the terms of these passages in the search index
 WITH given AS (SELECT CAST(value AS bigint) AS passage_id FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
 SELECT passage_id AS id, tsvector_to_array(words) AS lexemes FROM passage_index JOIN given USING (passage_id)
 UNION ALL
 SELECT passage_id, tsvector_to_array(words) FROM passage_parts JOIN given USING (passage_id);
 
--- name: ids_with_parts  of these passages those whose parts can be looked up
+-- name: ids_in_substring_index  those of these passages that are in the substring index
 SELECT passage_id AS id FROM passage_trigrams
 WHERE passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));

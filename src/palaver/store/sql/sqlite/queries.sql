@@ -1,4 +1,4 @@
--- name: insert_passage  each source's bodies and titles have a range of ids of their own, so a search walks only its range
+-- name: insert_passage  each source has an id range for bodies and one for titles, so that a search reads only its range
 INSERT INTO passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data)
 VALUES (
     (SELECT coalesce(max(id), :first) + 1 FROM passages WHERE id BETWEEN :first AND :last),
@@ -6,13 +6,13 @@ VALUES (
 )
 RETURNING id;
 
--- name: insert_passages  many at once, under ids that were taken before
+-- name: insert_passages  many passages, with ids that were taken before
 INSERT INTO passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
        value ->> 8, value ->> 9, value ->> 10
 FROM json_each(CAST(:rows AS TEXT));
 
--- name: take_passage_ids  for that many to come
+-- name: take_passage_ids  reserve ids for new passages
 WITH RECURSIVE taken (id, n) AS (
     SELECT coalesce(max(id), :first) + 1, 1 FROM passages WHERE id BETWEEN :first AND :last
     UNION ALL
@@ -20,7 +20,7 @@ WITH RECURSIVE taken (id, n) AS (
 )
 SELECT json_group_array(id) AS ids FROM taken;
 
--- name: take_document_ids
+-- name: take_document_ids  reserve ids for new documents
 WITH RECURSIVE taken (id, n) AS (
     SELECT coalesce(max(id), 0) + 1, 1 FROM documents
     UNION ALL
@@ -28,19 +28,19 @@ WITH RECURSIVE taken (id, n) AS (
 )
 SELECT json_group_array(id) AS ids FROM taken;
 
--- name: insert_conversations
+-- name: insert_conversations  documents of imported conversations
 INSERT INTO documents (id, source, native_id, title, created_at, modified_at, data)
 SELECT value ->> 0, 'archive', value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(CAST(:rows AS TEXT));
 
--- name: known_conversations
+-- name: known_conversations  the stored states of these conversations
 SELECT id, native_id, modified_at, data FROM documents
 WHERE source = 'archive' AND native_id IN (SELECT value FROM json_each(:ids));
 
--- name: index_passages
+-- name: index_passages  add rows to the search index
 INSERT INTO passage_index (rowid, scope, exact, stem)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(CAST(:rows AS TEXT));
 
--- name: unindex_passage
+-- name: unindex_passage  remove a row from the search index
 DELETE FROM passage_index WHERE rowid = :id;
 
 -- name: rank_matches  rank the :newest matches by bm25 and return the best of them
@@ -91,48 +91,48 @@ SELECT count(*) AS passages FROM (
     LIMIT :cap
 );
 
--- name: found_messages  a page of hits, by their passage ids
+-- name: found_messages  a page of found messages
 SELECT p.id AS passage_id, p.native_id AS message_id, d.native_id AS thread_id, d.title AS thread_topic,
        p.author, p.position AS seq, p.created_at, p.text, p.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value FROM json_each(:ids));
 
--- name: found_turns  a page of hits, by their passage ids
+-- name: found_turns  a page of found turns
 SELECT p.id AS passage_id, p.native_id, d.native_id AS document, d.agent_id, p.role, p.text, p.created_at, d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value FROM json_each(:ids));
 
--- name: unindexed_passages  what the index does not have, for whatever reason
+-- name: unindexed_passages  passages that are missing in the search index
 SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data, d.source
 FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN passage_index_docsize i ON i.id = p.id
 WHERE i.id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
--- name: has_as_many_indexed
+-- name: has_as_many_indexed  does the index have as many rows as there are passages?
 SELECT (SELECT count(*) FROM passages) = (SELECT count(*) FROM passage_index_docsize) AS is_so;
 
--- name: index_trigrams
+-- name: index_trigrams  add rows to the substring index
 INSERT INTO passage_trigrams (rowid, text) SELECT value ->> 0, value ->> 1 FROM json_each(CAST(:rows AS TEXT));
 
--- name: unindex_trigrams
+-- name: unindex_trigrams  remove a row from the substring index
 DELETE FROM passage_trigrams WHERE rowid = :id;
 
--- name: trigram_hits  passages that hold all of these threes, titles among them
+-- name: trigram_hits  passages and titles with all of these trigrams
 SELECT rowid AS id FROM passage_trigrams WHERE passage_trigrams MATCH :match LIMIT :cap;
 
--- name: word_hits  passages that have these words in a row
+-- name: word_hits  passages with these words side by side
 SELECT rowid AS id FROM passage_index WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last LIMIT :cap;
 
--- name: short_hits  passages with threes that begin so, each as often as there are such threes in it
+-- name: short_hits  passages with trigrams of this prefix; a passage may occur several times
 SELECT doc AS id FROM passage_threes WHERE term >= :part AND term <= :beyond LIMIT :cap;
 
--- name: passages_without_parts
+-- name: passages_without_parts  passages that are missing in the substring index
 SELECT p.id, p.text FROM passages p LEFT JOIN passage_trigrams_docsize i ON i.id = p.id
 WHERE p.id > :after AND p.id BETWEEN :first AND :last AND i.id IS NULL
 ORDER BY p.id LIMIT :limit;
 
--- name: archive_among  the messages these passages are, or are the title of, newest first
+-- name: archive_among  the messages of these passages, newest first; a title means all messages of its conversation
 WITH hits AS (SELECT value AS id FROM json_each(:ids)
 ), wanted AS (
     SELECT id FROM hits
@@ -146,13 +146,13 @@ WHERE p.position > 0
   AND (p.created_at BETWEEN :since AND :until OR (:any_time = 1 AND p.created_at IS NULL))
 ORDER BY p.created_at IS NULL, p.created_at DESC, p.id DESC;
 
--- name: archive_messages
+-- name: archive_messages  imported messages by id
 SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
        d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value AS id FROM json_each(:ids));
 
--- name: archive_newest  messages that have a time, newest first, a page from a given one on
+-- name: archive_newest  messages with a time, newest first, after a given one
 SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
        d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
@@ -162,7 +162,7 @@ WHERE p.created_at BETWEEN :since AND :until AND (p.created_at < :until OR p.id 
 ORDER BY p.created_at DESC, p.id DESC
 LIMIT :limit;
 
--- name: archive_timeless  messages that have none
+-- name: archive_timeless  messages without a time
 SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
        d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
@@ -172,7 +172,7 @@ WHERE p.created_at IS NULL AND p.id < :before
 ORDER BY p.id DESC
 LIMIT :limit;
 
--- name: sessions_of_agent
+-- name: sessions_of_agent  sessions, the latest first
 SELECT d.id, d.native_id, d.title, d.agent_id, a.name AS agent, d.created_at, d.modified_at, d.data,
        (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS turns
 FROM documents d LEFT JOIN agents a ON a.id = d.agent_id
@@ -181,30 +181,30 @@ WHERE d.source = 'sessions' AND (CAST(:agent_id AS text) IS NULL OR d.agent_id =
 ORDER BY d.modified_at DESC, d.id DESC
 LIMIT :limit OFFSET :offset;
 
--- name: conversations
+-- name: conversations  imported conversations, the latest first
 SELECT d.id, d.native_id, d.title, d.created_at, d.modified_at, d.data,
        (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS messages
 FROM documents d
 WHERE d.source = 'archive' AND (CAST(:projects AS text) IS NULL OR json_extract(d.data, '$.project') IN (SELECT value FROM json_each(:projects)))
 ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
 
--- name: projects  that a source knows
+-- name: projects  the projects of a source
 SELECT DISTINCT json_extract(d.data, '$.project') AS project FROM documents d WHERE d.source = :source;
 
--- name: media_types
+-- name: media_types  the types of all media items
 SELECT DISTINCT json_extract(data, '$.media_type') AS media_type FROM documents
 WHERE source = 'media' AND deleted_at IS NULL ORDER BY 1;
 
--- name: index_averages
+-- name: index_averages  the totals that FTS5 stores for bm25
 SELECT block FROM passage_index_data WHERE id = 1;
 
--- name: frequencies
+-- name: frequencies  the number of passages with each term
 SELECT term, doc FROM passage_terms WHERE term IN (SELECT value FROM json_each(:tokens));
 
--- name: count_indexed  passages of a range, at most :cap
+-- name: count_indexed  the number of passages in an id range, at most :cap
 SELECT count(*) AS passages FROM (SELECT 1 FROM passage_index_docsize WHERE id BETWEEN :first AND :last LIMIT :cap);
 
--- name: maybe_human_only  messages of the bus that may be for people only
+-- name: maybe_human_only  bus messages that may be human-only
 SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data FROM passages p
 WHERE p.id BETWEEN :first AND :last AND p.data LIKE '%human%';
 
@@ -258,36 +258,36 @@ WHERE p.position > 0 AND p.id IN (
     FROM json_each(:ids) v
 );
 
--- name: storage_bytes
+-- name: storage_bytes  the size of the database
 SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size();
 
--- name: vectors_of
+-- name: vectors_of  the vectors of these passages
 SELECT passage_id, vector FROM vectors WHERE model = :model AND passage_id IN (SELECT value FROM json_each(:ids));
 
--- name: put_vector  unless the passage has changed meanwhile
+-- name: put_vector  does nothing if the text has changed meanwhile
 INSERT INTO vectors (passage_id, model, vector)
 SELECT id, CAST(:model AS text), :vector FROM passages WHERE id = :id AND text = CAST(:text AS text)
 ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, vector = excluded.vector;
 
--- name: expect_much  more pages in memory, a longer log between two copies into the file, and merging later: less is
--- written twice. So many segments never have to be merged at once, which would keep all others waiting.
+-- name: begin_bulk_writes  a larger cache, fewer checkpoints and later merges, so that less is written twice
+-- With these limits the index never merges all segments at once, which would block all callers.
 INSERT INTO passage_index (passage_index, rank) VALUES ('automerge', 64), ('crisismerge', 512);
 INSERT INTO passage_trigrams (passage_trigrams, rank) VALUES ('automerge', 64), ('crisismerge', 512);
 PRAGMA cache_size = -24000;
 PRAGMA wal_autocheckpoint = 8000;
 
--- name: expect_little  as it was before; what is left to be merged is merged little by little
+-- name: end_bulk_writes  restore the settings; segments are merged little by little
 INSERT INTO passage_index (passage_index, rank) VALUES ('automerge', 8);
 INSERT INTO passage_trigrams (passage_trigrams, rank) VALUES ('automerge', 16);
 PRAGMA cache_size = -8000;
 PRAGMA shrink_memory;
 PRAGMA wal_autocheckpoint = 1000;
 
--- name: schema_names  tables and indexes that are there
+-- name: schema_names  existing tables and indexes
 SELECT name FROM sqlite_schema;
 
--- name: all_terms  every word of the search index, and how often it occurs
+-- name: all_terms  all terms of the search index, with their number of occurrences
 SELECT term, cnt FROM passage_terms;
 
--- name: ids_with_parts  of these passages those whose parts can be looked up
+-- name: ids_in_substring_index  those of these passages that are in the substring index
 SELECT id FROM passage_trigrams_docsize WHERE id IN (SELECT value FROM json_each(:ids));
