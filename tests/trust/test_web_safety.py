@@ -20,12 +20,10 @@ from tests.trust.policy import ROUTES
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-HASTY = """from websockets.exceptions import InvalidStatus
-from websockets.sync.client import connect
-
-from palaver.doors import patience
-patience.HEADER_SECONDS = patience.BODY_GRACE_SECONDS = patience.STUCK_SECONDS = 1.0
-patience.LOOK_SECONDS = 0.2
+HASTY = """
+from palaver.doors.http import timeouts
+timeouts.HEADER_SECONDS = timeouts.BODY_GRACE_SECONDS = timeouts.STUCK_SECONDS = 1.0
+timeouts.LOOK_SECONDS = 0.2
 """
 
 
