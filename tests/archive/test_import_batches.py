@@ -116,9 +116,9 @@ async def test_a_reader_whose_parent_was_killed_ends(tmp_path: Path):
     folder = history(tmp_path / "history", count=3_000)
     code = (
         "import asyncio, pathlib, sys\n"
-        "from palaver.operations import reading\n"
+        "from palaver.operations.archive import import_batches\n"
         "async def main():\n"
-        "    async for portion in reading.portions([pathlib.Path(sys.argv[1])], is_much=True):\n"
+        "    async for portion in import_batches.portions([pathlib.Path(sys.argv[1])], is_much=True):\n"
         "        print('began', flush=True)\n"
         "        await asyncio.sleep(3600)\n"
         "asyncio.run(main())\n"

@@ -48,6 +48,7 @@ def install() -> None:
     for module in (operations, tools, toolsets):
         listing: Any = module
         listing.OPERATIONS = (*listing.OPERATIONS, *fixtures)
+    tools.tools_by_name.cache_clear()
     own.PROGRESS_SECONDS, package.McpDoor = 0.03, FixtureDoor
     ours: Any = agent_prompts
     ours.PROMPTS = (*ours.PROMPTS, *PROMPTS)

@@ -15,7 +15,9 @@ from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
     Dialog,
+    Error,
     Page,
+    Request,
     Route,
     expect,
     sync_playwright,
@@ -69,38 +71,91 @@ def thread(rest: httpx.Client) -> Thread:
 Opening = Callable[..., Page]
 
 
+@pytest.fixture(scope="module")
+def spare_pages(browser: Browser) -> list[Page]:
+    """Pages that earlier tests have used. A page used again costs half as much as a new one, which starts a process."""
+    return []
+
+
 @pytest.fixture
-def window(browser: Browser, place: Server) -> Iterator[Opening]:
-    """Opens windows. An error in the browser's console fails the test, and so does a request to another server."""
+def window(browser: Browser, place: Server, spare_pages: list[Page]) -> Iterator[Opening]:
+    """Opens pages. An error in a page's console fails the test, and so does a request to another machine.
+
+    A page without options may come from an earlier test: its storage, cookies and history are empty, but its cache is warm.
+    """
     contexts: list[BrowserContext] = []
+    reusable: list[tuple[Page, str]] = []
+    listeners: list[tuple[Page, str, Callable[..., None]]] = []
     complaints: list[str] = []
 
-    def opening(path: str = "", *, at: Server = place, context: BrowserContext | None = None, **options: Any) -> Page:
-        if context is None:
-            context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **options})
-            context.set_default_timeout(20_000)
-            contexts.append(context)
-        page = context.new_page()
+    def opening(
+        path: str = "",
+        *,
+        at: Server = place,
+        context: BrowserContext | None = None,
+        is_new: bool = False,
+        **options: Any,
+    ) -> Page:
+        is_new = is_new or context is not None or bool(options)
+        if spare_pages and not is_new:
+            page = spare_pages.pop()
+        else:
+            if context is None:
+                context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **options})
+                context.set_default_timeout(20_000)
+                if is_new:
+                    contexts.append(context)
+            page = context.new_page()
+        if not is_new:
+            reusable.append((page, at.url))
 
-        def heard(message: ConsoleMessage) -> None:
+        def on_console(message: ConsoleMessage) -> None:
             is_network = "Failed to load resource" in message.text or "ERR_CONNECTION" in message.text
             if message.type == "error" and not is_network:
                 complaints.append(message.text)
 
-        def asked(dialog: Dialog) -> None:
+        def on_error(problem: Error) -> None:
+            complaints.append(str(problem))
+
+        def on_request(request: Request) -> None:
+            if not request.url.startswith((at.url, "data:", "blob:")):
+                complaints.append(request.url)
+
+        def on_dialog(dialog: Dialog) -> None:
             complaints.append(f"a dialog: {dialog.message}")
             dialog.dismiss()
 
-        page.on("console", heard)
-        page.on("pageerror", lambda problem: complaints.append(str(problem)))
-        page.on("request", lambda r: None if r.url.startswith((at.url, "data:", "blob:")) else complaints.append(r.url))
-        page.on("dialog", asked)
+        for event, listener in (
+            ("console", on_console),
+            ("pageerror", on_error),
+            ("request", on_request),
+            ("dialog", on_dialog),
+        ):
+            page.on(event, listener)  # type: ignore[call-overload]
+            listeners.append((page, event, listener))
         page.goto(f"{at.url}/{path}")
+        if not is_new:
+            page.context.new_cdp_session(page).send("Page.resetNavigationHistory")
         return page
 
     yield opening
+    for page, event, listener in listeners:
+        page.remove_listener(event, listener)
     for context in contexts:
         context.close()
+    for page, url in reusable:
+        if page.is_closed():
+            page.context.close()
+            continue
+        for other in page.context.pages:
+            if other is not page:
+                other.close()
+        page.unroute_all(behavior="ignoreErrors")
+        page.goto("about:blank")
+        page.context.clear_cookies()
+        storage = {"origin": url, "storageTypes": "all"}
+        page.context.new_cdp_session(page).send("Storage.clearDataForOrigin", storage)
+        spare_pages.append(page)
     assert complaints == []
 
 

@@ -51,7 +51,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, str
 
 def test_it_is_painted_at_once_and_little_is_transferred(window: Opening, long: tuple[Server, str]):
     server, thread_id = long
-    page = window(f"#/threads/{thread_id}", at=server)
+    page = window(f"#/threads/{thread_id}", at=server, is_new=True)
     took, sizes = [], []
     for _ in range(4):
         expect(page.locator(".message").last).to_be_in_viewport()
@@ -144,7 +144,7 @@ def test_scrolling_up_before_older_messages_arrive_keeps_the_place(window: Openi
 
 def test_scrolling_up_while_older_messages_arrive_keeps_the_place(window: Opening, long: tuple[Server, str]):
     server, thread_id = long
-    page = window("healthz", at=server)
+    page = window("healthz", at=server, is_new=True)
     page.add_init_script(
         f"""const ask = window.fetch;
         window.fetch = async (...what) => {{

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.conftest import ONE_ENGINE
 from tests.helpers import PATIENCE, Mcp, Server, Thread, word
 
 from palaver.operations import OPERATIONS
@@ -115,6 +116,7 @@ def sent(api: httpx.Client, method: str, path: str, body: Any) -> httpx.Response
     return api.request(method, path, content=json.dumps(body), headers={"content-type": "application/json"})
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("operation, route", WITH_BODY, ids=named)
 def test_a_field_of_the_wrong_kind_is_refused_by_name(api: httpx.Client, operation: Operation, route: Route):
     path = path_of(route, api)
@@ -127,6 +129,7 @@ def test_a_field_of_the_wrong_kind_is_refused_by_name(api: httpx.Client, operati
                 assert route.also.get(name, name) in response.text, (name, value, response.text)
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("operation, route", WITHOUT_BODY, ids=named)
 def test_a_parameter_of_the_wrong_kind_is_refused(api: httpx.Client, operation: Operation, route: Route):
     path = path_of(route, api)
@@ -173,6 +176,7 @@ BODIES = {
 }
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("operation, route", WITH_BODY, ids=named)
 def test_a_body_that_is_no_json_object_is_refused(api: httpx.Client, operation: Operation, route: Route):
     path = path_of(route, api)
@@ -185,6 +189,7 @@ def test_a_body_that_is_no_json_object_is_refused(api: httpx.Client, operation: 
             assert 400 <= response.status_code < 500, (name, response.text)
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("size", [17_000_000, 20_000_000])
 def test_a_body_that_is_too_large_is_413(api: httpx.Client, thread: Thread, size: int):
     body = b'{"author": "ann", "content": "' + b"x" * size + b'"}'
@@ -204,6 +209,7 @@ def test_a_text_that_is_too_long_is_refused_by_name(api: httpx.Client, thread: T
     assert response.json()["detail"].startswith("content:")
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "path",
     [
@@ -227,6 +233,7 @@ def test_an_address_nobody_knows_is_404_with_a_detail(api: httpx.Client, path: s
         assert response.json()["detail"]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("path, names", [("/api/nothing", {"detail"}), ("/api/v1/nothing", {"detail", "error"})])
 def test_every_error_says_what_to_do_next_where_nothing_is_too(api: httpx.Client, path: str, names: set[str]):
     answer = api.get(path).json()
@@ -234,6 +241,7 @@ def test_every_error_says_what_to_do_next_where_nothing_is_too(api: httpx.Client
     assert all("/docs" in text for text in answer.values())
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "body, complaint",
     [
@@ -248,6 +256,7 @@ def test_a_field_of_the_wrong_type_is_told_what_it_must_be(thread: Thread, body:
     assert (response.status_code, response.json()["detail"]) == (422, complaint)
 
 
+@ONE_ENGINE
 def test_a_packed_body_is_refused_with_what_to_do(thread: Thread):
     body = gzip.compress(json.dumps({"author": "ann", "content": "hello"}).encode())
     response = thread.api.post(f"{thread.path}/messages", content=body, headers={"Content-Encoding": "gzip"})
@@ -255,6 +264,7 @@ def test_a_packed_body_is_refused_with_what_to_do(thread: Thread):
     assert "uncompressed" in response.json()["detail"]
 
 
+@ONE_ENGINE
 def test_a_slash_too_many_leads_to_where_the_same_can_be_done(api: httpx.Client):
     for method, path in (("GET", "/api/threads/"), ("POST", "/api/threads/"), ("GET", "/healthz/"), ("POST", "/mcp/")):
         response = api.request(method, path)
@@ -276,6 +286,7 @@ def test_what_is_looked_for_may_stand_in_the_address_as_it_is(server: Server, th
             assert [hit["message_id"] for hit in json.loads(answer.read())["results"]] == [message["id"]]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("method", ["PATCH", "TRACE", "PUT", "OPTIONS"])
 def test_a_method_nobody_knows_is_405(api: httpx.Client, method: str):
     response = api.request(method, "/api/threads")
@@ -284,6 +295,7 @@ def test_a_method_nobody_knows_is_405(api: httpx.Client, method: str):
     assert "GET, HEAD, POST" in response.json()["detail"]
 
 
+@ONE_ENGINE
 def test_the_legacy_stream_says_how_it_is_opened(api: httpx.Client):
     response = api.post("/sse")
     assert (response.status_code, response.headers["allow"]) == (405, "GET, HEAD")
@@ -292,6 +304,7 @@ def test_the_legacy_stream_says_how_it_is_opened(api: httpx.Client):
 # Tools
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("operation, tool", TOOLS, ids=named)
 def test_a_tool_refuses_arguments_of_the_wrong_kind(mcp: Mcp, thread: Thread, operation: Operation, tool: Any):
     message = thread.post("hello")
@@ -305,6 +318,7 @@ def test_a_tool_refuses_arguments_of_the_wrong_kind(mcp: Mcp, thread: Thread, op
                 assert json.loads(response["result"]["content"][0]["text"])["error"], (name, value)
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("name", ["", "no_such_tool", "msg search", "x" * 10_000, "nul\x00", "🚀", "../msg_list"])
 def test_a_tool_nobody_knows_is_refused(mcp: Mcp, name: str):
     response = mcp.exchange("tools/call", name=name, arguments={})
@@ -388,6 +402,7 @@ def test_any_label_is_put_on_and_taken_off_or_refused(api: httpx.Client, server:
             assert removed.json()["removed"] is True, label
 
 
+@ONE_ENGINE
 @FUZZ
 @given(path=st.text(max_size=40), method=st.sampled_from(["GET", "POST", "PUT", "DELETE"]))
 def test_any_address_is_answered(api: httpx.Client, path: str, method: str):
@@ -401,6 +416,7 @@ def test_nothing_of_this_has_troubled_the_server(server: Server, api: httpx.Clie
     assert "Traceback" not in server.said()
 
 
+@ONE_ENGINE
 def test_a_request_without_long_texts_has_a_small_body(api: httpx.Client, thread: Thread):
     long = {"reaction": "x", "ignored": "x" * 3_000_000}
     message = thread.post("hello")

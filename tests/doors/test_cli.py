@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.helpers import environment
+from tests.helpers import PATIENCE, Server, environment, eventually, free_port
 
 from palaver.doors.cli import main
 
@@ -81,6 +81,19 @@ def test_help_imports_nothing_of_weight(tmp_path: Path):
     code = f"import sys, palaver.doors.cli.main as cli; cli.run_to_exit_code(lambda: cli.palaver.run(['--help'])); print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], env=environment(tmp_path), capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "set()", done.stdout + done.stderr
+
+
+def test_a_server_starts_in_a_fresh_python_and_ends_when_it_is_told_to(tmp_path: Path):
+    """The other tests fork a process that has imported everything."""
+    port, log = free_port(), tmp_path / "log"
+    env, command = environment(tmp_path, PALAVER_PORT=port), [sys.executable, "-m", "palaver", "serve"]
+    with log.open("wb") as out, subprocess.Popen(command, env=env, cwd=tmp_path, stdout=out, stderr=out) as process:
+        try:
+            eventually(Server(tmp_path, f"http://127.0.0.1:{port}", port, env, process, log).is_ready)
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
 
 
 def test_help_comes_at_once(tmp_path: Path):

@@ -6,13 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from tests.doors.test_cli import Terminal, terminal
-from tests.helpers import environment, started
+from tests.helpers import environment, palaver_command, started
 
 from palaver.doors.cli import output
 
@@ -106,9 +105,7 @@ def on_a_terminal(home: Path, *args: str, columns: int = 70, **env: str) -> str:
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     whole = environment(home, COLUMNS=columns, LINES=24, TERM="xterm", **env)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "palaver", *args], env=whole, stdin=theirs, stdout=theirs, stderr=theirs
-    )
+    process = subprocess.Popen(palaver_command(*args), env=whole, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     said = b""
     try:
@@ -232,7 +229,7 @@ def test_a_setting_that_cannot_be_read_is_exit_code_2(talk: Terminal):
 
 def test_a_reader_that_has_enough_ends_it_silently(talk: Terminal):
     process = subprocess.Popen(
-        [sys.executable, "-m", "palaver", "events", "--after", "0"],
+        palaver_command("events", "--after", "0"),
         env=environment(talk.home),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -250,7 +247,7 @@ def test_a_reader_that_has_enough_ends_it_silently(talk: Terminal):
 @pytest.mark.parametrize("args", [("events", "--after", "0"), ("mcp",)])
 def test_ctrl_c_ends_it_with_130_and_no_word(talk: Terminal, args: tuple[str, ...]):
     process = subprocess.Popen(
-        [sys.executable, "-m", "palaver", *args],
+        palaver_command(*args),
         env=environment(talk.home),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 from tests.doors.test_cli import Terminal
-from tests.helpers import Server, environment, free_port, start_server, word
+from tests.helpers import Server, environment, free_port, palaver_command, start_server, word
 
 from palaver.doors.cli import operation_commands
 from palaver.doors.cli.serve import stdio_command
@@ -236,11 +236,10 @@ def test_the_stdio_line_names_the_installed_command(monkeypatch: pytest.MonkeyPa
 def address_over_stdio(home: Path, **env: str) -> tuple[str, str]:
     """The address that bus_get_config names, and the one that a result's link begins with."""
     from mcp.client.client import Client
-    from mcp.client.stdio import StdioServerParameters, stdio_client
+    from mcp.client.stdio import stdio_client
+    from tests.mcp_clients import stdio_server
 
-    parameters = StdioServerParameters(
-        command=sys.executable, args=["-m", "palaver", "mcp"], env=environment(home, **env)
-    )
+    parameters = stdio_server(environment(home, **env))
 
     async def ask() -> tuple[str, str]:
         async with Client(stdio_client(parameters)) as client:
@@ -280,11 +279,11 @@ def test_the_address_of_a_server_that_was_killed_is_ignored(tmp_path: Path):
 
 def test_an_mcp_client_talks_to_palaver_over_stdio_beside_a_running_server(running: Server, here: Way):
     from mcp.client.client import Client
-    from mcp.client.stdio import StdioServerParameters, stdio_client
+    from mcp.client.stdio import stdio_client
+    from tests.mcp_clients import stdio_server
 
     topic = word("topic ")
-    env = environment(running.home)
-    command = StdioServerParameters(command=sys.executable, args=["-m", "palaver", "mcp"], env=env)
+    command = stdio_server(environment(running.home))
 
     async def talk() -> None:
         async with Client(stdio_client(command)) as client:
@@ -326,7 +325,7 @@ def test_nothing_but_the_protocol_stands_on_stdout_and_the_end_of_input_is_the_e
 
 def test_stdio_needs_a_token_where_tokens_are_asked_for(tmp_path: Path):
     done = subprocess.run(
-        [sys.executable, "-m", "palaver", "mcp"],
+        palaver_command("mcp"),
         env=environment(tmp_path, PALAVER_AUTH="token"),
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from tests.conftest import Engine
-from tests.helpers import PATIENCE, Mcp, Server, Thread, environment, start_server, word
+from tests.helpers import PATIENCE, Mcp, Server, Thread, environment, palaver_command, start_server, word
 from tests.mcp_clients import Websocket, through
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -258,7 +257,7 @@ def test_stdio_writes_nothing_but_json_rpc_to_standard_output(server: Server):
     ]
     env = environment(server.home, **{k: v for k, v in server.env.items() if k.startswith("PALAVER_")})
     with subprocess.Popen(
-        [sys.executable, "-m", "palaver", "mcp"],
+        palaver_command("mcp"),
         env=env, cwd=server.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         assert process.stdin
@@ -284,7 +283,7 @@ def test_stdio_answers_everything_that_was_asked_before_the_input_ended(server: 
         *(body("tools/call", id=n, name="knowledge_search", arguments={"query": word()}) for n in range(2, 6)),
     ]
     ended = subprocess.run(
-        [sys.executable, "-m", "palaver", "mcp"],
+        palaver_command("mcp"),
         env=environment(server.home, **{k: v for k, v in server.env.items() if k.startswith("PALAVER_")}),
         cwd=server.home, input="".join(json.dumps(line) + "\n" for line in lines), capture_output=True, text=True,
         timeout=PATIENCE,

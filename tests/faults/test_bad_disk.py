@@ -123,7 +123,7 @@ def test_nothing_is_acknowledged_before_it_is_synced_and_readers_do_not_wait(dis
     must_be_whole(disk.server)
 
 
-@pytest.mark.skipif(not IS_LONG, reason="part of the long run")
+@pytest.mark.skipif(not IS_LONG, reason="takes minutes: run it with make faults")
 def test_after_a_failing_disk_and_a_kill_there_is_no_half_of_anything(tmp_path: Path):
     home, switch = tmp_path / "home", tmp_path / "switch"
     with start_server(home, before=LAYER, BAD_DISK=switch) as server:

@@ -8,6 +8,7 @@ import random
 import resource
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.faults.press import Client, must_be_whole
-from tests.helpers import Server, environment, eventually, free_port, serve_command, start_server
+from tests.helpers import Server, environment, eventually, free_port, start_server, started
 from tests.store.bus import Bus
 
 from palaver.app import App
@@ -101,15 +102,8 @@ def test_when_the_file_may_not_grow_posts_are_refused_until_it_may(tmp_path: Pat
 def refused_start(home: Path, **env: Any) -> tuple[int, str]:
     """A server that must not start: its exit code and everything it said."""
     home.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        serve_command(),
-        env=environment(home, PALAVER_PORT=free_port(), **env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=30,
-    )
-    return done.returncode, done.stdout.decode()
+    done = started(home, "serve", PALAVER_PORT=free_port(), **env)
+    return done.returncode, done.stdout + done.stderr
 
 
 @contextmanager
@@ -203,7 +197,7 @@ def test_damage_in_the_middle_is_said_plainly_where_it_is_met(home: Path, health
 def test_starting_twice_on_one_port_is_said_plainly(tmp_path: Path):
     with start_server(tmp_path / "home") as server:
         done = subprocess.run(
-            serve_command(),
+            [sys.executable, "-m", "palaver", "serve"],
             env=environment(tmp_path / "other", PALAVER_PORT=server.port),
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import sys
 import time
 
 import psutil
@@ -14,7 +13,7 @@ from tests.conftest import Engine
 from tests.faults.conftest import Start
 from tests.faults.press import IS_LONG, Client, Promised, kill, must_be_whole, must_keep_its_promises, pressing, tell
 from tests.faults.streams import Stream
-from tests.helpers import PATIENCE, Mcp, environment, eventually
+from tests.helpers import PATIENCE, Mcp, environment, eventually, palaver_command
 from tests.importers.shapes import as_json
 
 KILLS = {"sqlite": 140 if IS_LONG else 3, "postgres": 60 if IS_LONG else 2}
@@ -116,7 +115,7 @@ def test_a_server_and_an_agent_on_stdio_share_the_data(start: Start):
         room = client.thread()
         env = environment(server.home, **{k: v for k, v in server.env.items() if k.startswith("PALAVER_")})
         process = subprocess.Popen(
-            [sys.executable, "-m", "palaver", "mcp"],
+            palaver_command("mcp"),
             env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

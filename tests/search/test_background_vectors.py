@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from tests.helpers import eventually, start_server, started_with, word
+from tests.helpers import eventually, palaver_command, start_server, started_with, word
 
 from palaver.app import App
 from palaver.doors.cli import output
@@ -254,7 +253,7 @@ def test_labelled_questions_are_asked_with_its_vectors(tmp_path: Path, endpoint:
 
     def hits(*options: str, **environment: str) -> dict[str, float]:
         found = subprocess.run(
-            [sys.executable, "-m", "palaver", "--json", "eval", "asked.jsonl", *options],
+            palaver_command("--json", "eval", "asked.jsonl", *options),
             env={**os.environ, **environment}, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
         )  # fmt: skip
         (lines,) = json.loads(found.stdout)

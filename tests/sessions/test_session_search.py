@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ import pytest
 from click.testing import Result
 from tests.conftest import Engine, lose_the_index
 from tests.doors.test_cli import Terminal
-from tests.helpers import Mcp, Server, eventually, start_server, word
+from tests.helpers import Mcp, Server, eventually, palaver_command, start_server, word
 from tests.mcp_clients import through
 
 from palaver.app import App
@@ -1270,7 +1269,7 @@ def test_searches_go_on_while_the_index_is_made_again_and_appends_are_included(s
     unique = word()
     write_many(server, talk, [f"{unique} number{n}" for n in range(1500)])
     process = subprocess.Popen(
-        [sys.executable, "-m", "palaver", "reindex"], env=server.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        palaver_command("reindex"), env=server.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     added: list[str] = []
     looks = 0

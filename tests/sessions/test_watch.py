@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from uuid import uuid4
 import httpx
 import pytest
 from tests.doors.test_cli import Terminal, terminal
-from tests.helpers import PATIENCE, Server, compress, environment, eventually, started_with, word
+from tests.helpers import PATIENCE, Server, compress, environment, eventually, palaver_command, started_with, word
 from tests.importers.samples import (
     TURNS_A_WORD,
     answered,
@@ -63,7 +62,7 @@ class Person:
         return {name: value for name, value in kept.items() if name not in ("CLAUDE_CONFIG_DIR", "CODEX_HOME")}
 
     def start(self, *args: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "palaver", "watch", *args]
+        command = palaver_command("watch", *args)
         return subprocess.Popen(
             command, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.conftest import Engine
 from tests.store.bus import Bus, deleting, editing, opened, posting, rows, together
 
 from palaver.errors import NotFound, PalaverError
@@ -356,9 +355,8 @@ async def test_who_is_refused_before_anything_was_written_does_not_cost_the_othe
     assert len(await bus.messages(thread)) == 4
 
 
-async def test_a_long_change_does_not_hold_up_the_others_on_postgres(bus: Bus, engine: Engine):
-    if engine.name == "sqlite":
-        pytest.skip("one file, one writer")
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)  # an SQLite file has one writer
+async def test_a_long_change_does_not_hold_up_the_others_on_postgres(bus: Bus):
     thread = await bus.thread()
     begun, enough = threading.Event(), threading.Event()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import subprocess
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,11 +18,10 @@ from tests.helpers import (
     Mcp,
     Server,
     Thread,
-    environment,
     free_port,
     listen,
-    serve_command,
     start_server,
+    started,
     started_with,
     word,
 )
@@ -608,8 +606,7 @@ def test_every_answer_carries_the_safety_headers(api: httpx.Client):
 @pytest.mark.parametrize("env", [{}, {"PALAVER_AUTH": "open"}, {"PALAVER_AUTH": "token"}])
 @pytest.mark.parametrize("host", ["0.0.0.0"])
 def test_a_server_others_can_reach_does_not_start_without_tokens(tmp_path: Path, env: dict[str, str], host: str):
-    env = environment(tmp_path, PALAVER_HOST=host, PALAVER_PORT=free_port(), **env)
-    done = subprocess.run(serve_command(), env=env, cwd=tmp_path, capture_output=True, timeout=PATIENCE, text=True)
+    done = started(tmp_path, "serve", PALAVER_HOST=host, PALAVER_PORT=free_port(), **env)
     assert done.returncode != 0
     said = done.stdout + done.stderr
     assert "token" in said or "PALAVER_AUTH" in said

@@ -67,7 +67,7 @@ ON_BOTH = {"nobody", "admin of 1", "agent of 2"}
 @pytest.fixture
 def comer(request: pytest.FixtureRequest, scene: Scene, engine: Engine) -> Comer:
     if engine.name == "postgres" and request.param not in ON_BOTH and not IS_LONG:
-        pytest.skip("on this engine everybody is asked by 'make faults'")
+        pytest.skip("PostgreSQL is tested with three callers; 'make faults' tests all of them")
     return scene.comers[request.param]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.helpers import PATIENCE, Mcp, Server, Thread, environment, eventually, word
+from tests.helpers import PATIENCE, Mcp, Server, Thread, environment, eventually, palaver_command, word
 from tests.mcp_clients import Websocket
 from tests.trust.people import Key
 from websockets.exceptions import ConnectionClosed
@@ -283,7 +282,7 @@ def test_an_agent_on_stdio_is_shown_out_too(guarded: Server, admin: Key):
     key = Key(guarded, kind="agent", name=word("stdio"))
     env = {k: v for k, v in guarded.env.items() if k.startswith("PALAVER_")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "palaver", "mcp"],
+        palaver_command("mcp"),
         env=environment(guarded.home, **env, PALAVER_TOKEN=key.secret),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

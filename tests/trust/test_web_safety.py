@@ -20,9 +20,7 @@ from tests.trust.policy import ROUTES
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-HASTY = """from websockets.exceptions import InvalidStatus
-from websockets.sync.client import connect
-
+HASTY = """
 from palaver.doors.http import timeouts
 timeouts.HEADER_SECONDS = timeouts.BODY_GRACE_SECONDS = timeouts.STUCK_SECONDS = 1.0
 timeouts.CHECK_SECONDS = 0.2
