@@ -7,7 +7,6 @@ import json
 import os
 import random
 import re
-import stat
 import subprocess
 import sys
 import time
@@ -35,10 +34,8 @@ from tests.store.bus import opened
 from palaver.doors.mcp import tools as mcp_tools
 from palaver.doors.visit import Visit
 from palaver.model.people import Caller
-from palaver.operations.archive import conversations as archive
+from palaver.operations.archive import conversations, external_database, import_batches
 from palaver.settings import Settings
-from palaver.store.library import external_database as kept_reading
-from palaver.store.library.archive import Wanted
 
 NOTHING = "No matching messages."
 SEPARATOR = "\n\n---\n\n"
@@ -566,7 +563,7 @@ def test_any_other_error_is_a_short_message_without_details_and_the_log_has_them
     def fail(settings: Settings) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(archive, "canonical_database", fail)
+    monkeypatch.setattr(conversations, "find_database", fail)
     text, is_error = answer(Settings(home=tmp_path))
     assert (is_error, text.startswith("Error: ")) == (True, True)
     assert "secret" not in text
@@ -874,9 +871,9 @@ def aged(path: Path, seconds: float) -> None:
 
 
 def enlarged(path: Path) -> Path:
-    """So large that what was read of it is kept."""
+    """So large that it is imported in the background for other searches."""
     database = apsw.Connection(str(path))
-    database.execute("CREATE TABLE more AS SELECT randomblob(?) AS noise", (archive.LARGE,))
+    database.execute("CREATE TABLE more AS SELECT randomblob(?) AS noise", (external_database.SMALL_BYTES,))
     database.close()
     return path
 
@@ -956,43 +953,64 @@ def of_every_kind(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("seconds", [60, 0], ids=["at once", "little by little"])
-def test_what_was_read_of_a_large_one_is_kept_and_answers_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
-):
-    path, kept = of_every_kind(tmp_path / "a.db"), tmp_path / "home" / "cache" / "served.db"
+def test_a_large_one_is_read_by_another_process_and_answers_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = of_every_kind(tmp_path / "a.db")
     plainly = [served(tmp_path, path, **asked) for asked in ASKED]
     assert len(set(plainly)) == len(ASKED)
-    assert not kept.exists()
-    monkeypatch.setattr(archive, "LARGE", 0)
-    monkeypatch.setattr(archive, "READING_SECONDS", seconds)
-    monkeypatch.setattr(kept_reading, "AT_ONCE", 7)
-    for _ in range(3):
-        assert [served(tmp_path, path, **asked) for asked in ASKED] == plainly
-    assert kept_reading.search(kept, path, Wanted()) is not None
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    monkeypatch.setattr(import_batches, "LARGE_BYTES", 0)
+    for _ in range(2):
+        assert [served(tmp_path / "other", path, **asked) for asked in ASKED] == plainly
 
 
-def test_a_kept_reading_that_is_damaged_or_cannot_be_made_is_done_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    path, kept = of_every_kind(tmp_path / "a.db"), tmp_path / "home" / "cache" / "served.db"
+def test_a_note_of_the_last_import_that_is_damaged_or_cannot_be_written_is_done_without(tmp_path: Path):
+    path, note = of_every_kind(tmp_path / "a.db"), tmp_path / "home" / "cache" / "followed-database.json"
     plainly = served(tmp_path, path, query="ivy")
-    monkeypatch.setattr(archive, "LARGE", 0)
-    assert served(tmp_path, path, query="ivy") == plainly
-    kept.write_bytes(b"this is no database " * 1000)
-    for _ in range(3):
+    assert note.exists()
+    for damaged in (b"this is no JSON", b"[]", b"{}"):
+        note.write_bytes(damaged)
         assert served(tmp_path, path, query="ivy") == plainly
-    assert kept_reading.search(kept, path, Wanted()) is not None
-    kept.unlink()
-    kept.parent.rmdir()
-    kept.parent.write_text("in the way")
+    note.unlink()
+    note.parent.rmdir()
+    note.parent.write_text("in the way")
     assert served(tmp_path, path, query="ivy") == plainly
+
+
+def test_a_table_without_row_numbers_is_read_too(tmp_path: Path):
     without = canonical.LOOSE.replace("(id, conversation_id, role, content, create_time, position)",
                                       "(id PRIMARY KEY, conversation_id, role, content, create_time, position) WITHOUT ROWID")  # fmt: skip
-    kept.parent.unlink()
     other = make(tmp_path / "b.db", ("user", "no rows with numbers", NOON), schema=without)
     assert served(tmp_path, other).endswith("no rows with numbers")
+
+
+def test_what_was_deleted_from_it_is_not_found_until_it_is_imported(tmp_path: Path):
+    path = make(tmp_path / "a.db", ("user", "ivy first", NOON), ("user", "ivy last", NOON + 60))
+    database = apsw.Connection(str(path))
+    canonical.message(database, "x", "c2", "user", "ivy elsewhere", NOON + 30)
+    old = tmp_path / "old.db"
+    old.write_bytes(path.read_bytes())
+    with start_server(tmp_path / "home", CONVERSATION_DB=path) as server, server.client() as api:
+        place = Place("canonical", server, api, Mcp(api))
+        assert place.blocks(query="ivy") == ["ivy last", "ivy elsewhere", "ivy first"]
+        database.execute("DELETE FROM messages WHERE content = 'ivy last'")
+        assert place.blocks(query="ivy") == ["ivy elsewhere", "ivy first"]
+        database.execute("DELETE FROM messages WHERE conversation_id = 'c2'")
+        database.close()
+        assert place.blocks(query="ivy") == ["ivy first"]
+        assert [one["id"] for one in api.get("/api/archive").json()["conversations"]] == [
+            "canonical-db:c2",
+            "canonical-db:c1",
+        ]
+        done = started_with(server.env, "import", str(old))
+        assert done.returncode == 0, done.stderr
+        assert place.blocks(query="ivy elsewhere") == ["ivy elsewhere"]
+
+
+def test_a_search_does_not_wait_for_ever_for_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = make(tmp_path / "a.db", *(("user", f"message {n}", NOON) for n in range(3000)))
+    monkeypatch.setattr(external_database, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(external_database.bring_up_to_date, "__defaults__", (0.0,))
+    text, is_error = answer(Settings(home=tmp_path / "home", conversation_db=path))
+    assert (text, is_error) == ("Error: a.db is still being read (0 conversations so far). Try again later.", True)
 
 
 # A client that starts its server for each call

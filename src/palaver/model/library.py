@@ -140,7 +140,7 @@ class Shelved:
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class ImportedPiece:
     """A piece of the library that was read from a file.
 
     `origin` names where it comes from, the same at each import ("markdown:recipes/bread.md"): when the file has changed
@@ -149,3 +149,7 @@ class Brought:
 
     origin: str
     piece: Note | Media | Character | Prompt
+
+
+Brought = ImportedPiece
+"""The name of ImportedPiece in version 0.1. Importers of other packages may use it."""

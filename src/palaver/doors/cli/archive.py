@@ -56,7 +56,7 @@ def bring(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...]) -> Non
 async def _bring(paths: list[Path], urls: list[str], dry_run: bool, tool_output: ToolOutput) -> Summary:
     async with workspace() as here:
         with _watching() as progress:
-            return await import_files.bring(
+            return await import_files.import_paths(
                 here, paths, dry_run=dry_run, urls=urls, tool_output=tool_output, progress=progress
             )
 

@@ -19,7 +19,7 @@ from palaver.doors.cli.connection import Absent, open_house
 from palaver.doors.visit import Visit, admit
 from palaver.errors import Refused
 from palaver.model.people import Caller
-from palaver.operations.sessions.watch import Grown, Tally, Watch, usual_places
+from palaver.operations.sessions.watch import NewTurns, Watch, WatchCounts, default_folders
 from palaver.text.tool_output import CHOICES, ToolOutput
 
 REDRAWN_SECONDS = 0.1
@@ -69,7 +69,7 @@ def _places(paths: tuple[Path, ...]) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise Absent(f"There is no file or folder '{output.clean(str(path))}'.")
-    usual = usual_places()
+    usual = default_folders()
     if not paths and not any(place.exists() for place in usual):
         looked = ", ".join(str(place) for place in usual)
         raise Absent(f"No sessions of Claude Code or Codex are here (looked for {looked}). Say: palaver watch PATH")
@@ -86,7 +86,7 @@ async def _watch(
         visit = await _visit(house, where)
         progress = Progress(is_shown=not quiet and sys.stderr.isatty())
         watch = Watch(visit.here, visit.caller, places, agent, tool_output, progress.told)
-        tally = await watch.first_pass(is_patient=not once)
+        tally = await watch.read_all(retry=not once)
         if not quiet:
             output.say(_summary(tally, where.format))
             if not once and where.format == "table":
@@ -108,7 +108,7 @@ class Progress:
     def __init__(self, *, is_shown: bool) -> None:
         self._is_shown, self._drawn = is_shown, 0.0
 
-    def told(self, tally: Tally) -> None:
+    def told(self, tally: WatchCounts) -> None:
         is_over = tally.done == tally.of
         if not self._is_shown or (not is_over and time.monotonic() < self._drawn + REDRAWN_SECONDS):
             return
@@ -121,7 +121,7 @@ class Progress:
         self._is_shown = not is_over
 
 
-def _summary(tally: Tally, format: str) -> str:
+def _summary(tally: WatchCounts, format: str) -> str:
     if format != "table":
         facts = {
             "files": tally.files,
@@ -149,7 +149,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def _line(grown: Grown, format: str) -> str:
+def _line(grown: NewTurns, format: str) -> str:
     if format != "table":
         return _json({"agent": grown.agent, "session_id": grown.session_id, "turns": grown.turns}, format)
     return f"{grown.agent}  {output.clean(grown.session_id)}  {_count(grown.turns, 'new turn')}"

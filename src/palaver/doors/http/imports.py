@@ -29,7 +29,7 @@ from palaver.doors.visit import Visit
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.model.events import encode
 from palaver.model.ids import new_id
-from palaver.operations.archive.import_files import Summary, bring
+from palaver.operations.archive.import_files import Summary, import_paths
 
 log = logging.getLogger("palaver")
 
@@ -216,7 +216,7 @@ async def _run(job: Job, visit: Visit, folder: Path) -> None:
     complaint = None
     try:
         paths = sorted(path for place in folder.iterdir() for path in place.iterdir())
-        job.summary = await bring(visit.here, paths, are_uploads=True, progress=progress)
+        job.summary = await import_paths(visit.here, paths, are_uploads=True, progress=progress)
     except PalaverError as problem:
         complaint = problem.message
     except Exception:

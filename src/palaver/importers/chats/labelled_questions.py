@@ -1,13 +1,13 @@
-"""Labelled questions: conversations, what is asked about them, and where the answers stand.
+"""Read labelled questions for the evaluation: conversations, questions about them, and the messages with the answers.
 
-A file has one world a line, as JSON; each is searched for itself:
+A file has one test set (world) a line, as JSON; each is searched separately:
 
     {"id": "harbour", "conversations": [{"id": "c1", "title": "Plans", "messages": [
         {"id": "m1", "speaker": "Ann", "text": "We sail on Friday.", "at": "2026-05-01T10:00:00Z"}]}],
      "questions": [{"question": "When do we sail?", "evidence": ["c1/m1"]}]}
 
-`conversations` of a question, where it is given, names those that answer it; else they are those of the evidence.
-LoCoMo and LongMemEval are read as they are published. Any of them may be packed with gzip.
+`conversations` of a question are the ones that answer it; by default those of the evidence. LoCoMo and LongMemEval are
+read in their published formats. Any file may be compressed with gzip.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Talk:
 class Asked:
     question: str
     evidence: frozenset[tuple[str, str]]
-    """Conversation and message."""
+    """The ids of conversations and messages."""
     conversations: frozenset[str]
     places: tuple[tuple[str, str], ...] = ()
-    """The evidence by the place of the message in its conversation, from 1."""
+    """The evidence as the id of the conversation and the position of the message, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class World:
 
 
 def worlds(path: Path) -> Iterator[World]:
-    """Whatever of the three the file is."""
+    """The test sets of a file in any of the three formats."""
     for world in _worlds(path):
         at = {(talk.id, line.id): str(n) for talk in world.talks for n, line in enumerate(talk.lines, 1)}
         asked = [
@@ -110,7 +110,7 @@ def _iso(value: str | None) -> datetime | None:
 
 
 def _locomo(entry: dict[str, Any]) -> World:
-    """Two people over months. A shared picture is told by its caption."""
+    """LoCoMo: two people over months. A shared picture becomes its caption."""
     talk = entry["conversation"]
     numbers = sorted(int(found[1]) for key in talk if (found := re.fullmatch(r"session_(\d+)", key)))
     talks, where = [], {}
@@ -132,7 +132,7 @@ def _locomo(entry: dict[str, Any]) -> World:
 
 
 def _longmemeval(entry: dict[str, Any]) -> World:
-    """Somebody and an assistant, one question about all of it; one that cannot be answered is left out."""
+    """LongMemEval: a user and an assistant, with one question. A question without an answer is left out."""
     talks, evidence = list[Talk](), set[tuple[str, str]]()
     sessions = zip(entry["haystack_dates"], entry["haystack_session_ids"], entry["haystack_sessions"], strict=True)
     for date, id, turns in sorted(sessions, key=lambda session: session[0]):

@@ -5,7 +5,7 @@ Text is kept as it came. An edit may name the version it was made from: if someb
 
 from palaver.operations.library import characters, chats, media, notes, prompts
 from palaver.operations.library.characters import shown_character
-from palaver.operations.library.import_items import content_digest, fingerprint_of, id_of, judge_brought, put_brought
+from palaver.operations.library.import_items import content_digest, fingerprint_of, id_of, import_outcome, import_piece
 from palaver.operations.library.items import current
 from palaver.operations.library.media import segments_of
 from palaver.operations.library.prompts import named_prompt, shown_prompt
@@ -44,9 +44,9 @@ __all__ = [
     "current",
     "fingerprint_of",
     "id_of",
-    "judge_brought",
+    "import_outcome",
+    "import_piece",
     "named_prompt",
-    "put_brought",
     "segments_of",
     "shown_character",
     "shown_prompt",

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from palaver.model.library import Brought, Character, Media, Note, Prompt, Shelved
+from palaver.model.library import Character, ImportedPiece, Media, Note, Prompt, Shelved
 from palaver.search.sources import shelving
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
@@ -23,7 +23,7 @@ SHELVES: dict[type[Any], tuple[str, Callable[[Any], Shelved]]] = {
 }
 
 
-def judge_brought(read: Reader, brought: Brought) -> Outcome:
+def import_outcome(read: Reader, brought: ImportedPiece) -> Outcome:
     """What storing it would come to. The same content is the same piece, wherever it comes from."""
     source, _ = SHELVES[type(brought.piece)]
     known = items.origin(read, source, brought.origin)
@@ -32,7 +32,7 @@ def judge_brought(read: Reader, brought: Brought) -> Outcome:
     return "unchanged" if items.id_by_content(read, source, content_digest(brought)) else "new"
 
 
-def id_of(read: Reader, brought: Brought) -> str | int | None:
+def id_of(read: Reader, brought: ImportedPiece) -> str | int | None:
     """Under which id it is kept; None if it was deleted since."""
     source, _ = SHELVES[type(brought.piece)]
     known = items.origin(read, source, brought.origin)
@@ -41,9 +41,9 @@ def id_of(read: Reader, brought: Brought) -> str | int | None:
     return kept.shown_id if kept else None
 
 
-def put_brought(change: Change, brought: Brought) -> Outcome:
+def import_piece(change: Change, brought: ImportedPiece) -> Outcome:
     """Store a piece as its file has it now. The same again changes nothing."""
-    outcome = judge_brought(change, brought)
+    outcome = import_outcome(change, brought)
     if outcome == "unchanged":
         return outcome
     source, shelve = SHELVES[type(brought.piece)]
@@ -57,12 +57,12 @@ def put_brought(change: Change, brought: Brought) -> Outcome:
     return outcome
 
 
-def fingerprint_of(brought: Brought) -> str:
+def fingerprint_of(brought: ImportedPiece) -> str:
     """A digest of the content and one of the piece itself: not of where it lies, nor of when it was written."""
     return content_digest(brought) + _digest(orjson.dumps(replace(brought.piece, created_at=None)))
 
 
-def content_digest(brought: Brought) -> str:
+def content_digest(brought: ImportedPiece) -> str:
     """The same for copies: a file under another name is another title, but no other note."""
     piece = brought.piece
     if isinstance(piece, Note | Media):

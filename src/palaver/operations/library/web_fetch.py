@@ -18,8 +18,8 @@ from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 from palaver import __version__
 from palaver.errors import Forbidden, Invalid, PalaverError, Refused, TooLarge, Unavailable
 from palaver.importers import Unreadable
-from palaver.importers.item import HEAD, Item, native_id
-from palaver.model.library import Brought, Media, Note
+from palaver.importers.item import HEAD_BYTES, Item, native_id
+from palaver.model.library import ImportedPiece, Media, Note
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, Line
 from palaver.operations import library
@@ -85,14 +85,14 @@ class FetchedMedia:
 async def fetch_media(here: Workspace, caller: Caller, ask: FetchMedia) -> FetchedMedia:
     """Fetch a web page or a document and keep its text (only with PALAVER_FETCH=on). Fetching it again updates it."""
     brought = await fetch(here.settings, ask.url)
-    outcome = await here.change(lambda change: library.put_brought(change, brought))
+    outcome = await here.change(lambda change: library.import_piece(change, brought))
     source = library.import_items.SHELVES[type(brought.piece)][0]
     id = await here.read(lambda read: library.id_of(read, brought))
     title = brought.piece.title if isinstance(brought.piece, Note | Media) else brought.piece.name
     return FetchedMedia(ask.url, source, id, title, outcome)
 
 
-async def fetch(settings: Settings, url: str) -> Brought:
+async def fetch(settings: Settings, url: str) -> ImportedPiece:
     """What stands at this address, read."""
     if not settings.fetch:
         raise Forbidden(OFF)
@@ -107,18 +107,18 @@ async def fetch(settings: Settings, url: str) -> Brought:
 # Reading what came
 
 
-def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
-    from palaver.importers.files.discover import LIBRARY  # all the readers: not before one is needed
+def _read(url: str, last: str, kind: str, raw: bytes) -> ImportedPiece:
+    from palaver.importers.registry import LIBRARY  # all the readers: not before one is needed
 
     item = Item(_name(last, kind), len(raw), None, lambda: io.BytesIO(raw))
     why = "nothing in it can be read"
     for reader in LIBRARY:
-        if not reader.recognises(item, raw[:HEAD]):
+        if not reader.recognises(item, raw[:HEAD_BYTES]):
             continue
         try:
             for found in reader.pieces(item):
-                if isinstance(found, Brought):
-                    return Brought(native_id(f"url:{url}") or "url", _at(url, found.piece))
+                if isinstance(found, ImportedPiece):
+                    return ImportedPiece(native_id(f"url:{url}") or "url", _at(url, found.piece))
                 why = found.why
         except Unreadable as problem:
             why = str(problem)

@@ -10,7 +10,7 @@ from pydantic import Field
 from palaver.model.people import Caller
 from palaver.model.requests import Ask, Query, clamp
 from palaver.model.search import ALL_SOURCES, SourceName
-from palaver.operations.archive.external_database import keep_in_the_archive
+from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search import hints
 from palaver.search import results as finding
@@ -33,7 +33,7 @@ class AnswerContext(Ask):
     Tool("knowledge.answer_context", brings_words=True, toolset="knowledge"),
     Route("GET", "/api/knowledge/context", also={"q": "query"}),
     Command("context", rest="query", text="text"),
-    before=keep_in_the_archive,
+    before=import_if_changed,
 )
 def answer_context(read: Reader, caller: Caller, ask: AnswerContext) -> Context:
     """The best evidence for a question, from everything that is kept here, as one text within a budget. Each piece says

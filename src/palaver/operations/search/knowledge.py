@@ -31,7 +31,7 @@ from palaver.model.search import (
     SourceName,
 )
 from palaver.model.times import iso
-from palaver.operations.archive.external_database import keep_in_the_archive
+from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.identity import nobody
 from palaver.operations.operation import Route, Tool, operation
 from palaver.search import hints, results
@@ -276,7 +276,7 @@ class SearchArchived(SearchText, ArchiveFilters):
     pass
 
 
-@operation(Tool("archive.search", brings_words=True, toolset=KNOWLEDGE), before=keep_in_the_archive)
+@operation(Tool("archive.search", brings_words=True, toolset=KNOWLEDGE), before=import_if_changed)
 def search_archived(read: Reader, caller: Caller, ask: SearchArchived) -> SearchResponse:
     """Find messages of imported conversations by a question or some words, best first."""
     return _in_one(read, caller, ask, ask.query, ask)
@@ -361,7 +361,7 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
         from_headers={SESSION: "session_id"},
         headers=_session_header,
     ),
-    before=keep_in_the_archive,
+    before=import_if_changed,
 )
 async def search_knowledge(here: Workspace, caller: Caller, ask: SearchKnowledge) -> SearchResponse:
     """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and

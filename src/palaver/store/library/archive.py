@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -28,6 +29,7 @@ MOST_SORTED = 2_000_000
 """So many, and reading on is quicker after all."""
 PAGE = 500
 FAR = 2**62
+CHATGPT_ORIGINS = ("chatgpt", "canonical-db")
 UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,12 +44,14 @@ class Prepared:
     fingerprint: str
     folded: tuple[Folded, ...]
     title: Folded | None
+    followed: Literal["here", "gone"] | None = None
+    """Whether it was imported by following a database file only, and is still in that file."""
 
 
 def prepare(conversation: Conversation) -> Prepared:
     return Prepared(
         conversation,
-        _fingerprint(conversation),
+        fingerprint_of(conversation),
         tuple(documents.folded("archive", said.text) for said in conversation.messages),
         documents.folded("archive", conversation.title) if conversation.title and conversation.is_titled else None,
     )
@@ -58,12 +62,17 @@ def put(change: Change, conversation: Conversation) -> Outcome:
     return put_all(change, [prepare(conversation)])[0]
 
 
-def put_all(change: Change, batch: Sequence[Prepared]) -> list[Outcome]:
-    """The same for many, in few statements."""
+def put_all(change: Change, batch: Sequence[Prepared], *, is_followed: bool = False) -> list[Outcome]:
+    """Store many conversations in few statements.
+
+    With `is_followed` they come from the database file that is followed: it replaces newer states too.
+    """
     outcomes: list[Outcome] = []
     for some in _without_twins(batch):
         known = _known(change, [one.conversation.id for one in some])
-        judged = [_judged(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in some]
+        if is_followed:
+            some = [_with_mark(one, known.get(one.conversation.id)) for one in some]
+        judged = [_judged(one, known.get(one.conversation.id), is_followed) for one in some]
         some = [_with_project(one, known.get(one.conversation.id)) for one in some]
         new = [one for one, outcome in zip(some, judged, strict=True) if outcome == "new"]
         changed = [one for one, outcome in zip(some, judged, strict=True) if outcome == "changed"]
@@ -86,26 +95,51 @@ def _without_twins(batch: Sequence[Prepared]) -> Iterator[list[Prepared]]:
 
 def judge(read: Reader, conversation: Conversation) -> Outcome:
     """What storing it would come to."""
-    return _judged(conversation, _fingerprint(conversation), _known(read, [conversation.id]).get(conversation.id))
+    return judge_all(read, [prepare(conversation)])[0]
 
 
 def judge_all(read: Reader, batch: Sequence[Prepared]) -> list[Outcome]:
     known = _known(read, [one.conversation.id for one in batch])
-    return [_judged(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in batch]
+    return [_judged(one, known.get(one.conversation.id)) for one in batch]
 
 
 def _known(read: Reader, ids: list[str]) -> dict[str, Row]:
     return {row["native_id"]: row for row in read.all("known_conversations", ids=orjson.dumps(ids).decode())}
 
 
-def _judged(conversation: Conversation, fingerprint: str, found: Row | None) -> Outcome:
+def _judged(one: Prepared, found: Row | None, is_followed: bool = False) -> Outcome:
     if found is None:
         return "new"
     data = orjson.loads(found["data"])
-    if data.get("fingerprint") == fingerprint:
-        return "changed" if conversation.project and not data.get("project") else "unchanged"
-    updated_at = _updated_at(conversation)
-    return "older" if updated_at and micros(updated_at) < found["modified_at"] else "changed"
+    if data.get("fingerprint") == one.fingerprint:
+        gets_project = one.conversation.project and not data.get("project")
+        return "changed" if gets_project or data.get("followed") != one.followed else "unchanged"
+    updated_at = _updated_at(one.conversation)
+    is_older = updated_at and micros(updated_at) < found["modified_at"]
+    return "older" if is_older and not is_followed else "changed"
+
+
+def _with_mark(one: Prepared, found: Row | None) -> Prepared:
+    """Mark a conversation as followed, unless it was imported before the file was followed."""
+    is_ours = found is None or "followed" in orjson.loads(found["data"])
+    return replace(one, followed="here" if is_ours else None)
+
+
+def mark_gone(change: Change, still_there: AbstractSet[str]) -> None:
+    """Mark the followed conversations that are no longer in the followed database. They stay in the archive."""
+    for row in change.all("conversations_of_origin", prefix="canonical-db:%"):
+        data = orjson.loads(row["data"])
+        if data.get("followed") == "here" and row["native_id"] not in still_there:
+            change.run("mark_conversation", id=row["id"], data=documents.encode_data({**data, "followed": "gone"}))
+
+
+def fingerprints(read: Reader) -> dict[str, str]:
+    """The fingerprint of each conversation from a canonical database, except those that are gone from it."""
+    rows = {
+        row["native_id"]: orjson.loads(row["data"])
+        for row in read.all("conversations_of_origin", prefix="canonical-db:%")
+    }
+    return {id: data["fingerprint"] for id, data in rows.items() if data.get("followed") != "gone"}
 
 
 def _with_project(one: Prepared, found: Row | None) -> Prepared:
@@ -182,16 +216,18 @@ def _passages(document_id: int, one: Prepared) -> Iterator[NewPassage]:
 
 def _data(one: Prepared) -> dict[str, str | bool | None]:
     """A title that was made of the first words says nothing beyond them: then nothing is found by it."""
-    titled = {} if one.conversation.is_titled else {"is_titled": False}
+    further: dict[str, str | bool | None] = {} if one.conversation.is_titled else {"is_titled": False}
+    if one.followed:
+        further["followed"] = one.followed
     return {
         "origin": one.conversation.origin,
         "fingerprint": one.fingerprint,
         "project": one.conversation.project,
-        **titled,
+        **further,
     }
 
 
-def _fingerprint(conversation: Conversation) -> str:
+def fingerprint_of(conversation: Conversation) -> str:
     digest = hashlib.blake2b(digest_size=16)
     digest.update(conversation.title.encode("utf-8", "replace"))
     if not conversation.is_titled:
@@ -290,14 +326,21 @@ class FoundMessage:
     conversation: str
     title: str | None
     said: Said
+    is_titled: bool = True
 
 
 def search(read: Reader, wanted: Wanted) -> list[FoundMessage]:
     """The newest messages that hold the part, or whose conversation's title does."""
     found: list[FoundMessage] = []
     copied: set[tuple[str, str]] = set()
+    origins: dict[tuple[str, str, str, datetime | None], str] = {}
     for row in _matching(read, wanted):
         message = _message(row)
+        origin, _, id = message.conversation.partition(":")
+        if origin in CHATGPT_ORIGINS:  # an export and a database may hold the same message
+            same = id, message.said.role, message.said.text.strip(), message.said.ts
+            if origins.setdefault(same, origin) != origin:
+                continue
         if message.conversation.startswith(COPYING):
             line = message.said.id, message.said.text
             if line in copied:
@@ -312,7 +355,7 @@ def search(read: Reader, wanted: Wanted) -> list[FoundMessage]:
 def _matching(read: Reader, wanted: Wanted) -> Iterator[Row]:
     part = substring_form(wanted.part) if wanted.part else ""
     if not part or not documents.has_all_parts(read):
-        yield from (row for row in _newest(read, wanted) if not part or _holds(row, part))
+        yield from (row for row in _newest(read, wanted) if _holds(row, part))
         return
     hits, seen = _hits(read, part, COMMON), 0
     if len(hits) == COMMON:
@@ -371,11 +414,13 @@ def _narrow(wanted: Wanted) -> dict[str, Any]:
 
 
 def _holds(row: Row, part: str) -> bool:
-    if part in substring_form(row["text"]):
-        return True
-    return part in substring_form(row["title"] or "") and bool(orjson.loads(row["data"]).get("is_titled", True))
+    is_in_text = not part or part in substring_form(row["text"])
+    if not is_in_text and part not in substring_form(row["title"] or ""):
+        return False
+    data = orjson.loads(row["data"])
+    return data.get("followed") != "gone" and (is_in_text or bool(data.get("is_titled", True)))
 
 
 def _message(row: Row) -> FoundMessage:
     said = Said(row["id"], row["role"], row["text"], maybe_instant(row["created_at"]))
-    return FoundMessage(row["conversation"], row["title"], said)
+    return FoundMessage(row["conversation"], row["title"], said, orjson.loads(row["data"]).get("is_titled", True))

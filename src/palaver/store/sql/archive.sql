@@ -10,6 +10,12 @@ UPDATE documents SET title = :title, created_at = :created_at, modified_at = :mo
                      version = version + 1
 WHERE id = :id;
 
+-- name: conversations_of_origin  their ids begin with the name of the importer
+SELECT id, native_id, data FROM documents WHERE source = 'archive' AND native_id LIKE :prefix;
+
+-- name: mark_conversation
+UPDATE documents SET data = :data WHERE id = :id;
+
 -- name: parts_mark  there while older passages still wait for the index of their parts
 SELECT value FROM counters WHERE name = 'parts';
 
