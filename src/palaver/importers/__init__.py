@@ -177,22 +177,17 @@ def tool_call(name: Any, arguments: Any, kept: ToolOutput = "full") -> str:
     if kept == "none":
         return ""
     if not isinstance(arguments, str):
-        arguments = _compact(arguments)
+        try:
+            arguments = orjson.dumps(arguments).decode()
+        except (TypeError, ValueError):
+            try:
+                arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+            except (TypeError, ValueError, RecursionError):
+                raise Unreadable("nested too deeply") from None
     shown = name if isinstance(name, str) and name else "?"
     given = masked(arguments)
     given = brief_arguments(given) if kept == "short" else truncate(given, LONGEST_CALL)
     return clean(f"[tool {truncate(shown, LONGEST_ID)}] {given}")
-
-
-def _compact(value: Any) -> str:
-    try:
-        return orjson.dumps(value).decode()
-    except (TypeError, ValueError):
-        pass
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError):
-        raise Unreadable("nested too deeply") from None
 
 
 def tool_result(value: Any, kept: ToolOutput = "full", *, is_error: bool = False) -> str | None:

@@ -127,12 +127,12 @@ def export(shape: Literal["markdown", "jsonl"], output: Path | None, conversatio
 
 async def _export(id: str | None, shape: Literal["markdown", "jsonl"], output: Path | None) -> int:
     async with workspace() as here:
-        ids = [id] if id else await here.read(conversations.all_ids)
+        ids = [id] if id else await here.read(conversations.all_conversation_ids)
         if id:
-            await here.read(partial(conversations.must_exist, id=id))  # before a file is touched
+            await here.read(partial(conversations.find_conversation, id=id))  # before a file is touched
         with _opened(output) as file:
             for one in ids:
-                file.write(await here.read(partial(conversations.written, id=one, format=shape)))
+                file.write(await here.read(partial(conversations.export_text, id=one, format=shape)))
         return len(ids)
 
 

@@ -85,7 +85,10 @@ def _said(message: dict[str, Any]) -> Iterator[RawMessage]:
         return
     turns: list[tuple[str, str | None]] = []
     texts: list[str] = []
-    for block in _blocks(message):
+    content, text = message.get("content"), message.get("text")
+    if not isinstance(content, list) or all(map(_is_blank, content)):
+        content = [{"text": _UNSUPPORTED.sub("", text)}] if isinstance(text, str) else []
+    for block in content:
         match block:
             case {"type": "thinking" | "redacted_thinking"}:
                 continue
@@ -104,13 +107,6 @@ def _said(message: dict[str, Any]) -> Iterator[RawMessage]:
     ts = parse_time(message.get("created_at"))
     for whose, words in turns:
         yield RawMessage(message.get("uuid"), whose, words, ts)
-
-
-def _blocks(message: dict[str, Any]) -> list[Any]:
-    content, text = message.get("content"), message.get("text")
-    if isinstance(content, list) and not all(map(_is_blank, content)):
-        return content
-    return [{"text": _UNSUPPORTED.sub("", text)}] if isinstance(text, str) else []
 
 
 def _is_blank(block: Any) -> bool:

@@ -94,7 +94,14 @@ def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
     if not isinstance(kind, str):
         raise Unreadable("without a type")
     _learn(line, kind, reading)
-    _follow(line, reading)
+    uuid = valid_id(line.get("uuid"))
+    is_side = line.get("isSidechain") is True
+    if uuid and not is_side:  # a line that does not follow the line before: turns may have been rewound
+        parent, message = valid_id(line.get("parentUuid")), line.get("message")
+        answer = valid_id(message.get("id")) if isinstance(message, dict) else None
+        if parent and reading.trunk and parent != reading.trunk and (answer is None or answer != reading.answer):
+            reading.is_forked = reading.is_forked or bool(_kind(line)[0])
+        reading.trunk, reading.answer = uuid, answer or reading.answer
     if kind not in ("user", "assistant") or _is_left_out(line):
         return []
     message = line.get("message")
@@ -102,9 +109,8 @@ def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
         raise Unreadable("without a message")
     if message.get("model") == "<synthetic>":
         return []
-    is_side = line.get("isSidechain") is True
     said = _from_user(message, reading, is_side) if kind == "user" else _from_assistant(message, reading)
-    id = valid_id(line.get("uuid")) or f"{reading.name[:180]}:{reading.lines}"
+    id = uuid or f"{reading.name[:180]}:{reading.lines}"
     ts = parse_time(line.get("timestamp")) or parse_time(reading.at)
     is_own_file = not is_side or _SUBAGENT.search(reading.name)
     if said and reading.title is None and kind == "user" and said[0][0] != "tool" and is_own_file:
@@ -130,18 +136,6 @@ def _learn(line: dict[str, Any], kind: str, reading: ReadProgress) -> None:
     if kind in _TITLES:
         rank, key = _TITLES[kind]
         _call(reading, masked_text(line.get(key)), rank)
-
-
-def _follow(line: dict[str, Any], reading: ReadProgress) -> None:
-    """Notice a line that does not follow the line before: turns may have been rewound."""
-    uuid = valid_id(line.get("uuid"))
-    if uuid is None or line.get("isSidechain") is True:
-        return
-    parent, message = valid_id(line.get("parentUuid")), line.get("message")
-    answer = valid_id(message.get("id")) if isinstance(message, dict) else None
-    if parent and reading.trunk and parent != reading.trunk and (answer is None or answer != reading.answer):
-        reading.is_forked = reading.is_forked or bool(_kind(line)[0])
-    reading.trunk, reading.answer = uuid, answer or reading.answer
 
 
 def _call(reading: ReadProgress, title: str | None, rank: int) -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,13 @@ def _item(item: dict[str, Any], kept: ToolOutput = "full") -> tuple[Role, str] |
         case "message":
             return _message(item)
         case "function_call":
-            return "tool", tool_call(item.get("name"), _arguments(item.get("arguments")), kept)
+            arguments = item.get("arguments")
+            if isinstance(arguments, str):
+                try:
+                    arguments = orjson.loads(arguments)
+                except orjson.JSONDecodeError:
+                    arguments = clean(arguments)
+            return "tool", tool_call(item.get("name"), arguments, kept)
         case "custom_tool_call":
             return "tool", tool_call(item.get("name"), item.get("input"), kept)
         case "local_shell_call":
@@ -156,7 +163,14 @@ def _item(item: dict[str, Any], kept: ToolOutput = "full") -> tuple[Role, str] |
         case "web_search_call":
             return "tool", tool_call("web_search", item.get("action"), kept)
         case "function_call_output" | "custom_tool_call_output" | "local_shell_call_output":
-            text = tool_result(_output(item.get("output")), kept, is_error=_has_failed(item.get("output")))
+            output = item.get("output")
+            is_error = _has_failed(output)
+            if isinstance(output, str) and output.startswith('{"output"'):  # JSON {"output": …, "metadata": …} as text
+                with suppress(orjson.JSONDecodeError):
+                    output = orjson.loads(output)
+            if isinstance(output, dict):
+                output = output.get("output", output.get("content"))
+            text = tool_result(output, kept, is_error=is_error)
             return ("tool", text) if text else None
     return None
 
@@ -174,26 +188,6 @@ def _message(item: dict[str, Any]) -> tuple[Role, str] | None:
     if text is None:
         return None
     return ("user", text) if role == "user" else ("assistant", text)
-
-
-def _arguments(value: Any) -> Any:
-    """Arguments are JSON in a string. Text that is not JSON is returned as it is."""
-    try:
-        return orjson.loads(value) if isinstance(value, str) else value
-    except orjson.JSONDecodeError:
-        return clean(value)
-
-
-def _output(value: Any) -> Any:
-    """Output is often JSON in a string, {"output": …, "metadata": …}; sometimes an object or a list of blocks."""
-    if isinstance(value, str) and value.startswith('{"output"'):
-        try:
-            value = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return value
-    if isinstance(value, dict):
-        return value.get("output", value.get("content"))
-    return value
 
 
 def _has_failed(value: Any) -> bool:

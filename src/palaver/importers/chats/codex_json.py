@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import astuple
 
 from palaver.importers import ReadProgress, Unreadable, parse_object, valid_id
 from palaver.importers.chats import codex
@@ -37,18 +37,13 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     id = valid_id(session.get("id")) or ""
     reading = ReadProgress(name=id, session_id=id, tool_output=item.tool_output)
     skipped: Counter[str] = Counter()
-    gathered = collect_messages(_said([session, *items], reading, skipped))
+    messages: list[RawMessage] = []
+    for one in [session, *items]:
+        try:
+            messages += [RawMessage(*astuple(said)) for said in codex.read_line(json.dumps(one).encode(), reading)]
+        except Unreadable as problem:
+            skipped[f"an item {problem}"] += 1
+    gathered = collect_messages(messages)
     for why, count in skipped.items():
         yield Skipped(item.name, why, count)
     yield from build_conversation(item.name, name, id, gathered, folder=reading.cwd)
-
-
-def _said(items: list[Any], reading: ReadProgress, skipped: Counter[str]) -> Iterator[RawMessage]:
-    for item in items:
-        try:
-            said_here = codex.read_line(json.dumps(item).encode(), reading)
-        except Unreadable as problem:
-            skipped[f"an item {problem}"] += 1
-            continue
-        for said in said_here:
-            yield RawMessage(said.id, said.role, said.text, said.ts)

@@ -65,22 +65,16 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
         raise Unreadable("a database inside a zip; unpack it and import the file")
     with open_read_only(item.path) as database:
         if columns_of(database, "cursorDiskKV"):
-            for row in _rows(database):
-                yield from _read(item, database, row)
+            page = (
+                "SELECT rowid FROM cursorDiskKV WHERE key > 'composerData:' AND key < 'composerData;'"
+                " AND value IS NOT NULL AND rowid > ? ORDER BY rowid LIMIT ?"
+            )
+            last: Any = -1
+            while rows := database.execute(page, (last, BATCH)).fetchall():  # no statement stays open in between
+                for (last,) in rows:
+                    yield from _read(item, database, last)
         if columns_of(database, "ItemTable"):
             yield from _old(item, database)
-
-
-def _rows(database: apsw.Connection) -> Iterator[int]:
-    """The row numbers of all conversations. No statement stays open in between."""
-    page = (
-        "SELECT rowid FROM cursorDiskKV WHERE key > 'composerData:' AND key < 'composerData;' AND value IS NOT NULL"
-        " AND rowid > ? ORDER BY rowid LIMIT ?"
-    )
-    last: Any = -1
-    while rows := database.execute(page, (last, BATCH)).fetchall():
-        for (last,) in rows:
-            yield last
 
 
 def _value(database: apsw.Connection, key: str, table: str = "cursorDiskKV") -> dict[str, Any] | None:

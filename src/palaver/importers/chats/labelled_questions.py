@@ -56,7 +56,19 @@ class World:
 
 def worlds(path: Path) -> Iterator[World]:
     """The test sets of a file in any of the three formats."""
-    for world in _worlds(path):
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+        start = file.read(1)
+        if start == "[":
+            entries = json.loads(start + file.read())
+        else:
+            entries = [json.loads(line) for line in [start + file.readline(), *file] if line.strip()]
+    for number, entry in enumerate(entries):
+        if "haystack_sessions" in entry:
+            world = _longmemeval(entry)
+        elif "conversation" in entry and "qa" in entry:
+            world = _locomo(entry)
+        else:
+            world = _own(entry, number)
         at = {(talk.id, line.id): str(n) for talk in world.talks for n, line in enumerate(talk.lines, 1)}
         asked = [
             replace(one, places=tuple((place[0], at[place]) for place in sorted(one.evidence) if place in at))
@@ -65,33 +77,18 @@ def worlds(path: Path) -> Iterator[World]:
         yield replace(world, asked=tuple(asked))
 
 
-def _worlds(path: Path) -> Iterator[World]:
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-        start = file.read(1)
-        if start == "[":
-            for number, entry in enumerate(json.loads(start + file.read())):
-                yield _one(entry, number)
-            return
-        for number, line in enumerate([start + file.readline(), *file]):
-            if line.strip():
-                yield _one(json.loads(line), number)
-
-
-def _one(entry: dict[str, Any], number: int) -> World:
-    if "haystack_sessions" in entry:
-        return _longmemeval(entry)
-    if "conversation" in entry and "qa" in entry:
-        return _locomo(entry)
-    return _own(entry, number)
-
-
 def _own(entry: dict[str, Any], number: int) -> World:
     talks = tuple(
         Talk(
             str(talk["id"]),
             talk.get("title") or "",
             tuple(
-                Line(str(one.get("id", n)), one.get("speaker", ""), one["text"], _iso(one.get("at")))
+                Line(
+                    str(one.get("id", n)),
+                    one.get("speaker", ""),
+                    one["text"],
+                    datetime.fromisoformat(one["at"]).astimezone(UTC) if one.get("at") else None,
+                )
                 for n, one in enumerate(talk["messages"])
             ),
         )
@@ -103,10 +100,6 @@ def _own(entry: dict[str, Any], number: int) -> World:
         named = one.get("conversations") or [talk for talk, _ in evidence]
         asked.append(Asked(one["question"], evidence, frozenset(named)))
     return World(str(entry.get("id", number)), talks, tuple(asked))
-
-
-def _iso(value: str | None) -> datetime | None:
-    return datetime.fromisoformat(value).astimezone(UTC) if value else None
 
 
 def _locomo(entry: dict[str, Any]) -> World:

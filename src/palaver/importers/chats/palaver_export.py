@@ -40,7 +40,16 @@ def _conversation(found: dict[str, Any]) -> Conversation:
     id, origin, title, messages = (found.get(key) for key in ("id", "origin", "title", "messages"))
     if not isinstance(messages, list) or (own_id := native_id(id)) is None:
         raise Unreadable("no conversation")
-    gathered = collect_messages(_draft(message) for message in messages if isinstance(message, dict))
+    gathered = collect_messages(
+        RawMessage(
+            one.get("id"),
+            role if isinstance(role := one.get("role"), str) else "",
+            one.get("text"),
+            parse_time(one.get("ts")),
+        )
+        for one in messages
+        if isinstance(one, dict)
+    )
     if not gathered.said:
         raise Unreadable("a conversation in which nothing was said")
     return Conversation(
@@ -52,11 +61,4 @@ def _conversation(found: dict[str, Any]) -> Conversation:
         messages=gathered.said,
         is_titled=found.get("is_titled") is not False,
         project=truncate(given, LONGEST) if (given := storable_text(found.get("project"))) else None,
-    )
-
-
-def _draft(message: dict[str, Any]) -> RawMessage:
-    role = message.get("role")
-    return RawMessage(
-        message.get("id"), role if isinstance(role, str) else "", message.get("text"), parse_time(message.get("ts"))
     )

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
 IN_CODE = "in a tree of code; name its folder to import what is written there"
@@ -84,18 +85,17 @@ class Walk:
 
 def histories(folders: Iterable[Iterable[str]]) -> list[tuple[str, ...]]:
     """For each chat history, given as the folders of its conversations, the folder that contains them all."""
-    return [_common(sorted({*map(_parts, each)})) for each in folders]
+    tops = []
+    for each in folders:
+        paths = sorted({*map(_parts, each)})
+        shared = takewhile(lambda pair: pair[0] == pair[1], zip(paths[0], paths[-1], strict=False))
+        tops.append(tuple(part for part, _ in shared))
+    return tops
 
 
 def is_below(folder: str, tops: Iterable[tuple[str, ...]]) -> bool:
     parts = _parts(folder)
     return any(parts[: len(top)] == top for top in tops)
-
-
-def _common(folders: list[tuple[str, ...]]) -> tuple[str, ...]:
-    first, last = folders[0], folders[-1]
-    length = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    return first[:length]
 
 
 def _parts(folder: str) -> tuple[str, ...]:

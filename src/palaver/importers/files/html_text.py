@@ -73,7 +73,12 @@ def read_page(markup: str) -> Page:
     page = Page(writer.title.strip(), writer.heading.strip(), about=writer.about)
     main = [block for block in writer.blocks if block.is_main]
     for blocks in (main, writer.blocks, writer.unseen):
-        page.text = _joined(blocks)
+        parts: list[str] = []
+        for n, block in enumerate(blocks):
+            if n:
+                parts.append("\n" if block.is_close and blocks[n - 1].is_close else "\n\n")
+            parts.append(block.text)
+        page.text = "".join(parts)
         if len(page.text) >= (MAIN_ENOUGH if blocks is main else 1):
             break
     return page
@@ -135,15 +140,6 @@ class _Block(NamedTuple):
     is_close: bool
 
 
-def _joined(blocks: list[_Block]) -> str:
-    parts: list[str] = []
-    for n, block in enumerate(blocks):
-        if n:
-            parts.append("\n" if block.is_close and blocks[n - 1].is_close else "\n\n")
-        parts.append(block.text)
-    return "".join(parts)
-
-
 class _Writer:
     """Builds the text of a page from its tokens."""
 
@@ -160,22 +156,22 @@ class _Writer:
         self._is_close = False
 
     def take(self, token: Token) -> None:
-        if not token.name:
-            self._write(token.text)
-        elif token.name.startswith("/"):
-            self._close(token.name[1:])
-        else:
-            self._begin(token.name, token.text)
-
-    def _write(self, text: str) -> None:
-        if self._open["title"] and not self._open["svg"]:
-            self.title = self.title or text
+        if token.name.startswith("/"):
+            self._end_tag(token.name[1:])
+        elif token.name:
+            self._start_tag(token.name, token.text)
+        elif self._open["title"] and not self._open["svg"]:
+            self.title = self.title or token.text
         elif not (self._open["script"] or self._open["style"]):
-            self._parts.append(text if self._open["pre"] else _collapsed(text))
+            self._parts.append(token.text if self._open["pre"] else re.sub(r"[ \t\r\n\f]+", " ", token.text))
 
-    def _begin(self, tag: str, attributes: str) -> None:
+    def _start_tag(self, tag: str, attributes: str) -> None:
         if tag == "meta":
-            self._learn(attributes)
+            pairs = _ATTRIBUTE.findall(attributes[:LONGEST_ATTRIBUTES])
+            found = {name.lower(): unescape(a or b or c) for name, a, b, c in pairs}
+            key = found.get("name") or found.get("property") or found.get("itemprop")
+            if key and found.get("content"):
+                self.about.setdefault(key.lower(), found["content"])
         elif tag == "br":
             self._parts.append("\n")
         elif tag in ("td", "th"):
@@ -188,7 +184,7 @@ class _Writer:
             self._open[tag] += 1
             self._hidden += tag in _UNSEEN
 
-    def _close(self, tag: str) -> None:
+    def _end_tag(self, tag: str) -> None:
         if tag in _BLOCKS or tag in _UNSEEN:
             said = self.end_block()
             if tag == "h1" and not self.heading:
@@ -207,15 +203,3 @@ class _Writer:
             (self.unseen if self._hidden else self.blocks).append(block)
         self._parts, self._is_close = [], False
         return text
-
-    def _learn(self, attributes: str) -> None:
-        found = {
-            name.lower(): unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(attributes[:LONGEST_ATTRIBUTES])
-        }
-        key = found.get("name") or found.get("property") or found.get("itemprop")
-        if key and found.get("content"):
-            self.about.setdefault(key.lower(), found["content"])
-
-
-def _collapsed(text: str) -> str:
-    return re.sub(r"[ \t\r\n\f]+", " ", text)

@@ -28,15 +28,10 @@ _BETWEEN = re.compile(rb"(?:%b)*+" % _PLAIN, re.DOTALL)
 _IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 
 
-def _nested(levels: int) -> re.Pattern[bytes]:
-    """A pattern that also matches whole brackets, nested this deeply. It is faster than a loop in Python."""
-    pattern = rb"(?:%b)*+" % _PLAIN
-    for _ in range(levels):
-        pattern = rb"(?:%b|[\[{]%b[\]}])*+" % (_PLAIN, pattern)
-    return re.compile(pattern, re.DOTALL)
-
-
-_INSIDE = _nested(7)
+_NESTED = rb"(?:%b)*+" % _PLAIN  # also matches whole brackets, seven deep: faster than a loop in Python
+for _ in range(7):
+    _NESTED = rb"(?:%b|[\[{]%b[\]}])*+" % (_PLAIN, _NESTED)
+_INSIDE = re.compile(_NESTED, re.DOTALL)
 _KEY = re.compile(rb'"conversations"\s*:\s*\Z')
 _KEY_REACH = 64
 _IDLE = b" \t\r\n,"

@@ -31,7 +31,9 @@ def open_read_only(path: Path) -> Iterator[apsw.Connection]:
     """Open a connection that cannot write. Another process may write meanwhile. Raises Unreadable."""
     # Reading a database in WAL mode that is not open elsewhere would leave -wal and -shm files beside it. So it is
     # opened as immutable; if another program changes it meanwhile, the result may be wrong, and Changed is raised.
-    is_at_rest = _is_at_rest(path)
+    with path.open("rb") as file:
+        is_wal = file.read(20)[18:] == b"\x02\x02"
+    is_at_rest = is_wal and not path.with_name(path.name + "-wal").exists()
     before = _sight(path)
     try:
         uri = f"{path.absolute().as_uri()}?{'immutable=1' if is_at_rest else 'mode=ro'}"
@@ -66,12 +68,6 @@ def find_damage(path: Path) -> str | None:
 
 def describe_error(problem: apsw.Error) -> str:
     return f"the database cannot be read ({problem})"
-
-
-def _is_at_rest(path: Path) -> bool:
-    with path.open("rb") as file:
-        is_wal = file.read(20)[18:] == b"\x02\x02"
-    return is_wal and not path.with_name(path.name + "-wal").exists()
 
 
 def _sight(path: Path) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 from palaver.importers import Unreadable
 from palaver.importers.files.xml_parts import End, Start, Text, parse
@@ -51,7 +51,8 @@ class Parts:
 def open_parts(item: Item) -> Iterator[Parts]:
     with open_seekable(item) as source:
         with _telling():
-            parts = Parts(Zip(item.size, lambda: _shared(source)))
+            source.seek(0)
+            parts = Parts(Zip(item.size, lambda: source))
         yield parts
 
 
@@ -63,8 +64,3 @@ def _telling() -> Iterator[None]:
         raise
     except Exception:  # zipfile raises many kinds of errors for damaged zips
         raise Unreadable("damaged or not complete") from None
-
-
-def _shared(source: IO[bytes]) -> IO[bytes]:
-    source.seek(0)
-    return source

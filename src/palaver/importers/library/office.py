@@ -40,7 +40,16 @@ def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
         text = _Text()
         problem = None
         try:
-            for part in _parts(parts, kind):
+            if kind == "docx":
+                names = ["word/document.xml"]
+                names += [name for name in ("word/footnotes.xml", "word/endnotes.xml") if name in parts]
+            else:
+                numbers = sorted(int(found[1]) for name in parts if (found := _SLIDE.fullmatch(name)))
+                if not numbers:
+                    raise Unreadable("damaged: there are no slides in it")
+                folders = ("slides/slide", "notesSlides/notesSlide")
+                names = [part for n in numbers for folder in folders if (part := f"ppt/{folder}{n}.xml") in parts]
+            for part in names:
                 text.take(parts, part)
         except Unreadable as found:
             if not text.blocks:
@@ -57,16 +66,6 @@ def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
     yield from keep_piece(item, name, media)
     if problem:
         yield Skipped(item.name, f"{problem}; what came before is kept")
-
-
-def _parts(parts: Parts, kind: str) -> list[str]:
-    if kind == "docx":
-        return ["word/document.xml", *(name for name in ("word/footnotes.xml", "word/endnotes.xml") if name in parts)]
-    numbers = sorted(int(found[1]) for name in parts if (found := _SLIDE.fullmatch(name)))
-    names = [f"ppt/{folder}{n}.xml" for n in numbers for folder in ("slides/slide", "notesSlides/notesSlide")]
-    if not numbers:
-        raise Unreadable("damaged: there are no slides in it")
-    return [name for name in names if name in parts]
 
 
 class _Text:

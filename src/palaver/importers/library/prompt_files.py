@@ -139,28 +139,23 @@ def _with_front_matter(text: str) -> Prompt:
 def _list(item: Item, found: Any) -> Iterator[ImportedPiece | Skipped]:
     if isinstance(found, dict) and isinstance(found.get("prompts"), list | dict):
         found = found["prompts"]
-    if isinstance(found, dict) and not _is_prompt(found):
+    known = {*_NAMES["system_prompt"], *_NAMES["user_prompt"]}
+    if (
+        isinstance(found, dict)
+        and not isinstance(found.get("messages"), list)
+        and not any(isinstance(found.get(key), str) for key in known)
+    ):
         found = [{"name": key, **value} for key, value in found.items() if isinstance(value, dict)]
     rows = found if isinstance(found, list) else [found] if isinstance(found, dict) else []
     prompts = [_prompt(row) for row in rows if isinstance(row, dict)]
     if not prompts:
         raise Unreadable("no prompts in it")
     for n, prompt in enumerate(prompts):
-        given = (
-            prompt.name
-            if prompt.name.strip()
-            else title_from_name(item)
-            if len(prompts) == 1
-            else f"{title_from_name(item)} {n + 1}"
-        )
+        number = "" if len(prompts) == 1 else f" {n + 1}"
+        given = prompt.name if prompt.name.strip() else title_from_name(item) + number
         yield from _keep(item, replace(prompt, name=given), part="" if len(prompts) == 1 else single_line(given))
     if len(prompts) < len(rows):
         yield Skipped(item.name, "something that is no prompt", len(rows) - len(prompts))
-
-
-def _is_prompt(found: dict[str, Any]) -> bool:
-    known = {*_NAMES["system_prompt"], *_NAMES["user_prompt"]}
-    return isinstance(found.get("messages"), list) or any(isinstance(found.get(key), str) for key in known)
 
 
 def _prompt(row: dict[str, Any]) -> Prompt:

@@ -172,7 +172,10 @@ def _seconds(hours: str | None, minutes: str, seconds: str) -> float:
 
 def _listed(found: Any) -> tuple[list[Segment], int]:
     """The segments, and the number of those that cannot be read."""
-    rows = _rows(found)
+    for _ in range(2):  # {"transcript": {"segments": […]}}
+        if isinstance(found, dict):
+            found = next((found[key] for key in _LISTS if isinstance(found.get(key), list | dict)), None)
+    rows = found if isinstance(found, list) else []
     segments: list[Segment] = []
     left_out = 0
     following: float | None = None  # the start of the next segment: the end of one that has none
@@ -188,16 +191,6 @@ def _listed(found: Any) -> tuple[list[Segment], int]:
         following = start
         segments.append(Segment(start, min(max(start, end), LATEST), text))
     return segments[::-1], left_out
-
-
-def _rows(found: Any) -> list[Any]:
-    for _ in range(3):  # {"transcript": {"segments": […]}}
-        if isinstance(found, list):
-            return found
-        if not isinstance(found, dict):
-            break
-        found = next((found[key] for key in _LISTS if isinstance(found.get(key), list | dict)), None)
-    return []
 
 
 def _said(row: dict[str, Any]) -> str:

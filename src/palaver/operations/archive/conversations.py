@@ -1,4 +1,4 @@
-"""The archive: searching and exporting the conversations people have brought."""
+"""Imported conversations: search (`conversation_search`), list, show and export them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NEVER_STORED = re.compile("[\x00\ud800-\udfff]")
 
 class SearchArchive(Ask):
     query: Query | None = None
-    """Text to find in message content and conversation titles; upper and lower case are the same."""
+    """Text to find in message content and conversation titles. Case is ignored."""
     roles: list[Literal["user", "assistant", "tool"]] | None = None
     """Only messages with these roles."""
     start_date: Date | None = None
@@ -45,7 +45,7 @@ class SearchArchive(Ask):
     end_date: Date | None = None
     """ISO 8601, inclusive. A date alone is the end of that day in UTC."""
     limit: Annotated[int, clamp(1, 200)] = 50
-    """How many messages at the most, 1 to 200."""
+    """The most messages to return, 1 to 200."""
 
     def wanted(self) -> Wanted:
         part = _NEVER_STORED.sub("", self.query or "")
@@ -70,10 +70,10 @@ with timestamps and content."""
     elif await here.read(archive.is_empty):
         raise DatabaseNotFound("nothing has been imported yet", "Run 'palaver import PATH', or set CONVERSATION_DB.")
     found = await here.read(lambda read: archive.search(read, wanted))
-    return "No matching messages." if not found else SEPARATOR.join(map(block, found))
+    return "No matching messages." if not found else SEPARATOR.join(map(format_message, found))
 
 
-def block(found: FoundMessage) -> str:
+def format_message(found: FoundMessage) -> str:
     said = found.said
     at = said.ts.strftime("%Y-%m-%d %H:%M") if said.ts else "unknown time"
     text = said.text if len(said.text) <= LONGEST_SHOWN else said.text[:LONGEST_SHOWN] + "..."
@@ -83,16 +83,16 @@ def block(found: FoundMessage) -> str:
     return f"[{at}] {said.role or 'unknown'} (conv: {title})\n{text}"
 
 
-# Looking at what is there
+# List and show
 
 
 class ListConversations(Ask):
     project: Project | None = None
     """Only conversations of this project: its path, or its last component."""
     limit: Annotated[int, clamp(1, 1000)] = 100
-    """How many at the most."""
+    """The most conversations to return."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
-    """How many to skip."""
+    """The number of conversations to skip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Conversations:
     before=import_if_changed,
 )
 def list_conversations(read: Reader, caller: Caller, ask: ListConversations) -> Conversations:
-    """Imported conversations, the latest first."""
+    """List imported conversations, the latest first."""
     return Conversations(archive.everyone(read, ask.limit, ask.offset, ask.project))
 
 
@@ -117,30 +117,30 @@ class OneConversation(Ask):
 
 @operation(Route("GET", "/api/archive/{conversation_id:any}"), Command("archive show", takes=("conversation_id",)))
 def get_conversation(read: Reader, caller: Caller, ask: OneConversation) -> Conversation:
-    """One imported conversation, with all its messages."""
-    return must_exist(read, ask.conversation_id)
+    """Show an imported conversation with all its messages."""
+    return find_conversation(read, ask.conversation_id)
 
 
-def all_ids(read: Reader) -> list[str]:
+def all_conversation_ids(read: Reader) -> list[str]:
     return [held.id for held in archive.everyone(read, limit=2**31, offset=0)]
 
 
-def must_exist(read: Reader, id: str) -> Conversation:
+def find_conversation(read: Reader, id: str) -> Conversation:
     found = archive.conversation(read, id)
     if found is None:
         raise NotFound("conversation", id, "List the archive to see what is there.")
     return found
 
 
-# Taking it out again
+# Export
 
 
-def written(read: Reader, id: str, format: Literal["markdown", "jsonl"]) -> str:
-    return "".join(exported(must_exist(read, id), format))
+def export_text(read: Reader, id: str, format: Literal["markdown", "jsonl"]) -> str:
+    return "".join(export_lines(find_conversation(read, id), format))
 
 
-def exported(conversation: Conversation, format: Literal["markdown", "jsonl"]) -> Iterator[str]:
-    """A conversation as text: to read, or one JSON line."""
+def export_lines(conversation: Conversation, format: Literal["markdown", "jsonl"]) -> Iterator[str]:
+    """A conversation as Markdown, or as one JSON line."""
     if format == "jsonl":
         yield encode(conversation).decode() + "\n"
         return

@@ -105,7 +105,7 @@ async def _import(here: Workspace, path: Path, state: str, follower: _Follower) 
     try:
         for attempt in range(MOST_ATTEMPTS):
             try:
-                await _write(here, path, follower)
+                await _read_once(here, path, follower)
                 break
             except Changed:
                 if attempt == MOST_ATTEMPTS - 1:
@@ -123,7 +123,7 @@ async def _import(here: Workspace, path: Path, state: str, follower: _Follower) 
             await asyncio.to_thread(_keep_imported_state, here.settings, state)
 
 
-async def _write(here: Workspace, path: Path, follower: _Follower) -> None:
+async def _read_once(here: Workspace, path: Path, follower: _Follower) -> None:
     there: set[str] = set()
     is_large = import_batches.is_large([path])
     known = await here.read(archive.fingerprints)

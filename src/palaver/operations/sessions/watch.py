@@ -298,7 +298,8 @@ class Watch:
             coming = asyncio.create_task(asyncio.to_thread(_next, batches))
             while batch := await coming:
                 coming = asyncio.create_task(asyncio.to_thread(_next, batches))  # read on while these are written
-                self.counts.turns += await recording.add(batch)
+                added = await recording.add(batch)  # on its own line: other files are counted meanwhile
+                self.counts.turns += added
                 self.counts.skipped_lines += batch.skipped
                 await self._move_mark(file, name, batch, before)
                 self._progress(self.counts)

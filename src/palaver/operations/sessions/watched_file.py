@@ -67,7 +67,14 @@ class WatchedFile:
 
     def lines(self, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
         """Each line with the offset of its end; None for one that is too long. An incomplete last line is left out."""
-        with self._open(start) as source:
+        source: BinaryIO
+        if self.is_compressed:
+            source = io.BufferedReader(zstd.Unpacked(self.path))
+        else:
+            source = self.path.open("rb", buffering=1024 * 1024)
+        with source:
+            if start:
+                source.seek(start)
             while raw := source.readline(LONGEST_LINE + 1):
                 start += len(raw)
                 is_too_long = len(raw) > LONGEST_LINE
@@ -79,13 +86,6 @@ class WatchedFile:
                 if not raw.endswith(b"\n"):
                     return
                 yield start, None if is_too_long else raw
-
-    def _open(self, start: int) -> BinaryIO:
-        if self.is_compressed:
-            return io.BufferedReader(zstd.Unpacked(self.path))
-        source = self.path.open("rb", buffering=1024 * 1024)
-        source.seek(start)
-        return source
 
 
 def open_file(path: Path) -> WatchedFile:
