@@ -7,12 +7,10 @@ import json
 import os
 import random
 import re
-import resource
-import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,21 +22,20 @@ import httpx
 import mcp_types as types
 import pytest
 from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters
 from tests.conftest import Engine
-from tests.helpers import PATIENCE, Mcp, Server, environment, palaver_command, start_server, started_with, word
+from tests.helpers import PATIENCE, Mcp, Server, environment, start_server, started_with, word
 from tests.importers import test_canonical_db as canonical
 from tests.importers import test_chatgpt as chatgpt
 from tests.importers.shapes import as_json
-from tests.mcp_clients import DOORS, Sdk, stdio_server, through
+from tests.mcp_clients import Sdk, through
 from tests.store.bus import opened
 
 from palaver.doors.authentication import Requester
 from palaver.doors.mcp import tools as mcp_tools
 from palaver.model.people import Caller
-from palaver.operations.archive import conversations as archive
+from palaver.operations.archive import conversations, external_database, import_batches
 from palaver.settings import Settings
-from palaver.store.engines.database import Scope
-from palaver.store.library import external_database as kept_reading
 
 NOTHING = "No matching messages."
 SEPARATOR = "\n\n---\n\n"
@@ -123,12 +120,9 @@ def upload(api: httpx.Client, *conversations: dict[str, Any]) -> dict[str, Any]:
     return dict(last)
 
 
-KINDS = ["sqlite", "postgres", "canonical"]
-
-
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=["sqlite", "postgres", "canonical"])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A server with imported conversations on each engine, and one that serves an external ChatGPT database."""
+    """Whatever uses it runs over imports on each engine, and over a canonical database served as it is."""
     home, database = tmp_path_factory.mktemp(f"archive-{request.param}"), None
     env: dict[str, Any] = {}
     if request.param == "canonical":
@@ -569,7 +563,7 @@ def test_any_other_error_is_a_short_message_without_details_and_the_log_has_them
     def fail(settings: Settings) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(archive, "canonical_database", fail)
+    monkeypatch.setattr(conversations, "find_database", fail)
     text, is_error = answer(Settings(home=tmp_path))
     assert (is_error, text.startswith("Error: ")) == (True, True)
     assert "secret" not in text
@@ -579,13 +573,10 @@ def test_any_other_error_is_a_short_message_without_details_and_the_log_has_them
 # The same through every door
 
 
-# A canonical database over stdio has tests of its own below.
-@pytest.mark.parametrize(
-    "place, door",
-    [(kind, door) for kind in KINDS for door in DOORS if (kind, door) != ("canonical", "stdio")],
-    indirect=["place"],
-)
+@pytest.mark.parametrize("door", ["http-2025", "http-2026", "websocket", "sse", "stdio"])
 def test_it_is_the_same_text_through_every_door(place: Place, door: str):
+    if place.kind == "canonical" and door == "stdio":
+        pytest.skip("its settings are in other variables; see below")
     unique = word()
     place.hold(f"about {unique}", ("user", "said", NOON))
     with through(door, place.server, place.api) as client:
@@ -880,9 +871,9 @@ def aged(path: Path, seconds: float) -> None:
 
 
 def enlarged(path: Path) -> Path:
-    """So large that what was read of it is kept."""
+    """So large that it is imported in the background for other searches."""
     database = apsw.Connection(str(path))
-    database.execute("CREATE TABLE more AS SELECT randomblob(?) AS noise", (archive.LARGE,))
+    database.execute("CREATE TABLE more AS SELECT randomblob(?) AS noise", (external_database.SMALL_BYTES,))
     database.close()
     return path
 
@@ -962,43 +953,64 @@ def of_every_kind(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("seconds", [60, 0], ids=["at once", "little by little"])
-def test_what_was_read_of_a_large_one_is_kept_and_answers_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
-):
-    path, kept = of_every_kind(tmp_path / "a.db"), tmp_path / "home" / "cache" / "served.db"
+def test_a_large_one_is_read_by_another_process_and_answers_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = of_every_kind(tmp_path / "a.db")
     plainly = [served(tmp_path, path, **asked) for asked in ASKED]
     assert len(set(plainly)) == len(ASKED)
-    assert not kept.exists()
-    monkeypatch.setattr(archive, "LARGE", 0)
-    monkeypatch.setattr(archive, "READING_SECONDS", seconds)
-    monkeypatch.setattr(kept_reading, "AT_ONCE", 7)
-    for _ in range(3):
-        assert [served(tmp_path, path, **asked) for asked in ASKED] == plainly
-    assert kept_reading.search(kept, path, None, Scope(("archive",)), 50) is not None
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    monkeypatch.setattr(import_batches, "LARGE_BYTES", 0)
+    for _ in range(2):
+        assert [served(tmp_path / "other", path, **asked) for asked in ASKED] == plainly
 
 
-def test_a_kept_reading_that_is_damaged_or_cannot_be_made_is_done_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    path, kept = of_every_kind(tmp_path / "a.db"), tmp_path / "home" / "cache" / "served.db"
+def test_a_note_of_the_last_import_that_is_damaged_or_cannot_be_written_is_done_without(tmp_path: Path):
+    path, note = of_every_kind(tmp_path / "a.db"), tmp_path / "home" / "cache" / "followed-database.json"
     plainly = served(tmp_path, path, query="ivy")
-    monkeypatch.setattr(archive, "LARGE", 0)
-    assert served(tmp_path, path, query="ivy") == plainly
-    kept.write_bytes(b"this is no database " * 1000)
-    for _ in range(3):
+    assert note.exists()
+    for damaged in (b"this is no JSON", b"[]", b"{}"):
+        note.write_bytes(damaged)
         assert served(tmp_path, path, query="ivy") == plainly
-    assert kept_reading.search(kept, path, None, Scope(("archive",)), 50) is not None
-    kept.unlink()
-    kept.parent.rmdir()
-    kept.parent.write_text("in the way")
+    note.unlink()
+    note.parent.rmdir()
+    note.parent.write_text("in the way")
     assert served(tmp_path, path, query="ivy") == plainly
+
+
+def test_a_table_without_row_numbers_is_read_too(tmp_path: Path):
     without = canonical.LOOSE.replace("(id, conversation_id, role, content, create_time, position)",
                                       "(id PRIMARY KEY, conversation_id, role, content, create_time, position) WITHOUT ROWID")  # fmt: skip
-    kept.parent.unlink()
     other = make(tmp_path / "b.db", ("user", "no rows with numbers", NOON), schema=without)
     assert served(tmp_path, other).endswith("no rows with numbers")
+
+
+def test_what_was_deleted_from_it_is_not_found_until_it_is_imported(tmp_path: Path):
+    path = make(tmp_path / "a.db", ("user", "ivy first", NOON), ("user", "ivy last", NOON + 60))
+    database = apsw.Connection(str(path))
+    canonical.message(database, "x", "c2", "user", "ivy elsewhere", NOON + 30)
+    old = tmp_path / "old.db"
+    old.write_bytes(path.read_bytes())
+    with start_server(tmp_path / "home", CONVERSATION_DB=path) as server, server.client() as api:
+        place = Place("canonical", server, api, Mcp(api))
+        assert place.blocks(query="ivy") == ["ivy last", "ivy elsewhere", "ivy first"]
+        database.execute("DELETE FROM messages WHERE content = 'ivy last'")
+        assert place.blocks(query="ivy") == ["ivy elsewhere", "ivy first"]
+        database.execute("DELETE FROM messages WHERE conversation_id = 'c2'")
+        database.close()
+        assert place.blocks(query="ivy") == ["ivy first"]
+        assert [one["id"] for one in api.get("/api/archive").json()["conversations"]] == [
+            "canonical-db:c2",
+            "canonical-db:c1",
+        ]
+        done = started_with(server.env, "import", str(old))
+        assert done.returncode == 0, done.stderr
+        assert place.blocks(query="ivy elsewhere") == ["ivy elsewhere"]
+
+
+def test_a_search_does_not_wait_for_ever_for_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = make(tmp_path / "a.db", *(("user", f"message {n}", NOON) for n in range(3000)))
+    monkeypatch.setattr(external_database, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(external_database.bring_up_to_date, "__defaults__", (0.0,))
+    text, is_error = answer(Settings(home=tmp_path / "home", conversation_db=path))
+    assert (text, is_error) == ("Error: a.db is still being read (0 conversations so far). Try again later.", True)
 
 
 # A client that starts its server for each call
@@ -1007,9 +1019,10 @@ def test_a_kept_reading_that_is_damaged_or_cannot_be_made_is_done_without(
 class Stdio:
     """`palaver mcp` in a process of its own, spoken to in lines of JSON."""
 
-    def __init__(self, home: Path, cwd: Path, command: Sequence[str] = (), **env: Any) -> None:
+    def __init__(self, home: Path, cwd: Path, **env: Any) -> None:
+        self.began = time.monotonic()
         self.process = subprocess.Popen(
-            command or palaver_command("mcp"),
+            [sys.executable, "-m", "palaver", "mcp"],
             env=environment(home, **env), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -1049,24 +1062,19 @@ class Stdio:
 
 
 def test_the_first_answer_comes_soon_after_the_process_starts(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    """Measured in CPU seconds, because other processes may keep this one waiting."""
     path = make(tmp_path / "a.db", ("user", "quick", NOON))
-    start = [sys.executable, "-m", "palaver", "mcp"]
-    before = cpu_of_ended_processes()
-    with Stdio(tmp_path / "home", tmp_path, start, CONVERSATION_DB=path) as stdio:
-        assert stdio.search(query="quick") == ("[2025-02-10 12:00] user (conv: Ivy)\nquick", False)
-    ours = cpu_of_ended_processes() - before
-    # Any server that uses the official package needs this much.
-    subprocess.run([sys.executable, "-c", "import mcp.server.lowlevel"], check=True)
-    least = cpu_of_ended_processes() - before - ours
+    taken: list[float] = []
+    shares: list[float] = []
+    while len(taken) < 3 and min(taken, default=9) > 1.5:  # another process may have been in the way
+        with Stdio(tmp_path / "home", tmp_path, CONVERSATION_DB=path) as stdio:
+            assert stdio.search(query="quick") == ("[2025-02-10 12:00] user (conv: Ivy)\nquick", False)
+            taken.append(time.monotonic() - stdio.began)
+        began = time.monotonic()  # what any server needs that speaks through the official package
+        subprocess.run([sys.executable, "-c", "import mcp.server.lowlevel"], check=True)
+        shares.append(taken[-1] / (time.monotonic() - began))
     with capfd.disabled():
-        print(f" [first answer over stdio after {ours:.2f} s of CPU]", end="")
-    assert ours < 1.5 or ours / least < 2.5
-
-
-def cpu_of_ended_processes() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+        print(f" [first answer over stdio after {min(taken):.2f} s]", end="")
+    assert min(taken) < 1.5 or min(shares) < 2.5
 
 
 @pytest.mark.parametrize("where", ["CONVERSATION_DB", "ORIGIN_CONVERSATION_DB", "working directory", "PALAVER_HOME"])
@@ -1089,9 +1097,10 @@ def test_a_process_finds_the_database_wherever_it_is_configured(tmp_path: Path, 
 def test_the_official_client_over_stdio_gets_the_same(tmp_path: Path):
     path = make(tmp_path / "a.db", ("user", "said", NOON))
     env = environment(tmp_path / "home", CONVERSATION_DB=path)
+    stdio = StdioServerParameters(command=sys.executable, args=["-m", "palaver", "mcp"], env=env, cwd=tmp_path)
 
     async def talk() -> types.CallToolResult:
-        async with Client(stdio_server(env, tmp_path), mode="legacy") as client:
+        async with Client(stdio, mode="legacy") as client:
             return await client.call_tool("conversation_search", {"query": "SAID", "roles": ["user"]})
 
     result = asyncio.run(talk())
@@ -1104,8 +1113,9 @@ def test_the_official_client_over_stdio_gets_the_same(tmp_path: Path):
 # Other people's archives
 
 
-@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
 def test_another_workspaces_archive_is_invisible(place: Place):
+    if place.kind == "canonical":
+        pytest.skip("said above")
     for command in (["workspace", "create", "hers"], ["token", "create", "--workspace", "hers", "--agent", "bob"]):
         done = started_with(place.server.env, *command)
         assert done.returncode == 0, done.stderr

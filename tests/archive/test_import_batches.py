@@ -1,4 +1,4 @@
-"""Much is read in a process of its own: the same portions come of it, and whatever happens to it is told."""
+"""Much is read in a process of its own: the same batches come of it, and whatever happens to it is told."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.helpers import PATIENCE, eventually
 from tests.importers.shapes import as_json
 
 from palaver.operations.archive import import_batches
-from palaver.operations.archive.import_batches import Portion
-from palaver.operations.archive.import_files import Summary, bring
+from palaver.operations.archive.import_batches import Batch, ImportRequest
+from palaver.operations.archive.import_files import Summary, import_paths
 from palaver.settings import Settings
 from palaver.store.library import documents
 from palaver.store.workspaces import Workspace, open_engine
 
 
 def history(folder: Path, *, count: int = 300, each: int = 20) -> Path:
-    """An export of several portions, and something nobody can read."""
+    """An export of several batches, and something nobody can read."""
     folder.mkdir()
     talks = [
         chat(f"talk {c}", *(("user", f"talk {c} wörd {n}", NOON + c * 100 + n) for n in range(each)), id=f"c{c}")
@@ -36,9 +36,9 @@ def history(folder: Path, *, count: int = 300, each: int = 20) -> Path:
     return folder
 
 
-async def all_portions(*paths: Path, is_much: bool) -> list[Portion]:
-    async with aclosing(import_batches.portions(list(paths), is_much=is_much)) as portions:
-        return [portion async for portion in portions]
+async def all_batches(*paths: Path, is_large: bool) -> list[Batch]:
+    async with aclosing(import_batches.read_batches(ImportRequest(list(paths)), is_large=is_large)) as batches:
+        return [batch async for batch in batches]
 
 
 def children() -> list[psutil.Process]:
@@ -49,11 +49,11 @@ async def test_a_process_of_its_own_reads_the_same(tmp_path: Path):
     folder = history(tmp_path / "history")
     note = tmp_path / "note.md"
     note.write_text("# A note\n\nwith a few words", "utf-8")
-    apart = await all_portions(folder, note, is_much=True)
-    assert apart == await all_portions(folder, note, is_much=False)
-    assert sum(len(portion.conversations) for portion in apart) == 300
-    assert [getattr(piece.piece, "title", None) for portion in apart for piece in portion.pieces] == ["note"]
-    assert [Path(skipped.name).name for portion in apart for skipped in portion.skipped] == ["broken.zip"]
+    apart = await all_batches(folder, note, is_large=True)
+    assert apart == await all_batches(folder, note, is_large=False)
+    assert sum(len(batch.conversations) for batch in apart) == 300
+    assert [getattr(piece.piece, "title", None) for batch in apart for piece in batch.pieces] == ["note"]
+    assert [Path(skipped.name).name for batch in apart for skipped in batch.skipped] == ["broken.zip"]
     assert apart[-1].bytes_read == apart[-1].bytes_total > 0
     assert not children()
 
@@ -63,16 +63,16 @@ def test_much_is_a_matter_of_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     folder.mkdir(parents=True)
     for name in "ab":
         (folder / name).write_bytes(b"x" * 600)
-    monkeypatch.setattr(import_batches, "MUCH", 1_000)
-    assert import_batches.is_much([tmp_path / "deep"])
-    assert import_batches.is_much([folder / "a", folder / "b"])
-    assert not import_batches.is_much([folder / "a"])
-    assert not import_batches.is_much([tmp_path / "not there", Path("nul\0")])
+    monkeypatch.setattr(import_batches, "LARGE_BYTES", 1_000)
+    assert import_batches.is_large([tmp_path / "deep"])
+    assert import_batches.is_large([folder / "a", folder / "b"])
+    assert not import_batches.is_large([folder / "a"])
+    assert not import_batches.is_large([tmp_path / "not there", Path("nul\0")])
 
 
 @pytest.fixture
 async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(import_batches, "MUCH", 1)
+    monkeypatch.setattr(import_batches, "LARGE_BYTES", 1)
     settings = Settings(home=tmp_path / "home")
     workspace = Workspace("default", open_engine(settings, "default"), settings)
     yield workspace
@@ -89,11 +89,11 @@ async def test_what_was_read_before_the_reader_died_is_kept_and_the_rest_comes_n
             for child in children():
                 child.send_signal(signal.SIGKILL)
 
-    summary = await bring(here, [folder], progress=kill)
+    summary = await import_paths(here, [folder], progress=kill)
     assert summary.failed
     assert 0 < summary.new < 1_500
     assert "signal 9" in summary.skipped[-1].why
-    again = await bring(here, [folder])
+    again = await import_paths(here, [folder])
     assert (again.new, again.unchanged) == (1_500 - summary.new, summary.new)
     assert await here.read(documents.seems_complete)
 
@@ -101,7 +101,7 @@ async def test_what_was_read_before_the_reader_died_is_kept_and_the_rest_comes_n
 async def test_who_gives_up_leaves_no_reader_behind(here: Workspace, tmp_path: Path):
     began = asyncio.Event()
     task = asyncio.create_task(
-        bring(here, [history(tmp_path / "history", count=1_500)], progress=lambda summary: began.set())
+        import_paths(here, [history(tmp_path / "history", count=1_500)], progress=lambda summary: began.set())
     )
     async with asyncio.timeout(PATIENCE):
         await began.wait()
@@ -116,9 +116,9 @@ async def test_a_reader_whose_parent_was_killed_ends(tmp_path: Path):
     folder = history(tmp_path / "history", count=3_000)
     code = (
         "import asyncio, pathlib, sys\n"
-        "from palaver.operations.archive import import_batches\n"
+        "from palaver.operations.archive import import_batches as r\n"
         "async def main():\n"
-        "    async for portion in import_batches.portions([pathlib.Path(sys.argv[1])], is_much=True):\n"
+        "    async for batch in r.read_batches(r.ImportRequest([pathlib.Path(sys.argv[1])]), is_large=True):\n"
         "        print('began', flush=True)\n"
         "        await asyncio.sleep(3600)\n"
         "asyncio.run(main())\n"
@@ -142,30 +142,30 @@ async def test_a_module_in_the_current_folder_is_not_run(tmp_path: Path, monkeyp
     (trap / "orjson.py").write_text(f"open({str(trap / 'sprung')!r}, 'w').close()", "utf-8")
     monkeypatch.chdir(trap)
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    await all_portions(folder, is_much=True)
+    await all_batches(folder, is_large=True)
     assert not os.path.exists(trap / "sprung")
 
 
 async def test_what_goes_wrong_there_is_raised_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    broken = "import palaver.operations.archive.import_batches as r; r.look = None; r.send_portions()"
+    broken = "import palaver.operations.archive.import_batches as r; r.find_sources = None; r.send_batches()"
     monkeypatch.setattr(import_batches, "READER", broken)
     with pytest.raises(TypeError):
-        await all_portions(tmp_path, is_much=True)
+        await all_batches(tmp_path, is_large=True)
 
 
-async def test_what_a_reader_prints_is_not_taken_for_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_what_a_reader_prints_is_not_taken_for_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = history(tmp_path / "history", count=3)
-    expected = await all_portions(folder, is_much=False)
+    expected = await all_batches(folder, is_large=False)
     loud = (
         "import os, palaver.operations.archive.import_batches as r\n"
-        "real = r.look\n"
-        "def look(*args, **rest):\n"
+        "real = r.find_sources\n"
+        "def find_sources(*args, **rest):\n"
         "    print('a warning', flush=True); os.write(1, b'another')\n"
         "    return real(*args, **rest)\n"
-        "r.look = look; r.send_portions()"
+        "r.find_sources = find_sources; r.send_batches()"
     )
     monkeypatch.setattr(import_batches, "READER", loud)
-    assert await all_portions(folder, is_much=True) == expected
+    assert await all_batches(folder, is_large=True) == expected
 
 
 async def test_for_much_the_engine_is_set_up_and_put_back(here: Workspace, tmp_path: Path):
@@ -180,8 +180,8 @@ async def test_for_much_the_engine_is_set_up_and_put_back(here: Workspace, tmp_p
     assert seen == [{"automerge": 64, "crisismerge": 512}, {"automerge": 8, "crisismerge": 512}]
 
 
-def test_a_portion_says_how_far_reading_has_come(tmp_path: Path):
+def test_a_batch_says_how_far_reading_has_come(tmp_path: Path):
     folder = history(tmp_path / "history")
-    come = [(one.bytes_read, one.bytes_total) for one in import_batches.read([folder], are_uploads=False)]
+    come = [(one.bytes_read, one.bytes_total) for one in import_batches.batches_of(ImportRequest([folder]))]
     assert come == sorted(come)
     assert all(read <= total for read, total in come)

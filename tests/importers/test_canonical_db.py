@@ -15,7 +15,7 @@ from tests.importers.shapes import all_of, anything, assert_storable, few_ids, f
 
 from palaver.importers import Unreadable
 from palaver.importers.chats import canonical_db
-from palaver.importers.chats.canonical_db import moment_of, stored, text_of
+from palaver.importers.chats.canonical_db import parse_any_time, read_database, text_of
 from palaver.model.library import Conversation
 
 SCHEMA = """
@@ -145,7 +145,7 @@ def test_the_text_of_a_content(content: str | None, text: str):
     ],
 )
 def test_the_moment_of_a_value(value: object, expected: datetime | None):
-    assert moment_of(value) == expected
+    assert parse_any_time(value) == expected
 
 
 def test_messages_of_a_conversation_that_is_not_listed_are_kept(path: Path):
@@ -190,7 +190,7 @@ def test_it_is_read_while_another_process_writes_it(path: Path, mode: str):
     for n in range(3):
         conversation(to, f"c{n}")
         message(to, f"m{n}", f"c{n}", "user", '["a"]')
-    found = stored(path)
+    found = read_database(path)
     next(found)
     conversation(to, "late")  # nobody waits for the reader, who has not finished
     message(to, "late", "late", "user", '["a"]')
@@ -242,11 +242,11 @@ def test_a_damaged_database_is_said_so(path: Path):
     raw[len(raw) // 2 :] = b"\xff" * (len(raw) - len(raw) // 2)
     path.write_bytes(raw)
     with pytest.raises(Unreadable, match="cannot be read"):
-        list(stored(path))
+        list(read_database(path))
     path.write_bytes(b"SQLite format 3\x00" + b"\xff" * 5000)
     assert not canonical_db.recognises(file_item(path), path.read_bytes())
     with pytest.raises(Unreadable):
-        list(stored(path))
+        list(read_database(path))
     with pytest.raises(Unreadable, match="inside a zip"):
         list(canonical_db.conversations(item_of(b"")))
 
@@ -275,7 +275,7 @@ def test_no_rows_are_too_strange(conversations: list[Any], messages: list[Any], 
         to.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?)", messages)
         to.close()
         assert canonical_db.recognises(file_item(path), path.read_bytes())
-        assert_storable(stored(path))
+        assert_storable(read_database(path))
 
 
 @settings(deadline=None, max_examples=60)
@@ -286,4 +286,4 @@ def test_no_bytes_are_too_strange(raw: bytes, has_magic: bool):
         path.write_bytes(b"SQLite format 3\x00" * has_magic + raw)
         assert not canonical_db.recognises(file_item(path), path.read_bytes())
         with suppress(Unreadable):
-            list(stored(path))
+            list(read_database(path))

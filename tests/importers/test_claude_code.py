@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.importers.samples import answered, jsonl, line, text, tool_result, tool_use, typed
 
-from palaver.importers import Reading, Said, Unreadable
+from palaver.importers import ReadProgress, Said, Unreadable
 from palaver.importers.chats import claude_code
 from palaver.importers.chats.claude_code import begin, read_line, recognises, superseded
 
 SESSION = "0b5e2f6e-6a3e-4c1c-9a53-5d1f6e2c7a10"
 
 
-def reading() -> Reading:
+def reading() -> ReadProgress:
     return begin(Path(f"{SESSION}.jsonl"))
 
 
@@ -116,10 +116,6 @@ def test_a_prompt_for_a_subagent_is_the_title_of_its_own_file_only():
 def test_a_reminder_is_taken_out_of_what_was_typed():
     words = "<system-reminder>\nThe file was changed.\n</system-reminder>\nGo on."
     assert said(typed(words)) == [("user", "Go on.")]
-    many = (
-        "Do <system-reminder>a</system-reminder> \n<system-reminder>b</system-reminder>this. <system-reminder> is open"
-    )
-    assert said(typed(many)) == [("user", "Do this. <system-reminder> is open")]
 
 
 # What is left out

@@ -38,8 +38,9 @@ from tests.importers.samples import (
 )
 from tests.importers.shapes import as_json, assert_storable
 
-from palaver.importers.files import discover, lines, stream_limits, zips
-from palaver.importers.files.discover import Found, Item, Skipped, look
+from palaver.importers import registry
+from palaver.importers.files import lines, stream_limits, zips
+from palaver.importers.files.discover import ImportSource, Item, Skipped, find_sources
 from palaver.model.library import Conversation, Said
 
 THREAD = "0199a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b"
@@ -70,14 +71,14 @@ def write(path: Path, raw: bytes) -> Path:
 
 
 def sources(*paths: Path) -> list[tuple[str, str]]:
-    return sorted((one.importer, Path(one.label).name) for one in look(paths) if isinstance(one, Found))
+    return sorted((one.importer, Path(one.label).name) for one in find_sources(paths) if isinstance(one, ImportSource))
 
 
 def everything(*paths: Path) -> tuple[list[Conversation], list[Skipped]]:
     kept: list[Conversation] = []
     skipped: list[Skipped] = []
-    for found in look(paths):
-        for one in found.conversations() if isinstance(found, Found) else [found]:
+    for found in find_sources(paths):
+        for one in found.conversations() if isinstance(found, ImportSource) else [found]:
             (kept if isinstance(one, Conversation) else skipped).append(one)  # type: ignore[arg-type]
     assert_storable([*kept, *skipped])
     return kept, skipped
@@ -221,7 +222,7 @@ def test_the_shards_of_an_export_are_one_source_and_the_whole_in_one_file_is_lef
         "the same conversations are in the numbered files beside it",
         "nothing of a known kind in other.json",
     ]
-    (found,) = [one for one in look([path]) if isinstance(one, Found)]
+    (found,) = [one for one in find_sources([path]) if isinstance(one, ImportSource)]
     assert found.size == sum(len(raw) for name, raw in files.items() if "/conversations-0" in name)
     list(found.conversations())
     assert found.read == found.size
@@ -238,8 +239,8 @@ def test_of_two_versions_in_one_source_the_newer_one_is_the_last_that_comes(tmp_
 
 def test_reading_twice_gives_the_same(tmp_path: Path):
     path = write(tmp_path / "export.zip", zip_of({"conversations.json": chatgpt_export("c1", "c2")}))
-    (found,) = look([path])
-    assert isinstance(found, Found)
+    (found,) = find_sources([path])
+    assert isinstance(found, ImportSource)
     assert list(found.conversations()) == list(found.conversations())
 
 
@@ -503,7 +504,7 @@ def test_importers_of_other_packages_are_asked_and_broken_ones_are_told(
     monkeypatch.setitem(sys.modules, "theirs", module)
     names = ("theirs:none", "theirs:fails", "theirs:missing", "theirs:good", "not_here:x")
     monkeypatch.setattr(
-        discover, "entry_points", lambda group: [EntryPoint(name.replace(":", "_"), name, group) for name in names]
+        registry, "entry_points", lambda group: [EntryPoint(name.replace(":", "_"), name, group) for name in names]
     )
     kept, skipped = everything(write(tmp_path / "x.theirs", b"THEIRS: ivy"))
     assert [(one.id, one.title, one.messages[0].text) for one in kept] == [("theirs:1", "a\ufffd", "THEIRS: ivy\ufffd")]
@@ -568,8 +569,8 @@ def test_a_large_export_is_read_in_little_memory(tmp_path: Path, is_zip: bool):
     else:
         with path.open("wb") as file:
             written = write_large(file, size)
-    (found,) = look([path])
-    assert isinstance(found, Found)
+    (found,) = find_sources([path])
+    assert isinstance(found, ImportSource)
     list(zip(found.conversations(), range(20), strict=False))  # what is needed once is loaded
     before, start, kept, messages = memory(), time.perf_counter(), 0, 0
     most = before

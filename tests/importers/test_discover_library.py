@@ -16,21 +16,22 @@ from tests.importers.shapes import as_json
 from tests.importers.test_discover import chatgpt_export, claude_export, write
 from tests.importers.test_library_readers import ROWS, SECTIONS, SRT, V1, assert_storable
 
-from palaver.importers.files import discover, file_context
-from palaver.importers.files.discover import Found, Item, Skipped, look
-from palaver.model.library import Brought, Conversation, Note
+from palaver.importers import registry
+from palaver.importers.files import file_context
+from palaver.importers.files.discover import ImportSource, Item, Skipped, find_sources
+from palaver.model.library import Conversation, ImportedPiece, Note
 
-Told = tuple[dict[str, Brought], list[Conversation], list[Skipped]]
+Told = tuple[dict[str, ImportedPiece], list[Conversation], list[Skipped]]
 
 
 def everything(*paths: Path, are_uploads: bool = False) -> Told:
-    pieces: dict[str, Brought] = {}
+    pieces: dict[str, ImportedPiece] = {}
     conversations: list[Conversation] = []
     skipped: list[Skipped] = []
-    for found in look(paths, are_uploads=are_uploads):
-        for one in [*found.conversations(), *found.pieces()] if isinstance(found, Found) else [found]:
+    for found in find_sources(paths, are_uploads=are_uploads):
+        for one in [*found.conversations(), *found.pieces()] if isinstance(found, ImportSource) else [found]:
             match one:
-                case Brought():
+                case ImportedPiece():
                     assert one.origin not in pieces
                     assert_storable(one)
                     pieces[one.origin] = one
@@ -236,13 +237,13 @@ def test_importers_of_other_packages_may_bring_pieces_and_come_before_the_librar
         def recognises(self, item: Item, head: bytes) -> bool:
             return head.startswith(b"THEIRS")
 
-        def pieces(self, item: Item) -> Iterator[Brought | Skipped]:
-            yield Brought("theirs:1", Note(title="a\x00", content="b\x00", keywords=("#k", "K")))
+        def pieces(self, item: Item) -> Iterator[ImportedPiece | Skipped]:
+            yield ImportedPiece("theirs:1", Note(title="a\x00", content="b\x00", keywords=("#k", "K")))
             yield Skipped(item.name, "half of it")
             raise KeyError("oops")
 
     monkeypatch.setitem(sys.modules, "theirs", SimpleNamespace(good=Theirs()))
-    monkeypatch.setattr(discover, "entry_points", lambda group: [EntryPoint("good", "theirs:good", group)])
+    monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint("good", "theirs:good", group)])
     pieces, _, skipped = everything(write(tmp_path / "x.md", b"THEIRS"))
-    assert pieces == {"theirs:1": Brought("theirs:1", Note(title="a\ufffd", content="b\ufffd", keywords=("k",)))}
+    assert pieces == {"theirs:1": ImportedPiece("theirs:1", Note(title="a\ufffd", content="b\ufffd", keywords=("k",)))}
     assert [one.why.partition(" (")[0] for one in skipped] == ["half of it", "it cannot be read"]

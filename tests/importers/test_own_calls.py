@@ -13,7 +13,7 @@ from tests.importers.shapes import all_of, file_item, item_of, told
 from tests.importers.test_cursor import database
 from tests.importers.test_gemini import META, NAME, message
 
-from palaver.importers import Reading
+from palaver.importers import ReadProgress
 from palaver.importers.chats import claude_code, codex, cursor, gemini
 from palaver.importers.chats.own_calls import is_own_tool
 
@@ -64,7 +64,7 @@ def said(reader: Any, name: str, *lines: dict[str, Any]) -> list[tuple[str, str]
     found = []
     for line in lines:
         found += [(one.role, one.text) for one in reader.read_line(jsonl(line), reading)]
-        reading = Reading(**orjson.loads(orjson.dumps(reading)))
+        reading = ReadProgress(**orjson.loads(orjson.dumps(reading)))
     return found
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.importers.samples import answered, jsonl, text, tool_result, tool_use, typed
 
-from palaver.importers import Reader
+from palaver.importers import LineReader
 from palaver.importers.chats import claude_code, codex
-from palaver.importers.files.discover import look
+from palaver.importers.files.discover import find_sources
 from palaver.model.library import Conversation
 from palaver.text.tool_output import ToolOutput
 
@@ -19,7 +19,7 @@ FIRST, LAST, MIDDLE = "line 0: ", "line 499: ", "line 200: "
 SESSION = "0b5e2f6e-6a3e-4c1c-9a53-5d1f6e2c7a10"
 
 
-def kept(reader: Reader, name: str, raw: bytes, wanted: ToolOutput) -> list[str]:
+def kept(reader: LineReader, name: str, raw: bytes, wanted: ToolOutput) -> list[str]:
     reading = reader.begin(Path(name))
     reading.tool_output = wanted
     return [said.text for line in raw.splitlines(keepends=True) for said in reader.read_line(line, reading)]
@@ -91,7 +91,7 @@ def test_codex_keeps_errors_whole(output: Any, is_whole: bool):
 @pytest.mark.parametrize("wanted, count", [("none", 2), ("short", 5), ("full", 5)])
 def test_what_is_wanted_reaches_the_importer(tmp_path: Path, wanted: ToolOutput, count: int):
     (tmp_path / f"{SESSION}.jsonl").write_bytes(CLAUDE)
-    found = [one for one in look([tmp_path], tool_output=wanted) if not hasattr(one, "why")]
+    found = [one for one in find_sources([tmp_path], tool_output=wanted) if not hasattr(one, "why")]
     (one,) = [c for place in found for c in place.conversations() if isinstance(c, Conversation)]
     assert len(one.messages) == count
     assert any(MIDDLE in said.text for said in one.messages if said.role == "tool") == (wanted == "full")

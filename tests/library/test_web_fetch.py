@@ -20,7 +20,7 @@ from tests.helpers import Server, start_server, word
 from tests.importers.documents import pdf
 
 from palaver.errors import Forbidden, PalaverError, Refused, TooLarge, Unavailable
-from palaver.model.library import Brought, Media
+from palaver.model.library import ImportedPiece, Media
 from palaver.operations.library import web_fetch
 from palaver.settings import Settings
 
@@ -56,7 +56,7 @@ class Site:
         self.pages[path] = lambda handler: reply(handler, status, b"", {"location": to})
         return self.url + path
 
-    def fetch(self, url: str) -> Brought:
+    def fetch(self, url: str) -> ImportedPiece:
         return anyio.run(web_fetch.fetch, self.settings, url)
 
 
@@ -190,7 +190,7 @@ def test_it_is_off_unless_switched_on(site: Site):
 
 def test_pages_and_documents_become_media_with_their_address(site: Site):
     url = site.page("/ivy.html", "text/html; charset=utf-8", b"<title>Ivy</title><p>It climbs.")
-    assert site.fetch(url) == Brought(
+    assert site.fetch(url) == ImportedPiece(
         f"url:{url}", Media(title="Ivy", media_type="html", content="It climbs.", url=url)
     )
     url = site.page("/paper", "application/pdf", pdf("A page."))

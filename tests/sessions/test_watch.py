@@ -37,6 +37,7 @@ from palaver.app import App
 from palaver.errors import Unavailable
 from palaver.model.people import Caller
 from palaver.operations.sessions import watch as watching
+from palaver.operations.sessions import watched_file
 from palaver.settings import Settings
 from palaver.store.sessions.transcripts import Transcripts
 
@@ -181,7 +182,7 @@ def test_what_is_broken_is_skipped_with_a_word(person: Person):
     with path.open("ab") as file:
         file.write(b"{half of a line\n\n[1,2]\n")
         file.write(b'{"type":"user","message":7,"sessionId":"s"}\n')
-        file.write(b'{"type":"user","message":{"content":"' + b"x" * watching.LONGEST_LINE + b'"}}\n')
+        file.write(b'{"type":"user","message":{"content":"' + b"x" * watched_file.LONGEST_LINE + b'"}}\n')
         file.write(b'{"type":"user","uuid":"u1","message":{"content":"\xff\\u0000\\ud800 ' + ivy.encode() + b'"}}\n')
         file.write(jsonl(typed(f"the last {ivy}", mine))[:-1])
     (path.parent / "notes.jsonl").write_text('{"a": 1}\n')
@@ -199,7 +200,7 @@ def test_a_file_that_may_not_be_read_does_not_stop_the_others(person: Person, mo
     ivy = word()
     closed = claude_file(person.projects / "p", session(), word())
     claude_file(person.projects / "q", session(), ivy)
-    opened = watching._opened
+    opened = watched_file.open_file
 
     def refuse(path: Path) -> Any:
         if path == closed:
@@ -488,11 +489,11 @@ async def test_where_the_system_does_not_tell_it_looks_by_itself(tmp_path: Path,
     try:
         (tmp_path / "p").mkdir()
         watch = watching.Watch(await app.open(), Caller(kind="human"), [tmp_path / "p"])
-        await watch.first_pass()
-        grown: asyncio.Queue[watching.Grown] = asyncio.Queue()
+        await watch.read_all()
+        grown: asyncio.Queue[watching.NewTurns] = asyncio.Queue()
         following = asyncio.create_task(watch.follow(grown.put_nowait))
         claude_file(tmp_path / "p", mine := session(), word())
-        assert await asyncio.wait_for(grown.get(), PATIENCE) == watching.Grown("claude-code", mine, TURNS_A_WORD)
+        assert await asyncio.wait_for(grown.get(), PATIENCE) == watching.NewTurns("claude-code", mine, TURNS_A_WORD)
         following.cancel()
         with pytest.raises(asyncio.CancelledError):
             await following

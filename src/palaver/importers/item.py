@@ -1,14 +1,14 @@
-"""What importers are given and what they give back.
+"""The interface of importers: the file they read (`Item`), and the conversations and pieces they return.
 
 An importer, built in or from another package (entry point group `palaver.importers`), is an object with
 
     name                                    "chatgpt": the origin of its conversations, and how their ids begin
-    recognises(item, head) -> bool          is this one of its files? `head` is how the file begins
-    conversations(item) -> Iterator         what was said in it, and what was left out and why
-    pieces(item) -> Iterator                or: what somebody wrote and kept (notes, media, characters, prompts)
+    recognises(item, head) -> bool          whether the file has this format; `head` is its first bytes
+    conversations(item) -> Iterator         the conversations of the file, and `Skipped` for parts that are left out
+    pieces(item) -> Iterator                or: the notes, media, characters and prompts of the file
 
-It reads the item's stream, or the file at the item's path where there is one, and nothing else. It may raise
-`Unreadable` where it cannot go on; what it gave before is kept.
+It reads the item's stream, or the file at the item's path if there is one, and nothing else. It raises `Unreadable` if
+it cannot go on; the conversations before are kept.
 """
 
 from __future__ import annotations
@@ -17,38 +17,39 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
-from palaver.importers import LONGEST_ID, Unreadable, call, clean, cut, moment, words
-from palaver.model.library import Brought, Conversation, Said
+from palaver.importers import LONGEST_ID, Unreadable, clean, parse_time, storable_text, tool_call, truncate
+from palaver.importers.files.problems import printable
+from palaver.model.library import Conversation, ImportedPiece, Said
 from palaver.model.times import EPOCH
 from palaver.text.tool_output import ToolOutput
 
-HEAD = 64 * 1024
+HEAD_BYTES = 64 * 1024
 LONGEST_TITLE = 500
 LONGEST_CONVERSATION = 100_000_000
-"""In characters. What comes after is left out, and told."""
+"""The most characters of one conversation. The rest is left out and reported."""
 
 _NUMBER = re.compile(r"\s*[+-]?\d{1,30}(?:\.\d{0,30})?(?:[eE][+-]?\d{1,3})?\s*")
 
 
 @dataclass(frozen=True)
 class Item:
-    """A file, wherever it stands."""
+    """A file to import, in a folder or in a zip."""
 
     name: str
-    """As it is shown: `export.zip › conversations.json`."""
+    """The name to show: `export.zip › conversations.json`."""
     size: int
     path: Path | None
-    """None inside a zip."""
+    """The path, or None inside a zip."""
     open: Callable[[], BinaryIO]
-    """A fresh stream each time."""
+    """Opens a new stream."""
     inside: str = ""
-    """Where it stands within what was named, the same on every machine: `vault/recipes/bread.md`."""
+    """The path within the folder that is imported, the same on every machine: `vault/recipes/bread.md`."""
     tool_output: ToolOutput = "full"
-    """How much is wanted of what a coding agent's tools were given and gave back."""
+    """How much to keep of the tool calls of coding agents and of their output."""
 
     @property
     def file_name(self) -> str:
@@ -57,13 +58,13 @@ class Item:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Something that was left out, and why: to be told to whoever imports."""
+    """Something that was left out, and why. The summary of the import shows it."""
 
     name: str
     why: str
     count: int = 1
     is_error: bool = False
-    """A path that was named and cannot be read."""
+    """The user named this path, and it cannot be read."""
 
 
 class Importer(Protocol):
@@ -76,21 +77,21 @@ class Importer(Protocol):
 
 
 class LibraryImporter(Protocol):
-    """One whose files hold no conversations, but what somebody wrote and kept."""
+    """An importer of notes, media, characters or prompts."""
 
     @property
     def name(self) -> str: ...
 
     def recognises(self, item: Item, head: bytes) -> bool: ...
 
-    def pieces(self, item: Item) -> Iterator[Brought | Skipped]: ...
+    def pieces(self, item: Item) -> Iterator[ImportedPiece | Skipped]: ...
 
 
-# What importers share
+# Functions for importers
 
 
-class Draft(NamedTuple):
-    """Something that was said, as it was found: of any shape."""
+class RawMessage(NamedTuple):
+    """A message as it is in a file: id and text may have any type."""
 
     id: Any
     role: str
@@ -99,52 +100,48 @@ class Draft(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Gathered:
+class CollectedMessages:
+    """The messages of a conversation that can be stored."""
+
     said: tuple[Said, ...]
     is_cut: bool = False
 
 
-def gather(drafts: Iterable[Draft]) -> Gathered:
-    """What can be stored of it: texts that say something, each under an id of its own."""
+def collect_messages(drafts: Iterable[RawMessage]) -> CollectedMessages:
+    """Collect the messages that have text, each with a unique id."""
     said: list[Said] = []
     ids: dict[str, int] = {}
     length = 0
     for draft in drafts:
-        text = words(draft.text)
+        text = storable_text(draft.text)
         if text is None:
             continue
         length += len(text)
         if length > LONGEST_CONVERSATION:
-            return Gathered(tuple(said), is_cut=True)
-        id = _unused(native_id(draft.id) or f"#{len(said) + 1}", ids)
-        said.append(Said(id, clean(draft.role), text, draft.ts))
-    return Gathered(tuple(said))
+            return CollectedMessages(tuple(said), is_cut=True)
+        id = unused = native_id(draft.id) or f"#{len(said) + 1}"
+        while unused in ids:  # the same id again becomes `id.1`, `id.2` …
+            ids[id] += 1
+            unused = f"{id}.{ids[id]}"
+        ids[unused] = 0
+        said.append(Said(unused, clean(draft.role), text, draft.ts))
+    return CollectedMessages(tuple(said))
 
 
-def _unused(id: str, ids: dict[str, int]) -> str:
-    """The same id again becomes `id.1`, `id.2` …"""
-    unused = id
-    while unused in ids:
-        ids[id] += 1
-        unused = f"{id}.{ids[id]}"
-    ids[unused] = 0
-    return unused
-
-
-def tell(
+def build_conversation(
     item: str,
     origin: str,
     id: Any,
-    gathered: Gathered,
+    gathered: CollectedMessages,
     *,
     title: Any = None,
     created_at: datetime | None = None,
     updated_at: datetime | None = None,
     folder: str | None = None,
 ) -> Iterator[Conversation | Skipped]:
-    """A conversation, or why there is none. Where its own times are missing, those of what was said are taken.
+    """Yield the conversation, or the reason why there is none. Missing times are taken from the messages.
 
-    `folder` is where it was held. Whoever imports it looks up the project of that folder.
+    `folder` is the working directory of the session. The import looks up its project.
     """
     native = native_id(id)
     if native is None:
@@ -170,19 +167,37 @@ def tell(
 
 
 def _line(text: Any) -> str:
-    return cut(" ".join(clean(text[: 4 * LONGEST_TITLE]).split()), LONGEST_TITLE) if isinstance(text, str) else ""
+    return truncate(" ".join(clean(text[: 4 * LONGEST_TITLE]).split()), LONGEST_TITLE) if isinstance(text, str) else ""
 
 
-def called(tool: Any, arguments: Any, kept: ToolOutput = "full") -> str | None:
-    """The call of a tool, as far as it can be shown."""
+def tool_call_or_none(tool: Any, arguments: Any, kept: ToolOutput = "full") -> str | None:
+    """The text of a tool call; None if its arguments are nested too deeply."""
     try:
-        return call(tool, arguments, kept)
+        return tool_call(tool, arguments, kept)
     except Unreadable:
         return None
 
 
+def storable_conversation(one: Conversation) -> Conversation:
+    """A conversation from an importer of another package, without anything that cannot be stored."""
+
+    def aware(ts: datetime | None) -> datetime | None:
+        return ts.replace(tzinfo=UTC) if isinstance(ts, datetime) and ts.tzinfo is None else ts
+
+    messages = (RawMessage(said.id, clean(said.role), said.text, aware(said.ts)) for said in one.messages)
+    return Conversation(
+        id=printable(one.id),
+        origin=printable(one.origin),
+        title=printable(one.title),
+        created_at=aware(one.created_at),
+        updated_at=aware(one.updated_at),
+        messages=collect_messages(messages).said,
+        is_titled=one.is_titled,
+    )
+
+
 def native_id(value: Any) -> str | None:
-    """An id as others gave it, whatever it looks like; too long ones are shortened, always in the same way."""
+    """An id from a file as text. An id that is too long is always shortened in the same way."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         value = str(value)
     if not isinstance(value, str) or not (id := clean(value).strip()):
@@ -192,11 +207,11 @@ def native_id(value: Any) -> str | None:
     return id
 
 
-def moment_of(value: object) -> datetime | None:
-    """An instant from seconds since 1970 (or milli-, micro-, nanoseconds), as a number or in text, or from ISO-8601."""
+def parse_any_time(value: object) -> datetime | None:
+    """A time from ISO 8601, or from seconds since 1970 (or milli-, micro-, nanoseconds) as a number or text."""
     if isinstance(value, str):
         if not _NUMBER.fullmatch(value):
-            return moment(value)
+            return parse_time(value)
         value = float(value)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None

@@ -140,7 +140,7 @@ class ItemDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class ImportedPiece:
     """A library item that was read from a file.
 
     `origin` names its file, the same at each import ("markdown:recipes/bread.md"): if the file has changed, the item is
@@ -149,3 +149,7 @@ class Brought:
 
     origin: str
     piece: Note | Media | Character | Prompt
+
+
+Brought = ImportedPiece
+"""The name of ImportedPiece in version 0.1. Importers of other packages may use it."""

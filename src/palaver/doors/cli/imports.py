@@ -19,7 +19,7 @@ from palaver.doors.cli.connection import open_workspace
 from palaver.doors.cli.watch import TOOL_OUTPUT_HELP
 from palaver.errors import PalaverError
 from palaver.operations.archive import conversations
-from palaver.operations.archive.import_files import Summary, bring
+from palaver.operations.archive.import_files import Summary, import_paths
 from palaver.text.tool_output import CHOICES, ToolOutput
 
 
@@ -50,7 +50,9 @@ def import_files(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...])
     async def work() -> Summary:
         async with open_workspace(target) as (_, here):
             with _progress() as progress:
-                return await bring(here, files, dry_run=dry_run, urls=urls, tool_output=tool_output, progress=progress)
+                return await import_paths(
+                    here, files, dry_run=dry_run, urls=urls, tool_output=tool_output, progress=progress
+                )
 
     summary = asyncio.run(work())
     if target.format == "table":
@@ -128,12 +130,12 @@ def export(shape: Literal["markdown", "jsonl"], output: Path | None, conversatio
 
     async def work() -> int:
         async with open_workspace(target) as (_, here):
-            ids = [conversation] if conversation else await here.read(conversations.all_ids)
+            ids = [conversation] if conversation else await here.read(conversations.all_conversation_ids)
             if conversation:
-                await here.read(partial(conversations.must_exist, id=conversation))  # before a file is touched
+                await here.read(partial(conversations.find_conversation, id=conversation))  # before a file is touched
             with _open_output(output) as file:
                 for id in ids:
-                    file.write(await here.read(partial(conversations.written, id=id, format=shape)))
+                    file.write(await here.read(partial(conversations.export_text, id=id, format=shape)))
             return len(ids)
 
     count = asyncio.run(work())

@@ -23,7 +23,7 @@ from palaver.doors.cli.connection import (
     refuse_server,
     thread_id_of,
 )
-from palaver.operations.sessions.watch import Grown, Tally, Watch, usual_places
+from palaver.operations.sessions.watch import NewTurns, Watch, WatchCounts, default_folders
 from palaver.text.tool_output import CHOICES, ToolOutput
 
 REDRAW_SECONDS = 0.1
@@ -64,7 +64,7 @@ def watch(
     for path in paths:
         if not path.exists():
             raise NotFoundMessage(f"There is no file or folder '{output.clean(str(path))}'.")
-    places = list(paths) or usual_places()
+    places = list(paths) or default_folders()
     if not any(place.exists() for place in places):
         looked = ", ".join(str(place) for place in places)
         raise NotFoundMessage(f"Found no sessions of Claude Code or Codex in {looked}. Give a path: palaver watch PATH")
@@ -85,13 +85,13 @@ async def _watch(
         requester = await local_requester(app, target)
         progress = Progress(is_shown=not quiet and sys.stderr.isatty())
         watch = Watch(requester.workspace, requester.caller, places, agent, tool_output, progress.update)
-        tally = await watch.first_pass(is_patient=not once)
+        tally = await watch.read_all(retry=not once)
         if not quiet:
             output.say(_summary(tally, target.format))
             if not once and target.format == "table":
                 output.note("Following new turns. Stop with Ctrl-C.")
 
-        def show(grown: Grown) -> None:
+        def show(grown: NewTurns) -> None:
             if quiet:
                 return
             if target.format == "table":
@@ -111,7 +111,7 @@ class Progress:
     def __init__(self, *, is_shown: bool) -> None:
         self._is_shown, self._drawn = is_shown, 0.0
 
-    def update(self, tally: Tally) -> None:
+    def update(self, tally: WatchCounts) -> None:
         is_over = tally.done == tally.of
         if not self._is_shown or (not is_over and time.monotonic() < self._drawn + REDRAW_SECONDS):
             return
@@ -124,7 +124,7 @@ class Progress:
         self._is_shown = not is_over
 
 
-def _summary(tally: Tally, format: str) -> str:
+def _summary(tally: WatchCounts, format: str) -> str:
     if format != "table":
         facts = {
             "files": tally.files,

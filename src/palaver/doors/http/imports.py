@@ -29,7 +29,7 @@ from palaver.doors.http.rest import error
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.model.events import encode
 from palaver.model.ids import new_id
-from palaver.operations.archive.import_files import Summary, bring
+from palaver.operations.archive.import_files import Summary, import_paths
 
 log = logging.getLogger("palaver")
 
@@ -211,7 +211,7 @@ async def _run(job: Job, requester: Requester, folder: Path) -> None:
     failure = None
     try:
         paths = sorted(path for place in folder.iterdir() for path in place.iterdir())
-        job.summary = await bring(requester.workspace, paths, are_uploads=True, progress=progress)
+        job.summary = await import_paths(requester.workspace, paths, are_uploads=True, progress=progress)
     except PalaverError as problem:
         failure = problem.message
     except Exception:

@@ -1,4 +1,4 @@
-"""Conversations that branch: every edit and every retry is there, and one path through them is what was seen last."""
+"""Choose one branch of a conversation that is a tree of edits and retries."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import datetime
 from palaver.model.times import EPOCH
 
 Parents = Mapping[str, str | None]
-"""Each message and the one before it, in the order they were found."""
+"""The parent of each message, in the order of the file."""
 
 
 def path_to(leaf: str, parents: Parents) -> list[str]:
-    """From the first message to this one; a circle is walked once."""
+    """The ids from the first message to this one. A cycle ends the path."""
     path: dict[str, None] = {}
     at: str | None = leaf
     while at is not None and at in parents and at not in path:
@@ -22,7 +22,7 @@ def path_to(leaf: str, parents: Parents) -> list[str]:
 
 
 def newest_leaf(parents: Parents, times: Mapping[str, datetime | None]) -> str | None:
-    """Of those that nothing follows the newest, and among equals the last; None if there is none."""
+    """The newest message without a child, the last one among equals; None if there is none."""
     followed = set(parents.values())
     leaves = [id for id in parents if id not in followed]
     return max(reversed(leaves), key=lambda id: times.get(id) or EPOCH, default=None)

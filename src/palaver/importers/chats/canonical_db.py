@@ -1,18 +1,19 @@
 """The canonical ChatGPT database: `conversations` and `messages` in one SQLite file, one branch a conversation.
 
-Kept: every message that has text, under its id, in its role (`unknown` where there is none), by `position`. Parts of a
-message are shown as its text, media as `[image]`, `[audio]` and so on. Messages of a conversation that has no row of
-its own are kept too. The full database (`parent_id` in place of `position`) is read by the branch with the newest end.
+Kept: every message that has text, with its id and role (`unknown` if it has none), in the order of `position`. The
+parts of a message become one text, with `[image]`, `[audio]` and so on for media. Messages of a conversation without a
+row are kept, and so are messages without a conversation: together they are one. In the full database (`parent_id` in
+place of `position`) the branch with the newest end is read.
 
-Left out: messages without text. Whoever made the database has left out code, output and thoughts already, and which
-messages were hidden is not told in it.
+Left out: messages without text. The database itself has no code, output and thoughts, and does not say which messages
+were hidden.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,29 +25,34 @@ from palaver.importers.chats.branches import newest_leaf, path_to
 from palaver.importers.chats.chatgpt import text_of_content, text_of_parts, without_marks
 from palaver.importers.files.sqlite_file import (
     MAGIC,
-    columns,
-    damage,
-    plain,
-    reading,
-    why,
+    columns_of,
+    describe_error,
+    find_damage,
+    open_read_only,
+    text_of_blob,
 )
-from palaver.importers.item import Draft, Item, Skipped, gather, moment_of, tell
+from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages, parse_any_time
 from palaver.model.library import Conversation
 
-__all__ = ["conversations", "moment_of", "name", "recognises", "stored", "text_of"]
+__all__ = ["conversations", "name", "parse_any_time", "read_database", "recognises", "text_of"]
 
 name = "canonical-db"
 
 BATCH = 500
+COLUMNS = {
+    "conversations": ("id", "title", "create_time", "update_time"),
+    "messages": ("id", "conversation_id", "role", "content", "create_time", "position", "parent_id"),
+}
+NEEDED = {"conversations": {"id"}, "messages": {"conversation_id", "content"}}
 
 
 def recognises(item: Item, head: bytes) -> bool:
     if item.path is None or not head.startswith(MAGIC):
         return False
     try:
-        with reading(item.path) as database:
+        with open_read_only(item.path) as database:
             needed = {"conversation_id", "role", "content"}
-            return "id" in columns(database, "conversations") and needed <= columns(database, "messages")
+            return "id" in columns_of(database, "conversations") and needed <= columns_of(database, "messages")
     except Unreadable:
         return False
 
@@ -54,31 +60,55 @@ def recognises(item: Item, head: bytes) -> bool:
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     if item.path is None:
         raise Unreadable("a database inside a zip; unpack it and import the file")
-    yield from stored(item.path, item.name)
-    if found := damage(item.path):
+    yield from read_database(item.path, item.name)
+    if found := find_damage(item.path):
         yield Skipped(item.name, f"{found}; conversations may be missing")
 
 
-def stored(path: Path, shown: str = "") -> Iterator[Conversation | Skipped]:
-    """The conversations of a database; it may be written meanwhile. Unreadable if it cannot be read at all."""
+def read_database(path: Path, shown: str = "") -> Iterator[Conversation | Skipped]:
+    """The conversations of a database. Another program may write it meanwhile.
+
+    Tables may lack columns, and may be views; only `messages.content` is needed. Raises Unreadable without it.
+    """
     shown = shown or path.name
-    with reading(path) as database:
-        about = _About(database)
-        for key, id, title, created, updated in about.conversations():
+    with open_read_only(path) as database:
+        _copy_odd_tables(database, path.stat().st_size)
+        tables = _Tables(database)
+        for key, *values in tables.conversations():
             try:
-                gathered = gather(about.messages(key, id))
+                gathered = collect_messages(tables.messages(key, values[0]))
             except apsw.Error as problem:
-                yield Skipped(shown, why(problem))
+                yield Skipped(shown, describe_error(problem))
                 continue
-            read = partial(plain, encoding=about.encoding)
-            times = moment_of(read(created)), moment_of(read(updated))
-            yield from tell(
-                shown, name, read(id), gathered, title=read(title), created_at=times[0], updated_at=times[1]
-            )
+            id, title, created, updated = (text_of_blob(value, tables.encoding) for value in values)
+            if id is not None:
+                at = parse_any_time(created), parse_any_time(updated)
+                yield from build_conversation(
+                    shown, name, id, gathered, title=title, created_at=at[0], updated_at=at[1]
+                )
+            elif gathered.said:
+                for one in build_conversation(shown, name, "-", gathered):
+                    yield replace(one, id=f"{name}:") if isinstance(one, Conversation) else one
+
+
+def _copy_odd_tables(database: apsw.Connection, size: int) -> None:
+    """Copy views and tables without the needed columns or row numbers into temporary tables that have them."""
+    database.execute(f"PRAGMA temp.max_page_count = {2 * size // 4096 + 1000}")  # a view can be endless
+    for table, names in COLUMNS.items():
+        is_rowless = "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?"
+        if NEEDED[table] <= columns_of(database, table) and not database.execute(is_rowless, (table,)).get:
+            continue
+        there = {str(row[0]).lower() for row in database.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+        if table == "messages" and "content" not in there:
+            raise Unreadable("it has no messages")
+        kept = [name for name in names if name in there or name in NEEDED[table]]
+        selected = ", ".join(name if name in there else f"NULL AS {name}" for name in kept)
+        source = f"FROM main.{table}" if there else "WHERE 0"
+        database.execute(f"CREATE TEMP TABLE {table} AS SELECT {selected} {source}")
 
 
 def text_of(content: str | None) -> str:
-    """What a message says: the text of a JSON list of parts, or the content itself where it is none."""
+    """The text of a message: of a JSON list of parts, or else the content itself."""
     if not content:
         return ""
     if content.lstrip()[:1] not in ("[", "{"):
@@ -96,32 +126,28 @@ def text_of(content: str | None) -> str:
     return without_marks(text_of_parts(parts))
 
 
-class _About:
-    """The tables of one such database, which differ in what columns and indexes they have."""
+class _Tables:
+    """The two tables of one database. Databases differ in their columns and indexes."""
 
     def __init__(self, database: apsw.Connection) -> None:
         self._database = database
         self.encoding = str(database.execute("PRAGMA encoding").get)
-        self._conversations = columns(database, "conversations")
-        self._messages = columns(database, "messages")
-        indexes = (
+        known = "SELECT lower(name) FROM pragma_table_info(?)"
+        self._conversations = {name for (name,) in database.execute(known, ("conversations",))}
+        self._messages = {name for (name,) in database.execute(known, ("messages",))}
+        is_indexed = (
             "SELECT count(*) FROM pragma_index_list('messages') l, pragma_index_info(l.name) i"
-            " WHERE i.seqno = 0 AND i.name = ?"
+            " WHERE i.seqno = 0 AND i.name = 'conversation_id'"
         )
-        self._places: dict[bytes, array[int]] | None = None
-        if not database.execute(indexes, ("conversation_id",)).get:
-            self._places = self._find_places()
-
-    def _find_places(self) -> dict[bytes, array[int]]:
-        """Without an index each conversation would take a scan of all messages."""
-        places: dict[bytes, array[int]] = {}
-        for id, row in self._database.execute("SELECT CAST(conversation_id AS BLOB), rowid FROM messages"):
-            if id is not None:
-                places.setdefault(id, array("q")).append(row)
-        return places
+        self._rowids: dict[bytes | None, array[int]] | None = None
+        """The messages of each conversation. Without an index each conversation would take a scan of all messages."""
+        if not database.execute(is_indexed).get:
+            self._rowids = {}
+            for id, row in database.execute("SELECT CAST(conversation_id AS BLOB), rowid FROM messages"):
+                self._rowids.setdefault(id, array("q")).append(row)
 
     def conversations(self) -> Iterator[tuple[str, Any, Any, Any, Any]]:
-        """First what finds its conversation_id, then what is known of it. No statement stays open in between."""
+        """A subquery for its conversation_id; then its id, title and times. No statement stays open in between."""
         selected = ", ".join(self._blob(name, self._conversations) for name in ("title", "create_time", "update_time"))
         page = (
             f"SELECT rowid, CAST(id AS BLOB), {selected} FROM conversations"
@@ -137,33 +163,35 @@ class _About:
         )
         for row, id in self._database.execute(alone).fetchall():
             yield f"SELECT conversation_id FROM messages WHERE rowid = {row}", id, None, None, None
+        if self._database.execute("SELECT EXISTS (SELECT 1 FROM messages WHERE conversation_id IS NULL)").get:
+            yield "SELECT NULL", None, None, None, None
 
-    def messages(self, key: str, id: Any) -> Iterator[Draft]:
-        where, given = f"conversation_id = ({key})", ""
-        if self._places is not None:
+    def messages(self, key: str, id: Any) -> Iterator[RawMessage]:
+        where, given = f"conversation_id IS ({key})", ""
+        if self._rowids is not None:
             where = "rowid IN (SELECT value FROM json_each(?1))"
-            given = orjson.dumps(self._places.get(id, array("q")).tolist()).decode()
-        if "position" in self._messages:
-            yield from (draft for draft, _ in self._rows(f"{where} ORDER BY position, rowid", given))
-        elif "parent_id" in self._messages:
-            yield from self._branch(where, given)
-        else:
-            yield from (draft for draft, _ in self._rows(f"{where} ORDER BY rowid", given))
-
-    def _branch(self, where: str, given: str) -> Iterator[Draft]:
-        found = {
-            draft.id: (draft, parent) for draft, parent in self._rows(f"{where} ORDER BY rowid", given) if draft.id
-        }
+            given = orjson.dumps(self._rowids.get(id, array("q")).tolist()).decode()
+        has_position = "position" in self._messages
+        order = "position, rowid" if has_position else "rowid"
+        rows = self._rows(f"{where} ORDER BY {order}", given)
+        if has_position or "parent_id" not in self._messages:
+            yield from (draft for draft, _ in rows)
+            return
+        found = {draft.id: (draft, parent) for draft, parent in rows if draft.id}
         parents = {id: parent for id, (_, parent) in found.items()}
         leaf = newest_leaf(parents, {id: draft.ts for id, (draft, _) in found.items()})
         yield from (found[id][0] for id in (path_to(leaf, parents) if leaf else found))
 
-    def _rows(self, where: str, given: str) -> Iterator[tuple[Draft, str | None]]:
+    def _rows(self, where: str, given: str) -> Iterator[tuple[RawMessage, str | None]]:
         names = ("id", "role", "content", "create_time", "parent_id")
         selected = ", ".join(self._blob(name, self._messages) for name in names)
         for row in self._database.execute(f"SELECT {selected} FROM messages WHERE {where}", (given,) if given else ()):
-            id, role, content, created, parent = (plain(value, self.encoding) for value in row)
-            yield Draft(id, (role or "").strip()[:100] or "unknown", text_of(content), moment_of(created)), parent
+            id, role, content, created, parent = (text_of_blob(value, self.encoding) for value in row)
+            yield (
+                RawMessage(id, (role or "").strip()[:100] or "unknown", text_of(content), parse_any_time(created)),
+                parent,
+            )
 
-    def _blob(self, name: str, known: frozenset[str]) -> str:
+    def _blob(self, name: str, known: set[str]) -> str:
+        """A column as bytes, because its text may be damaged; NULL if the table lacks it."""
         return f"CAST({name} AS BLOB)" if name in known else "NULL"

@@ -1,16 +1,17 @@
 """ChatGPT: the data export (`conversations.json`, or `conversations-000.json`, `-001.json` …).
 
-A conversation there is a tree: every edited question and every regenerated answer is in it. Kept is the branch that was
-shown last (`current_node` and what leads to it; without it the branch with the newest end), each message under the id
-of its node:
+A conversation is a tree with every edited question and every regenerated answer.
 
-- what the user and the assistant said, voice as its transcription; images, audio, video and files as `[image]`,
+Kept: the branch that was shown last (the path to `current_node`, or else the branch with the newest end). Each message
+has the id of its node:
+
+- messages of the user and the assistant, voice as its transcription; images, audio, video and files as `[image]`,
   `[audio]`, `[video]`, `[file]`;
-- what the assistant sent to a tool as `[tool NAME] …` (code, searches, canvas documents with their text), and what the
-  tool gave back: output, quotes, web pages, errors (role tool).
+- calls of tools as `[tool NAME] …` (code, searches, canvas documents with their text), and their results: output,
+  quotes, web pages, errors (role tool).
 
-Left out: other branches, system messages, hidden ones and custom instructions, thoughts and their recaps, the marks of
-citations within texts, feedback, the account (`user.json`), and the files themselves.
+Left out: other branches, system and hidden messages, custom instructions, thoughts and their recaps, citation marks in
+texts, feedback, the account (`user.json`), and the files themselves.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import orjson
 
 from palaver.importers.chats.branches import newest_leaf, path_to
 from palaver.importers.files.json_stream import is_json, objects
-from palaver.importers.item import Draft, Item, Skipped, gather, moment_of, tell
+from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages, parse_any_time
 from palaver.model.library import Conversation
 
 name = "chatgpt"
@@ -36,7 +37,7 @@ _ABOUT = re.compile(rb'"(?:create_time|current_node|conversation_id|author)"\s*:
 
 _UNSAID = frozenset({"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"})
 
-# Marks of citations: U+E200 kind U+E202 detail U+E201; in older texts 【1†source】, 【oaicite:1】 and
+# Citation marks: U+E200 kind U+E202 detail U+E201; in older texts 【1†source】, 【oaicite:1】 and
 # :contentReference[oaicite:1]{index=1}.
 _MARK = re.compile("\ue200([^\ue200\ue201]*)\ue201")
 _BRACKET = re.compile("【[^【】\n]{0,100}†[^【】\n]{0,300}】")
@@ -46,7 +47,7 @@ _SIGNS = re.compile("[\ue200-\ue206]")
 
 
 def recognises(item: Item, head: bytes) -> bool:
-    """By the first key that only such a file has. Where a long text stands before it, its name must do."""
+    """By the first key that only this format has; by its name if a long text comes before that key."""
     if FILE.fullmatch(item.file_name) and _EMPTY.fullmatch(head):
         return True
     if not is_json(item, head) or not _ABOUT.search(head):
@@ -70,28 +71,24 @@ def conversation(item: Item, found: dict[str, Any]) -> Iterator[Conversation | S
         return
     nodes = {id: node for id, node in mapping.items() if isinstance(node, dict)}
     path = _shown_last(nodes, found.get("current_node"))
-    yield from tell(
+    id = found.get("id") or found.get("conversation_id")
+    if not id and path:  # made of values that stay the same while the conversation goes on
+        made = "\n".join([*path[:2], str(found.get("create_time") or found.get("title"))])
+        id = f"{path[0]}.{sha256(made.encode('utf-8', 'replace')).hexdigest()[:16]}"
+    yield from build_conversation(
         item.name,
         name,
-        found.get("id") or found.get("conversation_id") or _id_made_of(found, path),
-        gather(_said(id, nodes[id].get("message")) for id in path),
+        id,
+        collect_messages(_said(id, nodes[id].get("message")) for id in path),
         title=found.get("title"),
-        created_at=moment_of(found.get("create_time")),
-        updated_at=moment_of(found.get("update_time")),
+        created_at=parse_any_time(found.get("create_time")),
+        updated_at=parse_any_time(found.get("update_time")),
     )
-
-
-def _id_made_of(found: dict[str, Any], path: list[str]) -> str | None:
-    """Where none was given: of what stays the same while it goes on. Nodes alone may be called alike in every one."""
-    if not path:
-        return None
-    made = "\n".join([*path[:2], str(found.get("create_time") or found.get("title"))])
-    return f"{path[0]}.{sha256(made.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
 def _shown_last(nodes: dict[str, dict[str, Any]], current: Any) -> list[str]:
     parents = {id: parent if isinstance(parent := node.get("parent"), str) else None for id, node in nodes.items()}
-    if sum(parent is None for parent in parents.values()) > 1:  # where a node does not say what it follows, that may
+    if sum(parent is None for parent in parents.values()) > 1:  # some parents are only known from `children`
         for id, node in nodes.items():
             for child in children if isinstance(children := node.get("children"), list) else ():
                 if isinstance(child, str) and child != id and child in parents and parents[child] is None:
@@ -99,38 +96,35 @@ def _shown_last(nodes: dict[str, dict[str, Any]], current: Any) -> list[str]:
     path = path_to(current, parents) if isinstance(current, str) else []
     if any(_said(id, nodes[id].get("message")).text for id in path):
         return path
-    times = {id: moment_of(m.get("create_time")) for id, n in nodes.items() if isinstance(m := n.get("message"), dict)}
+    times = {
+        id: parse_any_time(m.get("create_time")) for id, n in nodes.items() if isinstance(m := n.get("message"), dict)
+    }
     leaf = newest_leaf({id: parents[id] for id in parents if id in times}, times)
     return path_to(leaf, parents) if leaf else path
 
 
-def _said(id: str, message: Any) -> Draft:
-    """A message that is not shown says nothing."""
-    role, text = _words(message) if isinstance(message, dict) else ("", "")
-    return Draft(id, role, text, moment_of(message.get("create_time")) if text else None)
-
-
-def _words(message: dict[str, Any]) -> tuple[str, str]:
-    content, recipient = message.get("content"), message.get("recipient")
+def _said(id: str, message: Any) -> RawMessage:
+    """The message of a node. It has no text if it was not shown."""
+    message = message if isinstance(message, dict) else {}
+    content, recipient, metadata = message.get("content"), message.get("recipient"), message.get("metadata")
     role = author.get("role") if isinstance(author := message.get("author"), dict) else None
-    if role not in ("user", "assistant", "tool") or not isinstance(content, dict) or _is_hidden(message, content, role):
-        return "", ""
+    if role not in ("user", "assistant", "tool") or not isinstance(content, dict):
+        return RawMessage(id, "", "", None)
+    kind = content.get("content_type")
+    is_hidden = isinstance(metadata, dict) and metadata.get("is_visually_hidden_from_conversation") is True
+    is_thought = (isinstance(kind, str) and kind in _UNSAID) or (
+        role != "user" and message.get("channel") == "analysis"
+    )
+    if is_hidden or is_thought:
+        return RawMessage(id, "", "", None)
     text = without_marks(text_of_content(content))
     if role == "assistant" and isinstance(recipient, str) and recipient not in ("all", "") and text.strip():
-        return "tool", f"[tool {recipient[:100]}] {_document(text) if recipient.startswith('canmore.') else text}"
-    return role, text
-
-
-def _is_hidden(message: dict[str, Any], content: dict[str, Any], role: str) -> bool:
-    metadata = message.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("is_visually_hidden_from_conversation") is True:
-        return True
-    kind = content.get("content_type")
-    return (isinstance(kind, str) and kind in _UNSAID) or (role != "user" and message.get("channel") == "analysis")
+        role, text = "tool", f"[tool {recipient[:100]}] {_document(text) if recipient.startswith('canmore.') else text}"
+    return RawMessage(id, role, text, parse_any_time(message.get("create_time")) if text else None)
 
 
 def text_of_content(content: dict[str, Any]) -> str:
-    """The text of any kind of content, wherever that kind keeps it."""
+    """The text of a content of any type."""
     match content.get("content_type"):
         case "text" | "multimodal_text":
             return text_of_parts(content.get("parts"))
@@ -152,7 +146,7 @@ def text_of_parts(parts: Any) -> str:
         return ""
     texts = [text for part in parts if (text := _part(part))]
     if any(isinstance(part, dict) and part.get("content_type") == "audio_transcription" for part in parts):
-        texts = [text for text in texts if text != "[audio]"]  # its words are there
+        texts = [text for text in texts if text != "[audio]"]  # its transcription is there
     return "\n".join(texts)
 
 
@@ -170,7 +164,7 @@ def _part(part: Any) -> str:
 
 
 def _document(text: str) -> str:
-    """A canvas document comes as JSON: its name and its words are what was written."""
+    """The name and the text of a canvas document, which is JSON."""
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -181,7 +175,7 @@ def _document(text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """Without the marks of citations. Some hold words that were shown: the name of a thing, the text of a link."""
+    """Remove the citation marks. Words that were shown stay: the name of an entity, the text of a link."""
     if "\ue200" in text:
         text = _SIGNS.sub("", _MARK.sub(_shown, text))
     if "†" in text:

@@ -1,14 +1,14 @@
 """Claude.ai: the data export (`conversations.json`, often in zips within the zip).
 
-Kept, each under the uuid of its message (further ones of the same message as `<uuid>.1`, `<uuid>.2` …):
+Kept, each with the uuid of its message (further ones of the same message as `<uuid>.1`, `<uuid>.2` …):
 
-- what the person and Claude said, with the text taken from attached files and the long pastes that stand only there;
-  other files as `[file NAME]`;
-- a call of a tool as `[tool NAME] {input}`, cut at 2,000 characters, but artifacts and written files whole; what came
-  back, cut at 10,000 (role tool).
+- messages of the user and Claude, with the text of attached files and long pastes; other files as `[file NAME]`;
+- calls of tools as `[tool NAME] {input}`, cut at 2,000 characters, but artifacts and written files whole; their
+  results, cut at 10,000 (role tool).
 
-Where messages say which one they follow, the branch with the newest end is kept, as the export does not tell which one
-was shown last. Left out: other branches, thinking, citations, summaries, projects, the account (`users.json`).
+Of several branches the one with the newest end is kept: the export does not say which one was shown last.
+
+Left out: other branches, thinking, citations, summaries, projects, the account (`users.json`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palaver.importers import moment, result
+from palaver.importers import parse_time, tool_result
 from palaver.importers.chats.branches import newest_leaf, path_to
 from palaver.importers.files.json_stream import is_json, objects
-from palaver.importers.item import Draft, Item, Skipped, called, gather, tell
+from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages, tool_call_or_none
 from palaver.model.library import Conversation
 
 name = "claude-ai"
@@ -32,7 +32,7 @@ _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def recognises(item: Item, head: bytes) -> bool:
-    """By the first key that only such a file has. Where a long text stands before it, its name must do."""
+    """By the first key that only this format has; by its name if a long text comes before that key."""
     if not is_json(item, head) or not _ABOUT.search(head):
         return False
     sign = _SIGN.search(head)
@@ -53,19 +53,19 @@ def conversation(item: Item, found: dict[str, Any]) -> Iterator[Conversation | S
         yield Skipped(item.name, "a conversation without messages")
         return
     shown = _shown([message for message in messages if isinstance(message, dict)], found)
-    yield from tell(
+    yield from build_conversation(
         item.name,
         name,
         found.get("uuid"),
-        gather(draft for message in shown for draft in _said(message)),
+        collect_messages(draft for message in shown for draft in _said(message)),
         title=found.get("name"),
-        created_at=moment(found.get("created_at")),
-        updated_at=moment(found.get("updated_at")),
+        created_at=parse_time(found.get("created_at")),
+        updated_at=parse_time(found.get("updated_at")),
     )
 
 
 def _shown(messages: list[dict[str, Any]], found: dict[str, Any]) -> list[dict[str, Any]]:
-    """One branch of the conversation; all of it where nothing tells of branches."""
+    """One branch of the conversation; all messages if none names its parent."""
     by_id = {id: message for message in messages if isinstance(id := message.get("uuid"), str)}
     parents = {
         id: p if isinstance(p := message.get("parent_message_uuid"), str) else None for id, message in by_id.items()
@@ -74,25 +74,28 @@ def _shown(messages: list[dict[str, Any]], found: dict[str, Any]) -> list[dict[s
         return messages
     current = found.get("current_leaf_message_uuid")
     if not isinstance(current, str) or current not in parents:
-        current = newest_leaf(parents, {id: moment(message.get("created_at")) for id, message in by_id.items()})
+        current = newest_leaf(parents, {id: parse_time(message.get("created_at")) for id, message in by_id.items()})
     return [by_id[id] for id in path_to(current, parents)] if current else messages
 
 
-def _said(message: dict[str, Any]) -> Iterator[Draft]:
-    """Its words first, then each call and each result where it stood among them."""
+def _said(message: dict[str, Any]) -> Iterator[RawMessage]:
+    """The text of a message, with each tool call and result at its place in it."""
     role = _ROLES.get(sender) if isinstance(sender := message.get("sender"), str) else None
     if role is None:
         return
     turns: list[tuple[str, str | None]] = []
     texts: list[str] = []
-    for block in _blocks(message):
+    content, text = message.get("content"), message.get("text")
+    if not isinstance(content, list) or all(map(_is_blank, content)):
+        content = [{"text": _UNSUPPORTED.sub("", text)}] if isinstance(text, str) else []
+    for block in content:
         match block:
             case {"type": "thinking" | "redacted_thinking"}:
                 continue
             case {"type": "tool_use"}:
                 said = _call(block)
             case {"type": "tool_result"}:
-                said = result(block.get("content"))
+                said = tool_result(block.get("content"))
             case {"text": str(text)}:
                 texts.append(text)
                 continue
@@ -101,31 +104,24 @@ def _said(message: dict[str, Any]) -> Iterator[Draft]:
         turns += [(role, "\n".join(texts)), ("tool", said)]
         texts = []
     turns.append((role, "\n\n".join(["\n".join(texts), *_attached(message)]).strip("\n")))
-    ts = moment(message.get("created_at"))
+    ts = parse_time(message.get("created_at"))
     for whose, words in turns:
-        yield Draft(message.get("uuid"), whose, words, ts)
-
-
-def _blocks(message: dict[str, Any]) -> list[Any]:
-    content, text = message.get("content"), message.get("text")
-    if isinstance(content, list) and not all(map(_is_blank, content)):
-        return content
-    return [{"text": _UNSUPPORTED.sub("", text)}] if isinstance(text, str) else []
+        yield RawMessage(message.get("uuid"), whose, words, ts)
 
 
 def _is_blank(block: Any) -> bool:
-    """A block of text without any: then the words, if there are any, stand only beside the blocks."""
+    """Whether a block is blank text. If all are, the text is only in the field `text` of the message."""
     if not isinstance(block, dict) or block.get("type", "text") != "text":
         return not isinstance(block, dict)
     return not (isinstance(text := block.get("text"), str) and text.strip())
 
 
 def _call(block: dict[str, Any]) -> str | None:
-    """Artifacts and files are what was asked for: they are kept whole."""
+    """The text of a tool call. Artifacts and files are kept whole: the user asked for them."""
     tool, given = block.get("name"), block.get("input")
     written = (given.get("content") or given.get("file_text")) if isinstance(given, dict) else None
     if not isinstance(given, dict) or not isinstance(written, str):
-        return called(tool, given)
+        return tool_call_or_none(tool, given)
     title = given.get("title") or given.get("path") or given.get("id")
     return f"[tool {tool if isinstance(tool, str) else '?'}] {title if isinstance(title, str) else ''}\n{written}"
 

@@ -1,24 +1,24 @@
-"""Claude Code: `projects/<folder>/<session>.jsonl`, and its subagents' files beside or below it.
+"""Claude Code: `projects/<folder>/<session>.jsonl`, and the files of its subagents beside or below it.
 
-Kept, each under the uuid of its line (further ones of the same line as `<uuid>.1`, `<uuid>.2` …):
+Kept, each with the uuid of its line (further ones of the same line as `<uuid>.1`, `<uuid>.2` …):
 
-- what was typed (role user) and what the model answered in text (assistant); an answer that stands on several lines is
-  several turns;
+- messages of the user (role user) and text answers of the model (assistant); an answer on several lines is several
+  turns;
 - the prompts that the model wrote for its subagents (assistant), which the file marks as side chains of the user;
-- a call of a tool as `[tool NAME] {input}`, cut at 2,000 characters (tool); what came back, cut at 10,000 (tool); or
-  the short form of both, or neither (`Reading.tool_output`).
+- calls of tools as `[tool NAME] {input}`, cut at 2,000 characters (tool), and their results, cut at 10,000 (tool); or
+  the short form of both, or neither (`ReadProgress.tool_output`).
 
-Left out: thinking, images, progress, attachments, system and metadata lines, everything marked `isMeta`, summaries made
-when a conversation is compacted, the traces of slash commands and local commands, reminders and notifications put into
-the user's mouth, interruptions, errors of the API told as answers (`<synthetic>`), and calls of palaver's own tools
-(`mcp__palaver__…`) with their results.
+Left out: thinking, images, progress, attachments, system and metadata lines, lines marked `isMeta`, summaries of a
+compacted conversation, output of slash commands and local commands, reminders and notifications in the user's name,
+interruptions, errors of the API (`<synthetic>`), and calls of palaver's own tools (`mcp__palaver__…`) with their
+results.
 
-A session is one file: subagents have sessions of their own, named like the session they belong to and their files; side
-chains on lines of the main file stay in it. What was rewound is left out, also where a file is followed: it goes when
-something else is said in its place.
+A session is one file. Subagents have sessions of their own, named after the main session and their files; side chains
+in the main file stay in it. Rewound turns are left out. In a file that is followed they are removed when another turn
+replaces them.
 
-The title is the one somebody gave, else the one the program made, else a summary of this session (others stand in the
-file as well), else how the first thing typed begins.
+The title is the one from the user, else the one from the program, else a summary of this session, else the beginning of
+the first prompt.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from pathlib import Path
 from typing import Any
 
 from palaver.importers import (
-    Reading,
+    ReadProgress,
     Role,
     Said,
     Unreadable,
-    call,
+    block_texts,
     clean,
-    moment,
-    own_id,
-    record,
-    result,
-    spoken,
-    texts,
+    masked_text,
+    parse_object,
+    parse_time,
+    tool_call,
+    tool_result,
+    valid_id,
 )
 from palaver.importers.chats.branches import path_to
 from palaver.importers.chats.own_calls import asks_for_own_tools, is_own_tool
@@ -52,7 +52,7 @@ _SIGN = re.compile(rb'"(?:sessionId|leafUuid)"\s*:\s*"')
 _TYPE = re.compile(rb'"type"\s*:\s*"[a-z][a-z_-]+"')
 _SNAPSHOT = re.compile(rb'\{\s*"type"\s*:\s*"file-history-snapshot"')
 
-# How lines begin that nobody typed.
+# How texts begin that the user did not type.
 _NOISE = (
     "<command-name>",
     "<command-message>",
@@ -69,33 +69,39 @@ _NOISE = (
 )
 _TITLES = {"ai-title": (2, "aiTitle"), "custom-title": (3, "customTitle")}
 MOST_SUMMARIES = 200
-_REMINDER = "<system-reminder>"
-_REMINDED = re.compile(r"</system-reminder>\s*")
+_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """By what stands in its first lines; a session often begins with a snapshot or a summary."""
+    """By the keys in its first lines. A session often begins with a snapshot or a summary."""
     if path.suffix != ".jsonl" or not head.lstrip().startswith(b"{"):
         return False
     return bool(_SNAPSHOT.match(head.lstrip()) or (_SIGN.search(head) and _TYPE.search(head)))
 
 
-def begin(path: Path) -> Reading:
+def begin(path: Path) -> ReadProgress:
     stem = clean(path.stem)
     is_own_name = _UUID.fullmatch(stem) or _SUBAGENT.fullmatch(stem)
-    if is_own_name and path.parent.name == "subagents" and (session := own_id(path.parent.parent.name)):
-        stem = f"{session}.{stem}"  # they may be counted from one in every session
-    return Reading(name=stem, session_id=stem if is_own_name and len(stem) <= 200 else "")
+    if is_own_name and path.parent.name == "subagents" and (session := valid_id(path.parent.parent.name)):
+        stem = f"{session}.{stem}"  # subagents may be numbered from one in every session
+    return ReadProgress(name=stem, session_id=stem if is_own_name and len(stem) <= 200 else "")
 
 
-def read_line(raw: bytes, reading: Reading) -> list[Said]:
+def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
     reading.lines += 1
-    line = record(raw)
+    line = parse_object(raw)
     kind = line.get("type")
     if not isinstance(kind, str):
         raise Unreadable("without a type")
     _learn(line, kind, reading)
-    _follow(line, reading)
+    uuid = valid_id(line.get("uuid"))
+    is_side = line.get("isSidechain") is True
+    if uuid and not is_side:  # a line that does not follow the line before: turns may have been rewound
+        parent, message = valid_id(line.get("parentUuid")), line.get("message")
+        answer = valid_id(message.get("id")) if isinstance(message, dict) else None
+        if parent and reading.trunk and parent != reading.trunk and (answer is None or answer != reading.answer):
+            reading.is_forked = reading.is_forked or bool(_kind(line)[0])
+        reading.trunk, reading.answer = uuid, answer or reading.answer
     if kind not in ("user", "assistant") or _is_left_out(line):
         return []
     message = line.get("message")
@@ -103,49 +109,36 @@ def read_line(raw: bytes, reading: Reading) -> list[Said]:
         raise Unreadable("without a message")
     if message.get("model") == "<synthetic>":
         return []
-    is_side = line.get("isSidechain") is True
     said = _from_user(message, reading, is_side) if kind == "user" else _from_assistant(message, reading)
-    id = own_id(line.get("uuid")) or f"{reading.name[:180]}:{reading.lines}"
-    ts = moment(line.get("timestamp")) or moment(reading.at)
+    id = uuid or f"{reading.name[:180]}:{reading.lines}"
+    ts = parse_time(line.get("timestamp")) or parse_time(reading.at)
     is_own_file = not is_side or _SUBAGENT.search(reading.name)
     if said and reading.title is None and kind == "user" and said[0][0] != "tool" and is_own_file:
         reading.title = " ".join(said[0][1].split())[:100]
     return [Said(f"{id}.{n}" if n else id, role, text, ts) for n, (role, text) in enumerate(said) if text]
 
 
-def _learn(line: dict[str, Any], kind: str, reading: Reading) -> None:
-    """What a line tells about the whole session, whatever else it holds."""
+def _learn(line: dict[str, Any], kind: str, reading: ReadProgress) -> None:
+    """Take the facts about the session from a line: id, time, folder and title."""
     if not reading.session_id:
-        reading.session_id = own_id(line.get("sessionId")) or ""
-    if moment(line.get("timestamp")):
+        reading.session_id = valid_id(line.get("sessionId")) or ""
+    if parse_time(line.get("timestamp")):
         reading.at = line["timestamp"]
     reading.learn_cwd(line.get("cwd"))
     if kind == "summary":
-        leaf, given = own_id(line.get("leafUuid")), spoken(line.get("summary"))
+        leaf, given = valid_id(line.get("leafUuid")), masked_text(line.get("summary"))
         if leaf and given and len(reading.summaries) < MOST_SUMMARIES:
             reading.summaries[leaf] = given
-    if uuid := own_id(line.get("uuid")):
+    if uuid := valid_id(line.get("uuid")):
         reading.leaf = uuid
     if reading.leaf:
         _call(reading, reading.summaries.pop(reading.leaf, None), 1)
     if kind in _TITLES:
         rank, key = _TITLES[kind]
-        _call(reading, spoken(line.get(key)), rank)
+        _call(reading, masked_text(line.get(key)), rank)
 
 
-def _follow(line: dict[str, Any], reading: Reading) -> None:
-    """Notice when something is said that does not follow what was said last: then that may have been rewound."""
-    uuid = own_id(line.get("uuid"))
-    if uuid is None or line.get("isSidechain") is True:
-        return
-    parent, message = own_id(line.get("parentUuid")), line.get("message")
-    answer = own_id(message.get("id")) if isinstance(message, dict) else None
-    if parent and reading.trunk and parent != reading.trunk and (answer is None or answer != reading.answer):
-        reading.is_forked = reading.is_forked or bool(_kind(line)[0])
-    reading.trunk, reading.answer = uuid, answer or reading.answer
-
-
-def _call(reading: Reading, title: str | None, rank: int) -> None:
+def _call(reading: ReadProgress, title: str | None, rank: int) -> None:
     if title and rank >= reading.title_rank:
         reading.title, reading.title_rank = title, rank
 
@@ -164,42 +157,32 @@ def _blocks(message: dict[str, Any]) -> list[Any]:
     return content
 
 
-def _from_user(message: dict[str, Any], reading: Reading, is_side: bool) -> list[tuple[Role, str]]:
-    """Results of palaver's own tools are empty: they are left out, and the others keep their numbers.
+def _from_user(message: dict[str, Any], reading: ReadProgress, is_side: bool) -> list[tuple[Role, str]]:
+    """The texts of a user line. Results of palaver's own tools are empty, so that the others keep their numbers.
 
     In a side chain the user is the model that gave the task to a subagent.
     """
     blocks = [block for block in _blocks(message) if isinstance(block, dict)]
-    typed = [_typed(text) for text in texts([block for block in blocks if block.get("type") == "text"])]
-    results = [_result(block, reading) for block in blocks if block.get("type") == "tool_result"]
+    texts = block_texts([block for block in blocks if block.get("type") == "text"])
+    typed = [_REMINDER.sub("", text) if "<system-reminder>" in text else text for text in texts]
     said: list[tuple[Role, str]] = []
-    if text := spoken("\n".join(text for text in typed if text)):
-        said.append(("assistant" if is_side else "user", text))
-    return said + [("tool", text) for text in results if text is not None]
+    if prompt := masked_text("\n".join(text for text in typed if text and not text.lstrip().startswith(_NOISE))):
+        said.append(("assistant" if is_side else "user", prompt))
+    for block in blocks:
+        if block.get("type") == "tool_result":
+            text = tool_result(block.get("content"), reading.tool_output, is_error=block.get("is_error") is True)
+            is_own = reading.is_own_result(block.get("tool_use_id"))
+            if text is not None:
+                said.append(("tool", "" if is_own else text))
+    return said
 
 
-def _result(block: dict[str, Any], reading: Reading) -> str | None:
-    text = result(block.get("content"), reading.tool_output, is_error=block.get("is_error") is True)
-    return "" if reading.is_own_result(block.get("tool_use_id")) and text else text
-
-
-def _typed(text: str) -> str:
-    """What of a text somebody typed."""
-    parts: list[str] = []
-    done = 0
-    while (start := text.find(_REMINDER, done)) >= 0 and (end := _REMINDED.search(text, start)):
-        parts.append(text[done:start])
-        done = end.end()
-    text = "".join([*parts, text[done:]])
-    return "" if text.lstrip().startswith(_NOISE) else text
-
-
-def _from_assistant(message: dict[str, Any], reading: Reading) -> list[tuple[Role, str]]:
-    """Calls of palaver's own tools are empty."""
+def _from_assistant(message: dict[str, Any], reading: ReadProgress) -> list[tuple[Role, str]]:
+    """The texts and tool calls of an assistant line. Calls of palaver's own tools are empty."""
     said: list[tuple[Role, str]] = []
     for block in _blocks(message):
         match block:
-            case {"type": "text", "text": text} if given := spoken(text):
+            case {"type": "text", "text": text} if given := masked_text(text):
                 said.append(("assistant", given))
             case {"type": "tool_use", "name": name} if is_own_tool(name) or asks_for_own_tools(
                 name, block.get("input")
@@ -207,11 +190,11 @@ def _from_assistant(message: dict[str, Any], reading: Reading) -> list[tuple[Rol
                 reading.call_own(block.get("id"))
                 said.append(("tool", ""))
             case {"type": "tool_use", "name": name}:
-                said.append(("tool", call(name, block.get("input"), reading.tool_output)))
+                said.append(("tool", tool_call(name, block.get("input"), reading.tool_output)))
     return said
 
 
-# The whole file: a tree, of which the last line ends the branch that counts
+# The whole file is a tree; the branch that ends with the last line is valid
 
 
 @dataclass(slots=True)
@@ -219,28 +202,32 @@ class _Node:
     number: int
     parent: str | None
     kind: str
-    """typed, answered, or something else."""
+    """`typed`, `answered`, or empty."""
     answer: Any
-    """The answer it is a part of: one often stands on several lines."""
+    """The id of the answer. One answer often has several lines."""
 
 
 def superseded(raws: Iterable[bytes]) -> set[int]:
-    """What was typed again otherwise, or answered anew, and everything after it."""
+    """The lines of prompts that were edited and answers that were regenerated, and all lines after them."""
     nodes: dict[str, _Node] = {}
     last: str | None = None
     for number, raw in enumerate(raws, 1):
         try:
-            line = record(raw)
+            line = parse_object(raw)
         except Unreadable:
             continue
-        uuid = own_id(line.get("uuid"))
+        uuid = valid_id(line.get("uuid"))
         if uuid is None or uuid in nodes or line.get("isSidechain") is True:
             continue
-        parent = own_id(line.get("parentUuid")) or own_id(line.get("logicalParentUuid"))
+        parent = valid_id(line.get("parentUuid")) or valid_id(line.get("logicalParentUuid"))
         nodes[uuid] = _Node(number, parent, *_kind(line))
         last = uuid
     path = path_to(last, {uuid: node.parent for uuid, node in nodes.items()}) if last else []
-    following = _following(path, nodes)
+    following: dict[str, _Node | None] = {}  # for each line of the branch, the next message in it
+    after: _Node | None = None
+    for uuid in reversed(path):
+        following[uuid] = after
+        after = nodes[uuid] if nodes[uuid].kind else after
     branches: dict[str, tuple[str | None, _Node | None]] = dict.fromkeys(path, (None, None))
     gone = set()
     for uuid, node in nodes.items():  # a line comes after the one it follows
@@ -250,7 +237,10 @@ def superseded(raws: Iterable[bytes]) -> set[int]:
         fork = fork or (node.parent if node.parent in following else None)
         first = first or (node if node.kind else None)
         branches[uuid] = fork, first
-        if fork and first and _replaces(following[fork], first):
+        new = following[fork] if fork else None
+        # Parallel tool calls make small branches of their own: they belong to one answer, and stay.
+        is_same = first and first.kind != "typed" and first.answer is not None and new and first.answer == new.answer
+        if new and first and new.kind == first.kind and not is_same:
             gone.add(node.number)
     return gone
 
@@ -262,29 +252,14 @@ def _kind(line: dict[str, Any]) -> tuple[str, Any]:
     try:
         if line.get("type") == "assistant":
             return "answered", message.get("id")
-        if line.get("type") == "user" and any(role == "user" for role, _ in _from_user(message, Reading(""), False)):
+        if line.get("type") == "user" and any(
+            role == "user" for role, _ in _from_user(message, ReadProgress(""), False)
+        ):
             return "typed", None
     except Unreadable:
         pass
     return "", None
 
 
-def _following(path: list[str], nodes: dict[str, _Node]) -> dict[str, _Node | None]:
-    """For each line of the branch: what is said next in it."""
-    found: dict[str, _Node | None] = {}
-    after: _Node | None = None
-    for uuid in reversed(path):
-        found[uuid] = after
-        after = nodes[uuid] if nodes[uuid].kind else after
-    return found
-
-
-def _replaces(new: _Node | None, old: _Node) -> bool:
-    """Tools that are called at once make small branches of their own: those belong to one answer, and stay."""
-    if new is None or new.kind != old.kind:
-        return False
-    return old.kind == "typed" or old.answer is None or old.answer != new.answer
-
-
-def name_beside(path: Path, reading: Reading) -> str | None:
+def name_beside(path: Path, reading: ReadProgress) -> str | None:
     return None

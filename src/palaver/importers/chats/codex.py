@@ -1,19 +1,19 @@
 """Codex CLI: `sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`, and the older files whose lines have no envelope.
 
-Kept, each under an id made of the file's thread, the number of the line and a hash of it (a file that is moved,
-archived or read again from its start gives the same ids; one written anew with other words gives others):
+Kept, each with an id of the file's thread, the number of the line and a hash of it. A file that is moved, archived or
+read again gives the same ids; other texts give other ids.
 
 - messages of the user and of the assistant, from `response_item` lines alone (events repeat them);
-- a call of a tool as `[tool NAME] {arguments}`, cut at 2,000 characters (tool); what came back, cut at 10,000 (tool).
+- calls of tools as `[tool NAME] {arguments}`, cut at 2,000 characters (tool); their results, cut at 10,000 (tool).
 
-Left out: texts put into the user's mouth (instructions, environment, notifications, aborted turns, shell commands), the
-developer's and the system's messages, reasoning, events, context, compactions, images, and calls of palaver's own tools
-with their results.
+Left out: texts that the program adds in the user's name (instructions, environment, notifications, aborted turns, shell
+commands), messages of the developer and the system, reasoning, events, context, compactions, images, and calls of
+palaver's own tools with their results.
 
-Turns that were rolled back are left out, also where a file is followed. What somebody called the session stands in
+Turns that were rolled back are left out, also in a file that is followed. The name of a session is in
 `session_index.jsonl`, beside `sessions`.
 
-Older files have no time on their lines: all of them have the time of their session.
+Older files have no time on their lines: all messages have the time of their session.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,18 +29,18 @@ from typing import Any
 import orjson
 
 from palaver.importers import (
-    Reading,
+    ReadProgress,
     Role,
     Said,
     Unreadable,
-    call,
+    block_texts,
     clean,
-    moment,
-    own_id,
-    record,
-    result,
-    spoken,
-    texts,
+    masked_text,
+    parse_object,
+    parse_time,
+    tool_call,
+    tool_result,
+    valid_id,
 )
 from palaver.importers.chats.own_calls import is_own_tool
 from palaver.text.tool_output import ToolOutput
@@ -76,28 +77,28 @@ _ENVELOPES = frozenset(
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """By its name, which every version gives alike, or by its first line."""
+    """By its name, which is the same in every version, or by its first line."""
     if _NAME.fullmatch(path.name):
         return True
     first = head.partition(b"\n")[0]
     return path.suffix == ".jsonl" and bool(_FIRST.match(first) or _OLD_FIRST.match(first))
 
 
-def begin(path: Path) -> Reading:
+def begin(path: Path) -> ReadProgress:
     found = _NAME.fullmatch(path.name)
     if found is None or len(found[1]) > 160:
-        return Reading(name="")
-    return Reading(name=found[1], session_id=found["thread"])
+        return ReadProgress(name="")
+    return ReadProgress(name=found[1], session_id=found["thread"])
 
 
-def read_line(raw: bytes, reading: Reading) -> list[Said]:
+def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
     reading.lines += 1
-    line = record(raw)
+    line = parse_object(raw)
     kind, payload = line.get("type"), line.get("payload")
     if "payload" in line or (isinstance(kind, str) and kind in _ENVELOPES):
         if not isinstance(kind, str) or not isinstance(payload, dict):
             raise Unreadable("of a wrong shape")
-        if moment(line.get("timestamp")):
+        if parse_time(line.get("timestamp")):
             reading.at = line["timestamp"]
         if kind == "session_meta":
             _learn(payload, reading)
@@ -117,20 +118,20 @@ def read_line(raw: bytes, reading: Reading) -> list[Said]:
     if role == "user" and reading.title is None:
         reading.title = " ".join(text.split())[:100]
     mark = hashlib.blake2b(raw.strip(), digest_size=4).hexdigest()
-    return [Said(f"{reading.name or reading.session_id}:{reading.lines}:{mark}", role, text, moment(reading.at))]
+    return [Said(f"{reading.name or reading.session_id}:{reading.lines}:{mark}", role, text, parse_time(reading.at))]
 
 
-def _learn(about: dict[str, Any], reading: Reading) -> None:
-    """Whose file it is. The first line counts: a fork repeats what its origin said of itself."""
+def _learn(about: dict[str, Any], reading: ReadProgress) -> None:
+    """Take the folder, the time and the id of the session. The first line counts: a fork repeats its origin's."""
     reading.learn_cwd(about.get("cwd"))
-    if moment(about.get("timestamp")) and reading.at is None:
+    if parse_time(about.get("timestamp")) and reading.at is None:
         reading.at = about["timestamp"]
     if not reading.session_id:
-        reading.session_id = own_id(about.get("id")) or own_id(about.get("session_id")) or ""
+        reading.session_id = valid_id(about.get("id")) or valid_id(about.get("session_id")) or ""
 
 
-def _is_echo(item: dict[str, Any], reading: Reading) -> bool:
-    """A call of one of palaver's own tools, or its result."""
+def _is_echo(item: dict[str, Any], reading: ReadProgress) -> bool:
+    """Whether this is a call of one of palaver's own tools, or its result."""
     match item.get("type"):
         case "function_call" | "custom_tool_call" | "mcp_tool_call" | "mcp_call":
             server = item.get("namespace") or item.get("server") or item.get("server_label")
@@ -148,15 +149,28 @@ def _item(item: dict[str, Any], kept: ToolOutput = "full") -> tuple[Role, str] |
         case "message":
             return _message(item)
         case "function_call":
-            return "tool", call(item.get("name"), _arguments(item.get("arguments")), kept)
+            arguments = item.get("arguments")
+            if isinstance(arguments, str):
+                try:
+                    arguments = orjson.loads(arguments)
+                except orjson.JSONDecodeError:
+                    arguments = clean(arguments)
+            return "tool", tool_call(item.get("name"), arguments, kept)
         case "custom_tool_call":
-            return "tool", call(item.get("name"), item.get("input"), kept)
+            return "tool", tool_call(item.get("name"), item.get("input"), kept)
         case "local_shell_call":
-            return "tool", call("local_shell", item.get("action"), kept)
+            return "tool", tool_call("local_shell", item.get("action"), kept)
         case "web_search_call":
-            return "tool", call("web_search", item.get("action"), kept)
+            return "tool", tool_call("web_search", item.get("action"), kept)
         case "function_call_output" | "custom_tool_call_output" | "local_shell_call_output":
-            text = result(_output(item.get("output")), kept, is_error=_has_failed(item.get("output")))
+            output = item.get("output")
+            is_error = _has_failed(output)
+            if isinstance(output, str) and output.startswith('{"output"'):  # JSON {"output": …, "metadata": …} as text
+                with suppress(orjson.JSONDecodeError):
+                    output = orjson.loads(output)
+            if isinstance(output, dict):
+                output = output.get("output", output.get("content"))
+            text = tool_result(output, kept, is_error=is_error)
             return ("tool", text) if text else None
     return None
 
@@ -167,44 +181,24 @@ def _message(item: dict[str, Any]) -> tuple[Role, str] | None:
         return None
     if not isinstance(content, list | str):
         raise Unreadable("without content")
-    parts = [content] if isinstance(content, str) else texts(content)
+    parts = [content] if isinstance(content, str) else block_texts(content)
     if role == "user":
         parts = [part for part in parts if not part.lstrip().startswith(_INJECTED)]
-    text = spoken("\n".join(part for part in parts if part.strip()))
+    text = masked_text("\n".join(part for part in parts if part.strip()))
     if text is None:
         return None
     return ("user", text) if role == "user" else ("assistant", text)
 
 
-def _arguments(value: Any) -> Any:
-    """They come as JSON in a string: shown without its blanks, and as it is where it is none."""
-    try:
-        return orjson.loads(value) if isinstance(value, str) else value
-    except orjson.JSONDecodeError:
-        return clean(value)
-
-
-def _output(value: Any) -> Any:
-    """Often JSON in a string, {"output": …, "metadata": …}; sometimes an object; sometimes a list of blocks."""
-    if isinstance(value, str) and value.startswith('{"output"'):
-        try:
-            value = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return value
-    if isinstance(value, dict):
-        return value.get("output", value.get("content"))
-    return value
-
-
 def _has_failed(value: Any) -> bool:
-    """By the exit code, which stands beside the output or in its first lines."""
+    """By the exit code, which is beside the output or in its first lines."""
     match value:
         case str() if value.startswith('{"output"'):
             return bool(_FAILED_BESIDE.search(value, max(0, len(value) - 500)))
         case str():
             return bool(_FAILED.search(value, 0, 500))
         case list():
-            return any(_FAILED.search(text, 0, 500) for text in texts(value[:1]))
+            return any(_FAILED.search(text, 0, 500) for text in block_texts(value[:1]))
         case {"success": False}:
             return True
         case {"metadata": {"exit_code": int(code)}}:
@@ -214,18 +208,18 @@ def _has_failed(value: Any) -> bool:
     return False
 
 
-# The whole file, and the one beside it
+# The whole file, and the index beside it
 
 
 def superseded(raws: Iterable[bytes]) -> set[int]:
-    """What was said in turns that were rolled back."""
+    """The lines of turns that were rolled back."""
     turns: list[int] = []
     gone: set[int] = set()
     for number, raw in enumerate(raws, 1):
         if b"thread_rolled_back" not in raw and b'"user"' not in raw:
             continue
         try:
-            line = record(raw)
+            line = parse_object(raw)
             said = _item(line["payload"]) if line.get("type") == "response_item" else None
         except (Unreadable, KeyError, AttributeError, TypeError):
             continue
@@ -239,7 +233,7 @@ def superseded(raws: Iterable[bytes]) -> set[int]:
     return gone
 
 
-def name_beside(path: Path, reading: Reading) -> str | None:
+def name_beside(path: Path, reading: ReadProgress) -> str | None:
     for folder in path.parents:
         if folder.name in ("sessions", "archived_sessions"):
             index = folder.parent / "session_index.jsonl"
@@ -253,16 +247,16 @@ def name_beside(path: Path, reading: Reading) -> str | None:
 
 @lru_cache(maxsize=4)
 def _names(index: Path, mtime: int, size: int) -> dict[str, str]:
-    """By thread; the last name counts."""
+    """The name of each thread; the last one counts."""
     found: dict[str, str] = {}
     if size > LONGEST_INDEX:
         return found
     for raw in index.read_bytes().splitlines():
         try:
-            line = record(raw)
+            line = parse_object(raw)
         except Unreadable:
             continue
-        id, name = line.get("id"), spoken(line.get("thread_name"))
+        id, name = line.get("id"), masked_text(line.get("thread_name"))
         if isinstance(id, str) and name:
             found[id] = name
     return found

@@ -1,6 +1,6 @@
-"""Codex CLI in its first months: `rollout-<date>-<id>.json`, a whole session as one object `{session, items}`.
+"""Codex CLI, first versions: `rollout-<date>-<id>.json`, a whole session as one object `{session, items}`.
 
-Kept and left out is what `codex` says of the files that came after. All of it has the time of its session.
+Kept and left out: the same as in `codex`. All messages have the time of their session.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import astuple
 
-from palaver.importers import Reading, Unreadable, own_id, record
+from palaver.importers import ReadProgress, Unreadable, parse_object, valid_id
 from palaver.importers.chats import codex
-from palaver.importers.item import Draft, Item, Skipped, gather, tell
-from palaver.importers.library.item_text import whole
+from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages
+from palaver.importers.library.item_text import read_bytes
 from palaver.model.library import Conversation
 
 name = "codex"
@@ -30,25 +30,20 @@ def recognises(item: Item, head: bytes) -> bool:
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
-    found = record(whole(item))
+    found = parse_object(read_bytes(item))
     session, items = found.get("session"), found.get("items")
     if not isinstance(session, dict) or not isinstance(items, list):
         raise Unreadable("not a session")
-    id = own_id(session.get("id")) or ""
-    reading = Reading(name=id, session_id=id, tool_output=item.tool_output)
+    id = valid_id(session.get("id")) or ""
+    reading = ReadProgress(name=id, session_id=id, tool_output=item.tool_output)
     skipped: Counter[str] = Counter()
-    gathered = gather(_said([session, *items], reading, skipped))
-    for why, count in skipped.items():
-        yield Skipped(item.name, why, count)
-    yield from tell(item.name, name, id, gathered, folder=reading.cwd)
-
-
-def _said(items: list[Any], reading: Reading, skipped: Counter[str]) -> Iterator[Draft]:
-    for item in items:
+    messages: list[RawMessage] = []
+    for one in [session, *items]:
         try:
-            said_here = codex.read_line(json.dumps(item).encode(), reading)
+            messages += [RawMessage(*astuple(said)) for said in codex.read_line(json.dumps(one).encode(), reading)]
         except Unreadable as problem:
             skipped[f"an item {problem}"] += 1
-            continue
-        for said in said_here:
-            yield Draft(said.id, said.role, said.text, said.ts)
+    gathered = collect_messages(messages)
+    for why, count in skipped.items():
+        yield Skipped(item.name, why, count)
+    yield from build_conversation(item.name, name, id, gathered, folder=reading.cwd)

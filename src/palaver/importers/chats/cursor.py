@@ -1,34 +1,42 @@
 """Cursor: its databases `state.vscdb`, the global one and those of the workspaces.
 
-Kept, each under the id of its bubble, in the order of the conversation's headers:
+Kept, each with the id of its bubble, in the order of the conversation's headers:
 
-- what the user typed and what the assistant answered in text;
-- a call of a tool as `[tool NAME] {arguments}`, cut at 2,000 characters, and what came back, cut at 10,000 (role tool).
+- messages of the user and text answers of the assistant;
+- calls of tools as `[tool NAME] {arguments}`, cut at 2,000 characters, and their results, cut at 10,000 (role tool).
 
-Where no time is kept with a bubble, it is that of the one before, or when the conversation was begun.
+A bubble without a time has the time of the one before, or of the start of the conversation. Conversations of older
+versions, which are whole in one value, are read too.
 
-Conversations of older versions, which stand whole in one value, are read as well. Left out: what was typed and not sent
-yet, thinking, attached code and context, settings, keys, calls of palaver's own tools with their results, and every
-other value of the database.
+Left out: drafts, thinking, attached code and context, settings, keys, calls of palaver's own tools with their results,
+and every other value of the database.
 
-The project is the workspace's folder: named by the conversation, by one of its bubbles, or in the `workspace.json`
-beside a workspace's database.
+The project is the folder of the workspace: from the conversation, from one of its bubbles, or from the `workspace.json`
+beside the database.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import apsw
 
-from palaver.importers import Unreadable, clean, record, result, words
+from palaver.importers import Unreadable, clean, parse_object, storable_text, tool_result
 from palaver.importers.chats.own_calls import is_own_tool
-from palaver.importers.files.sqlite_file import MAGIC, columns, plain, reading, why
-from palaver.importers.item import Draft, Gathered, Item, Skipped, called, gather, moment_of, tell
+from palaver.importers.files.sqlite_file import MAGIC, columns_of, describe_error, open_read_only, text_of_blob
+from palaver.importers.item import (
+    CollectedMessages,
+    Item,
+    RawMessage,
+    Skipped,
+    build_conversation,
+    collect_messages,
+    parse_any_time,
+    tool_call_or_none,
+)
 from palaver.model.library import Conversation
 from palaver.text.tool_output import ToolOutput
 
@@ -45,8 +53,8 @@ def recognises(item: Item, head: bytes) -> bool:
     if item.path is None or not head.startswith(MAGIC):
         return False
     try:
-        with reading(item.path) as database:
-            tables = [columns(database, "cursorDiskKV"), columns(database, "ItemTable")]
+        with open_read_only(item.path) as database:
+            tables = [columns_of(database, "cursorDiskKV"), columns_of(database, "ItemTable")]
             return tables[0] >= {"key", "value"} or (item.path.suffix == ".vscdb" and tables[1] >= {"key", "value"})
     except Unreadable:
         return False
@@ -55,29 +63,23 @@ def recognises(item: Item, head: bytes) -> bool:
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     if item.path is None:
         raise Unreadable("a database inside a zip; unpack it and import the file")
-    with reading(item.path) as database:
-        if columns(database, "cursorDiskKV"):
-            for row in _rows(database):
-                yield from _read(item, database, row)
-        if columns(database, "ItemTable"):
+    with open_read_only(item.path) as database:
+        if columns_of(database, "cursorDiskKV"):
+            page = (
+                "SELECT rowid FROM cursorDiskKV WHERE key > 'composerData:' AND key < 'composerData;'"
+                " AND value IS NOT NULL AND rowid > ? ORDER BY rowid LIMIT ?"
+            )
+            last: Any = -1
+            while rows := database.execute(page, (last, BATCH)).fetchall():  # no statement stays open in between
+                for (last,) in rows:
+                    yield from _read(item, database, last)
+        if columns_of(database, "ItemTable"):
             yield from _old(item, database)
-
-
-def _rows(database: apsw.Connection) -> Iterator[int]:
-    """Of all conversations; no statement stays open in between."""
-    page = (
-        "SELECT rowid FROM cursorDiskKV WHERE key > 'composerData:' AND key < 'composerData;' AND value IS NOT NULL"
-        " AND rowid > ? ORDER BY rowid LIMIT ?"
-    )
-    last: Any = -1
-    while rows := database.execute(page, (last, BATCH)).fetchall():
-        for (last,) in rows:
-            yield last
 
 
 def _value(database: apsw.Connection, key: str, table: str = "cursorDiskKV") -> dict[str, Any] | None:
     raw = database.execute(f"SELECT CAST(value AS BLOB) FROM {table} WHERE key = ?", (clean(key),)).get
-    return record(raw) if isinstance(raw, bytes) and raw else None
+    return parse_object(raw) if isinstance(raw, bytes) and raw else None
 
 
 def _read(item: Item, database: apsw.Connection, row: int) -> Iterator[Conversation | Skipped]:
@@ -86,22 +88,22 @@ def _read(item: Item, database: apsw.Connection, row: int) -> Iterator[Conversat
         found = database.execute(whole, (row,)).fetchall()
         if not found:
             return
-        key, value = map(plain, found[0])
-        composer = record((value or "").encode())
+        key, value = map(text_of_blob, found[0])
+        composer = parse_object((value or "").encode())
         id = (key or "").removeprefix("composerData:")
         seen = _Workspace(composer)
-        gathered = gather(_timed(seen.through(_bubbles(database, id, composer)), composer, item.tool_output))
+        gathered = collect_messages(_timed(seen.through(_bubbles(database, id, composer)), composer, item.tool_output))
     except Unreadable as problem:
         yield Skipped(item.name, f"a conversation that is {problem}")
     except apsw.Error as problem:
-        yield Skipped(item.name, why(problem))
+        yield Skipped(item.name, describe_error(problem))
     else:
-        if gathered.said or composer.get("fullConversationHeadersOnly"):  # an empty one is a tab somebody opened
+        if gathered.said or composer.get("fullConversationHeadersOnly"):  # an empty one is only an open tab
             yield from _tell(item, id, composer, gathered, seen.folder)
 
 
 class _Workspace:
-    """The folder a conversation is about: the first that it, or one of its bubbles, names."""
+    """The folder of a conversation: the first one that it or one of its bubbles names."""
 
     def __init__(self, composer: dict[str, Any]) -> None:
         self.folder = _folder_of(composer)
@@ -124,36 +126,36 @@ def _folder_of(about: dict[str, Any]) -> str | None:
 
 
 def _local(folder: str) -> str | None:
-    """A path, also where it is written as `file:///home/ann/app`. A remote workspace has none."""
+    """A path, also from `file:///home/ann/app`. A remote workspace has none."""
     if folder.startswith("file://"):
         folder = unquote(urlsplit(folder).path)
         folder = folder.removeprefix("/") if re.match(r"/[A-Za-z]:/", folder) else folder
-    return None if "://" in folder else words(folder)
+    return None if "://" in folder else storable_text(folder)
 
 
 def _folder_beside(item: Item) -> str | None:
-    """The folder of the workspace whose database this is."""
+    """The folder in the `workspace.json` beside the database."""
     if item.path is None:
         return None
     try:
         with (item.path.parent / "workspace.json").open("rb") as file:
-            folder = record(file.read(MOST_OF_A_WORKSPACE)).get("folder")
+            folder = parse_object(file.read(MOST_OF_A_WORKSPACE)).get("folder")
     except (OSError, Unreadable):
         return None
     return _local(folder) if isinstance(folder, str) else None
 
 
 def _tell(
-    item: Item, id: Any, composer: dict[str, Any], gathered: Gathered, folder: str | None
+    item: Item, id: Any, composer: dict[str, Any], gathered: CollectedMessages, folder: str | None
 ) -> Iterator[Conversation | Skipped]:
-    return tell(
+    return build_conversation(
         item.name,
         name,
         id,
         gathered,
         title=composer.get("name") or composer.get("chatTitle"),
-        created_at=moment_of(composer.get("createdAt")),
-        updated_at=moment_of(composer.get("lastUpdatedAt") or composer.get("lastSendTime")),
+        created_at=parse_any_time(composer.get("createdAt")),
+        updated_at=parse_any_time(composer.get("lastUpdatedAt") or composer.get("lastSendTime")),
         folder=folder or _folder_beside(item),
     )
 
@@ -186,47 +188,39 @@ def _bubbles(database: apsw.Connection, id: str, composer: dict[str, Any]) -> It
             yield {"type": header.get("type")} | bubble | {"bubbleId": bubble_id}
 
 
-def _timed(bubbles: Iterable[dict[str, Any]], about: dict[str, Any], kept: ToolOutput) -> Iterator[Draft]:
-    """What was said. Where a bubble has no time it is that of the one before; the first has its conversation's."""
-    at = moment_of(about.get("createdAt") or about.get("lastSendTime") or about.get("lastUpdatedAt"))
+def _timed(bubbles: Iterable[dict[str, Any]], about: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
+    """The messages. A bubble without a time has that of the one before, or of the conversation."""
+    at = parse_any_time(about.get("createdAt") or about.get("lastSendTime") or about.get("lastUpdatedAt"))
     for bubble in bubbles:
         for draft in _said(bubble, kept):
             at = draft.ts or at
             yield draft._replace(ts=at)
 
 
-def _when(bubble: dict[str, Any]) -> datetime | None:
-    timing = bubble.get("timingInfo")
-    began = timing.get("clientStartTime") if isinstance(timing, dict) else None
-    return moment_of(bubble.get("createdAt")) or (moment_of(began) if _is_date(began) else None)
-
-
-def _is_date(value: Any) -> bool:
-    """Some versions count from when the editor was started."""
-    return isinstance(value, int | float) and value > 1e12
-
-
-def _said(bubble: dict[str, Any], kept: ToolOutput) -> Iterator[Draft]:
+def _said(bubble: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
     kind = bubble.get("type")
     role = _ROLES.get(kind) if isinstance(kind, int | str) else None
     if role is None:
         return
     id = bubble.get("bubbleId") or bubble.get("id")
-    ts = _when(bubble)
+    timing = bubble.get("timingInfo")
+    began = timing.get("clientStartTime") if isinstance(timing, dict) else None
+    is_date = isinstance(began, int | float) and began > 1e12  # some versions count from the start of the editor
+    ts = parse_any_time(bubble.get("createdAt")) or (parse_any_time(began) if is_date else None)
     text = bubble.get("text")
-    yield Draft(id, role, text if isinstance(text, str) and text else bubble.get("rawText"), ts)
+    yield RawMessage(id, role, text if isinstance(text, str) and text else bubble.get("rawText"), ts)
     tool = bubble.get("toolFormerData")
     if isinstance(tool, dict) and isinstance(tool.get("name"), str) and not _is_own(tool):
-        yield Draft(id, "tool", called(tool["name"], tool.get("rawArgs"), kept), ts)
-        yield Draft(id, "tool", result(tool.get("result"), kept, is_error=tool.get("status") == "error"), ts)
+        yield RawMessage(id, "tool", tool_call_or_none(tool["name"], tool.get("rawArgs"), kept), ts)
+        yield RawMessage(id, "tool", tool_result(tool.get("result"), kept, is_error=tool.get("status") == "error"), ts)
 
 
 def _is_own(tool: dict[str, Any]) -> bool:
-    """A call of one of palaver's own tools. Newer versions call them all by one name, and name the server apart."""
+    """Whether this calls one of palaver's own tools. Newer versions have one name for all, and name the server."""
     given: Any = tool.get("params") or tool.get("rawArgs")
     if isinstance(given, str):
         try:
-            given = record(given.encode("utf-8", "replace"))
+            given = parse_object(given.encode("utf-8", "replace"))
         except Unreadable:
             given = None
     is_general = "mcp" in tool["name"].casefold()
@@ -235,7 +229,7 @@ def _is_own(tool: dict[str, Any]) -> bool:
 
 
 def _old(item: Item, database: apsw.Connection) -> Iterator[Conversation | Skipped]:
-    """Chats of earlier versions: all of them in one value."""
+    """Chats of earlier versions, which are all in one value."""
     for key, list_name, id_name in ((_OLD_CHATS, "tabs", "tabId"), (_OLD_COMPOSERS, "allComposers", "composerId")):
         try:
             found = _value(database, key, "ItemTable") or {}
@@ -243,12 +237,12 @@ def _old(item: Item, database: apsw.Connection) -> Iterator[Conversation | Skipp
             yield Skipped(item.name, f"older chats that are {problem}")
             continue
         except apsw.Error as problem:
-            yield Skipped(item.name, why(problem))
+            yield Skipped(item.name, describe_error(problem))
             continue
         for chat in _objects(found.get(list_name)):
             bubbles = _objects(chat.get("bubbles")) or _objects(chat.get("conversation"))
             seen = _Workspace(chat)
-            gathered = gather(_timed(seen.through(bubbles), chat, item.tool_output))
+            gathered = collect_messages(_timed(seen.through(bubbles), chat, item.tool_output))
             if gathered.said:
                 yield from _tell(item, chat.get(id_name), chat, gathered, seen.folder)
 

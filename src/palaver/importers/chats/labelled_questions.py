@@ -1,13 +1,13 @@
-"""Labelled questions: conversations, what is asked about them, and where the answers stand.
+"""Read labelled questions for the evaluation: conversations, questions about them, and the messages with the answers.
 
-A file has one world a line, as JSON; each is searched for itself:
+A file has one test set (world) a line, as JSON; each is searched separately:
 
     {"id": "harbour", "conversations": [{"id": "c1", "title": "Plans", "messages": [
         {"id": "m1", "speaker": "Ann", "text": "We sail on Friday.", "at": "2026-05-01T10:00:00Z"}]}],
      "questions": [{"question": "When do we sail?", "evidence": ["c1/m1"]}]}
 
-`conversations` of a question, where it is given, names those that answer it; else they are those of the evidence.
-LoCoMo and LongMemEval are read as they are published. Any of them may be packed with gzip.
+`conversations` of a question are the ones that answer it; by default those of the evidence. LoCoMo and LongMemEval are
+read in their published formats. Any file may be compressed with gzip.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Talk:
 class Asked:
     question: str
     evidence: frozenset[tuple[str, str]]
-    """Conversation and message."""
+    """The ids of conversations and messages."""
     conversations: frozenset[str]
     places: tuple[tuple[str, str], ...] = ()
-    """The evidence by the place of the message in its conversation, from 1."""
+    """The evidence as the id of the conversation and the position of the message, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,20 @@ class World:
 
 
 def worlds(path: Path) -> Iterator[World]:
-    """Whatever of the three the file is."""
-    for world in _worlds(path):
+    """The test sets of a file in any of the three formats."""
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+        start = file.read(1)
+        if start == "[":
+            entries = json.loads(start + file.read())
+        else:
+            entries = [json.loads(line) for line in [start + file.readline(), *file] if line.strip()]
+    for number, entry in enumerate(entries):
+        if "haystack_sessions" in entry:
+            world = _longmemeval(entry)
+        elif "conversation" in entry and "qa" in entry:
+            world = _locomo(entry)
+        else:
+            world = _own(entry, number)
         at = {(talk.id, line.id): str(n) for talk in world.talks for n, line in enumerate(talk.lines, 1)}
         asked = [
             replace(one, places=tuple((place[0], at[place]) for place in sorted(one.evidence) if place in at))
@@ -65,33 +77,18 @@ def worlds(path: Path) -> Iterator[World]:
         yield replace(world, asked=tuple(asked))
 
 
-def _worlds(path: Path) -> Iterator[World]:
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-        start = file.read(1)
-        if start == "[":
-            for number, entry in enumerate(json.loads(start + file.read())):
-                yield _one(entry, number)
-            return
-        for number, line in enumerate([start + file.readline(), *file]):
-            if line.strip():
-                yield _one(json.loads(line), number)
-
-
-def _one(entry: dict[str, Any], number: int) -> World:
-    if "haystack_sessions" in entry:
-        return _longmemeval(entry)
-    if "conversation" in entry and "qa" in entry:
-        return _locomo(entry)
-    return _own(entry, number)
-
-
 def _own(entry: dict[str, Any], number: int) -> World:
     talks = tuple(
         Talk(
             str(talk["id"]),
             talk.get("title") or "",
             tuple(
-                Line(str(one.get("id", n)), one.get("speaker", ""), one["text"], _iso(one.get("at")))
+                Line(
+                    str(one.get("id", n)),
+                    one.get("speaker", ""),
+                    one["text"],
+                    datetime.fromisoformat(one["at"]).astimezone(UTC) if one.get("at") else None,
+                )
                 for n, one in enumerate(talk["messages"])
             ),
         )
@@ -105,12 +102,8 @@ def _own(entry: dict[str, Any], number: int) -> World:
     return World(str(entry.get("id", number)), talks, tuple(asked))
 
 
-def _iso(value: str | None) -> datetime | None:
-    return datetime.fromisoformat(value).astimezone(UTC) if value else None
-
-
 def _locomo(entry: dict[str, Any]) -> World:
-    """Two people over months. A shared picture is told by its caption."""
+    """LoCoMo: two people over months. A shared picture becomes its caption."""
     talk = entry["conversation"]
     numbers = sorted(int(found[1]) for key in talk if (found := re.fullmatch(r"session_(\d+)", key)))
     talks, where = [], {}
@@ -132,7 +125,7 @@ def _locomo(entry: dict[str, Any]) -> World:
 
 
 def _longmemeval(entry: dict[str, Any]) -> World:
-    """Somebody and an assistant, one question about all of it; one that cannot be answered is left out."""
+    """LongMemEval: a user and an assistant, with one question. A question without an answer is left out."""
     talks, evidence = list[Talk](), set[tuple[str, str]]()
     sessions = zip(entry["haystack_dates"], entry["haystack_session_ids"], entry["haystack_sessions"], strict=True)
     for date, id, turns in sorted(sessions, key=lambda session: session[0]):

@@ -1,7 +1,7 @@
-"""No echo: which tool calls of an agent were calls of palaver itself.
+"""Recognise the tool calls of an agent that call palaver itself.
 
-An agent that searches palaver, or posts to it, gets back texts that are kept here already. Recording the calls and
-their results would find every text again and again, so readers leave them out.
+Their results are texts that are already stored here. Recording them would make searches find each text again and again,
+so the importers leave them out.
 
 Programs name a tool of an MCP server in their own ways:
 
@@ -11,7 +11,7 @@ Programs name a tool of an MCP server in their own ways:
     palaver_msg_post                     opencode
     palaver/msg_post, palaver.msg_post   others
 
-Somebody may call the server differently, so any server with "palaver" in its name is taken for palaver.
+The user may name the server differently, so any server with "palaver" in its name counts as palaver.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 OWN = "palaver"
 MOST_CALLS = 200
-"""Calls whose results have not come yet."""
+"""The most calls to remember whose results are still to come."""
 
 _SHAPES = (
     re.compile(r"mcp__(?P<server>.+?)__.+"),
@@ -33,13 +33,13 @@ _SHAPES = (
 
 
 def asks_for_own_tools(name: Any, given: Any) -> bool:
-    """Does Claude Code load palaver's tools here? It looks them up by name before it calls one for the first time."""
+    """Whether Claude Code loads palaver's tools. It does so before it calls one for the first time."""
     query = given.get("query") if isinstance(given, dict) else None
     return name == "ToolSearch" and isinstance(query, str) and f"__{OWN}__" in query.casefold()
 
 
 def is_own_tool(name: Any, server: Any = None) -> bool:
-    """Is this a tool of palaver? `server` is the name of its MCP server, where the program keeps it apart."""
+    """Whether this is a tool of palaver. `server` is its MCP server, if the file names it separately."""
     if isinstance(server, str) and OWN in server.casefold():
         return True
     if not isinstance(name, str):

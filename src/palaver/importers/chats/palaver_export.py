@@ -1,6 +1,6 @@
-"""What `palaver export --format jsonl` writes: a conversation a line, taken back in as it was.
+"""The files of `palaver export --format jsonl`: one conversation a line.
 
-Kept is everything: ids, origins, titles, times, and each message under its id. A line that is none of ours is left out.
+Kept: everything: ids, origins, titles, times, and each message with its id. Left out: lines of any other format.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palaver.importers import Unreadable, clean, cut, moment, record, words
+from palaver.importers import Unreadable, clean, parse_object, parse_time, storable_text, truncate
 from palaver.importers.files.lines import lines
-from palaver.importers.item import LONGEST_TITLE, Draft, Item, Skipped, gather, native_id
+from palaver.importers.item import LONGEST_TITLE, Item, RawMessage, Skipped, collect_messages, native_id
 from palaver.model.library import Conversation
 from palaver.model.projects import LONGEST
 
@@ -30,7 +30,7 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
             yield line
         elif line.strip():
             try:
-                yield _conversation(record(line))
+                yield _conversation(parse_object(line))
             except Unreadable as problem:
                 is_torn = not line.endswith(b"\n")
                 yield Skipped(item.name, "the last line is not complete" if is_torn else f"a line that is {problem}")
@@ -40,23 +40,25 @@ def _conversation(found: dict[str, Any]) -> Conversation:
     id, origin, title, messages = (found.get(key) for key in ("id", "origin", "title", "messages"))
     if not isinstance(messages, list) or (own_id := native_id(id)) is None:
         raise Unreadable("no conversation")
-    gathered = gather(_draft(message) for message in messages if isinstance(message, dict))
+    gathered = collect_messages(
+        RawMessage(
+            one.get("id"),
+            role if isinstance(role := one.get("role"), str) else "",
+            one.get("text"),
+            parse_time(one.get("ts")),
+        )
+        for one in messages
+        if isinstance(one, dict)
+    )
     if not gathered.said:
         raise Unreadable("a conversation in which nothing was said")
     return Conversation(
         id=own_id,
         origin=clean(origin)[:100] if isinstance(origin, str) else "",
-        title=cut(clean(title), LONGEST_TITLE) if isinstance(title, str) else "",
-        created_at=moment(found.get("created_at")),
-        updated_at=moment(found.get("updated_at")),
+        title=truncate(clean(title), LONGEST_TITLE) if isinstance(title, str) else "",
+        created_at=parse_time(found.get("created_at")),
+        updated_at=parse_time(found.get("updated_at")),
         messages=gathered.said,
         is_titled=found.get("is_titled") is not False,
-        project=cut(given, LONGEST) if (given := words(found.get("project"))) else None,
-    )
-
-
-def _draft(message: dict[str, Any]) -> Draft:
-    role = message.get("role")
-    return Draft(
-        message.get("id"), role if isinstance(role, str) else "", message.get("text"), moment(message.get("ts"))
+        project=truncate(given, LONGEST) if (given := storable_text(found.get("project"))) else None,
     )

@@ -1,8 +1,8 @@
-"""Around a file: whether somebody keeps it where it stands, and what it is called on every machine.
+"""Decide by its folder whether a library file is imported, and name it the same on every machine.
 
-Not kept, unless the file itself is named: what stands in hidden folders (`.obsidian`, `.trash`, `.git`) and in those of
-packages (`node_modules`); what stands in a tree of code below a folder that was named, for nobody asked for its README;
-plain text and web pages in any tree of code; and what stands in the folder of a history, beside its conversations.
+Left out, unless the user named the file: files in hidden folders (`.obsidian`, `.trash`, `.git`) and in folders of
+packages (`node_modules`); files in a source tree below the named folder, like a README; plain text and web pages in any
+source tree; and files beside the conversations of a chat history.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
 IN_CODE = "in a tree of code; name its folder to import what is written there"
@@ -20,7 +21,7 @@ FILES = re.compile(
     r"\.(?:md|markdown|mdown|mkd|txt|text|x?html?|pdf|epub|docx|docm|pptx|pptm|png|srt|vtt|json3|srv3|prompt|prompty|ya?ml)",
     re.IGNORECASE,
 )
-"""Endings of files that hold no conversations; without their folder's leave they are not even opened."""
+"""Suffixes of files that never hold conversations. In a folder that is left out they are not opened."""
 
 _PAGES = re.compile(r"\.(?:txt|text|x?html?)", re.IGNORECASE)
 _OF_PACKAGES = {"node_modules", "bower_components", "site-packages", "__pycache__", "__MACOSX", "venv", "vendor"}
@@ -32,12 +33,12 @@ _OF_ITS_OWN = (".obsidian", ".git")
 
 
 def is_private(path: PurePosixPath) -> bool:
-    """Hidden, or below a folder that is, or among packages."""
+    """Whether a path is hidden, below a hidden folder, or in a folder of packages."""
     return any(part.startswith(".") or part in _OF_PACKAGES for part in path.parts if part not in (".", ".."))
 
 
 def base_of(folder: Path) -> Path:
-    """The vault or repository it belongs to, so that a note is called the same however little of it is imported."""
+    """The vault or repository of a folder. Names within it are the same however little of it is imported."""
     absolute = Path(os.path.abspath(folder))
     for place in (absolute, *absolute.parents):
         if any((place / sign).is_dir() for sign in _OF_ITS_OWN):
@@ -51,21 +52,21 @@ def inside(path: Path, base: Path) -> str:
 
 
 def inside_zip(zip_name: str, name: str) -> str:
-    """As if it were unpacked: in the folder it has there, or else in one that is called like the zip."""
+    """The path of a file as if the zip were unpacked. A file at its top gets a folder named like the zip."""
     name = "/".join(part for part in name.replace("\\", "/").split("/") if part not in ("", ".", ".."))
     return name if "/" in name else f"{zip_name.rpartition('.')[0] or zip_name}/{name}"
 
 
 @dataclass
 class Walk:
-    """A folder that was named, as it is walked from its top."""
+    """The walk through a folder that the user named, from its top."""
 
     root: Path
     base: Path
     left_out: int = 0
-    """Files in trees of code."""
+    """The number of files left out because they are in a source tree."""
     _code: dict[str, str] = field(default_factory=dict)
-    """The tree of code a folder belongs to, if any."""
+    """The source tree of each folder; empty if it is in none."""
 
     def enter(self, folder: str, files: Iterable[str]) -> None:
         is_top = not _OF_CODE.isdisjoint(files)
@@ -83,19 +84,18 @@ class Walk:
 
 
 def histories(folders: Iterable[Iterable[str]]) -> list[tuple[str, ...]]:
-    """For each history, given as the folders its conversations stand in, the one that has them all."""
-    return [_common(sorted({*map(_parts, each)})) for each in folders]
+    """For each chat history, given as the folders of its conversations, the folder that contains them all."""
+    tops = []
+    for each in folders:
+        paths = sorted({*map(_parts, each)})
+        shared = takewhile(lambda pair: pair[0] == pair[1], zip(paths[0], paths[-1], strict=False))
+        tops.append(tuple(part for part, _ in shared))
+    return tops
 
 
 def is_below(folder: str, tops: Iterable[tuple[str, ...]]) -> bool:
     parts = _parts(folder)
     return any(parts[: len(top)] == top for top in tops)
-
-
-def _common(folders: list[tuple[str, ...]]) -> tuple[str, ...]:
-    first, last = folders[0], folders[-1]
-    length = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    return first[:length]
 
 
 def _parts(folder: str) -> tuple[str, ...]:

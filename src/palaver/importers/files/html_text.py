@@ -1,4 +1,4 @@
-"""The text of HTML, however broken, in time that grows with its length and no faster."""
+"""HTML to text. Broken markup is accepted, and the time is linear in the length of the page."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 LONGEST_ATTRIBUTES = 4096
 MAIN_ENOUGH = 200
-"""With this many characters in <main> or <article>, the rest of a page is decoration."""
+"""The text of <main> or <article> is used alone if it has this many characters."""
 
 _NAME = re.compile(r"/?[A-Za-z][^\s/>]{0,50}")
 _END = re.compile(r"""[^"'>]*+(?:"[^"]*+"[^"'>]*+|'[^']*+'[^"'>]*+)*+>""")
 _ATTRIBUTE = re.compile(r"""([A-Za-z:_-]{1,50})\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
 _CHARSET = re.compile(
-    rb"""<meta[^>]{0,200}?charset\s*=\s*(?:["']\s*)?([A-Za-z0-9_-]{2,20})|<\?xml[^>]{0,100}encoding=["']([A-Za-z0-9_-]{2,20})""",
+    rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_-]{2,20})|<\?xml[^>]{0,100}encoding=["']([A-Za-z0-9_-]{2,20})""",
     re.IGNORECASE,
 )
 _KNOWN = re.compile(
@@ -25,7 +25,7 @@ _KNOWN = re.compile(
     re.IGNORECASE,
 )
 
-# Their content is no markup.
+# Elements whose content is not markup.
 _RAW = {"script", "style", "title", "textarea", "xmp"}
 # fmt: off
 _UNSEEN = {
@@ -38,11 +38,11 @@ _BLOCKS = {
     "ol", "p", "pre", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul",
 }
 # fmt: on
-_CLOSE = {"li", "tr", "dd", "dt"}  # these stand close together
+_CLOSE = {"li", "tr", "dd", "dt"}  # blocks with no blank line between them
 
 
 class Token(NamedTuple):
-    """Text (without a name), or a tag: `p`, `/p`."""
+    """A tag (`p`, `/p`) with its attributes as text, or a text without a name."""
 
     name: str
     text: str
@@ -54,18 +54,18 @@ class Page:
     heading: str = ""
     text: str = ""
     about: dict[str, str] = field(default_factory=dict)
-    """Its meta tags, by name in small letters."""
+    """The meta tags by name, in lower case."""
 
 
-def charset(head: bytes) -> str:
-    """The encoding a page says it has, if it says one that is known here."""
+def charset_of(head: bytes) -> str:
+    """The encoding that a page declares, if it is known here; else an empty string."""
     found = _CHARSET.search(head[:4096])
     name = (found[1] or found[2]).decode() if found else ""
     return {"macintosh": "mac-roman", "sjis": "shift_jis"}.get(name.lower(), name) if _KNOWN.fullmatch(name) else ""
 
 
-def read(markup: str) -> Page:
-    """What a page says: its paragraphs, with a blank line between. Navigation, scripts and the like are left out."""
+def read_page(markup: str) -> Page:
+    """The title, heading, meta tags and paragraphs of a page, without navigation and scripts."""
     writer = _Writer()
     for token in tokens(markup):
         writer.take(token)
@@ -73,7 +73,12 @@ def read(markup: str) -> Page:
     page = Page(writer.title.strip(), writer.heading.strip(), about=writer.about)
     main = [block for block in writer.blocks if block.is_main]
     for blocks in (main, writer.blocks, writer.unseen):
-        page.text = _joined(blocks)
+        parts: list[str] = []
+        for n, block in enumerate(blocks):
+            if n:
+                parts.append("\n" if block.is_close and blocks[n - 1].is_close else "\n\n")
+            parts.append(block.text)
+        page.text = "".join(parts)
         if len(page.text) >= (MAIN_ENOUGH if blocks is main else 1):
             break
     return page
@@ -83,7 +88,7 @@ def tokens(markup: str) -> Iterator[Token]:
     at = 0
     while (start := markup.find("<", at)) >= 0:
         if start > at:
-            yield Token("", unescaped(markup[at:start]))
+            yield Token("", unescape(markup[at:start]))
         if markup.startswith("<!--", start):
             at = markup.find("-->", start + 4) + 3
             if at < 3:
@@ -98,7 +103,7 @@ def tokens(markup: str) -> Iterator[Token]:
             if at < 1:
                 return
         elif name := _NAME.match(markup, start + 1):
-            # Where quotes do not close nearby they are none, and the tag ends at its first bracket.
+            # If a quote is not closed nearby, the tag ends at its first bracket.
             end = _END.match(markup, name.end(), name.end() + LONGEST_ATTRIBUTES)
             at = end.end() if end else markup.find(">", name.end()) + 1
             if at < 1:
@@ -111,16 +116,16 @@ def tokens(markup: str) -> Iterator[Token]:
                     return
                 yield Token(
                     "",
-                    markup[at : close.start()] if tag in ("script", "style") else unescaped(markup[at : close.start()]),
+                    markup[at : close.start()] if tag in ("script", "style") else unescape(markup[at : close.start()]),
                 )
                 at = close.start()
         else:
             yield Token("", "<")
             at = start + 1
-    yield Token("", unescaped(markup[at:]))
+    yield Token("", unescape(markup[at:]))
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     if "&" not in text:
         return text
     try:
@@ -135,17 +140,8 @@ class _Block(NamedTuple):
     is_close: bool
 
 
-def _joined(blocks: list[_Block]) -> str:
-    parts: list[str] = []
-    for n, block in enumerate(blocks):
-        if n:
-            parts.append("\n" if block.is_close and blocks[n - 1].is_close else "\n\n")
-        parts.append(block.text)
-    return "".join(parts)
-
-
 class _Writer:
-    """Puts a page together, tag by tag."""
+    """Builds the text of a page from its tokens."""
 
     def __init__(self) -> None:
         self.title = ""
@@ -153,29 +149,29 @@ class _Writer:
         self.about: dict[str, str] = {}
         self.blocks: list[_Block] = []
         self.unseen: list[_Block] = []
-        """What navigation and the like say: all there is on some pages."""
+        """The text of navigation and the like, used if the page has no other."""
         self._open: Counter[str] = Counter()
         self._hidden = 0
         self._parts: list[str] = []
         self._is_close = False
 
     def take(self, token: Token) -> None:
-        if not token.name:
-            self._write(token.text)
-        elif token.name.startswith("/"):
-            self._close(token.name[1:])
-        else:
-            self._begin(token.name, token.text)
-
-    def _write(self, text: str) -> None:
-        if self._open["title"] and not self._open["svg"]:
-            self.title = self.title or text
+        if token.name.startswith("/"):
+            self._end_tag(token.name[1:])
+        elif token.name:
+            self._start_tag(token.name, token.text)
+        elif self._open["title"] and not self._open["svg"]:
+            self.title = self.title or token.text
         elif not (self._open["script"] or self._open["style"]):
-            self._parts.append(text if self._open["pre"] else _collapsed(text))
+            self._parts.append(token.text if self._open["pre"] else re.sub(r"[ \t\r\n\f]+", " ", token.text))
 
-    def _begin(self, tag: str, attributes: str) -> None:
+    def _start_tag(self, tag: str, attributes: str) -> None:
         if tag == "meta":
-            self._learn(attributes)
+            pairs = _ATTRIBUTE.findall(attributes[:LONGEST_ATTRIBUTES])
+            found = {name.lower(): unescape(a or b or c) for name, a, b, c in pairs}
+            key = found.get("name") or found.get("property") or found.get("itemprop")
+            if key and found.get("content"):
+                self.about.setdefault(key.lower(), found["content"])
         elif tag == "br":
             self._parts.append("\n")
         elif tag in ("td", "th"):
@@ -188,7 +184,7 @@ class _Writer:
             self._open[tag] += 1
             self._hidden += tag in _UNSEEN
 
-    def _close(self, tag: str) -> None:
+    def _end_tag(self, tag: str) -> None:
         if tag in _BLOCKS or tag in _UNSEEN:
             said = self.end_block()
             if tag == "h1" and not self.heading:
@@ -207,16 +203,3 @@ class _Writer:
             (self.unseen if self._hidden else self.blocks).append(block)
         self._parts, self._is_close = [], False
         return text
-
-    def _learn(self, attributes: str) -> None:
-        found = {
-            name.lower(): unescaped(a or b or c)
-            for name, a, b, c in _ATTRIBUTE.findall(attributes[:LONGEST_ATTRIBUTES])
-        }
-        key = found.get("name") or found.get("property") or found.get("itemprop")
-        if key and found.get("content"):
-            self.about.setdefault(key.lower(), found["content"])
-
-
-def _collapsed(text: str) -> str:
-    return re.sub(r"[ \t\r\n\f]+", " ", text)

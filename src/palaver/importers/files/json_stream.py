@@ -1,8 +1,7 @@
-"""JSON too large for memory, taken apart: the elements of one long array, one after the other.
+"""Stream the elements of a JSON array that is too large for memory.
 
-The array is the file, or what stands under `conversations` in an object that is the file. An object without it counts
-as one element. Elements are given as bytes: only brackets and quotes are looked at here, and whoever parses an element
-finds out whether it is JSON.
+The file is the array, or an object with the array under `conversations`. An object without it counts as one element.
+Elements are bytes: only brackets and quotes are parsed here, so an element may still be invalid JSON.
 """
 
 from __future__ import annotations
@@ -13,31 +12,26 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from palaver.importers import Unreadable, record
+from palaver.importers import Unreadable, parse_object
 from palaver.importers.item import Item, Skipped
 
 LONGEST_ELEMENT = 128 * 1024 * 1024
 CHUNK = 1024 * 1024
-BEFORE = b"\xef\xbb\xbf \t\r\n"
+LEADING_BYTES = b"\xef\xbb\xbf \t\r\n"
 
 TORN = "it ends too early; what came before is kept"
 TRAILING = "something that is no part of it follows after its end; what came before is kept"
 
-# Whole strings and whatever else stands between brackets; the rest of a string up to its quote.
+# Text between brackets, with whole strings in it; the rest of a string up to its quote.
 _PLAIN = rb'[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _BETWEEN = re.compile(rb"(?:%b)*+" % _PLAIN, re.DOTALL)
 _IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 
 
-def _nested(levels: int) -> re.Pattern[bytes]:
-    """The same, and whole brackets with all that is in them: a pattern goes through them quicker than Python does."""
-    pattern = rb"(?:%b)*+" % _PLAIN
-    for _ in range(levels):
-        pattern = rb"(?:%b|[\[{]%b[\]}])*+" % (_PLAIN, pattern)
-    return re.compile(pattern, re.DOTALL)
-
-
-_INSIDE = _nested(7)
+_NESTED = rb"(?:%b)*+" % _PLAIN  # also matches whole brackets, seven deep: faster than a loop in Python
+for _ in range(7):
+    _NESTED = rb"(?:%b|[\[{]%b[\]}])*+" % (_PLAIN, _NESTED)
+_INSIDE = re.compile(_NESTED, re.DOTALL)
 _KEY = re.compile(rb'"conversations"\s*:\s*\Z')
 _KEY_REACH = 64
 _IDLE = b" \t\r\n,"
@@ -45,26 +39,26 @@ _QUOTE, _OPENING, _ARRAY = ord('"'), b"[{", ord("[")
 
 
 def is_json(item: Item, head: bytes) -> bool:
-    """Whether it may be one piece of JSON: not one a line."""
-    return head.lstrip(BEFORE).startswith((b"[", b"{")) and not item.file_name.endswith(".jsonl")
+    """Whether the file may be one JSON value, not JSON lines."""
+    return head.lstrip(LEADING_BYTES).startswith((b"[", b"{")) and not item.file_name.endswith(".jsonl")
 
 
 def objects(item: Item) -> Iterator[dict[str, Any] | Skipped]:
-    """The conversations of a file, each as it was parsed; what is none is left out with a word."""
+    """The parsed objects of a file; Skipped for an element that is no object or too long."""
     with item.open() as source:
         for raw in elements(source, must_end=True):
             if raw is None:
                 yield Skipped(item.name, "a conversation of more than 128 MB")
                 continue
             try:
-                yield record(raw)
+                yield parse_object(raw)
             except Unreadable as problem:
                 count = _values(raw)
                 yield Skipped(item.name, f"a conversation that is {'no JSON object' if count else problem}", count or 1)
 
 
 def _values(raw: bytes) -> int:
-    """How many values that are no objects stand here, with commas between them; 0 where it is no JSON."""
+    """The number of values that are no objects, with commas between them; 0 if this is not JSON."""
     try:
         return len(orjson.loads(b"[" + raw + b"]")) if len(raw) < CHUNK else 0
     except orjson.JSONDecodeError:
@@ -72,20 +66,22 @@ def _values(raw: bytes) -> int:
 
 
 def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT, *, must_end: bool = False) -> Iterator[bytes | None]:
-    """Each element; None for one that is longer than `longest` bytes. Unreadable at the end if it ends too early, or,
-    with `must_end`, if something follows."""
+    """Yield each element; None for one longer than `longest` bytes.
+
+    Raises Unreadable at the end if the array is incomplete or, with `must_end`, if something follows it.
+    """
     data = _beginning(source)
     is_array = data[0] == _ARRAY
     depth = at = 1
-    inside = 1 if is_array else None  # the depth at which elements stand: not known yet in an object
-    start = 1 if is_array else 0  # where the element begins that is being looked at
+    inside = 1 if is_array else None  # the depth of the elements; in an object it is not known yet
+    start = 1 if is_array else 0  # the start of the current element
     is_in_string = is_too_long = False
 
     def element(end: int) -> bytes | None:
         return None if is_too_long or end - start > longest else bytes(data[start:end])
 
     def gap(end: int) -> Iterator[bytes | None]:
-        """What stands between two elements: mostly nothing, or something that is none."""
+        """The text between two elements, if there is any beside commas."""
         if is_too_long or data[start:end].strip(_IDLE):
             found = element(end)
             yield found.strip(_IDLE) if found else None
@@ -93,11 +89,11 @@ def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT, *, must_end: bool
     while True:
         if is_in_string:
             pattern = _IN_STRING
-        else:  # within an element no bracket matters but its last one
+        else:  # within an element only its last bracket matters
             pattern = _INSIDE if depth > (inside or 1) else _BETWEEN
         found = pattern.match(data, at)
         at = found.end() if found else at
-        if at == len(data) or (is_in_string and data[at] != _QUOTE):  # a backslash at the end waits for what follows it
+        if at == len(data) or (is_in_string and data[at] != _QUOTE):  # a backslash at the end waits for the next chunk
             if at - start > longest:
                 is_too_long, start = True, max(start, at - _KEY_REACH)
             del data[:start]
@@ -144,9 +140,9 @@ def _must_end(rest: bytes | bytearray, source: BinaryIO) -> None:
 
 
 def _beginning(source: BinaryIO) -> bytearray:
-    """From the first bracket on, a chunk or so."""
+    """The first chunk, from the first bracket on."""
     while more := source.read(CHUNK):
-        if data := bytearray(more.lstrip(BEFORE)):
+        if data := bytearray(more.lstrip(LEADING_BYTES)):
             if data[0] not in _OPENING:
                 break
             return data

@@ -8,15 +8,15 @@ from io import BufferedReader
 from typing import BinaryIO
 
 from palaver.importers.files import zstd
-from palaver.importers.files.stream_limits import counted, limited
+from palaver.importers.files.stream_limits import count_reads, limit_reads
 from palaver.importers.item import Item, Skipped
 
 LONGEST_LINE = 32 * 1024 * 1024
 
 
 def lines(item: Item) -> Iterator[bytes | Skipped]:
-    """Each line, also the last one where it has no end yet."""
-    with opened(item) as source:
+    """Each line, also an incomplete last one; Skipped for one that is too long."""
+    with open_unpacked(item) as source:
         while raw := source.readline(LONGEST_LINE + 1):
             if len(raw) <= LONGEST_LINE:
                 yield raw
@@ -27,11 +27,11 @@ def lines(item: Item) -> Iterator[bytes | Skipped]:
 
 
 @contextmanager
-def opened(item: Item) -> Iterator[BinaryIO]:
-    """Its stream, unpacked where it is packed."""
-    with counted(item.open(), lambda read: None) as source:
+def open_unpacked(item: Item) -> Iterator[BinaryIO]:
+    """Open the file, and decompress it if it is compressed with zstd."""
+    with count_reads(item.open(), lambda read: None) as source:
         if not source.peek(4).startswith(zstd.MAGIC):
             yield source
             return
-        with limited(BufferedReader(zstd.Unpacked(source)), packed=item.size) as unpacked:
+        with limit_reads(BufferedReader(zstd.Unpacked(source)), packed=item.size) as unpacked:
             yield unpacked

@@ -1,4 +1,4 @@
-"""Databases of other programs, read without touching them: nothing is written, locks last for one question each."""
+"""Read the SQLite databases of other programs. Nothing is written, and a lock lasts for one statement."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ _IS_TABLE = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 
 
 
 class Changed(Unreadable):
-    """It is there to be read, but not what was read just now."""
+    """The database was changed while it was read."""
 
 
 class Locked(Unreadable):
-    """Another program has it for itself."""
+    """Another program holds a lock on the database."""
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[apsw.Connection]:
-    """A connection that cannot write. Another process may write meanwhile; Unreadable where it cannot be read."""
-    # A reader leaves -wal and -shm files beside a database in WAL mode that nobody has open. It is read as it lies
-    # there instead; should somebody open and change it meanwhile, what was read may be wrong, and we say so.
-    is_at_rest = _is_at_rest(path)
+def open_read_only(path: Path) -> Iterator[apsw.Connection]:
+    """Open a connection that cannot write. Another process may write meanwhile. Raises Unreadable."""
+    # Reading a database in WAL mode that is not open elsewhere would leave -wal and -shm files beside it. So it is
+    # opened as immutable; if another program changes it meanwhile, the result may be wrong, and Changed is raised.
+    with path.open("rb") as file:
+        is_wal = file.read(20)[18:] == b"\x02\x02"
+    is_at_rest = is_wal and not path.with_name(path.name + "-wal").exists()
     before = _sight(path)
     try:
         uri = f"{path.absolute().as_uri()}?{'immutable=1' if is_at_rest else 'mode=ro'}"
@@ -47,15 +49,15 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
         raise Locked("it is locked by another program; try again in a moment") from None
     except apsw.Error as problem:
         if not (is_at_rest and path.exists() and before != _sight(path)):
-            raise Unreadable(why(problem)) from None
+            raise Unreadable(describe_error(problem)) from None
     if is_at_rest and before != _sight(path):
         raise Changed("it was changed while it was read; import it again")
 
 
-def damage(path: Path) -> str | None:
-    """What is wrong with a database file, if anything is. All of it is read."""
+def find_damage(path: Path) -> str | None:
+    """Check the whole database file; None if it is sound, else what is wrong."""
     try:
-        with reading(path) as database:
+        with open_read_only(path) as database:
             found = [str(row[0]) for row in database.execute("PRAGMA quick_check(1)")]
     except (Locked, Changed):
         return None
@@ -64,14 +66,8 @@ def damage(path: Path) -> str | None:
     return None if found == ["ok"] else f"the database is damaged ({found[0].splitlines()[-1]})"
 
 
-def why(problem: apsw.Error) -> str:
+def describe_error(problem: apsw.Error) -> str:
     return f"the database cannot be read ({problem})"
-
-
-def _is_at_rest(path: Path) -> bool:
-    with path.open("rb") as file:
-        is_wal = file.read(20)[18:] == b"\x02\x02"
-    return is_wal and not path.with_name(path.name + "-wal").exists()
 
 
 def _sight(path: Path) -> tuple[int, int]:
@@ -79,8 +75,8 @@ def _sight(path: Path) -> tuple[int, int]:
     return found.st_size, found.st_mtime_ns
 
 
-def columns(connection: apsw.Connection, table: str) -> frozenset[str]:
-    """Of a plain table; none if there is no such one. (A view could be anything, and take for ever.)"""
+def columns_of(connection: apsw.Connection, table: str) -> frozenset[str]:
+    """The columns of a table; empty if there is no such table. Views do not count: one can be endless."""
     if not connection.execute(_IS_TABLE, (table,)).get:
         return frozenset()
     return frozenset(
@@ -88,6 +84,6 @@ def columns(connection: apsw.Connection, table: str) -> frozenset[str]:
     )
 
 
-def plain(value: Any, encoding: str = "UTF-8") -> str | None:
-    """Text that was selected as a blob, since it may be damaged."""
+def text_of_blob(value: Any, encoding: str = "UTF-8") -> str | None:
+    """The text of a value that was selected as a blob, because it may not be valid text."""
     return value.decode(encoding, "replace") if isinstance(value, bytes) else value if isinstance(value, str) else None

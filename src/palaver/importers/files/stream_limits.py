@@ -1,4 +1,4 @@
-"""Streams that are watched while they are read: how far one has come, and whether a small file unpacks without end."""
+"""Count the bytes that are read from a stream, and stop archives that unpack to far too much (zip bombs)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import BinaryIO
 from palaver.importers import Unreadable
 
 MOST_TIMES = 250
-"""A packed file may unpack to this many times its size. Conversations come to twenty at most."""
+"""A packed file may unpack to this many times its size. Conversations unpack to twenty times at most."""
 HARMLESS = 64 * 1024 * 1024
 MOST_BYTES = 64 * 1024**3
 
 BOMB = "it unpacks to far more than a conversation could; nothing more of it is read"
 
 
-def most_of(packed: int) -> int:
+def most_bytes(packed: int) -> int:
     return min(MOST_BYTES, max(HARMLESS, MOST_TIMES * packed))
 
 
-def limited(source: BinaryIO, *, packed: int) -> BinaryIO:
-    """The same stream; Unreadable once it has given more than its packed size allows."""
-    left = most_of(packed)
+def limit_reads(source: BinaryIO, *, packed: int) -> BinaryIO:
+    """Wrap a stream; it raises Unreadable after more bytes than its packed size allows."""
+    left = most_bytes(packed)
 
     def count(read: int) -> None:
         nonlocal left
@@ -30,11 +30,11 @@ def limited(source: BinaryIO, *, packed: int) -> BinaryIO:
         if left < 0:
             raise Unreadable(BOMB)
 
-    return counted(source, count)
+    return count_reads(source, count)
 
 
-def counted(source: BinaryIO, count: Callable[[int], None]) -> io.BufferedReader:
-    """The same stream; `count` is told of each piece, and may end it by raising."""
+def count_reads(source: BinaryIO, count: Callable[[int], None]) -> io.BufferedReader:
+    """Wrap a stream; `count` gets the size of each read, and may raise to stop it."""
     return io.BufferedReader(_Counted(source, count), 1024 * 1024)
 
 

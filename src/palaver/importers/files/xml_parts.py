@@ -1,4 +1,4 @@
-"""XML from files of others, read as it streams by: no entities of its own, nothing fetched, nothing kept in memory."""
+"""Stream XML from untrusted files: no entity definitions, nothing fetched, nothing kept in memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Text = Callable[[str], None]
 
 
 class Enough(Exception):
-    """Raised by a reader that wants no more."""
+    """Raised by a callback to stop the parser."""
 
 
 def parse(source: BinaryIO, start: Start, end: End, text: Text) -> None:
-    """Names come without their namespaces. Unreadable where it is not XML; what came before has been told."""
+    """Call the callbacks for each tag and text; names have no namespaces. Raises Unreadable where it is not XML."""
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
 

@@ -1,16 +1,16 @@
-"""Documents that are zips inside: their parts by name, each no larger than is good."""
+"""Documents that are zips (EPUB, Word, PowerPoint): read their parts by name, each with a size limit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 from palaver.importers import Unreadable
 from palaver.importers.files.xml_parts import End, Start, Text, parse
 from palaver.importers.files.zips import Zip
 from palaver.importers.item import Item
-from palaver.importers.library.item_text import seekable
+from palaver.importers.library.item_text import open_seekable
 
 LARGEST_PART = 64 * 1024 * 1024
 
@@ -35,7 +35,7 @@ class Parts:
         return self._archive.stream(info)
 
     def parse(self, name: str, start: Start, end: End, text: Text) -> None:
-        """A part that is XML, told tag by tag."""
+        """Parse a part that is XML."""
         with _telling(), self._open(name) as source:
             parse(source, start, end, text)
 
@@ -48,10 +48,11 @@ class Parts:
 
 
 @contextmanager
-def opened(item: Item) -> Iterator[Parts]:
-    with seekable(item) as source:
+def open_parts(item: Item) -> Iterator[Parts]:
+    with open_seekable(item) as source:
         with _telling():
-            parts = Parts(Zip(item.size, lambda: _shared(source)))
+            source.seek(0)
+            parts = Parts(Zip(item.size, lambda: source))
         yield parts
 
 
@@ -61,10 +62,5 @@ def _telling() -> Iterator[None]:
         yield
     except (Unreadable, MemoryError):
         raise
-    except Exception:  # a zip can be damaged in many ways, and zipfile tells of them by whatever breaks
+    except Exception:  # zipfile raises many kinds of errors for damaged zips
         raise Unreadable("damaged or not complete") from None
-
-
-def _shared(source: IO[bytes]) -> IO[bytes]:
-    source.seek(0)
-    return source

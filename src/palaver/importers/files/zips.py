@@ -1,4 +1,4 @@
-"""Zips, read as they are: nothing is unpacked to disk, names are only shown, what unpacks without end is stopped."""
+"""Read zips in memory: nothing is unpacked to disk, names are only shown, and zip bombs are stopped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, BinaryIO
 
 from palaver.importers import Unreadable
-from palaver.importers.files.stream_limits import BOMB, HARMLESS, MOST_TIMES, counted, most_of
+from palaver.importers.files.stream_limits import BOMB, HARMLESS, MOST_TIMES, count_reads, most_bytes
 
 MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 LARGEST_DIRECTORY = 64 * 1024 * 1024  # some hundred thousand files
@@ -18,14 +18,14 @@ _OUTSIDE = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)|^[/\\]|^[A-Za-z]:[/\\]")
 
 
 class Zip:
-    """A zip. It is opened when something in it is read; `close` lets go of it until the next time."""
+    """A zip. It is opened when a file in it is read; after `close` it can be opened again."""
 
     def __init__(self, size: int, open: Callable[[], IO[bytes]]) -> None:
         self.size = size
         self._open = open
         self._file: IO[bytes] | None = None
         self._zip: zipfile.ZipFile | None = None
-        self._left = most_of(size)
+        self._left = most_bytes(size)
 
     def close(self) -> None:
         if self._zip is not None:
@@ -33,17 +33,17 @@ class Zip:
         if self._file is not None:
             self._file.close()
         self._zip = self._file = None
-        self._left = most_of(self.size)
+        self._left = most_bytes(self.size)
 
     def files(self) -> Iterator[zipfile.ZipInfo]:
-        """In the order they stand in it, without folders and the traces of a Mac."""
+        """The files in the order of the zip, without folders and the extra files of macOS."""
         for info in sorted(self._opened().infolist(), key=lambda info: info.header_offset):
             names = info.filename.split("/")
             if not info.is_dir() and "__MACOSX" not in names and not names[-1].startswith("._"):
                 yield info
 
     def refusal(self, info: zipfile.ZipInfo) -> str | None:
-        """Why this file is not read, if so."""
+        """Why this file must not be read; None if it may."""
         if stat.S_ISLNK(info.external_attr >> 16):
             return "a link"
         if _OUTSIDE.search(info.filename):
@@ -58,7 +58,7 @@ class Zip:
         return self._opened().open(info)
 
     def stream(self, info: zipfile.ZipInfo) -> BinaryIO:
-        return counted(self._opened().open(info), self._count)  # type: ignore[arg-type]
+        return count_reads(self._opened().open(info), self._count)  # type: ignore[arg-type]
 
     def _count(self, read: int) -> None:
         self._left -= read
@@ -74,7 +74,7 @@ class Zip:
 
 
 def _check_directory(file: IO[bytes]) -> None:
-    """All of a zip's directory is taken into memory: not if it is there to fill it."""
+    """Refuse a zip whose directory would fill the memory."""
     end = file.seek(0, 2)
     file.seek(max(0, end - _TAIL))
     tail = file.read(_TAIL)

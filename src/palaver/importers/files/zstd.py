@@ -1,4 +1,4 @@
-"""Files compressed with zstd: by Python's own module since 3.14, by the same module as a package before."""
+"""Read files compressed with zstd: with Python's own module since 3.14, with its backport before."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 class Unpacked(io.RawIOBase):
-    """The stream, unpacked. Unreadable where it is damaged or ends too early."""
+    """The decompressed stream. It raises Unreadable where the data is damaged or incomplete."""
 
     def __init__(self, source: BinaryIO | Path) -> None:
         if sys.version_info >= (3, 14):

@@ -1,9 +1,9 @@
-"""Character cards: PNG pictures that hold one (`chara`, `ccv3`), and JSON files; versions 1, 2 and 3.
+"""Character cards: PNG pictures with a card in them (`chara`, `ccv3`), and JSON files; versions 1, 2 and 3.
 
-Kept: name, description, personality, scenario, greetings, examples of messages, system prompt, instructions after the
-history, notes of the maker, tags, version. Placeholders like `{{char}}` stay as they are.
+Kept: name, description, personality, scenario, greetings, message examples, system prompt, instructions after the
+history, notes of the creator, tags, version. Placeholders like `{{char}}` stay as they are.
 
-Left out: the picture, the book of lore, extensions, greetings for groups, other languages of the notes.
+Left out: the picture, the lore book, extensions, greetings for groups, translations of the notes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, BinaryIO
 
 from palaver.importers import Unreadable
 from palaver.importers.files.json_stream import is_json
-from palaver.importers.item import Item, Skipped, moment_of
-from palaver.importers.library.item_text import keep, listed, parsed, whole
-from palaver.model.library import Brought, Character
+from palaver.importers.item import Item, Skipped, parse_any_time
+from palaver.importers.library.item_text import keep_piece, parse_json, read_bytes, split_keywords
+from palaver.model.library import Character, ImportedPiece
 
 name = "character-card"
 
@@ -43,13 +43,13 @@ def recognises(item: Item, head: bytes) -> bool:
     return bool(_SPEC.search(head) or (_V1.search(head) and _NAMED.search(head)))
 
 
-def pieces(item: Item) -> Iterator[Brought | Skipped]:
+def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
     with item.open() as source:
         is_png = source.read(8) == PNG
-    card = _in_picture(item) if is_png else parsed(whole(item))
+    card = _in_picture(item) if is_png else parse_json(read_bytes(item))
     if not isinstance(card, dict):
         raise Unreadable("no character in it")
-    yield from keep(item, name, character(card))
+    yield from keep_piece(item, name, character(card))
 
 
 def character(card: dict[str, Any]) -> Character:
@@ -78,8 +78,8 @@ def character(card: dict[str, Any]) -> Character:
         creator=text("creator"),
         creator_notes=text("creator_notes", "creatorcomment"),
         character_version=text("character_version"),
-        tags=tuple(listed(data.get("tags"))),
-        created_at=moment_of(data.get("creation_date") or data.get("create_date")),
+        tags=tuple(split_keywords(data.get("tags"))),
+        created_at=parse_any_time(data.get("creation_date") or data.get("create_date")),
     )
 
 
@@ -93,14 +93,14 @@ def _in_picture(item: Item) -> Any:
     for keyword in _KEYWORDS:
         if keyword in found:
             try:
-                return parsed(base64.b64decode(found[keyword] + b"===", validate=False))
+                return parse_json(base64.b64decode(found[keyword] + b"===", validate=False))
             except (binascii.Error, Unreadable):
                 problem = Unreadable("a character that is damaged")
     raise problem
 
 
 def _texts(source: BinaryIO, *, is_long: bool) -> Iterator[tuple[bytes, bytes]]:
-    """What stands in the picture under the keywords of a card; only that there is something, unless `is_long`."""
+    """The text chunks of a card in a picture. Without `is_long` the texts are empty: only the keywords count."""
     if source.read(8) != PNG:
         return
     for _ in range(MOST_CHUNKS):
@@ -142,7 +142,7 @@ def _unpacked(kind: bytes, rest: bytes) -> bytes:
 
 
 def _inflated(raw: bytes) -> bytes:
-    """Unpacked, unless that is too much or impossible."""
+    """Decompress the data; empty if it is damaged or too large."""
     try:
         unpacking = zlib.decompressobj()
         text = unpacking.decompress(raw, LARGEST_CARD)

@@ -1,8 +1,10 @@
 """Books: `.epub`, as media of the type `epub`.
 
-Kept: the text of all chapters in reading order, in paragraphs; title; authors and subjects as keywords; the day of
-publication. A chapter that cannot be read is left out with a word. Left out: pictures, the table of contents, styles.
-Books that are locked (DRM) cannot be read.
+Kept: the text of all chapters in reading order, in paragraphs; title; authors and subjects as keywords; the date of
+publication.
+
+Left out: pictures, the table of contents, styles. A chapter that cannot be read is reported. Books with DRM cannot be
+read.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ from urllib.parse import unquote
 
 from palaver.importers import Unreadable
 from palaver.importers.files import html_text
-from palaver.importers.files.zip_documents import Parts, opened
+from palaver.importers.files.zip_documents import Parts, open_parts
 from palaver.importers.files.zips import MAGIC
-from palaver.importers.item import Item, Skipped, moment_of
-from palaver.importers.library.item_text import LONGEST_CONTENT, keep, stem
+from palaver.importers.item import Item, Skipped, parse_any_time
+from palaver.importers.library.item_text import LONGEST_CONTENT, keep_piece, title_from_name
 from palaver.importers.library.web_pages import text_of
-from palaver.model.library import Brought, Media
+from palaver.model.library import ImportedPiece, Media
 
 name = "epub"
 
@@ -33,7 +35,7 @@ def recognises(item: Item, head: bytes) -> bool:
 
 @dataclass
 class _Book:
-    """What its package file says."""
+    """The contents of the package file."""
 
     title: str = ""
     authors: list[str] = field(default_factory=list)
@@ -41,12 +43,12 @@ class _Book:
     date: str = ""
     files: dict[str, str] = field(default_factory=dict)
     contents: set[str] = field(default_factory=set)
-    """Tables of contents, which say nothing that the chapters do not."""
+    """The ids of tables of contents, which repeat the headings of the chapters."""
     order: list[str] = field(default_factory=list)
 
 
-def pieces(item: Item) -> Iterator[Brought | Skipped]:
-    with opened(item) as parts:
+def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
+    with open_parts(item) as parts:
         root = _root(parts)
         book = _book(parts, root)
         locked = _locked(parts)
@@ -60,7 +62,7 @@ def pieces(item: Item) -> Iterator[Brought | Skipped]:
             if file in locked:
                 raise Unreadable("locked (DRM); only a book without such a lock can be read")
             try:
-                text = html_text.read(text_of(parts.read(file))).text
+                text = html_text.read_page(text_of(parts.read(file))).text
             except Unreadable as problem:
                 unread.append(f"a chapter: {problem}")
                 continue
@@ -71,13 +73,13 @@ def pieces(item: Item) -> Iterator[Brought | Skipped]:
     if unread and not chapters:
         raise Unreadable(unread[0].removeprefix("a chapter: "))
     media = Media(
-        title=book.title or stem(item),
+        title=book.title or title_from_name(item),
         media_type="epub",
         content="\n\n".join(chapters),
         keywords=(*book.authors, *book.subjects),
-        created_at=moment_of(book.date.strip()),
+        created_at=parse_any_time(book.date.strip()),
     )
-    yield from keep(item, name, media)
+    yield from keep_piece(item, name, media)
     for why in dict.fromkeys(unread):
         yield Skipped(item.name, why, unread.count(why))
 
@@ -128,7 +130,7 @@ def _book(parts: Parts, root: str) -> _Book:
 
 
 def _locked(parts: Parts) -> set[str]:
-    """Files that are encrypted. Fonts often are, and nobody minds."""
+    """The files that are encrypted. Fonts often are; that does not matter."""
     found: set[str] = set()
 
     def start(tag: str, attributes: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What readers of files for the library share: text out of bytes, names, and pieces made fit to be stored."""
+"""Functions for library importers: decode text, make titles and keywords, and make pieces that can be stored."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import IO, Any
 
 import orjson
 
-from palaver.importers import Unreadable, clean, cut
+from palaver.importers import Unreadable, clean, truncate
 from palaver.importers.item import LONGEST_TITLE, Item, Skipped, native_id
-from palaver.model.library import Brought, Character, Media, Note, Prompt, Segment
+from palaver.model.library import Character, ImportedPiece, Media, Note, Prompt, Segment
 
 LONGEST_FILE = 64 * 1024 * 1024
 LONGEST_CONTENT = 10_000_000
-"""In characters: fifteen times War and Peace would not fit. What comes after is left out, and told."""
+"""The most characters of one text. The rest is left out and reported."""
 LONGEST_KEYWORD = 100
 MOST_KEYWORDS = 200
 
@@ -39,7 +39,7 @@ Piece = Note | Media | Character | Prompt
 # Reading
 
 
-def whole(item: Item, most: int = LONGEST_FILE) -> bytes:
+def read_bytes(item: Item, most: int = LONGEST_FILE) -> bytes:
     with item.open() as source:
         raw = source.read(most + 1)
     if len(raw) > most:
@@ -48,9 +48,9 @@ def whole(item: Item, most: int = LONGEST_FILE) -> bytes:
 
 
 @contextmanager
-def seekable(item: Item) -> Iterator[IO[bytes]]:
-    """Its bytes, to be read in any order. What stands in a zip is taken into memory."""
-    with io.BytesIO(whole(item)) if item.path is None else item.path.open("rb") as source:
+def open_seekable(item: Item) -> Iterator[IO[bytes]]:
+    """Open a file for reading in any order. A file in a zip is loaded into memory."""
+    with io.BytesIO(read_bytes(item)) if item.path is None else item.path.open("rb") as source:
         yield source
 
 
@@ -58,28 +58,28 @@ def is_text(head: bytes) -> bool:
     return b"\x00" not in head or head.startswith(_UTF_16 + _UTF_32)
 
 
-def decoded(raw: bytes) -> str:
-    """The text of these bytes: UTF-8, UTF-16 or -32 with its mark, or else what Windows wrote in the west."""
+def decode_text(raw: bytes) -> str:
+    """Decode UTF-8, UTF-16 or UTF-32 with a byte order mark, or else Windows-1252."""
     if raw.startswith(_UTF_32):
         return raw.decode("utf-32", "replace")
     if raw.startswith(_UTF_16):
         return raw.decode("utf-16", "replace")
     text = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     broken = text.count("\ufffd")
-    # A few broken signs in good UTF-8 are damage; hardly a good one among them is another encoding.
+    # A few invalid characters in UTF-8 are damage. If most are invalid, the text has another encoding.
     if broken and broken * 10 > len(text) - len(text.encode("ascii", "ignore")):
         return raw.decode("cp1252", "replace")
     return text
 
 
-def stem(item: Item) -> str:
-    """The name of a file without its ending, and without the id that Notion puts there."""
+def title_from_name(item: Item) -> str:
+    """The name of a file without its suffix and without the id that Notion adds."""
     name = unicodedata.normalize("NFC", clean(item.file_name))
-    return line(_NOTION_ID.sub("", name.rpartition(".")[0] or name)) or line(name) or "untitled"
+    return single_line(_NOTION_ID.sub("", name.rpartition(".")[0] or name)) or single_line(name) or "untitled"
 
 
 def date_in(name: str) -> datetime | None:
-    """A file that is named after a day was begun on it."""
+    """The date at the start of a file name, if there is one."""
     found = _DATE.match(name)
     try:
         return datetime.fromisoformat(found[1]).replace(tzinfo=UTC) if found else None
@@ -87,48 +87,51 @@ def date_in(name: str) -> datetime | None:
         return None
 
 
-def parsed(raw: bytes) -> Any:
-    """Any JSON; lone surrogates, NaN and bytes that are no UTF-8 are lived with."""
+def parse_json(raw: bytes) -> Any:
+    """Parse JSON. Lone surrogates, NaN and invalid UTF-8 are accepted."""
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:
         try:
-            return json.loads(decoded(raw))
+            return json.loads(decode_text(raw))
         except (ValueError, RecursionError):
             raise Unreadable("not JSON") from None
 
 
-# Giving
+# Pieces
 
 
-def keep(item: Item, importer: str, piece: Piece, part: str = "") -> Iterator[Brought | Skipped]:
-    """The piece as it can be stored, under an origin that is the same at each import. `part` tells several apart."""
+def keep_piece(item: Item, importer: str, piece: Piece, part: str = "") -> Iterator[ImportedPiece | Skipped]:
+    """Yield the piece with an origin that is the same at each import. `part` distinguishes the pieces of one file."""
     name = unicodedata.normalize("NFC", item.inside or item.file_name)
     origin = native_id(f"{importer}:{name}#{part}" if part else f"{importer}:{name}")
     kept = storable(piece)
     if isinstance(kept, Note | Media) and not kept.content.strip():
         yield Skipped(item.name, EMPTY)
         return
-    yield Brought(origin or importer, kept)
+    yield ImportedPiece(origin or importer, kept)
     if isinstance(piece, Note | Media) and len(piece.content) > LONGEST_CONTENT:
         yield Skipped(item.name, "the end of a text of more than 10 million characters")
 
 
 def storable(piece: Piece) -> Piece:
-    """Without what no engine can store. TypeError if it is no piece at all."""
+    """The piece without anything that a database cannot store. Raises TypeError if a field has a wrong type."""
     return replace(piece, **{field.name: _fit(field.name, getattr(piece, field.name)) for field in fields(piece)})
 
 
 def _fit(name: str, value: Any) -> Any:
     match value:
         case str() if name in _LINES:
-            return line(value)
+            return single_line(value)
         case str():
             return clean(value[:LONGEST_CONTENT])
         case datetime():
-            return _utc(value)
+            try:
+                return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+            except OverflowError:
+                return None
         case tuple() if name in ("keywords", "tags"):
-            return keywords(value)
+            return clean_keywords(value)
         case tuple():
             return tuple(
                 Segment(one.start, one.end, clean(one.text)) if isinstance(one, Segment) else clean(one)
@@ -139,19 +142,12 @@ def _fit(name: str, value: Any) -> Any:
     raise TypeError(f"{name} cannot be stored")
 
 
-def _utc(at: datetime) -> datetime | None:
-    try:
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except OverflowError:
-        return None
+def single_line(text: str) -> str:
+    return truncate(" ".join(clean(text[: 4 * LONGEST_TITLE]).split()), LONGEST_TITLE)
 
 
-def line(text: str) -> str:
-    return cut(" ".join(clean(text[: 4 * LONGEST_TITLE]).split()), LONGEST_TITLE)
-
-
-def keywords(given: Iterable[Any]) -> tuple[str, ...]:
-    """Each once, however it is spelled; without a leading `#`."""
+def clean_keywords(given: Iterable[Any]) -> tuple[str, ...]:
+    """Keywords without a leading `#`, each once; case is ignored."""
     found: dict[str, str] = {}
     for one in given:
         word = " ".join(clean(one).split()).lstrip("#").strip() if isinstance(one, str) else ""
@@ -160,8 +156,8 @@ def keywords(given: Iterable[Any]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def listed(value: Any) -> list[str]:
-    """Keywords as people write them: a list, or words with commas (or blanks, where there is no comma) between."""
+def split_keywords(value: Any) -> list[str]:
+    """Keywords from a list, or from text with commas between them, or with blanks between `#` tags."""
     if isinstance(value, str):
         return re.split(r"[,;\n]", value) if re.search(r"[,;\n]", value) else value.split() if "#" in value else [value]
     return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []

@@ -1,9 +1,9 @@
 """Word and PowerPoint: `.docx` and `.pptx`, as media of these types.
 
-Kept: the text in paragraphs, cells of a table with tabs between, footnotes and endnotes at the end; of a presentation
-each slide and then what its notes say; the title, the keywords and the day it was made, as the document gives them.
+Kept: the text in paragraphs, the cells of a table with tabs between them, footnotes and endnotes at the end; each slide
+of a presentation with its notes; the title, the keywords and the date in the properties of the document.
 
-Left out: pictures, comments, headers and footers, what was deleted under revision, and all looks.
+Left out: pictures, comments, headers and footers, deleted text under revision, and all formatting.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import suppress
 
 from palaver.importers import Unreadable
 from palaver.importers.files.xml_parts import Enough
-from palaver.importers.files.zip_documents import Parts, opened
+from palaver.importers.files.zip_documents import Parts, open_parts
 from palaver.importers.files.zips import MAGIC
-from palaver.importers.item import Item, Skipped, moment_of
-from palaver.importers.library.item_text import LONGEST_CONTENT, keep, listed, stem
-from palaver.model.library import Brought, Media
+from palaver.importers.item import Item, Skipped, parse_any_time
+from palaver.importers.library.item_text import LONGEST_CONTENT, keep_piece, split_keywords, title_from_name
+from palaver.model.library import ImportedPiece, Media
 
 name = "office"
 
@@ -31,16 +31,25 @@ def recognises(item: Item, head: bytes) -> bool:
     return bool(_NAME.fullmatch(item.file_name)) and head.startswith((*MAGIC, _ENCRYPTED))
 
 
-def pieces(item: Item) -> Iterator[Brought | Skipped]:
+def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
     with item.open() as source:
         if source.read(4) == _ENCRYPTED:
             raise Unreadable("encrypted; save it without a password and import it again")
     kind = "pptx" if item.file_name.lower().rpartition(".")[2].startswith("ppt") else "docx"
-    with opened(item) as parts:
+    with open_parts(item) as parts:
         text = _Text()
         problem = None
         try:
-            for part in _parts(parts, kind):
+            if kind == "docx":
+                names = ["word/document.xml"]
+                names += [name for name in ("word/footnotes.xml", "word/endnotes.xml") if name in parts]
+            else:
+                numbers = sorted(int(found[1]) for name in parts if (found := _SLIDE.fullmatch(name)))
+                if not numbers:
+                    raise Unreadable("damaged: there are no slides in it")
+                folders = ("slides/slide", "notesSlides/notesSlide")
+                names = [part for n in numbers for folder in folders if (part := f"ppt/{folder}{n}.xml") in parts]
+            for part in names:
                 text.take(parts, part)
         except Unreadable as found:
             if not text.blocks:
@@ -48,29 +57,19 @@ def pieces(item: Item) -> Iterator[Brought | Skipped]:
             problem = found
         about = _about(parts)
     media = Media(
-        title=about.get("title", "").strip() or stem(item),
+        title=about.get("title", "").strip() or title_from_name(item),
         media_type=kind,
         content="\n\n".join(text.blocks),
-        keywords=tuple(listed(about.get("keywords", ""))),
-        created_at=moment_of(about.get("created")),
+        keywords=tuple(split_keywords(about.get("keywords", ""))),
+        created_at=parse_any_time(about.get("created")),
     )
-    yield from keep(item, name, media)
+    yield from keep_piece(item, name, media)
     if problem:
         yield Skipped(item.name, f"{problem}; what came before is kept")
 
 
-def _parts(parts: Parts, kind: str) -> list[str]:
-    if kind == "docx":
-        return ["word/document.xml", *(name for name in ("word/footnotes.xml", "word/endnotes.xml") if name in parts)]
-    numbers = sorted(int(found[1]) for name in parts if (found := _SLIDE.fullmatch(name)))
-    names = [f"ppt/{folder}{n}.xml" for n in numbers for folder in ("slides/slide", "notesSlides/notesSlide")]
-    if not numbers:
-        raise Unreadable("damaged: there are no slides in it")
-    return [name for name in names if name in parts]
-
-
 class _Text:
-    """The paragraphs of one part after the other."""
+    """Collects the paragraphs of the parts."""
 
     def __init__(self) -> None:
         self.blocks: list[str] = []
@@ -91,7 +90,7 @@ class _Text:
             self._end("tr")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        if tag == "Fallback":  # the same again, for older programs
+        if tag == "Fallback":  # the same text again, for older programs
             self._fallback += 1
         elif tag == "t":
             self._is_text = True
@@ -133,7 +132,7 @@ class _Text:
 
 
 def _about(parts: Parts) -> dict[str, str]:
-    """What `docProps/core.xml` says of a document; nothing where it is damaged."""
+    """The properties in `docProps/core.xml`; empty if it is damaged."""
     found: dict[str, str] = {}
     tag = ""
 

@@ -1,10 +1,10 @@
 """PDF files, as media of the type `pdf`.
 
-Kept: the text page by page, with a blank line between pages; words that were divided at the end of a line are whole
-again; title, keywords and the day it was made, as the file gives them.
+Kept: the text page by page, with a blank line between pages; words that were hyphenated at the end of a line are
+joined; title, keywords and date from the properties of the file.
 
-Left out: pictures, and with them the text of pages that are pictures; forms; attachments; pages that cannot be read or
-would take too long, which are counted. Files that ask for a password cannot be read.
+Left out: pictures, and so the text of scanned pages; forms; attachments; pages that cannot be read or take too long,
+which are counted. Files with a password cannot be read.
 """
 
 from __future__ import annotations
@@ -19,8 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from palaver.importers import Unreadable
 from palaver.importers.item import Item, Skipped
-from palaver.importers.library.item_text import LONGEST_CONTENT, keep, listed, seekable, stem
-from palaver.model.library import Brought, Media
+from palaver.importers.library.item_text import (
+    LONGEST_CONTENT,
+    keep_piece,
+    open_seekable,
+    split_keywords,
+    title_from_name,
+)
+from palaver.model.library import ImportedPiece, Media
 
 if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
@@ -29,13 +35,13 @@ name = "pdf"
 
 LARGEST_FILE = 512 * 1024 * 1024
 LARGEST_PAGE = 8 * 1024 * 1024
-"""Of what draws it, unpacked. A page of plain text has some kilobytes."""
+"""The most bytes of the content stream of a page, decompressed. A page of plain text has some kilobytes."""
 MOST_PAGES = 20_000
 SECONDS = 120.0
 SECONDS_A_PAGE = 10.0
 
 _HYPHEN = re.compile(r"(?<=[^\W\d_])[-\u00ad\u2010]\n(?=[^\W\d_A-Z])")
-_SPACES = re.compile(r"(?<![ \t])[ \t]+\n")
+_SPACES = re.compile(r"[ \t]+\n")
 _UNTITLED = re.compile(
     r"(?:microsoft word - )?(?:untitled|document|unbenannt).{0,4}|.*\.(?:docx?|indd|dvi|tex|qxd|pptx?)", re.IGNORECASE
 )
@@ -45,15 +51,15 @@ def recognises(item: Item, head: bytes) -> bool:
     return b"%PDF-" in head[:1024] and (head.startswith(b"%PDF-") or item.file_name.lower().endswith(".pdf"))
 
 
-def pieces(item: Item) -> Iterator[Brought | Skipped]:
+def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
     import pypdf
 
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what is wrong with a file is told in our words
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # problems of a file are reported in our own words
     if item.size > LARGEST_FILE:
         raise Unreadable("a file of more than 512 MB")
     texts: list[str] = []
     unread: Counter[str] = Counter()
-    with seekable(item) as source:
+    with open_seekable(item) as source:
         try:
             reader = pypdf.PdfReader(source)
             if reader.is_encrypted and not reader.decrypt(""):
@@ -63,7 +69,7 @@ def pieces(item: Item) -> Iterator[Brought | Skipped]:
                 texts.append(text)
         except Unreadable:
             raise
-        except Exception as problem:  # pypdf tells of broken files by whatever breaks
+        except Exception as problem:  # pypdf raises many kinds of errors for damaged files
             if not texts:
                 raise Unreadable(_why(problem)) from None
             unread[f"the rest of it, which is {_why(problem)}"] += 1
@@ -72,13 +78,13 @@ def pieces(item: Item) -> Iterator[Brought | Skipped]:
         raise Unreadable("there is no text in it, only pictures")
     title = about.get("title", "")
     media = Media(
-        title=title if title and not _UNTITLED.fullmatch(title) else stem(item),
+        title=title if title and not _UNTITLED.fullmatch(title) else title_from_name(item),
         media_type="pdf",
         content="\n\n".join(text for text in texts if text),
-        keywords=tuple(listed(about.get("keywords", ""))),
+        keywords=tuple(split_keywords(about.get("keywords", ""))),
         created_at=about.get("created"),
     )
-    yield from keep(item, name, media)
+    yield from keep_piece(item, name, media)
     for why, count in unread.items():
         yield Skipped(item.name, why, count)
 
@@ -122,7 +128,7 @@ def _page(page: PageObject, end: float) -> str:
 
 
 def _about(reader: PdfReader) -> dict[str, Any]:
-    """What it says of itself; nothing where that is damaged."""
+    """The title, keywords and date of the file; empty if they are damaged."""
     found: dict[str, Any] = {}
     try:
         given = reader.metadata

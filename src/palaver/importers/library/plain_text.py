@@ -1,7 +1,8 @@
 """Plain text: `.txt` files, as media of the type `txt`.
 
-Kept: the text as it stands, under the name of the file. In the folders of a program's code they are left out, for there
-they are lists of packages, licences and the like.
+Kept: the unchanged text, with the name of the file as title.
+
+Left out: files in source trees, where they are licences, lists of packages and the like.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from collections.abc import Iterator
 from palaver.importers.item import Item, Skipped
 from palaver.importers.library.item_text import (
     date_in,
-    decoded,
+    decode_text,
     is_text,
-    keep,
-    stem,
-    whole,
+    keep_piece,
+    read_bytes,
+    title_from_name,
 )
-from palaver.model.library import Brought, Media
+from palaver.model.library import ImportedPiece, Media
 
 name = "text"
 
@@ -26,7 +27,7 @@ def recognises(item: Item, head: bytes) -> bool:
     return item.file_name.lower().endswith((".txt", ".text")) and is_text(head)
 
 
-def pieces(item: Item) -> Iterator[Brought | Skipped]:
-    title = stem(item)
-    text = decoded(whole(item))
-    return keep(item, name, Media(title=title, media_type="txt", content=text, created_at=date_in(title)))
+def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
+    title = title_from_name(item)
+    text = decode_text(read_bytes(item))
+    return keep_piece(item, name, Media(title=title, media_type="txt", content=text, created_at=date_in(title)))

@@ -1,8 +1,8 @@
 """Prompts: Markdown with sections, files with front matter (`.prompt`, `.prompt.md`, `.prompty`), JSON or YAML lists.
 
-Kept: name, author, details, the system's and the user's prompt, keywords. Sections are `### TITLE ###`,
-`### AUTHOR ###`, `### DETAILS ###`, `### SYSTEM ###`, `### USER ###` and `### KEYWORDS ###`, each once; every other
-heading is text. In files with front matter the text is the user's prompt, up to where it changes roles. A list has
+Kept: name, author, details, system prompt, user prompt, keywords. Sections are `### TITLE ###`, `### AUTHOR ###`,
+`### DETAILS ###`, `### SYSTEM ###`, `### USER ###` and `### KEYWORDS ###`, each once; every other heading is text. In a
+file with front matter the text is the user prompt, up to a change of roles. A list has
 `{name, author, details, system_prompt, user_prompt, keywords}`, or `messages` with roles, alone or under `prompts`.
 
 Left out: models and their parameters, tools, schemas, examples, answers of an assistant.
@@ -20,16 +20,16 @@ from palaver.importers.files.json_stream import is_json
 from palaver.importers.item import Item, Skipped
 from palaver.importers.library import front_matter
 from palaver.importers.library.item_text import (
-    decoded,
+    decode_text,
     is_text,
-    keep,
-    line,
-    listed,
-    parsed,
-    stem,
-    whole,
+    keep_piece,
+    parse_json,
+    read_bytes,
+    single_line,
+    split_keywords,
+    title_from_name,
 )
-from palaver.model.library import Brought, Prompt
+from palaver.model.library import ImportedPiece, Prompt
 
 name = "prompt"
 
@@ -47,7 +47,7 @@ _BEGINS = re.compile(
     r"###[ \t]*(?:TITLE|NAME|AUTHOR|SYSTEM|USER|KEYWORDS)[ \t]*###[ \t]*\r?(?:\n|\Z)",
     re.DOTALL,
 )
-# Where the text of a file changes roles: `system:` on a line of its own (prompty), `{{role "system"}}` (dotprompt).
+# A change of roles in a text: `system:` on a line of its own (prompty), `{{role "system"}}` (dotprompt).
 _ROLE = re.compile(
     r"""^(system|user|assistant)[ \t]*:[ \t]*\r?$"""
     r"""|\{\{[ \t]*role[ \t]+["'](system|user|model|assistant)["'][ \t]*\}\}""",
@@ -69,30 +69,30 @@ def recognises(item: Item, head: bytes) -> bool:
     if _FRONT.fullmatch(file):
         return True
     if file.lower().endswith((".md", ".markdown", ".txt")):
-        return bool(_BEGINS.match(decoded(head[:8192])))
+        return bool(_BEGINS.match(decode_text(head[:8192])))
     if (file.lower().endswith(".json") and is_json(item, head)) or _YAML.fullmatch(file):
         return bool(_NAMED.fullmatch(file) or _FIELD.search(head))
     return False
 
 
-def pieces(item: Item) -> Iterator[Brought | Skipped]:
+def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
     file = item.file_name.lower()
     if file.endswith(".json"):
-        yield from _list(item, parsed(whole(item)))
+        yield from _list(item, parse_json(read_bytes(item)))
     elif _YAML.fullmatch(file):
-        yield from _list(item, front_matter.load(decoded(whole(item, MOST_YAML))))
+        yield from _list(item, front_matter.load(decode_text(read_bytes(item, MOST_YAML))))
     else:
-        text = decoded(whole(item))
+        text = decode_text(read_bytes(item))
         prompt = _sections(text) if _BEGINS.match(text) else _with_front_matter(text)
-        given = prompt.name or re.sub(r"\.prompt\Z", "", stem(item), flags=re.IGNORECASE)
+        given = prompt.name or re.sub(r"\.prompt\Z", "", title_from_name(item), flags=re.IGNORECASE)
         yield from _keep(item, replace(prompt, name=given))
 
 
-def _keep(item: Item, prompt: Prompt, part: str = "") -> Iterator[Brought | Skipped]:
+def _keep(item: Item, prompt: Prompt, part: str = "") -> Iterator[ImportedPiece | Skipped]:
     if not (prompt.system_prompt.strip() or prompt.user_prompt.strip()):
         yield Skipped(item.name, "a prompt in which nothing is written")
     else:
-        yield from keep(item, name, prompt, part)
+        yield from keep_piece(item, name, prompt, part)
 
 
 def _sections(text: str) -> Prompt:
@@ -112,7 +112,7 @@ def _sections(text: str) -> Prompt:
         details=found.get("DETAILS", ""),
         system_prompt=found.get("SYSTEM", ""),
         user_prompt=found.get("USER", ""),
-        keywords=tuple(listed(found.get("KEYWORDS", ""))),
+        keywords=tuple(split_keywords(found.get("KEYWORDS", ""))),
     )
 
 
@@ -136,25 +136,26 @@ def _with_front_matter(text: str) -> Prompt:
     return replace(prompt, system_prompt="\n\n".join(said["system"]), user_prompt="\n\n".join(said["user"]))
 
 
-def _list(item: Item, found: Any) -> Iterator[Brought | Skipped]:
+def _list(item: Item, found: Any) -> Iterator[ImportedPiece | Skipped]:
     if isinstance(found, dict) and isinstance(found.get("prompts"), list | dict):
         found = found["prompts"]
-    if isinstance(found, dict) and not _is_prompt(found):
+    known = {*_NAMES["system_prompt"], *_NAMES["user_prompt"]}
+    if (
+        isinstance(found, dict)
+        and not isinstance(found.get("messages"), list)
+        and not any(isinstance(found.get(key), str) for key in known)
+    ):
         found = [{"name": key, **value} for key, value in found.items() if isinstance(value, dict)]
     rows = found if isinstance(found, list) else [found] if isinstance(found, dict) else []
     prompts = [_prompt(row) for row in rows if isinstance(row, dict)]
     if not prompts:
         raise Unreadable("no prompts in it")
     for n, prompt in enumerate(prompts):
-        given = prompt.name if prompt.name.strip() else stem(item) if len(prompts) == 1 else f"{stem(item)} {n + 1}"
-        yield from _keep(item, replace(prompt, name=given), part="" if len(prompts) == 1 else line(given))
+        number = "" if len(prompts) == 1 else f" {n + 1}"
+        given = prompt.name if prompt.name.strip() else title_from_name(item) + number
+        yield from _keep(item, replace(prompt, name=given), part="" if len(prompts) == 1 else single_line(given))
     if len(prompts) < len(rows):
         yield Skipped(item.name, "something that is no prompt", len(rows) - len(prompts))
-
-
-def _is_prompt(found: dict[str, Any]) -> bool:
-    known = {*_NAMES["system_prompt"], *_NAMES["user_prompt"]}
-    return isinstance(found.get("messages"), list) or any(isinstance(found.get(key), str) for key in known)
 
 
 def _prompt(row: dict[str, Any]) -> Prompt:
@@ -181,5 +182,5 @@ def _prompt(row: dict[str, Any]) -> Prompt:
         details=text("details"),
         system_prompt=system,
         user_prompt=user,
-        keywords=tuple(listed(row.get("keywords")) or listed(row.get("tags"))),
+        keywords=tuple(split_keywords(row.get("keywords")) or split_keywords(row.get("tags"))),
     )

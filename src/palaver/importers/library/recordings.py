@@ -1,11 +1,12 @@
-"""Transcripts and subtitles: SRT, WebVTT, and JSON as Whisper, WhisperX, whisper.cpp, YouTube and podcasts have it.
+"""Transcripts and subtitles: SRT, WebVTT, and the JSON of Whisper, WhisperX, whisper.cpp, YouTube and podcasts.
 
-Kept, as media: each stretch with its times and what is said in it (who says it as `Name: …`), and all of it as text;
-the title. Of captions that roll, where each repeats the line before it, every line is kept once.
+Kept, as media: each segment with its times and its text (the speaker as `Name: …`), the whole text, and the title. In
+rolling captions, where each repeats the line before, every line is kept once.
 
-A recording is a `podcast` if its name says so, a `video` if it comes as subtitles (`.srt`, `.vtt`) or from YouTube,
-else `audio`; an ending within the name (`talk.mp3.srt`) or `media_type` in the JSON decides. Left out: looks and places
-on the screen, single words' times, scores.
+The type is `podcast` if the name says so, `video` for subtitles (`.srt`, `.vtt`) and YouTube, else `audio`. A suffix
+within the name (`talk.mp3.srt`) or `media_type` in the JSON comes first.
+
+Left out: formatting, positions on the screen, times of single words, scores.
 """
 
 from __future__ import annotations
@@ -16,30 +17,30 @@ from collections.abc import Iterator
 from typing import Any
 
 from palaver.importers import Unreadable
-from palaver.importers.files.html_text import unescaped
-from palaver.importers.files.json_stream import BEFORE, CHUNK, is_json
-from palaver.importers.item import Item, Skipped, moment_of
+from palaver.importers.files.html_text import unescape
+from palaver.importers.files.json_stream import CHUNK, LEADING_BYTES, is_json
+from palaver.importers.item import Item, Skipped, parse_any_time
 from palaver.importers.library.item_text import (
     LONGEST_FILE,
     date_in,
-    decoded,
+    decode_text,
     is_text,
-    keep,
-    parsed,
-    stem,
-    whole,
+    keep_piece,
+    parse_json,
+    read_bytes,
+    title_from_name,
 )
-from palaver.model.library import Brought, Media, Segment
+from palaver.model.library import ImportedPiece, Media, Segment
 
 name = "transcript"
 
 LATEST = 10_000_000.0  # seconds: some months
 BLINK = 0.05
-"""Shorter than anybody reads: captions that roll have such, and they say nothing new."""
+"""Rolling captions have cues as short as this, in seconds, that only repeat a line."""
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2}(?:[.,]\d{1,9})?)"
 _CUE = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\n]*$", re.MULTILINE)
-_NEXT = re.compile(r"\n\d{1,9}[ \t]*\n?\Z")  # the number of the next cue, where no blank line stands before it
+_NEXT = re.compile(r"\n\d{1,9}[ \t]*\n?\Z")  # the number of the next cue, if no blank line is before it
 _CLOCK = re.compile(rf"\s*{_TIME}\s*")
 _SEEN = re.compile(r"<v(?:\.[\w.-]*)?[ \t]+([^>\n]{1,100})>")
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,200}>|<[\d:.]{5,20}>|\{\\[^{}\n]{1,100}\}")
@@ -56,7 +57,7 @@ _SAID = re.compile(rb'"(?:text|utf8|body)"\s*:')
 _WHISPER = re.compile(rb'\{\s*"(?:text|task|language|duration)"\s*:')
 _LASTS = re.compile(rb'"(?:duration|dur|end|end_seconds|end_time|endTime|end_ms|dDurationMs)"\s*:')
 _MARKED_UP = re.compile(rb'"(?:label|labels|entity|tag|type|category|class)"\s*:')
-"""Stretches of a text rather than of a recording: they count characters, which have no fractions."""
+"""Keys of annotated texts. Their positions are characters, which have no fractions."""
 _FRACTION = re.compile(rb'"(?:duration|start|start_seconds|end)"\s*:\s*"?\d+[.:]\d')
 
 
@@ -66,16 +67,16 @@ def recognises(item: Item, head: bytes) -> bool:
         return is_text(head)
     if not file.endswith((".json", ".json3", ".srv3")) or not is_json(item, head):
         return False
-    if head.lstrip(BEFORE).startswith(b"["):
+    if head.lstrip(LEADING_BYTES).startswith(b"["):
         timed = all(sign.search(head) for sign in (_START, _SAID, _LASTS))
         return timed and bool(_FRACTION.search(head) or not _MARKED_UP.search(head))
     if _LIST.search(head):
         return bool(_START.search(head) and _SAID.search(head))
-    return bool(_WHISPER.match(head.lstrip(BEFORE))) and _comes_later(item)
+    return bool(_WHISPER.match(head.lstrip(LEADING_BYTES))) and _comes_later(item)
 
 
 def _comes_later(item: Item) -> bool:
-    """Whether a list of stretches stands somewhere behind the head. Whisper puts all of the text before it."""
+    """Whether a list of segments follows after the head. Whisper writes the whole text before it."""
     with item.open() as source:
         before = b""
         for _ in range(LONGEST_FILE // CHUNK):
@@ -88,16 +89,16 @@ def _comes_later(item: Item) -> bool:
     return False
 
 
-def pieces(item: Item) -> Iterator[Brought | Skipped]:
-    raw = whole(item)
+def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
+    raw = read_bytes(item)
     about: dict[str, Any] = {}
     if item.file_name.lower().endswith((".srt", ".vtt")):
-        segments, left_out = _cues(decoded(raw)), 0
+        segments, left_out = _cues(decode_text(raw)), 0
     else:
-        found = parsed(raw)
+        found = parse_json(raw)
         about = found if isinstance(found, dict) else {}
         segments, left_out = _listed(found)
-    segments = _in_order(segments)
+    segments.sort(key=lambda segment: segment.start)
     if not segments:
         raise Unreadable("nothing is said in it at any time")
     title, kind = _named(item, about)
@@ -107,16 +108,16 @@ def pieces(item: Item) -> Iterator[Brought | Skipped]:
         content="\n".join(segment.text for segment in segments),
         url=about["url"] if isinstance(about.get("url"), str) and about["url"].startswith("http") else None,
         segments=tuple(segments),
-        created_at=moment_of(about.get("created_at") or about.get("date")) or date_in(title),
+        created_at=parse_any_time(about.get("created_at") or about.get("date")) or date_in(title),
     )
-    yield from keep(item, name, media)
+    yield from keep_piece(item, name, media)
     if left_out:
-        yield Skipped(item.name, "a stretch without text or time", left_out)
+        yield Skipped(item.name, "a segment without text or time", left_out)
 
 
 def _named(item: Item, about: dict[str, Any]) -> tuple[str, str]:
-    """Its title and what kind of recording it is."""
-    title = _LANGUAGE.sub("", stem(item)) or stem(item)
+    """The title and the type of a recording."""
+    title = _LANGUAGE.sub("", title_from_name(item)) or title_from_name(item)
     file = item.file_name.lower()
     kind = "video" if file.endswith((".srt", ".vtt", ".json3", ".srv3")) or "events" in about else "audio"
     for ending, of in ((_AUDIO, "audio"), (_VIDEO, "video")):
@@ -128,11 +129,6 @@ def _named(item: Item, about: dict[str, Any]) -> tuple[str, str]:
     if isinstance(said, str) and said in _TYPES:
         kind = said
     return given if isinstance(given, str) and given.strip() else title, kind
-
-
-def _in_order(segments: list[Segment]) -> list[Segment]:
-    """By time; each ends when it begins, or later."""
-    return sorted(segments, key=lambda segment: segment.start)
 
 
 # SRT and WebVTT: in both, a line with two times begins a cue, and a blank line ends it.
@@ -163,7 +159,7 @@ def _lines(block: str) -> list[str]:
         if not line.strip():
             break
         said = _TAG.sub("", _SEEN.sub(lambda voice: f"{voice[1].strip()}: ", line))
-        lines.append(unescaped(said).strip())
+        lines.append(unescape(said).strip())
     return [line for line in lines if line]
 
 
@@ -175,15 +171,18 @@ def _seconds(hours: str | None, minutes: str, seconds: str) -> float:
 
 
 def _listed(found: Any) -> tuple[list[Segment], int]:
-    """The stretches, and how many of them could not be read."""
-    rows = _rows(found)
+    """The segments, and the number of those that cannot be read."""
+    for _ in range(2):  # {"transcript": {"segments": […]}}
+        if isinstance(found, dict):
+            found = next((found[key] for key in _LISTS if isinstance(found.get(key), list | dict)), None)
+    rows = found if isinstance(found, list) else []
     segments: list[Segment] = []
     left_out = 0
-    following: float | None = None  # when the next one begins, for those that do not say when they end
+    following: float | None = None  # the start of the next segment: the end of one that has none
     for row in reversed([row if isinstance(row, dict) else {} for row in rows]):
         start, text = _time(row, "start"), _said(row)
         if start is None or not text:
-            left_out += "tStartMs" not in row  # YouTube has events that are no captions
+            left_out += "tStartMs" not in row  # YouTube has events without captions
             continue
         end = _time(row, "end")
         if end is None:
@@ -192,16 +191,6 @@ def _listed(found: Any) -> tuple[list[Segment], int]:
         following = start
         segments.append(Segment(start, min(max(start, end), LATEST), text))
     return segments[::-1], left_out
-
-
-def _rows(found: Any) -> list[Any]:
-    for _ in range(3):  # {"transcript": {"segments": […]}}
-        if isinstance(found, list):
-            return found
-        if not isinstance(found, dict):
-            break
-        found = next((found[key] for key in _LISTS if isinstance(found.get(key), list | dict)), None)
-    return []
 
 
 def _said(row: dict[str, Any]) -> str:

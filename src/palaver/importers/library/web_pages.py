@@ -1,9 +1,9 @@
 """Web pages: HTML files, as media of the type `html`.
 
-Kept: the text in paragraphs, of <main> or <article> where a page has one; the title; keywords, the day of publication
-and the address a page gives for itself (`canonical` is not looked for, `og:url` is).
+Kept: the text in paragraphs, only of <main> or <article> if the page has one; the title; keywords, the date of
+publication, and the address in `og:url`.
 
-Left out: scripts, styles, navigation, footers, asides, forms' buttons, pictures, and every link's address.
+Left out: scripts, styles, navigation, footers, asides, buttons, pictures, and the addresses of links.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import re
 from collections.abc import Iterator
 
 from palaver.importers.files import html_text
-from palaver.importers.item import Item, Skipped, moment_of
+from palaver.importers.item import Item, Skipped, parse_any_time
 from palaver.importers.library.item_text import (
-    decoded,
+    decode_text,
     is_text,
-    keep,
-    listed,
-    stem,
-    whole,
+    keep_piece,
+    read_bytes,
+    split_keywords,
+    title_from_name,
 )
-from palaver.model.library import Brought, Media
+from palaver.model.library import ImportedPiece, Media
 
 name = "html"
 
@@ -33,22 +33,22 @@ def recognises(item: Item, head: bytes) -> bool:
     return item.file_name.lower().endswith((".html", ".htm", ".xhtml")) and is_text(head)
 
 
-def pieces(item: Item) -> Iterator[Brought | Skipped]:
-    page = html_text.read(text_of(whole(item)))
+def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
+    page = html_text.read_page(text_of(read_bytes(item)))
     address = page.about.get("og:url", "")
     media = Media(
-        title=page.about.get("og:title") or page.title or page.heading or stem(item),
+        title=page.about.get("og:title") or page.title or page.heading or title_from_name(item),
         media_type="html",
         content=page.text,
         url=address if _ADDRESS.fullmatch(address) else None,
-        keywords=tuple(listed(page.about.get("keywords", ""))),
-        created_at=next((at for key in _DATES if (at := moment_of(page.about.get(key)))), None),
+        keywords=tuple(split_keywords(page.about.get("keywords", ""))),
+        created_at=next((at for key in _DATES if (at := parse_any_time(page.about.get(key)))), None),
     )
-    return keep(item, name, media)
+    return keep_piece(item, name, media)
 
 
 def text_of(raw: bytes) -> str:
-    encoding = html_text.charset(raw)
+    encoding = html_text.charset_of(raw)
     if encoding and not raw.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")) and "utf" not in encoding.lower():
         return raw.decode(encoding, "replace")
-    return decoded(raw)
+    return decode_text(raw)

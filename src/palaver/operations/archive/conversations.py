@@ -1,25 +1,13 @@
-"""The archive: searching and exporting the conversations people have brought."""
+"""Imported conversations: search (`conversation_search`), list, show and export them."""
 
 from __future__ import annotations
 
-import asyncio
-import heapq
-import logging
-import math
 import re
-import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from functools import partial
-from pathlib import Path
 from typing import Annotated, Literal
 
-from palaver.errors import DatabaseNotFound, NotFound, PalaverError, Timeout
-from palaver.importers import Unreadable
-from palaver.importers.chats.canonical_rows import conversations_among, messages, messages_after
-from palaver.importers.files.sqlite_file import Changed, Locked
+from palaver.errors import DatabaseNotFound, NotFound
 from palaver.model.events import encode
 from palaver.model.library import Conversation
 from palaver.model.people import Caller
@@ -32,25 +20,17 @@ from palaver.model.requests import (
     clamp,
 )
 from palaver.model.times import iso, parse
-from palaver.operations.archive.external_database import canonical_database, keep_in_the_archive
+from palaver.operations.archive.external_database import bring_up_to_date, find_database, import_if_changed
 from palaver.operations.operation import Command, Route, Tool, operation
-from palaver.settings import Settings
 from palaver.store.engines.database import Reader, Scope
-from palaver.store.library import archive, external_database
+from palaver.store.library import archive
 from palaver.store.library.archive import ConversationInfo, FoundMessage
-from palaver.store.library.documents import substring_form
 from palaver.store.workspaces import Workspace
-
-log = logging.getLogger("palaver")
 
 LONGEST_SHOWN = 2_000
 SEPARATOR = "\n\n---\n\n"
-COPY = "canonical-db:"
-"""How the ids of conversations begin that were imported from a canonical database."""
-LARGE = 4_000_000
-"""Bytes. A smaller database is read in no time."""
-READING_SECONDS = 0.5
-"""For so long whoever asks reads a large one on, for those who ask later."""
+FROM_DATABASE = "canonical-db:"
+"""The ids of conversations from a canonical ChatGPT database begin with this."""
 
 _NEVER_STORED = re.compile("[\x00\ud800-\udfff]")
 
@@ -84,114 +64,26 @@ async def search_archive(here: Workspace, caller: Caller, request: SearchArchive
     """Search prior conversation history (canonical ChatGPT export). Hybrid-style: text match on content and titles. \
 Optional filters: roles (user/assistant/tool), start_date and end_date (ISO 8601 inclusive). Returns matching messages \
 with timestamps and content."""
-    database = canonical_database(here.settings) if here.is_default else None
+    database = find_database(here.settings) if here.is_default else None
     if database:
-        served_ones = await asyncio.to_thread(_search_canonical, database, request, here.settings)
-        imported = await here.read(lambda read: archive.search(read, request.part, request.scope, request.limit))
-        imported = await asyncio.to_thread(_not_served, database, imported)
-        found = _merged(served_ones, imported, request.limit)
-    else:
-        found = await here.read(lambda read: _search(read, request))
-    return "No matching messages." if not found else SEPARATOR.join(map(block, found))
-
-
-def _not_served(path: Path, imported: list[FoundMessage]) -> list[FoundMessage]:
-    """Without copies of the database's own conversations: they are shown as they are there now."""
-    copies = {one.conversation.removeprefix(COPY) for one in imported if one.conversation.startswith(COPY)}
-    if not copies:
-        return imported
-    try:
-        there = {COPY + id for id in conversations_among(path, copies)}
-    except (Unreadable, OSError, Changed, Locked):  # what it holds was read a moment ago
-        there = {COPY + id for id in copies}
-    return [one for one in imported if one.conversation not in there]
-
-
-def _merged(served_ones: list[FoundMessage], imported: list[FoundMessage], limit: int) -> list[FoundMessage]:
-    """The newest of both. A message that is in the database too is shown once, as it is there."""
-    there = {_sameness(one) for one in served_ones}
-    both = [*served_ones, *(one for one in imported if _sameness(one) not in there)]
-    both.sort(key=lambda one: one.said.ts.timestamp() if one.said.ts else -math.inf, reverse=True)  # ties stay in order
-    return both[:limit]
-
-
-def _sameness(found: FoundMessage) -> tuple[str, str, str, datetime | None]:
-    """The ids of conversations begin with their origin where they were imported."""
-    conversation = found.conversation.removeprefix("chatgpt:").removeprefix(COPY)
-    return conversation, found.said.role or "unknown", found.said.text.strip(), found.said.ts
-
-
-def _search_canonical(path: Path, request: SearchArchive, settings: Settings) -> list[FoundMessage]:
-    """A database is served as it is, and what changes in it is seen at once. What was read of a large one is kept."""
-    began = time.monotonic()
-    too_late = _until(began + settings.search_timeout)
-    while True:
-        try:
-            return _search_served(path, request, settings, too_late)
-        except Changed:  # somebody wrote it just now: then it is read as it is now
-            too_late()
-        except Locked:
-            log.warning("%s is locked by another program", path.name, exc_info=True)
-            raise PalaverError(f"{path.name} is locked by another program. Try again in a moment.") from None
-        except (Unreadable, OSError):
-            log.exception("%s cannot be read as a canonical ChatGPT database", path.name)
-            raise PalaverError(f"{path.name} cannot be read as a canonical ChatGPT database.") from None
-
-
-def _search_served(
-    path: Path, request: SearchArchive, settings: Settings, too_late: Callable[[], bool]
-) -> list[FoundMessage]:
-    place = settings.data / "cache" / "served.db"
-    if path.stat().st_size >= LARGE:
-        found = external_database.search(place, path, request.part, request.scope, request.limit)
-        with suppress(Unreadable):
-            if found is None and external_database.read_on(place, path, partial(messages_after, path), READING_SECONDS):
-                found = external_database.search(place, path, request.part, request.scope, request.limit)
-        if found is not None:
-            return found
-    newest = heapq.nlargest(request.limit, enumerate(_matching(path, request, too_late)), key=_newness)
-    return [found for _, found in newest]
-
-
-def _until(end: float) -> Callable[[], bool]:
-    def too_late() -> bool:
-        if time.monotonic() > end:
-            raise Timeout
-        return False
-
-    return too_late
-
-
-def _matching(path: Path, request: SearchArchive, too_late: Callable[[], bool]) -> Iterator[FoundMessage]:
-    scope, part = request.scope, substring_form(request.part) if request.part else ""
-    for conversation, title, said in messages(path, request.part, too_late):
-        if (scope.roles and said.role not in scope.roles) or not scope.includes_time(said.ts):
-            continue
-        if part in substring_form(said.text) or part in substring_form(title):
-            yield FoundMessage(conversation, title, said)
-
-
-def _newness(found: tuple[int, FoundMessage]) -> tuple[float, int]:
-    """Of one moment the last is the newest, as among what was imported."""
-    place, message = found
-    return message.said.ts.timestamp() if message.said.ts else -math.inf, place
-
-
-def _search(read: Reader, request: SearchArchive) -> list[FoundMessage]:
-    if archive.is_empty(read):
+        await bring_up_to_date(here, database)
+    elif await here.read(archive.is_empty):
         raise DatabaseNotFound("nothing has been imported yet", "Run 'palaver import PATH', or set CONVERSATION_DB.")
-    return archive.search(read, request.part, request.scope, request.limit)
+    found = await here.read(lambda read: archive.search(read, request.part, request.scope, request.limit))
+    return "No matching messages." if not found else SEPARATOR.join(map(format_message, found))
 
 
-def block(found: FoundMessage) -> str:
+def format_message(found: FoundMessage) -> str:
     said = found.said
     at = said.ts.strftime("%Y-%m-%d %H:%M") if said.ts else "unknown time"
     text = said.text if len(said.text) <= LONGEST_SHOWN else said.text[:LONGEST_SHOWN] + "..."
-    title = " ".join((found.title or "").split()) or found.conversation
+    is_named = found.is_titled or not found.conversation.startswith(FROM_DATABASE)
+    title = " ".join((found.title or "").split()) if is_named else ""
+    title = title or found.conversation.removeprefix(FROM_DATABASE)
     return f"[{at}] {said.role or 'unknown'} (conv: {title})\n{text}"
 
 
-# Looking at what is there
+# List and show
 
 
 class ListConversations(Request):
@@ -211,7 +103,7 @@ class Conversations:
 @operation(
     Route("GET", "/api/archive"),
     Command("archive list", columns=("id", "origin", "messages", "updated_at", "title"), rows="conversations"),
-    before=keep_in_the_archive,
+    before=import_if_changed,
 )
 def list_conversations(read: Reader, caller: Caller, request: ListConversations) -> Conversations:
     """List imported conversations, latest first."""
@@ -226,29 +118,29 @@ class OneConversation(Request):
 @operation(Route("GET", "/api/archive/{conversation_id:any}"), Command("archive show", takes=("conversation_id",)))
 def get_conversation(read: Reader, caller: Caller, request: OneConversation) -> Conversation:
     """Get one imported conversation with all its messages."""
-    return must_exist(read, request.conversation_id)
+    return find_conversation(read, request.conversation_id)
 
 
-def all_ids(read: Reader) -> list[str]:
+def all_conversation_ids(read: Reader) -> list[str]:
     return [held.id for held in archive.list_conversations(read, limit=2**31, offset=0)]
 
 
-def must_exist(read: Reader, id: str) -> Conversation:
+def find_conversation(read: Reader, id: str) -> Conversation:
     found = archive.conversation(read, id)
     if found is None:
-        raise NotFound("conversation", id, "List the archive to see the known ids.")
+        raise NotFound("conversation", id, "List the archive to see what is there.")
     return found
 
 
-# Taking it out again
+# Export
 
 
-def written(read: Reader, id: str, format: Literal["markdown", "jsonl"]) -> str:
-    return "".join(exported(must_exist(read, id), format))
+def export_text(read: Reader, id: str, format: Literal["markdown", "jsonl"]) -> str:
+    return "".join(export_lines(find_conversation(read, id), format))
 
 
-def exported(conversation: Conversation, format: Literal["markdown", "jsonl"]) -> Iterator[str]:
-    """A conversation as text: to read, or one JSON line."""
+def export_lines(conversation: Conversation, format: Literal["markdown", "jsonl"]) -> Iterator[str]:
+    """A conversation as Markdown, or as one JSON line."""
     if format == "jsonl":
         yield encode(conversation).decode() + "\n"
         return

@@ -1,44 +1,58 @@
-"""The canonical database that is served as it is, kept in the archive too, so that every search finds it.
+"""Follow an external ChatGPT database (CONVERSATION_DB, or the newest db/*.db): import it whenever its file changes.
 
-Before a search of the archive its file is looked at. If it has changed since it was last imported, it is imported
-again: a small one before the search goes on, a large one beside it.
+The file is checked before each search of the archive, so a change is found without a restart. Conversations that are no
+longer in the file stay in the archive; only `conversation_search` leaves them out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import aclosing, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import orjson
 
 from palaver.errors import DatabaseNotFound, PalaverError
-from palaver.operations.archive.import_files import bring
+from palaver.importers import Unreadable
+from palaver.importers.files.sqlite_file import Changed, Locked
+from palaver.operations.archive import import_batches
+from palaver.operations.archive.import_batches import ImportRequest
 from palaver.settings import Settings
 from palaver.store.library import archive
-from palaver.store.library.external_database import state_of
 from palaver.store.workspaces import Workspace
 
 log = logging.getLogger("palaver")
 
-AT_ONCE = 4_000_000
-"""Bytes. A smaller database is imported before the search goes on."""
+WAIT_SECONDS = 20.0
+"""A search waits at most this long for an import."""
+SMALL_BYTES = 4_000_000
+"""The searches of several sources wait for a database below this size only."""
+MOST_ATTEMPTS = 1_000
+"""A file that changes while it is read is read again, at most this often."""
 
 
-class _Following:
+class _Follower:
+    """The import that runs in one workspace, and the last failure."""
+
     def __init__(self) -> None:
-        self.lock = asyncio.Lock()
         self.task: asyncio.Task[None] | None = None
-        self.given_up = ""
-        """The state of a file that could not be imported: it is tried again when it has changed."""
+        self.state = ""
+        """The state of the file when the task began."""
+        self.conversations = 0
+        """The number of conversations that the task has read."""
+        self.failed_state = ""
+        """The state of a file that cannot be read. It is read again when it has changed."""
+        self.failure: PalaverError | None = None
 
 
-_following: WeakKeyDictionary[Workspace, _Following] = WeakKeyDictionary()
+_followers: WeakKeyDictionary[Workspace, _Follower] = WeakKeyDictionary()
 
 
-def canonical_database(settings: Settings) -> Path | None:
-    """The database to serve as it is: the configured one, or the newest in a `db` folder."""
+def find_database(settings: Settings) -> Path | None:
+    """The external database: the configured one, or the newest in a `db` folder."""
     if settings.conversation_db:
         path = settings.conversation_db.expanduser()
         if not path.is_file():
@@ -51,60 +65,108 @@ def canonical_database(settings: Settings) -> Path | None:
     return None
 
 
-async def keep_in_the_archive(here: Workspace) -> None:
-    """Import the database if it has changed. Whatever goes wrong is written to the log; the search goes on."""
+async def import_if_changed(here: Workspace) -> None:
+    """Import the external database if it has changed. An error is logged, and the search goes on without it."""
     if not here.is_default:
         return
-    try:
-        path = canonical_database(here.settings)
-        if path is None:
+    with suppress(PalaverError, OSError):
+        path = find_database(here.settings)
+        if path:
+            is_small = path.stat().st_size < SMALL_BYTES
+            await bring_up_to_date(here, path, WAIT_SECONDS if is_small else 0)
+
+
+async def bring_up_to_date(here: Workspace, path: Path, seconds: float = WAIT_SECONDS) -> None:
+    """Wait until the archive holds the database as it is now. Raises an error if that takes too long or fails."""
+    follower = _followers.setdefault(here, _Follower())
+    state = await asyncio.to_thread(_state_of, path)
+    until = asyncio.get_running_loop().time() + seconds
+    while await asyncio.to_thread(_imported_state, here.settings) != state or await here.read(archive.is_empty):
+        if follower.failure and follower.failed_state == state:
+            raise follower.failure
+        is_new = follower.task is None or follower.task.done()
+        if is_new:
+            follower.task, follower.state = asyncio.create_task(_import(here, path, state, follower)), state
+            follower.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        assert follower.task
+        is_current = is_new or follower.state == state  # what is written after the search began may be missing
+        done, _ = await asyncio.wait({follower.task}, timeout=max(0, until - asyncio.get_running_loop().time()))
+        if not done:
+            raise PalaverError(
+                f"{path.name} is still being read ({follower.conversations} conversations so far). Try again later."
+            )
+        if is_current:
+            follower.task.result()
             return
-        state, size = state_of(path), path.stat().st_size
-    except (DatabaseNotFound, OSError):
-        return
-    following = _following.setdefault(here, _Following())
-    if following.given_up == state or (following.task and not following.task.done()):
-        return
-    async with following.lock:
-        if _state_kept(here.settings) == state and not await here.read(archive.is_empty):
-            return
-        following.task = asyncio.create_task(_import(here, path, state, following))
-    if size < AT_ONCE:
-        await asyncio.shield(following.task)
 
 
-async def _import(here: Workspace, path: Path, state: str, following: _Following) -> None:
+async def _import(here: Workspace, path: Path, state: str, follower: _Follower) -> None:
+    """Read the whole file. Only conversations that have changed are written."""
     try:
-        summary = await bring(here, [path])
-        for skipped in summary.skipped if summary.failed else ():
-            log.warning("%s: %s", skipped.name, skipped.why)
-        if summary.failed:
-            following.given_up = state
-        elif state_of(path) == state:
-            await asyncio.to_thread(_keep_state, here.settings, state)
-    except (PalaverError, OSError):
-        log.exception("%s could not be brought into the archive", path.name)
-        following.given_up = state
+        for attempt in range(MOST_ATTEMPTS):
+            try:
+                await _read_once(here, path, follower)
+                break
+            except Changed:
+                if attempt == MOST_ATTEMPTS - 1:
+                    raise
+    except Locked:
+        log.warning("%s is locked by another program", path.name, exc_info=True)
+        raise PalaverError(f"{path.name} is locked by another program. Try again in a moment.") from None
+    except (Unreadable, OSError):
+        log.exception("%s cannot be read as a canonical ChatGPT database", path.name)
+        follower.failed_state = state
+        follower.failure = PalaverError(f"{path.name} cannot be read as a canonical ChatGPT database.")
+        raise follower.failure from None
+    if await asyncio.to_thread(_state_of, path) == state:
+        with suppress(OSError):  # without it the next search imports the file again
+            await asyncio.to_thread(_keep_imported_state, here.settings, state)
 
 
-# What was imported last
+async def _read_once(here: Workspace, path: Path, follower: _Follower) -> None:
+    there: set[str] = set()
+    is_large = import_batches.is_large([path])
+    known = await here.read(archive.fingerprints)
+    batches = import_batches.read_batches(ImportRequest([path], are_uploads=True, known=known), is_large=is_large)
+    async with here.bulk_writes() if is_large else nullcontext(), aclosing(batches):
+        async for batch in batches:
+            if batch.conversations:
+                await here.change(partial(archive.put_all, batch=batch.conversations, is_followed=True))
+            there.update(batch.unchanged, (one.conversation.id for one in batch.conversations))
+            follower.conversations = len(there)
+    await here.change(partial(archive.mark_gone, still_there=there))
 
 
-def _place(settings: Settings) -> Path:
-    return settings.data / "cache" / "served-in-archive.json"
+# The state of the file
 
 
-def _state_kept(settings: Settings) -> str:
+def _state_of(path: Path) -> str:
+    """Changes whenever the file, or the log of changes beside it, does."""
+    stats = []
+    for name in (path.name, path.name + "-wal", path.name + "-journal"):
+        with suppress(OSError):
+            found = path.with_name(name).stat()
+            stats.append((name, found.st_size, found.st_mtime_ns, found.st_ino))
+    return repr((str(path.absolute()), stats))
+
+
+def _file_of_state(settings: Settings) -> Path:
+    return settings.data / "cache" / "followed-database.json"
+
+
+def _imported_state(settings: Settings) -> str:
+    """The state of the file that was imported last."""
     try:
-        kept = orjson.loads(_place(settings).read_bytes())
-    except (OSError, ValueError):
+        kept = orjson.loads(_file_of_state(settings).read_bytes())
+        return str(kept["state"]) if kept["database"] == settings.database_url else ""
+    except (OSError, ValueError, KeyError, TypeError):
         return ""
-    return str(kept["state"]) if isinstance(kept, dict) and kept.get("database") == settings.database_url else ""
 
 
-def _keep_state(settings: Settings, state: str) -> None:
-    place = _place(settings)
+def _keep_imported_state(settings: Settings, state: str) -> None:
+    place = _file_of_state(settings)
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = place.with_suffix(".new")
     fresh.write_bytes(orjson.dumps({"database": settings.database_url, "state": state}))
     fresh.replace(place)
+    place.with_name("served.db").unlink(missing_ok=True)  # version 0.1 kept a copy of the messages there

@@ -1,8 +1,7 @@
-"""Reading what people bring, a portion at a time, prepared to be written.
+"""Read the files of an import in batches that are ready to be written, in a thread or in a process of its own.
 
-A portion is as much as one change should hold. Much is read in a process of its own: reading is work for Python, and a
-second process does it beside the one that writes, not in turns with it. That process holds nothing: whoever stops it
-loses nothing, and if it dies, what was read until then is kept.
+A batch is as much as one transaction should hold. Large imports are read in a second process, so that reading runs
+beside writing. That process holds no state. If it dies, the batches before stay written.
 """
 
 from __future__ import annotations
@@ -14,14 +13,16 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from palaver.importers.files.discover import Found, Skipped, look
-from palaver.model.library import Brought
+from palaver.importers.chats import canonical_db
+from palaver.importers.files.discover import ImportSource, Skipped, find_sources
+from palaver.model.library import ImportedPiece
 from palaver.model.projects import project_of
 from palaver.store.library import archive
 from palaver.store.library.archive import PreparedConversation
@@ -29,169 +30,195 @@ from palaver.text.tool_output import ToolOutput
 
 MESSAGES_AT_ONCE = 2_000
 CHARACTERS_AT_ONCE = 4_000_000
-MESSAGES_AMONG_OTHERS = 500
-"""What is uploaded is written by a server: whoever posts there waits for at most so many."""
+MESSAGES_AT_ONCE_ON_SERVER = 500
+"""A server writes uploads in smaller batches, because posts wait for the transaction."""
 CHARACTERS_OF_PIECES_AT_ONCE = 1_000_000
 PIECES_AT_ONCE = 100
 
-MUCH = 32_000_000
-"""Bytes. Below, a process of its own would be started for nothing."""
-PIPE = 2**20
-TURN_SECONDS = 0.0005
-OBJECTS_LET_BE = 200_000
-READER = "from palaver.operations.archive.import_batches import send_portions; send_portions()"
+LARGE_BYTES = 32_000_000
+"""An import of this size is read in a process of its own."""
+PIPE_BYTES = 2**20
+SWITCH_SECONDS = 0.0005
+COLLECTION_THRESHOLD = 200_000
+READER = "from palaver.operations.archive.import_batches import send_batches; send_batches()"
 
 
 @dataclass(frozen=True, slots=True)
-class Portion:
-    """Some of what was found, and how far reading has come."""
+class ImportRequest:
+    """The files to read, and how."""
+
+    paths: list[Path]
+    are_uploads: bool = False
+    tool_output: ToolOutput = "short"
+    known: Mapping[str, str] | None = None
+    """The fingerprints of the conversations that are stored. With them the paths are databases to follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A part of an import, and how far reading has come."""
 
     importer: str = ""
     conversations: list[PreparedConversation] = field(default_factory=list)
-    pieces: list[Brought] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    """The ids of conversations whose fingerprint is known."""
+    pieces: list[ImportedPiece] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     bytes_total: int = 0
-    """Of what has been found so far, how large it is and how much of it has been read."""
+    """The size of the files that were found so far."""
     bytes_read: int = 0
 
 
-async def portions(
-    paths: list[Path], *, are_uploads: bool = False, is_much: bool = False, tool_output: ToolOutput = "short"
-) -> AsyncGenerator[Portion]:
-    """While one is written, the next one is read."""
-    is_apart = is_much and sys.executable
-    source: _Source = (_Apart if is_apart else _Beside)(paths, are_uploads, tool_output)
-    with _taking_turns():
+async def read_batches(request: ImportRequest, *, is_large: bool = False) -> AsyncGenerator[Batch]:
+    """Yield each batch; the next one is read while the caller writes it."""
+    source: _Source = (_ProcessSource if is_large and sys.executable else _ThreadSource)(request)
+    with _tuned_for_two_threads():
         coming = asyncio.ensure_future(asyncio.to_thread(source.next))
         try:
-            while (portion := await coming) is not None:
+            while (batch := await coming) is not None:
                 coming = asyncio.ensure_future(asyncio.to_thread(source.next))
-                yield portion
+                yield batch
         finally:
             source.stop()
             await asyncio.wait((coming,))
             source.close()
 
 
-def read(paths: Iterable[Path], *, are_uploads: bool, tool_output: ToolOutput = "short") -> Generator[Portion]:
-    """Everything that is found at these paths, in either process."""
+def batches_of(request: ImportRequest) -> Generator[Batch]:
+    """Find and read the files. This runs in either process. Only a database that is followed raises errors."""
     total = done = 0
-    for found in look(paths, are_uploads=are_uploads, tool_output=tool_output):
-        if isinstance(found, Skipped):
-            yield Portion(skipped=[found], bytes_total=total, bytes_read=done)
+    sources: Iterable[ImportSource | Skipped]
+    if request.known is None:
+        sources = find_sources(request.paths, are_uploads=request.are_uploads, tool_output=request.tool_output)
+    else:
+        sources = [
+            ImportSource(canonical_db.name, path.name, path.stat().st_size, partial(canonical_db.read_database, path))
+            for path in request.paths
+        ]
+    for source in sources:
+        if isinstance(source, Skipped):
+            yield Batch(skipped=[source], bytes_total=total, bytes_read=done)
             continue
-        total += found.size
-        for portion in _portions_of(found, are_uploads):
-            yield replace(portion, bytes_total=total, bytes_read=done + min(found.read, found.size))
-        done += found.size
-        yield Portion(found.importer, bytes_total=total, bytes_read=done)
+        total += source.size
+        for batch in _conversation_batches(source, request):
+            yield replace(batch, bytes_total=total, bytes_read=done + min(source.read, source.size))
+        for batch in _piece_batches(source):
+            yield replace(batch, bytes_total=total, bytes_read=done + min(source.read, source.size))
+        done += source.size
+        yield Batch(source.importer, bytes_total=total, bytes_read=done)
 
 
-def _portions_of(found: Found, are_uploads: bool) -> Iterator[Portion]:
-    portion, messages, characters = Portion(found.importer), 0, 0
-    most = MESSAGES_AMONG_OTHERS if are_uploads else MESSAGES_AT_ONCE
-    for one in found.conversations():
+def _conversation_batches(source: ImportSource, request: ImportRequest) -> Iterator[Batch]:
+    batch, messages, characters = Batch(source.importer), 0, 0
+    most = MESSAGES_AT_ONCE_ON_SERVER if request.are_uploads else MESSAGES_AT_ONCE
+    for one in source.conversations():
         if isinstance(one, Skipped):
-            portion.skipped.append(one)
+            batch.skipped.append(one)
+            continue
+        if request.known and request.known.get(one.id) == archive.fingerprint_of(one):
+            batch.unchanged.append(one.id)
             continue
         if one.project:
-            one = replace(one, project=project_of(one.project, is_here=not are_uploads))
-        portion.conversations.append(archive.prepare(one))
+            one = replace(one, project=project_of(one.project, is_here=not request.are_uploads))
+        batch.conversations.append(archive.prepare(one))
         messages += len(one.messages)
         characters += sum(len(said.text) for said in one.messages)
         if messages >= most or characters >= CHARACTERS_AT_ONCE:
-            yield portion
-            portion, messages, characters = Portion(found.importer), 0, 0
-    yield portion
-    portion, characters = Portion(found.importer), 0
-    for piece in found.pieces():
+            yield batch
+            batch, messages, characters = Batch(source.importer), 0, 0
+    yield batch
+
+
+def _piece_batches(source: ImportSource) -> Iterator[Batch]:
+    batch, characters = Batch(source.importer), 0
+    for piece in source.pieces():
         if isinstance(piece, Skipped):
-            portion.skipped.append(piece)
+            batch.skipped.append(piece)
             continue
-        portion.pieces.append(piece)
+        batch.pieces.append(piece)
         characters += len(getattr(piece.piece, "content", ""))
-        if characters >= CHARACTERS_OF_PIECES_AT_ONCE or len(portion.pieces) >= PIECES_AT_ONCE:
-            yield portion
-            portion, characters = Portion(found.importer), 0
-    yield portion
+        if characters >= CHARACTERS_OF_PIECES_AT_ONCE or len(batch.pieces) >= PIECES_AT_ONCE:
+            yield batch
+            batch, characters = Batch(source.importer), 0
+    yield batch
 
 
-def is_much(paths: Iterable[Path]) -> bool:
-    """Enough to prepare for it."""
+def is_large(paths: Iterable[Path]) -> bool:
+    """Whether the files at these paths have LARGE_BYTES or more together."""
     size = 0
     for path in paths:
         for folder, _, names in os.walk(path) if os.path.isdir(path) else [("", (), [path])]:
             for name in names:
                 with suppress(OSError, ValueError):
                     size += os.stat(os.path.join(folder, name)).st_size
-                if size >= MUCH:
+                if size >= LARGE_BYTES:
                     return True
     return False
 
 
 class _Source(Protocol):
-    def next(self) -> Portion | None: ...
+    def next(self) -> Batch | None: ...
 
     def stop(self) -> None:
-        """Nobody wants more of it, though somebody may just be asking."""
+        """End the reading. `next` may be running in another thread."""
 
     def close(self) -> None: ...
 
 
-class _Beside:
-    """Read by a thread of this process."""
+class _ThreadSource:
+    """Reads in a thread of this process."""
 
-    def __init__(self, paths: list[Path], are_uploads: bool, tool_output: ToolOutput) -> None:
-        self._portions = read(paths, are_uploads=are_uploads, tool_output=tool_output)
+    def __init__(self, request: ImportRequest) -> None:
+        self._batches = batches_of(request)
 
-    def next(self) -> Portion | None:
-        return next(self._portions, None)
+    def next(self) -> Batch | None:
+        return next(self._batches, None)
 
     def stop(self) -> None:
-        """It ends with the portion it is at."""
+        """The thread ends with the batch that it is reading."""
 
     def close(self) -> None:
-        self._portions.close()
+        self._batches.close()
 
 
-class _Apart:
-    """Read by a process of its own, which sends every portion through a pipe and waits when nobody takes them."""
+class _ProcessSource:
+    """Reads in a process of its own. It sends each batch through a pipe, and waits while the pipe is full."""
 
-    def __init__(self, paths: list[Path], are_uploads: bool, tool_output: ToolOutput) -> None:
-        self._sought: tuple[list[Path], bool, ToolOutput] | None = (paths, are_uploads, tool_output)
+    def __init__(self, request: ImportRequest) -> None:
+        self._request: ImportRequest | None = request
         self._is_over = False
-        # -P: modules come from where ours do, and none from the current folder.
+        # -P: modules are found where this process finds them, and never in the current folder.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", READER],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            bufsize=PIPE,
+            bufsize=PIPE_BYTES,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
 
-    def next(self) -> Portion | None:
+    def next(self) -> Batch | None:
         if self._is_over:
             return None
-        asked, told = self._process.stdin, self._process.stdout
-        assert asked is not None
-        assert told is not None
-        if self._sought:
-            with suppress(BrokenPipeError), asked:
-                pickle.dump(self._sought, asked)
-            self._sought = None
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        if self._request:
+            with suppress(BrokenPipeError), stdin:
+                pickle.dump(self._request, stdin)
+            self._request = None
         try:
-            sent = pickle.load(told)  # noqa: S301 - our own process wrote it
+            sent = pickle.load(stdout)  # noqa: S301 - our own process wrote it
         except (EOFError, pickle.UnpicklingError):
             self._is_over = True
-            ended = self._process.wait()
-            why = f"its reader was ended by signal {-ended}" if ended < 0 else f"its reader ended with {ended}"
-            return Portion(skipped=[Skipped("the rest", f"{why}; import it again to go on", is_error=True)])
+            code = self._process.wait()
+            why = f"its reader was ended by signal {-code}" if code < 0 else f"its reader ended with {code}"
+            return Batch(skipped=[Skipped("the rest", f"{why}; import it again to go on", is_error=True)])
         if isinstance(sent, Exception):
             raise sent
-        portion: Portion | None = sent
-        self._is_over = portion is None
-        return portion
+        batch: Batch | None = sent
+        self._is_over = batch is None
+        return batch
 
     def stop(self) -> None:
         self._is_over = True
@@ -205,38 +232,38 @@ class _Apart:
                     pipe.close()
 
 
-def send_portions() -> None:
-    """What that process does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that asked hears it too, and stops this one
-    gc.set_threshold(OBJECTS_LET_BE, *gc.get_threshold()[1:])
-    paths, are_uploads, tool_output = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own process wrote it
-    with os.fdopen(os.dup(1), "wb", PIPE) as told:
-        os.dup2(2, 1)  # whatever prints something does not print into the portions
+def send_batches() -> None:
+    """The main function of the reading process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process gets it too, and stops this one
+    gc.set_threshold(COLLECTION_THRESHOLD, *gc.get_threshold()[1:])
+    request: ImportRequest = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own process wrote it
+    with os.fdopen(os.dup(1), "wb", PIPE_BYTES) as pipe:
+        os.dup2(2, 1)  # prints must not get into the pipe
         with suppress(BrokenPipeError):
             try:
-                for portion in read(paths, are_uploads=are_uploads, tool_output=tool_output):
-                    told.write(pickle.dumps(portion, pickle.HIGHEST_PROTOCOL))
-                    told.flush()
+                for batch in batches_of(request):
+                    pipe.write(pickle.dumps(batch, pickle.HIGHEST_PROTOCOL))
+                    pipe.flush()
             except BrokenPipeError:
                 raise
             except Exception as problem:
-                told.write(pickle.dumps(problem))
+                pipe.write(pickle.dumps(problem))
             else:
-                told.write(pickle.dumps(None))
-            told.flush()
+                pipe.write(pickle.dumps(None))
+            pipe.flush()
 
 
 @contextmanager
-def _taking_turns() -> Iterator[None]:
-    """The thread that writes needs Python often and shortly: let it not wait 5 ms each time for the one that reads.
+def _tuned_for_two_threads() -> Iterator[None]:
+    """Switch threads more often, so that the writer does not wait 5 ms for the reader each time.
 
-    And what was read is let go of by itself: looking for circles after every few hundred objects would find none.
+    The garbage collector runs less often: the batches hold no cycles.
     """
-    before, usual = sys.getswitchinterval(), gc.get_threshold()
-    sys.setswitchinterval(TURN_SECONDS)
-    gc.set_threshold(max(usual[0], OBJECTS_LET_BE), *usual[1:])
+    interval, threshold = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(max(threshold[0], COLLECTION_THRESHOLD), *threshold[1:])
     try:
         yield
     finally:
-        gc.set_threshold(*usual)
-        sys.setswitchinterval(before)
+        gc.set_threshold(*threshold)
+        sys.setswitchinterval(interval)

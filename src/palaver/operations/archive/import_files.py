@@ -1,4 +1,7 @@
-"""Bringing history and the library in: whatever the importers can read, stored once however often it is brought."""
+"""Import chat histories and library files: write each batch in one transaction, and count the outcomes.
+
+Importing the same files again changes nothing, so an import may be stopped at any time and run again.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +14,26 @@ from pathlib import Path
 
 from palaver.errors import PalaverError
 from palaver.importers.files.discover import Skipped
-from palaver.model.library import Brought
+from palaver.model.library import ImportedPiece
 from palaver.operations import library
 from palaver.operations.archive import import_batches
-from palaver.operations.archive.import_batches import Portion
+from palaver.operations.archive.import_batches import Batch, ImportRequest
 from palaver.operations.library import web_fetch
+from palaver.operations.library.import_items import SHELVES, id_of
 from palaver.search.sources import SOURCES
-from palaver.store.engines.database import Change, Reader
+from palaver.store.engines.database import Reader
 from palaver.store.library import archive
-from palaver.store.library.archive import Outcome, PreparedConversation
+from palaver.store.library.archive import Outcome
 from palaver.store.workspaces import Workspace
 from palaver.text.tool_output import ToolOutput
 
-SHOWN_AT_MOST = 200
-NAMED_AT_MOST = 1_000
+MOST_SKIPPED_SHOWN = 200
+MOST_ITEMS_SHOWN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One thing that was brought, and what it is called here."""
+class ImportedItem:
+    """A document that was imported."""
 
     source: str
     id: str | int
@@ -39,7 +43,7 @@ class Item:
 
 @dataclass
 class Summary:
-    """What came of an import."""
+    """The result of an import, also while it runs."""
 
     new: int = 0
     changed: int = 0
@@ -49,18 +53,18 @@ class Summary:
     skipped_count: int = 0
     formats: dict[str, int] = field(default_factory=dict)
     bytes_total: int = 0
-    """Of what has been found so far, how large it is and how much of it has been read."""
+    """The size of the files that were found so far."""
     bytes_read: int = 0
     kinds: dict[str, dict[str, int]] = field(default_factory=dict)
-    """The same numbers for conversations, notes, media, characters and prompts, as far as there were any."""
-    items: list[Item] = field(default_factory=list)
-    """The first thousand of what was brought."""
+    """The counts of conversations, notes, media, characters and prompts, each if there were any."""
+    items: list[ImportedItem] = field(default_factory=list)
+    """The first thousand imported documents."""
     failed: bool = False
 
     def name(self, source: str, ids: Iterable[str | int | None], outcomes: Iterable[Outcome]) -> None:
         for id, outcome in zip(ids, outcomes, strict=True):
-            if id is not None and len(self.items) < NAMED_AT_MOST:
-                self.items.append(Item(source, id, SOURCES[source].uri_of(str(id), "", 0), outcome))
+            if id is not None and len(self.items) < MOST_ITEMS_SHOWN:
+                self.items.append(ImportedItem(source, id, SOURCES[source].uri_of(str(id), "", 0), outcome))
 
     def count(self, outcomes: list[Outcome], kind: str = "conversations") -> None:
         new, changed = outcomes.count("new"), outcomes.count("changed")
@@ -75,14 +79,11 @@ class Summary:
     def skip(self, skipped: Skipped) -> None:
         self.skipped_count += skipped.count
         self.failed = self.failed or skipped.is_error
-        if len(self.skipped) < SHOWN_AT_MOST:
+        if len(self.skipped) < MOST_SKIPPED_SHOWN:
             self.skipped.append(skipped)
 
 
-Progress = Callable[[Summary], None]
-
-
-async def bring(
+async def import_paths(
     here: Workspace,
     paths: list[Path],
     *,
@@ -90,87 +91,63 @@ async def bring(
     are_uploads: bool = False,
     urls: Sequence[str] = (),
     tool_output: ToolOutput = "short",
-    progress: Progress = lambda summary: None,
+    progress: Callable[[Summary], None] = lambda summary: None,
 ) -> Summary:
-    """Import everything found at these paths and addresses. It may be stopped anywhere: run again, it goes on."""
+    """Import everything at these paths and addresses."""
     summary = Summary()
     seen: set[str] | None = set() if dry_run else None
-    is_much = await asyncio.to_thread(import_batches.is_much, paths)
-    async with (
-        here.bulk_writes() if is_much and not dry_run else nullcontext(),
-        aclosing(
-            import_batches.portions(paths, are_uploads=are_uploads, is_much=is_much, tool_output=tool_output)
-        ) as portions,
-    ):
-        async for portion in portions:
-            await _bring_portion(here, portion, summary, seen)
+    is_large = await asyncio.to_thread(import_batches.is_large, paths)
+    batches = import_batches.read_batches(ImportRequest(paths, are_uploads, tool_output), is_large=is_large)
+    async with here.bulk_writes() if is_large and not dry_run else nullcontext(), aclosing(batches):
+        async for batch in batches:
+            await _import_batch(here, batch, summary, seen)
             progress(summary)
     for url in urls:
         try:
-            brought = await web_fetch.fetch(here.settings, url)
+            piece = await web_fetch.fetch(here.settings, url)
         except PalaverError as problem:
             summary.skip(Skipped(url, problem.message.rstrip("."), is_error=True))
         else:
-            page = Portion("web", pieces=[brought], bytes_total=summary.bytes_total, bytes_read=summary.bytes_read)
-            await _bring_portion(here, page, summary, seen)
+            page = Batch("web", pieces=[piece], bytes_total=summary.bytes_total, bytes_read=summary.bytes_read)
+            await _import_batch(here, page, summary, seen)
             progress(summary)
     return summary
 
 
-async def _bring_portion(here: Workspace, portion: Portion, summary: Summary, seen: set[str] | None) -> None:
-    """Write it; with `seen`, the contents of a dry run so far, only say what would be written."""
-    for skipped in portion.skipped:
+async def _import_batch(here: Workspace, batch: Batch, summary: Summary, seen: set[str] | None) -> None:
+    """Write a batch. A dry run writes nothing; `seen` are then the contents of the batches before."""
+    for skipped in batch.skipped:
         summary.skip(skipped)
-    if portion.conversations:
-        await _bring_conversations(here, portion.conversations, summary, is_dry=seen is not None)
-    if portion.pieces:
-        await _bring_pieces(here, portion.pieces, summary, seen)
-    if count := len(portion.conversations) + len(portion.pieces):
-        summary.formats[portion.importer] = summary.formats.get(portion.importer, 0) + count
-    summary.bytes_total, summary.bytes_read = portion.bytes_total, portion.bytes_read
+    if conversations := batch.conversations:
+        if seen is not None:
+            outcomes = await here.read(partial(archive.compare_all, batch=conversations))
+        else:
+            outcomes = await here.change(partial(archive.put_all, batch=conversations))
+            summary.name("archive", (one.conversation.id for one in conversations), outcomes)
+        summary.count(outcomes)
+        summary.messages += sum(len(one.conversation.messages) for one in conversations)
+    if pieces := batch.pieces:
+        if seen is not None:
+            outcomes = await here.read(partial(_compare_pieces, pieces=pieces, seen=seen))
+        else:
+            outcomes = await here.change(lambda change: [library.import_piece(change, one) for one in pieces])
+        some = pieces[: MOST_ITEMS_SHOWN - len(summary.items)]
+        ids = await here.read(lambda read: [id_of(read, one) for one in some])
+        sources = [SHELVES[type(one.piece)][0] for one in pieces]
+        for source, outcome in zip(sources, outcomes, strict=True):
+            summary.count([outcome], source)
+        for source, id, outcome in zip(sources, ids, outcomes, strict=False):
+            summary.name(source, [id], [outcome])
+    if count := len(batch.conversations) + len(batch.pieces):
+        summary.formats[batch.importer] = summary.formats.get(batch.importer, 0) + count
+    summary.bytes_total, summary.bytes_read = batch.bytes_total, batch.bytes_read
 
 
-async def _bring_conversations(
-    here: Workspace, batch: list[PreparedConversation], summary: Summary, is_dry: bool
-) -> None:
-    if is_dry:
-        outcomes = await here.read(partial(archive.compare_all, batch=batch))
-    else:
-        outcomes = await here.change(partial(archive.put_all, batch=batch))
-        summary.name("archive", (one.conversation.id for one in batch), outcomes)
-    summary.count(outcomes)
-    summary.messages += sum(len(one.conversation.messages) for one in batch)
-
-
-# Pieces of the library
-
-
-async def _bring_pieces(here: Workspace, batch: list[Brought], summary: Summary, seen: set[str] | None) -> None:
-    if seen is not None:
-        outcomes = await here.read(partial(_judge_pieces, batch=batch, seen=seen))
-    else:
-        outcomes = await here.change(partial(_put_pieces, batch=batch))
-    some = batch[: NAMED_AT_MOST - len(summary.items)]
-    ids = await here.read(partial(_ids_of, batch=some))
-    for one, outcome in zip(batch, outcomes, strict=True):
-        summary.count([outcome], library.import_items.SHELVES[type(one.piece)][0])
-    for one, id, outcome in zip(some, ids, outcomes, strict=False):
-        summary.name(library.import_items.SHELVES[type(one.piece)][0], [id], [outcome])
-
-
-def _put_pieces(change: Change, batch: list[Brought]) -> list[Outcome]:
-    return [library.put_brought(change, one) for one in batch]
-
-
-def _ids_of(read: Reader, batch: list[Brought]) -> list[str | int | None]:
-    return [library.import_items.id_of(read, one) for one in batch]
-
-
-def _judge_pieces(read: Reader, batch: list[Brought], seen: set[str]) -> list[Outcome]:
-    """As if the earlier ones had been written."""
+def _compare_pieces(read: Reader, pieces: list[ImportedPiece], seen: set[str]) -> list[Outcome]:
+    """The outcomes of importing these pieces, as if the ones before had been written."""
     outcomes: list[Outcome] = []
-    for one in batch:
-        outcome = library.judge_brought(read, one)
+    for one in pieces:
+        outcome = library.import_outcome(read, one)
         content = f"{type(one.piece).__name__}{library.content_digest(one)}"
         outcomes.append("unchanged" if outcome == "new" and content in seen else outcome)
         seen.add(content)

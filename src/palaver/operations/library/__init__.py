@@ -5,7 +5,7 @@ Text is stored unchanged. An edit may name the version it is based on; it is rej
 
 from palaver.operations.library import characters, chats, media, notes, prompts
 from palaver.operations.library.characters import character_of
-from palaver.operations.library.import_items import content_digest, fingerprint_of, id_of, judge_brought, put_brought
+from palaver.operations.library.import_items import content_digest, fingerprint_of, id_of, import_outcome, import_piece
 from palaver.operations.library.items import current
 from palaver.operations.library.media import segments_of
 from palaver.operations.library.prompts import find_prompt, prompt_of
@@ -46,8 +46,8 @@ __all__ = [
     "find_prompt",
     "fingerprint_of",
     "id_of",
-    "judge_brought",
+    "import_outcome",
+    "import_piece",
     "prompt_of",
-    "put_brought",
     "segments_of",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from palaver.model.library import Brought, Character, ItemDraft, Media, Note, Prompt
+from palaver.model.library import Character, ImportedPiece, ItemDraft, Media, Note, Prompt
 from palaver.search.sources.characters import index_character
 from palaver.search.sources.media import index_media
 from palaver.search.sources.notes import index_note
@@ -26,7 +26,7 @@ SHELVES: dict[type[Any], tuple[str, Callable[[Any], ItemDraft]]] = {
 }
 
 
-def judge_brought(read: Reader, brought: Brought) -> Outcome:
+def import_outcome(read: Reader, brought: ImportedPiece) -> Outcome:
     """Whether an import would add, change or skip the item. Items with the same content are the same item."""
     source, _ = SHELVES[type(brought.piece)]
     known = items.origin(read, source, brought.origin)
@@ -35,7 +35,7 @@ def judge_brought(read: Reader, brought: Brought) -> Outcome:
     return "unchanged" if items.id_by_content(read, source, content_digest(brought)) else "new"
 
 
-def id_of(read: Reader, brought: Brought) -> str | int | None:
+def id_of(read: Reader, brought: ImportedPiece) -> str | int | None:
     """The id of the stored item; None if it was deleted since."""
     source, _ = SHELVES[type(brought.piece)]
     known = items.origin(read, source, brought.origin)
@@ -44,9 +44,9 @@ def id_of(read: Reader, brought: Brought) -> str | int | None:
     return kept.shown_id if kept else None
 
 
-def put_brought(change: Change, brought: Brought) -> Outcome:
+def import_piece(change: Change, brought: ImportedPiece) -> Outcome:
     """Add the item, or update it to the state of its file."""
-    outcome = judge_brought(change, brought)
+    outcome = import_outcome(change, brought)
     if outcome == "unchanged":
         return outcome
     source, shelve = SHELVES[type(brought.piece)]
@@ -60,12 +60,12 @@ def put_brought(change: Change, brought: Brought) -> Outcome:
     return outcome
 
 
-def fingerprint_of(brought: Brought) -> str:
+def fingerprint_of(brought: ImportedPiece) -> str:
     """A digest of the content and one of all fields except the creation time."""
     return content_digest(brought) + _digest(orjson.dumps(replace(brought.piece, created_at=None)))
 
 
-def content_digest(brought: Brought) -> str:
+def content_digest(brought: ImportedPiece) -> str:
     """A digest of the content. It is the same for a copy with another file name and title."""
     piece = brought.piece
     if isinstance(piece, Note | Media):

@@ -18,8 +18,8 @@ from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 from palaver import __version__
 from palaver.errors import Forbidden, Invalid, PalaverError, Refused, TooLarge, Unavailable
 from palaver.importers import Unreadable
-from palaver.importers.item import HEAD, Item, native_id
-from palaver.model.library import Brought, Media, Note
+from palaver.importers.item import HEAD_BYTES, Item, native_id
+from palaver.model.library import ImportedPiece, Media, Note
 from palaver.model.people import Caller
 from palaver.model.requests import Line, Request
 from palaver.operations import library
@@ -85,14 +85,14 @@ class FetchedMedia:
 async def fetch_media(workspace: Workspace, caller: Caller, request: FetchMedia) -> FetchedMedia:
     """Fetch a web page or document and store its text. Needs PALAVER_FETCH=on. Fetching it again updates the item."""
     brought = await fetch(workspace.settings, request.url)
-    outcome = await workspace.change(lambda change: library.put_brought(change, brought))
+    outcome = await workspace.change(lambda change: library.import_piece(change, brought))
     source = library.import_items.SHELVES[type(brought.piece)][0]
     id = await workspace.read(lambda read: library.id_of(read, brought))
     title = brought.piece.title if isinstance(brought.piece, Note | Media) else brought.piece.name
     return FetchedMedia(request.url, source, id, title, outcome)
 
 
-async def fetch(settings: Settings, url: str) -> Brought:
+async def fetch(settings: Settings, url: str) -> ImportedPiece:
     """Fetch a URL and read it as a library item."""
     if not settings.fetch:
         raise Forbidden(OFF)
@@ -107,17 +107,17 @@ async def fetch(settings: Settings, url: str) -> Brought:
 # Read the response
 
 
-def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
-    from palaver.importers.files.discover import LIBRARY  # importing all readers takes time
+def _read(url: str, last: str, kind: str, raw: bytes) -> ImportedPiece:
+    from palaver.importers.registry import LIBRARY  # importing all readers takes time
 
     item = Item(_file_name(last, kind), len(raw), None, lambda: io.BytesIO(raw))
     why = "it has no readable text"
     for reader in LIBRARY:
-        if not reader.recognises(item, raw[:HEAD]):
+        if not reader.recognises(item, raw[:HEAD_BYTES]):
             continue
         try:
             for found in reader.pieces(item):
-                if isinstance(found, Brought):
+                if isinstance(found, ImportedPiece):
                     piece = found.piece
                     if isinstance(piece, Note):
                         piece = Media(
@@ -129,7 +129,7 @@ def _read(url: str, last: str, kind: str, raw: bytes) -> Brought:
                         )
                     if isinstance(piece, Media):
                         piece = replace(piece, url=url)
-                    return Brought(native_id(f"url:{url}") or "url", piece)
+                    return ImportedPiece(native_id(f"url:{url}") or "url", piece)
                 why = found.why
         except Unreadable as problem:
             why = str(problem)

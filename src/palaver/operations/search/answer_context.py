@@ -10,7 +10,7 @@ from pydantic import Field
 from palaver.model.people import Caller
 from palaver.model.requests import Query, Request, clamp
 from palaver.model.sources import ALL_SOURCES, SourceName
-from palaver.operations.archive.external_database import keep_in_the_archive
+from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search import hints
 from palaver.search.context import Context, evidence_for
@@ -33,7 +33,7 @@ class AnswerContext(Request):
     Tool("knowledge.answer_context", brings_words=True, toolset="knowledge"),
     Route("GET", "/api/knowledge/context", also={"q": "query"}),
     Command("context", rest="query", text="text"),
-    before=keep_in_the_archive,
+    before=import_if_changed,
 )
 def answer_context(read: Reader, caller: Caller, request: AnswerContext) -> Context:
     """Get the best evidence for a question from all sources, as one text within a token budget. Each piece names its

@@ -11,7 +11,7 @@ from palaver.model.people import Caller
 from palaver.model.requests import AnyId, Names, Query, Request, clamp
 from palaver.model.search import GetResponse, Order, SearchResponse
 from palaver.operations import library
-from palaver.operations.archive.external_database import keep_in_the_archive
+from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Operation, Tool, operation
 from palaver.operations.search.page import Paged, SearchText, find_page, hint_for, response_of
 from palaver.search.open import RetrievalOptions, open_document, open_page, plan_of
@@ -106,7 +106,7 @@ def _described(
 ) -> Operation:
     work.__name__, work.__doc__ = name, text
     work.__annotations__["request"] = request
-    return operation(tool, before=keep_in_the_archive if source and source.name == "archive" else None)(work)
+    return operation(tool, before=import_if_changed if source and source.name == "archive" else None)(work)
 
 
 def own_id(source: str, id: int | str) -> str:

@@ -11,7 +11,7 @@ from palaver.errors import NotFound
 from palaver.model.people import Caller
 from palaver.model.requests import Query, Request
 from palaver.model.search import CompactItem, ResultItem
-from palaver.operations.archive.external_database import keep_in_the_archive
+from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Tool, operation
 from palaver.operations.search.knowledge import SearchKnowledge, compact_item, metadata_of, search_knowledge
 from palaver.operations.search.retrieval import open_named
@@ -40,7 +40,7 @@ class Research(Request):
     """Keywords or a question."""
 
 
-@operation(Tool("search", brings_words=True, toolset="deep-research"), before=keep_in_the_archive)
+@operation(Tool("search", brings_words=True, toolset="deep-research"), before=import_if_changed)
 async def research(here: Workspace, caller: Caller, request: Research) -> ResearchResults:
     """Search all messages, sessions, imported conversations and library items."""
     answer = await search_knowledge.work(here, caller, SearchKnowledge(query=request.query, dedupe=False))

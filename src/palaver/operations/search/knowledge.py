@@ -14,7 +14,7 @@ from palaver.model.requests import Date, Id, Project, clamp
 from palaver.model.search import CompactItem, Order, ResultItem, SaidItem, SearchResponse, SearchSession
 from palaver.model.sources import ALL_SOURCES, SOURCES, SourceName
 from palaver.model.times import between_dates, iso
-from palaver.operations.archive.external_database import keep_in_the_archive
+from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Route, Tool, operation
 from palaver.operations.search.page import SearchText, find_page, hint_for, response_of
 from palaver.search.question import parse
@@ -124,7 +124,7 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
         from_headers={SESSION: "session_id"},
         headers=_session_header,
     ),
-    before=keep_in_the_archive,
+    before=import_if_changed,
 )
 async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowledge) -> SearchResponse:
     """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and

@@ -1,50 +1,48 @@
-"""Following the session files of other agents' programs, and recording their turns as sessions of our own.
+"""Follow the session files of coding agents (Claude Code, Codex), and record their turns as sessions.
 
-First everything that is there is read; then what is written, as it is written. A mark for each file says how far it has
-been read. It moves once the turns before it are in a transcript, so ending at any moment loses nothing; turns that are
-read twice are known by their ids.
+First all files are read, then new lines as they are written. A mark for each file says how far it has been read. It
+moves after the turns before it are in a transcript, so nothing is lost at a stop; turns that are read twice are known
+by their ids.
 
-What the programs delete stays recorded. What was rewound or rolled back in a file leaves the session it was recorded
-in: found is what the user saw last. A session that was deleted here does not come back by reading its file again.
-Keys and tokens of well-known kinds are masked: the kind of each takes its place. Calls of palaver's own tools and their
-results are left out.
+A session stays recorded when its file is deleted. Turns that were rewound or rolled back in the file are removed. A
+session that was deleted here is not recorded again from its file. Keys and tokens of well-known kinds are masked. Calls
+of palaver's own tools and their results are left out.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import io
 import logging
 import os
-import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
 
 import orjson
 
 from palaver.errors import Forbidden, PalaverError, Unavailable
-from palaver.importers import (
-    LONGEST_ID,
-    MARK,
-    Reader,
-    Reading,
-    Said,
-    Unreadable,
-)
-from palaver.importers.chats import claude_code, codex
-from palaver.importers.files import zstd
+from palaver.importers import BYTE_ORDER_MARK, LONGEST_ID, LineReader, ReadProgress
+from palaver.importers.chats.session_files import SessionFiles
+from palaver.importers.registry import CHATS
 from palaver.model.people import Caller
-from palaver.model.projects import project_of
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.operations.sessions.sessions import append, owner_or_new, take_back
+from palaver.operations.sessions.watched_file import (
+    SUFFIXES,
+    FileState,
+    TurnBatch,
+    WatchedFile,
+    files_below,
+    find_superseded,
+    open_file,
+    read_turns,
+    state_of,
+)
 from palaver.store.sessions import followed_files
 from palaver.store.sessions.followed_files import Mark
 from palaver.store.workspaces import Workspace
@@ -52,45 +50,41 @@ from palaver.text.tool_output import ToolOutput
 
 log = logging.getLogger("palaver")
 
-READERS: dict[str, Reader] = {"codex": codex, "claude-code": claude_code}
-"""Each by the name of the agent whose sessions it reads; the first that recognises a file has it."""
+READERS: dict[str, LineReader] = {one.name: one.reader for one in CHATS if isinstance(one, SessionFiles)}
+"""The readers by agent. A file goes to the first that recognises it."""
 
-SUFFIXES = (".jsonl", ".jsonl.zst")
-HEAD = 64 * 1024
-IDENTIFYING = 1024
-LONGEST_LINE = 32 * 1024 * 1024
-TURNS_AT_ONCE = 1_000
-BYTES_AT_ONCE = 4 * 1024 * 1024
-FILES_AT_ONCE = 4  # small ones share a commit
+FILES_AT_ONCE = 4
+"""Several files are read at a time, so that small ones share a commit."""
 MANY_BYTES = 256 * 1024
+"""For this much new text the ids of all turns of a session are loaded at once."""
 
 RESCAN_SECONDS = 30.0
-RESCAN_ALONE_SECONDS = 3.0  # where the system cannot tell what changes
+RESCAN_ALONE_SECONDS = 3.0
+"""The interval of scans where the system does not report changes."""
 NOTICE_MILLIS = 1_000
 DEBOUNCE_MILLIS = 200
 
-TOO_LONG = "over 32 MB"
 UNKNOWN = "no session of a known kind"
 CLOSED = "cannot be read"
 
 
-def usual_places(environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """Where the programs keep their sessions, whether or not they are here."""
+def default_folders(environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """The folders where Claude Code and Codex keep their sessions, whether or not they exist."""
     home = Path(environ.get("HOME") or Path.home())
     claude = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     codex_home = Path(environ.get("CODEX_HOME") or home / ".codex")
-    places = [
+    folders = [
         claude / "projects",
         home / ".config" / "claude" / "projects",
         codex_home / "sessions",
         codex_home / "archived_sessions",
     ]
-    return list(dict.fromkeys(places))
+    return list(dict.fromkeys(folders))
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
-    """A session that has more turns than before."""
+class NewTurns:
+    """The number of turns that were added to a session."""
 
     agent: str
     session_id: str
@@ -98,8 +92,8 @@ class Grown:
 
 
 @dataclass(slots=True)
-class Tally:
-    """What has been read so far."""
+class WatchCounts:
+    """Numbers about the files that were read so far."""
 
     done: int = 0
     of: int = 0
@@ -110,178 +104,12 @@ class Tally:
     skipped_files: Counter[str] = field(default_factory=Counter)
 
 
-# A file, as it is now
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    path: Path
-    place: str
-    size: int
-    changed: int
-    head: bytes
-
-    @property
-    def key(self) -> str:
-        """Its path as text: a name that is no UTF-8 can be kept too."""
-        return os.fsencode(self.path).decode("utf-8", "backslashreplace")
-
-    @property
-    def sight(self) -> tuple[str, int, int]:
-        return self.place, self.size, self.changed
-
-    @property
-    def is_compressed(self) -> bool:
-        return self.path.name.endswith(".zst")
-
-    def is_what(self, mark: Mark) -> bool:
-        """The file the mark was made for, at least as long as it was."""
-        if self.size < mark.bytes or len(self.head) < mark.head_bytes:
-            return False
-        return _hash(self.head[: mark.head_bytes]) == mark.head_hash
-
-
-def _hash(head: bytes) -> str:
-    return hashlib.sha256(head).hexdigest()
-
-
-def _sight(path: Path) -> tuple[str, int, int] | None:
-    """What changes when a file does; None if it is no plain file."""
-    try:
-        found = path.stat()
-    except (OSError, ValueError):
-        return None
-    return _seen(found) if stat.S_ISREG(found.st_mode) else None
-
-
-def _seen(found: os.stat_result) -> tuple[str, int, int]:
-    return f"{found.st_dev}:{found.st_ino}", found.st_size, found.st_mtime_ns
-
-
-def _opened(path: Path) -> _File:
-    with path.open("rb") as file:
-        return _File(path, *_seen(os.fstat(file.fileno())), file.read(HEAD))
-
-
-def _files_below(places: Iterable[Path]) -> Iterator[Path]:
-    for place in places:
-        if place.is_dir():
-            for folder, _, names in os.walk(place):
-                yield from (Path(folder, name) for name in names if name.endswith(SUFFIXES))
-        else:
-            yield place
-
-
-# Its lines
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    said: list[Said]
-    end: int
-    reading: Reading
-    skipped: Counter[str]
-
-
-def _batches(file: _File, reader: Reader, reading: Reading, start: int) -> Iterator[_Batch]:
-    """What a file says from a place on, in pieces that fit into memory."""
-    said: list[Said] = []
-    skipped: Counter[str] = Counter()
-    begun = end = start
-    with _plain(file, start) as source:
-        for end, raw in _lines(source, start):
-            if raw is None:
-                skipped[TOO_LONG] += 1
-            if raw is None or not raw.strip():
-                reading.lines += 1
-                continue
-            try:
-                said += reader.read_line(raw, reading)
-            except Unreadable as problem:
-                skipped[str(problem)] += 1
-            if reading.project is None and reading.cwd:
-                reading.project = project_of(reading.cwd)
-            if len(said) >= TURNS_AT_ONCE or end - begun >= BYTES_AT_ONCE:
-                yield _Batch(said, 0 if file.is_compressed else end, replace(reading), skipped)
-                said, skipped, begun = [], Counter(), end
-    yield _Batch(said, file.size if file.is_compressed else end, replace(reading), skipped)
-
-
-def _taken_back(file: _File, reader: Reader, taken: set[str], tool_output: ToolOutput) -> tuple[set[str], list[Said]]:
-    """Of the whole file: the ids of what was taken back in it, and what was `taken` back before and is there again."""
-    numbers = reader.superseded(_raw(file))
-    reading = reader.begin(file.path)
-    reading.tool_output = tool_output
-    gone: set[str] = set()
-    kept: dict[str, Said | None] = {}
-    for raw in _raw(file):
-        if not raw.strip():
-            reading.lines += 1
-            continue
-        try:
-            said_here = reader.read_line(raw, reading)
-        except Unreadable:
-            continue
-        if reading.lines in numbers:
-            gone.update(said.id for said in said_here)
-        else:
-            kept.update({said.id: said if said.id in taken else None for said in said_here})
-    return gone - kept.keys(), [said for said in kept.values() if said]
-
-
-def _raw(file: _File) -> Iterator[bytes]:
-    """All its lines; one that is too long is an empty one here."""
-    with _plain(file, 0) as source:
-        yield from (raw or b"" for _, raw in _lines(source, 0))
-
-
-def _reading(mark: Mark) -> Reading | None:
-    """Where reading stood; None if another version wrote it down, who knew other things. Then it begins anew."""
-    try:
-        return Reading(**orjson.loads(mark.reading))
-    except TypeError:
-        return None
-
-
-class _Closed(Exception):
-    """A file that cannot be read, or not any further."""
-
-
-def _next(batches: Iterator[_Batch]) -> _Batch | None:
-    try:
-        return next(batches, None)
-    except Exception as problem:  # each codec has errors of its own
-        raise _Closed from problem
-
-
-def _lines(source: BinaryIO, place: int) -> Iterator[tuple[int, bytes | None]]:
-    """Each line with where it ends; None for one that is too long. The last is left out while it has no end."""
-    while raw := source.readline(LONGEST_LINE + 1):
-        place += len(raw)
-        is_too_long = len(raw) > LONGEST_LINE
-        while is_too_long and not raw.endswith(b"\n"):
-            raw = source.readline(LONGEST_LINE)
-            place += len(raw)
-            if not raw:
-                return
-        if not raw.endswith(b"\n"):
-            return
-        yield place, None if is_too_long else raw
-
-
-def _plain(file: _File, start: int) -> BinaryIO:
-    if file.is_compressed:
-        return io.BufferedReader(zstd.Unpacked(file.path))
-    source = file.path.open("rb", buffering=1024 * 1024)
-    source.seek(start)
-    return source
-
-
-# Following
+class _FileClosed(Exception):
+    """A file cannot be read, or not to its end."""
 
 
 class Watch:
-    """The files of some places, read into the sessions of a workspace."""
+    """Reads the files in some places into the sessions of a workspace."""
 
     def __init__(
         self,
@@ -290,130 +118,125 @@ class Watch:
         places: Iterable[Path],
         agent: str | None = None,
         tool_output: ToolOutput = "short",
-        progress: Callable[[Tally], None] = lambda tally: None,
+        progress: Callable[[WatchCounts], None] = lambda counts: None,
     ) -> None:
         if "write" not in caller.scopes:
             raise Forbidden("This token has no 'write' scope. Ask for one that has: palaver token create.")
         self.here = here
-        self.tally = Tally()
+        self.counts = WatchCounts()
         self._caller = caller
         self._agent = agent
         self._tool_output: ToolOutput = tool_output
         self._progress = progress
         self._places = [Path(os.path.realpath(place)) for place in places]
         self._owners: dict[str, Owner] = {}
-        self._meeting = asyncio.Lock()
+        self._owner_lock = asyncio.Lock()
         self._marks: dict[str, Mark] = {}
-        self._by_place: dict[str, str] = {}
-        self._seen: dict[Path, tuple[str, int, int]] = {}
+        self._paths: dict[str, str] = {}
+        """The path of each marked file, by device and inode."""
+        self._seen: dict[Path, FileState] = {}
 
-    async def first_pass(self, *, is_patient: bool = False) -> Tally:
-        """Read everything that is there, the oldest first. Who is patient tries again later what cannot be recorded."""
+    async def read_all(self, *, retry: bool = False) -> WatchCounts:
+        """Read all files, the oldest first. With `retry`, turns that cannot be stored now are read again later."""
         await catch_up_all(self.here)
         marks = await self.here.read(followed_files.marks)
-        self._marks = {path: mark for path, mark in marks.items() if mark.reader in READERS and _reading(mark)}
-        self._by_place = {mark.place: mark.path for mark in self._marks.values()}
-        paths = await asyncio.to_thread(self._changed)
-        self.tally.of = len(paths)
+        self._marks = {path: mark for path, mark in marks.items() if mark.reader in READERS and _progress_of(mark)}
+        self._paths = {mark.place: mark.path for mark in self._marks.values()}
+        paths = await asyncio.to_thread(self._find_changed)
+        self.counts.of = len(paths)
         left = iter(paths)
-        lanes = [asyncio.create_task(self._look_at_each(left, is_patient)) for _ in range(FILES_AT_ONCE)]
+
+        async def work() -> None:
+            for path in left:
+                await (self._read_or_retry(path) if retry else self._read_file(path))
+                self.counts.done += 1
+                self._progress(self.counts)
+
+        tasks = [asyncio.create_task(work()) for _ in range(FILES_AT_ONCE)]
         try:
-            await asyncio.gather(*lanes)
+            await asyncio.gather(*tasks)
         finally:
-            await _end(lanes)
-        return self.tally
+            await _cancel(tasks)
+        return self.counts
 
-    async def _look_at_each(self, left: Iterator[Path], is_patient: bool) -> None:
-        for path in left:
-            await (self._look_patiently(path) if is_patient else self._look_at(path))
-            self.tally.done += 1
-            self._progress(self.tally)
-
-    async def follow(self, told: Callable[[Grown], None]) -> None:
-        """Read what is written, as it is written, until cancelled."""
+    async def follow(self, report: Callable[[NewTurns], None]) -> None:
+        """Read new lines as they are written, until cancelled."""
         changed: asyncio.Queue[Path | None] = asyncio.Queue()
-        reminders = [
+        tasks = [
             asyncio.create_task(self._listen(changed, is_deep=True)),
             asyncio.create_task(self._listen(changed, is_deep=False)),
-            asyncio.create_task(_remind(changed, RESCAN_SECONDS)),
+            asyncio.create_task(_rescan(changed, RESCAN_SECONDS)),
         ]
         try:
             while True:
                 paths = {await changed.get()}
                 while not changed.empty():
                     paths.add(changed.get_nowait())
-                for path in await asyncio.to_thread(self._changed, paths):
-                    if grown := await self._look_patiently(path):
-                        told(grown)
+                for path in await asyncio.to_thread(self._find_changed, paths):
+                    if new := await self._read_or_retry(path):
+                        report(new)
         finally:
-            await _end(reminders)
+            await _cancel(tasks)
 
-    async def _look_patiently(self, path: Path) -> Grown | None:
+    async def _read_or_retry(self, path: Path) -> NewTurns | None:
         try:
-            return await self._look_at(path)
+            return await self._read_file(path)
         except PalaverError as problem:
-            self._seen.pop(path, None)  # the mark has not moved: it is read again with the next rescan
+            self._seen.pop(path, None)  # the mark has not moved, so the next scan reads it again
             log.warning("%s could not be recorded, and will be tried again: %s", path.name, problem.message)
             return None
 
-    # What has changed
+    # Changes
 
-    def _changed(self, paths: Iterable[Path | None] = (None,)) -> list[Path]:
-        """Of these files, and of those in these folders (None is everywhere), what is not as it was, oldest first."""
+    def _find_changed(self, paths: Iterable[Path | None] = (None,)) -> list[Path]:
+        """The files that have changed at these paths, the oldest first. None stands for all places."""
         given = set(paths)
-        below = _files_below(self._places if None in given else {path for path in given if path})
-        found = {path: sight for path in below if (sight := _sight(path)) and self._is_ours(path)}
+        found: dict[Path, FileState] = {}
+        for path in files_below(self._places if None in given else {path for path in given if path}):
+            is_below = path.name.endswith(SUFFIXES) and any(place in path.parents for place in self._places)
+            if (is_below or path in self._places) and (state := state_of(path)):
+                found[path] = state
         return sorted((p for p in found if found[p] != self._seen.get(p)), key=lambda p: (found[p][2], p))
 
-    def _is_ours(self, path: Path) -> bool:
-        if path in self._places:
-            return True
-        return path.name.endswith(SUFFIXES) and any(place in path.parents for place in self._places)
-
     async def _listen(self, changed: asyncio.Queue[Path | None], *, is_deep: bool) -> None:
-        """Hear from the system what changes: below the folders, or beside the single files."""
+        """Put each change that the system reports into the queue: below the folders, or beside the single files."""
+        from watchfiles import Change, awatch
+
         while True:
             roots = self._roots(is_deep)
             if not roots:
                 await asyncio.sleep(NOTICE_MILLIS / 1000)
                 continue
             try:
-                await self._listen_at(roots, changed, is_deep)
-            except FileNotFoundError:  # gone since we looked
+                stream = awatch(
+                    *roots,
+                    watch_filter=None,
+                    debounce=DEBOUNCE_MILLIS,
+                    rust_timeout=NOTICE_MILLIS,
+                    yield_on_timeout=True,
+                    recursive=is_deep,
+                    ignore_permission_denied=True,
+                )
+                is_first = True
+                async with aclosing(stream):
+                    async for changes in stream:
+                        for _, path in changes:
+                            changed.put_nowait(Path(path))
+                        if is_first:  # a change just before the first report may be missing from it
+                            changed.put_nowait(None)
+                            is_first = False
+                        # A deleted folder may come back with the same inode.
+                        is_gone = any((Change.deleted, str(root)) in changes for root in roots)
+                        if is_gone or self._roots(is_deep) != roots:
+                            break
+            except FileNotFoundError:  # a folder was deleted meanwhile
                 continue
             except (OSError, RuntimeError) as problem:
                 log.warning("changes are looked for every few seconds, as the system does not tell: %s", problem)
-                await _remind(changed, RESCAN_ALONE_SECONDS)
-
-    async def _listen_at(
-        self, roots: dict[Path, tuple[int, int]], changed: asyncio.Queue[Path | None], is_deep: bool
-    ) -> None:
-        """Until the folders themselves are other ones."""
-        from watchfiles import Change, awatch
-
-        is_first = True
-        stream = awatch(
-            *roots,
-            watch_filter=None,
-            debounce=DEBOUNCE_MILLIS,
-            rust_timeout=NOTICE_MILLIS,
-            yield_on_timeout=True,
-            recursive=is_deep,
-            ignore_permission_denied=True,
-        )
-        async with aclosing(stream):
-            async for changes in stream:
-                for _, path in changes:
-                    changed.put_nowait(Path(path))
-                if is_first:  # from here on we hear everything; what was written just before is looked for
-                    changed.put_nowait(None)
-                    is_first = False
-                is_gone = any((Change.deleted, str(root)) in changes for root in roots)  # its inode may be used again
-                if is_gone or self._roots(is_deep) != roots:
-                    return
+                await _rescan(changed, RESCAN_ALONE_SECONDS)
 
     def _roots(self, is_deep: bool) -> dict[Path, tuple[int, int]]:
-        """The folders to listen at, as they are now. A single file may be replaced, so it is its folder that tells."""
+        """The folders to listen at, with device and inode. For a single file it is its folder: it may be replaced."""
         folders = {place for place in self._places if place.is_dir()}
         wanted = folders if is_deep else {place.parent for place in self._places if place.is_file()}
         roots = {}
@@ -427,92 +250,84 @@ class Watch:
 
     # One file
 
-    async def _look_at(self, path: Path) -> Grown | None:
-        """Record what a file has beyond its mark."""
+    async def _read_file(self, path: Path) -> NewTurns | None:
+        """Record the turns that a file has beyond its mark."""
         try:
-            file = await asyncio.to_thread(_opened, path)
+            file = await asyncio.to_thread(open_file, path)
         except OSError:
             if await asyncio.to_thread(os.path.exists, path):
-                self.tally.skipped_files[CLOSED] += 1
+                self.counts.skipped_files[CLOSED] += 1
             return None
         before = self._mark_of(file)
-        name = before.reader if before else self._reader_of(file)
-        if name is None:
-            self._seen[path] = file.sight
-            return None
-        grown = await self._read_on(file, name, before)
-        self._seen[path] = file.sight
-        return grown
+        name = before.reader if before else None
+        if name is None and file.size:
+            head = file.head.removeprefix(BYTE_ORDER_MARK)
+            name = next((name for name, reader in READERS.items() if reader.recognises(path, head)), None)
+            if name is None:
+                self.counts.skipped_files[UNKNOWN] += 1
+        new = await self._record(file, name, before) if name else None
+        self._seen[path] = file.state
+        return new
 
-    def _mark_of(self, file: _File) -> Mark | None:
-        """The mark of the file, also when it has been renamed; None if it is new, or begins anew."""
+    def _mark_of(self, file: WatchedFile) -> Mark | None:
+        """The mark of a file, also if it was renamed; None if it is new, or was written again from its start."""
         mark = self._marks.get(file.key)
-        if mark and file.is_what(mark):
+        if mark and file.matches(mark):
             return mark
-        earlier = self._marks.get(self._by_place.get(file.place, ""))
-        if earlier is None or not file.is_what(earlier):
+        earlier = self._marks.get(self._paths.get(file.place, ""))
+        if earlier is None or not file.matches(earlier):
             return None
-        there = _sight(Path(earlier.path))
+        there = state_of(Path(earlier.path))
         return earlier if there is None or there[0] != file.place else None
 
-    def _reader_of(self, file: _File) -> str | None:
-        if file.size == 0:
-            return None
-        head = file.head.removeprefix(MARK)
-        name = next((name for name, reader in READERS.items() if reader.recognises(file.path, head)), None)
-        if name is None:
-            self.tally.skipped_files[UNKNOWN] += 1
-        return name
-
-    async def _read_on(self, file: _File, name: str, before: Mark | None) -> Grown | None:
-        self.tally.files += 1
+    async def _record(self, file: WatchedFile, name: str, before: Mark | None) -> NewTurns | None:
+        self.counts.files += 1
         reader = READERS[name]
-        stood = _reading(before) if before else None
-        if before and before.path == file.key and before.bytes == file.size and not (stood and stood.is_forked):
+        progress = _progress_of(before) if before else None
+        if before and before.path == file.key and before.bytes == file.size and not (progress and progress.is_forked):
             return None
-        start, reading = 0, reader.begin(file.path)
-        if before and not file.is_compressed:
-            start, reading = before.bytes, stood or reading
-        reading.tool_output = self._tool_output
-        batches = _batches(file, reader, reading, start)
+        start = before.bytes if before and not file.is_compressed else 0
+        if progress is None or file.is_compressed:
+            progress = reader.begin(file.path)
+        progress.tool_output = self._tool_output
+        batches = read_turns(file, reader, progress, start)
         try:
-            owner = await self._owner(name)
-            record = _Record(self.here, owner, file, is_much=file.size - start > MANY_BYTES)
-            last: _Batch | None = None
+            owner = await self._owner(self._agent or name)
+            recording = _Recording(self.here, owner, file, is_large=file.size - start > MANY_BYTES)
+            last: TurnBatch | None = None
             coming = asyncio.create_task(asyncio.to_thread(_next, batches))
             while batch := await coming:
                 coming = asyncio.create_task(asyncio.to_thread(_next, batches))  # read on while these are written
-                added = await record.add(batch)
-                self.tally.turns += added
-                self.tally.skipped_lines += batch.skipped
-                await self._move(file, name, batch, before)
-                self._progress(self.tally)
+                added = await recording.add(batch)  # on its own line: other files are counted meanwhile
+                self.counts.turns += added
+                self.counts.skipped_lines += batch.skipped
+                await self._move_mark(file, name, batch, before)
+                self._progress(self.counts)
                 last = batch
-            if last and last.reading.is_forked:
-                await record.take_back(reader, last.reading)
-                await self._move(file, name, replace(last, reading=replace(last.reading, is_forked=False)), before)
-        except _Closed:
-            self.tally.skipped_files[CLOSED] += 1
+            if last and last.progress.is_forked:
+                await recording.remove_superseded(reader, last.progress)
+                checked = replace(last, progress=replace(last.progress, is_forked=False))
+                await self._move_mark(file, name, checked, before)
+        except _FileClosed:
+            self.counts.skipped_files[CLOSED] += 1
         except OSError as problem:
             raise Unavailable(f"Turns could not be stored: {problem.strerror or problem}.") from problem
-        if not record.turns:
+        if not recording.turns:
             return None
-        self.tally.sessions.add((owner.id, record.session_id))
-        return Grown(owner.slug, record.session_id, record.turns)
+        self.counts.sessions.add((owner.id, recording.session_id))
+        return NewTurns(owner.slug, recording.session_id, recording.turns)
 
     async def _owner(self, name: str) -> Owner:
-        called = self._agent or name
-        async with self._meeting:  # whoever comes first introduces the agent
-            if called not in self._owners:
-                owner = await self.here.change(lambda change: owner_or_new(change, self._caller, called))
+        """The agent whose sessions these are. It is registered if it is new."""
+        async with self._owner_lock:
+            if name not in self._owners:
+                owner = await self.here.change(lambda change: owner_or_new(change, self._caller, name))
                 await asyncio.to_thread(self.here.transcripts.write_owner, owner)
-                self._owners[called] = owner
-        return self._owners[called]
+                self._owners[name] = owner
+        return self._owners[name]
 
-    async def _move(self, file: _File, name: str, batch: _Batch, before: Mark | None) -> None:
-        head = file.head[:IDENTIFYING]
-        reading = orjson.dumps(asdict(batch.reading)).decode()
-        mark = Mark(file.key, name, file.place, len(head), _hash(head), batch.end, reading)
+    async def _move_mark(self, file: WatchedFile, name: str, batch: TurnBatch, before: Mark | None) -> None:
+        mark = file.mark(name, batch.end, orjson.dumps(asdict(batch.progress)).decode())
         if mark == self._marks.get(file.key):
             return
         renamed = before.path if before and before.path != file.key else None
@@ -520,25 +335,25 @@ class Watch:
         if renamed:
             self._marks.pop(renamed, None)
         self._marks[file.key] = mark
-        self._by_place[file.place] = file.key
+        self._paths[file.place] = file.key
 
 
-class _Record:
-    """The session a file is recorded in, while it is read."""
+class _Recording:
+    """The session that the turns of a file are written to."""
 
-    def __init__(self, here: Workspace, owner: Owner, file: _File, *, is_much: bool) -> None:
+    def __init__(self, here: Workspace, owner: Owner, file: WatchedFile, *, is_large: bool) -> None:
         self.session_id = ""
         self.turns = 0
-        self._here, self._owner, self._file, self._is_much = here, owner, file, is_much
+        self._here, self._owner, self._file, self._is_large = here, owner, file, is_large
         self._known: set[str] | None = None
         self._deleted_at: datetime | None = None
 
-    async def add(self, batch: _Batch) -> int:
-        """Record what is new of it; returns how many turns that were."""
+    async def add(self, batch: TurnBatch) -> int:
+        """Record the turns that are new; returns their number."""
         if not batch.said:
             return 0
-        await self._begin(batch.reading)
-        known = await self._known_of(batch.said)
+        await self._begin(batch.progress)
+        known = await self._known_ids([said.id for said in batch.said])
         written = datetime.fromtimestamp(self._file.changed / 1e9, UTC)
         turns: dict[str, Turn] = {}
         for said in batch.said:
@@ -546,7 +361,7 @@ class _Record:
             if said.id in known or said.id in turns or (self._deleted_at and ts <= self._deleted_at):
                 continue
             turns[said.id] = Turn(
-                said.id, self.session_id, self._owner.id, said.role, said.text, ts, now(), batch.reading.project
+                said.id, self.session_id, self._owner.id, said.role, said.text, ts, now(), batch.progress.project
             )
         if turns:
             await append(self._here, self._owner, self.session_id, list(turns.values()))
@@ -554,50 +369,64 @@ class _Record:
             known.update(turns)
         return len(turns)
 
-    async def _known_of(self, said: list[Said]) -> set[str]:
-        """The ids that need not be recorded: looked up one by one where little is read, else read once and kept."""
-        owner, session_id = self._owner, self.session_id
-        is_indexed = self._here.settings.sessions_index
-        if is_indexed and not self._is_much:
-            ids = [one.id for one in said]
-            return await self._here.read(lambda read: followed_files.known(read, owner, session_id, ids))
-        if self._known is None and is_indexed:
-            self._known = await self._here.read(lambda read: followed_files.turn_ids(read, owner, session_id))
-        elif self._known is None:
-            self._known = await asyncio.to_thread(self._from_transcript)
-        return self._known
-
-    async def _begin(self, reading: Reading) -> None:
-        if not self.session_id:
-            self.session_id = reading.session_id or Path(self._file.key).stem[:LONGEST_ID]
-            stones = await asyncio.to_thread(self._here.transcripts.tombstones, self._owner)
-            self._deleted_at = stones.get(self.session_id)
-
-    async def take_back(self, reader: Reader, reading: Reading) -> None:
-        """Hold what was recorded against the whole file: what was taken back there goes, what came back comes."""
-        await self._begin(reading)
-        here, owner, file = self._here, self._owner, self._file
-        taken = {turn_id for at, turn_id in here.transcripts.taken_back(owner) if at == self.session_id}
-        gone, returned = await asyncio.to_thread(_taken_back, file, reader, taken, reading.tool_output)
-        recorded = await asyncio.to_thread(self._from_transcript)
+    async def remove_superseded(self, reader: LineReader, progress: ReadProgress) -> None:
+        """Compare the session with the whole file: remove turns that were rewound, and add turns that are back."""
+        await self._begin(progress)
+        here, owner = self._here, self._owner
+        removed = {turn_id for at, turn_id in here.transcripts.taken_back(owner) if at == self.session_id}
+        gone, returned = await asyncio.to_thread(find_superseded, self._file, reader, removed, progress.tool_output)
+        recorded = await asyncio.to_thread(self._ids_in_transcript)
         if gone := gone & recorded:
             await take_back(here, owner, self.session_id, gone)
             self._known = None
         if returned := [said for said in returned if said.id not in recorded]:
-            await self.add(_Batch(returned, 0, reading, Counter()))
+            await self.add(TurnBatch(returned, 0, progress, Counter()))
 
-    def _from_transcript(self) -> set[str]:
+    async def _begin(self, progress: ReadProgress) -> None:
+        if not self.session_id:
+            self.session_id = progress.session_id or Path(self._file.key).stem[:LONGEST_ID]
+            stones = await asyncio.to_thread(self._here.transcripts.tombstones, self._owner)
+            self._deleted_at = stones.get(self.session_id)
+
+    async def _known_ids(self, ids: list[str]) -> set[str]:
+        """The ids that are recorded: of these for a small file, of the whole session for a large one."""
+        owner, session_id = self._owner, self.session_id
+        is_indexed = self._here.settings.sessions_index
+        if is_indexed and not self._is_large:
+            return await self._here.read(lambda read: followed_files.known(read, owner, session_id, ids))
+        if self._known is None and is_indexed:
+            self._known = await self._here.read(lambda read: followed_files.turn_ids(read, owner, session_id))
+        elif self._known is None:
+            self._known = await asyncio.to_thread(self._ids_in_transcript)
+        return self._known
+
+    def _ids_in_transcript(self) -> set[str]:
         return self._here.transcripts.turn_ids(self._here.transcripts.of(self._owner, self.session_id))
 
 
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
+def _progress_of(mark: Mark) -> ReadProgress | None:
+    """The progress in a mark; None if another version wrote it. Then the file is read from its start."""
+    try:
+        return ReadProgress(**orjson.loads(mark.reading))
+    except TypeError:
+        return None
+
+
+def _next(batches: Iterator[TurnBatch]) -> TurnBatch | None:
+    try:
+        return next(batches, None)
+    except Exception as problem:  # each codec has errors of its own
+        raise _FileClosed from problem
+
+
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _remind(changed: asyncio.Queue[Path | None], seconds: float) -> None:
-    """Look everywhere, now and again: not every file system tells of every change."""
+async def _rescan(changed: asyncio.Queue[Path | None], seconds: float) -> None:
+    """Ask for a scan of all places from time to time: not every file system reports every change."""
     while True:
         await asyncio.sleep(seconds)
         changed.put_nowait(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -29,6 +30,8 @@ MOST_SORTED = 2_000_000
 """With this many candidates, reading on is always faster than sorting."""
 PAGE = 500
 """How many messages are read at once."""
+CHATGPT_ORIGINS = ("chatgpt", "canonical-db")
+"""Importers that may read the same ChatGPT conversation."""
 UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of a conversation in which no message has one."""
 
@@ -44,13 +47,15 @@ class PreparedConversation:
     fingerprint: str
     messages: tuple[IndexedText, ...]
     title: IndexedText | None
+    followed: Literal["here", "gone"] | None = None
+    """Whether it was imported by following a database file only, and is still in that file."""
 
 
 def prepare(conversation: Conversation) -> PreparedConversation:
     """Compute the fingerprint and the index rows of a conversation."""
     return PreparedConversation(
         conversation,
-        _fingerprint(conversation),
+        fingerprint_of(conversation),
         tuple(documents.indexed_text("archive", said.text) for said in conversation.messages),
         documents.indexed_text("archive", conversation.title)
         if conversation.title and conversation.is_titled
@@ -63,12 +68,17 @@ def put(change: Change, conversation: Conversation) -> Outcome:
     return put_all(change, [prepare(conversation)])[0]
 
 
-def put_all(change: Change, batch: Sequence[PreparedConversation]) -> list[Outcome]:
-    """Store many conversations with few statements. See `put`."""
+def put_all(change: Change, batch: Sequence[PreparedConversation], *, is_followed: bool = False) -> list[Outcome]:
+    """Store many conversations with few statements. See `put`.
+
+    With `is_followed` they come from the database file that is followed: it replaces newer states too.
+    """
     outcomes: list[Outcome] = []
     for some in _batches_without_repeats(batch):
         known = _known(change, [one.conversation.id for one in some])
-        compared = [_outcome(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in some]
+        if is_followed:
+            some = [_with_mark(one, known.get(one.conversation.id)) for one in some]
+        compared = [_outcome(one, known.get(one.conversation.id), is_followed) for one in some]
         some = [_with_project(one, known.get(one.conversation.id)) for one in some]
         new = [one for one, outcome in zip(some, compared, strict=True) if outcome == "new"]
         changed = [one for one, outcome in zip(some, compared, strict=True) if outcome == "changed"]
@@ -92,26 +102,51 @@ def _batches_without_repeats(batch: Sequence[PreparedConversation]) -> Iterator[
 
 def compare(read: Reader, conversation: Conversation) -> Outcome:
     """The outcome that storing this conversation would have."""
-    return _outcome(conversation, _fingerprint(conversation), _known(read, [conversation.id]).get(conversation.id))
+    return compare_all(read, [prepare(conversation)])[0]
 
 
 def compare_all(read: Reader, batch: Sequence[PreparedConversation]) -> list[Outcome]:
     known = _known(read, [one.conversation.id for one in batch])
-    return [_outcome(one.conversation, one.fingerprint, known.get(one.conversation.id)) for one in batch]
+    return [_outcome(one, known.get(one.conversation.id)) for one in batch]
 
 
 def _known(read: Reader, ids: list[str]) -> dict[str, Row]:
     return {row["native_id"]: row for row in read.all("known_conversations", ids=orjson.dumps(ids).decode())}
 
 
-def _outcome(conversation: Conversation, fingerprint: str, found: Row | None) -> Outcome:
+def _outcome(one: PreparedConversation, found: Row | None, is_followed: bool = False) -> Outcome:
     if found is None:
         return "new"
     data = orjson.loads(found["data"])
-    if data.get("fingerprint") == fingerprint:
-        return "changed" if conversation.project and not data.get("project") else "unchanged"
-    updated_at = _updated_at(conversation)
-    return "older" if updated_at and micros(updated_at) < found["modified_at"] else "changed"
+    if data.get("fingerprint") == one.fingerprint:
+        gets_project = one.conversation.project and not data.get("project")
+        return "changed" if gets_project or data.get("followed") != one.followed else "unchanged"
+    updated_at = _updated_at(one.conversation)
+    is_older = updated_at and micros(updated_at) < found["modified_at"]
+    return "older" if is_older and not is_followed else "changed"
+
+
+def _with_mark(one: PreparedConversation, found: Row | None) -> PreparedConversation:
+    """Mark a conversation as followed, unless it was imported before the file was followed."""
+    is_ours = found is None or "followed" in orjson.loads(found["data"])
+    return replace(one, followed="here" if is_ours else None)
+
+
+def mark_gone(change: Change, still_there: AbstractSet[str]) -> None:
+    """Mark the followed conversations that are no longer in the followed database. They stay in the archive."""
+    for row in change.all("conversations_of_origin", prefix="canonical-db:%"):
+        data = orjson.loads(row["data"])
+        if data.get("followed") == "here" and row["native_id"] not in still_there:
+            change.run("mark_conversation", id=row["id"], data=documents.encode_data({**data, "followed": "gone"}))
+
+
+def fingerprints(read: Reader) -> dict[str, str]:
+    """The fingerprint of each conversation from a canonical database, except those that are gone from it."""
+    rows = {
+        row["native_id"]: orjson.loads(row["data"])
+        for row in read.all("conversations_of_origin", prefix="canonical-db:%")
+    }
+    return {id: data["fingerprint"] for id, data in rows.items() if data.get("followed") != "gone"}
 
 
 def _with_project(one: PreparedConversation, found: Row | None) -> PreparedConversation:
@@ -183,16 +218,18 @@ def _passages(document_id: int, one: PreparedConversation) -> Iterator[NewPassag
 
 def _data(one: PreparedConversation) -> dict[str, str | bool | None]:
     """The data of a document. A title made from the first words is marked, so that nothing is found by it."""
-    titled = {} if one.conversation.is_titled else {"is_titled": False}
+    further: dict[str, str | bool | None] = {} if one.conversation.is_titled else {"is_titled": False}
+    if one.followed:
+        further["followed"] = one.followed
     return {
         "origin": one.conversation.origin,
         "fingerprint": one.fingerprint,
         "project": one.conversation.project,
-        **titled,
+        **further,
     }
 
 
-def _fingerprint(conversation: Conversation) -> str:
+def fingerprint_of(conversation: Conversation) -> str:
     digest = hashlib.blake2b(digest_size=16)
     digest.update(conversation.title.encode("utf-8", "replace"))
     if not conversation.is_titled:
@@ -282,14 +319,21 @@ class FoundMessage:
     conversation: str
     title: str | None
     said: Said
+    is_titled: bool = True
 
 
 def search(read: Reader, part: str | None, scope: Scope, limit: int) -> list[FoundMessage]:
     """The newest messages whose text, or whose conversation's title, contains `part`."""
     found: list[FoundMessage] = []
     copied: set[tuple[str, str]] = set()
+    origins: dict[tuple[str, str, str, datetime | None], str] = {}
     for row in _matching(read, part, scope):
         message = _message(row)
+        origin, _, id = message.conversation.partition(":")
+        if origin in CHATGPT_ORIGINS:  # an export and a database may hold the same message
+            same = id, message.said.role, message.said.text.strip(), message.said.ts
+            if origins.setdefault(same, origin) != origin:
+                continue
         if message.conversation.startswith(COPYING):
             line = message.said.id, message.said.text
             if line in copied:
@@ -304,7 +348,7 @@ def search(read: Reader, part: str | None, scope: Scope, limit: int) -> list[Fou
 def _matching(read: Reader, part: str | None, scope: Scope) -> Iterator[Row]:
     part = substring_form(part) if part else ""
     if not part or not documents.has_all_parts(read):
-        yield from (row for row in _newest(read, scope) if not part or _contains(row, part))
+        yield from (row for row in _newest(read, scope) if _contains(row, part))
         return
     hits, seen = read.substring_candidates(part, COMMON), 0
     if len(hits) == COMMON:
@@ -359,11 +403,13 @@ def _params(scope: Scope) -> dict[str, Any]:
 
 
 def _contains(row: Row, part: str) -> bool:
-    if part in substring_form(row["text"]):
-        return True
-    return part in substring_form(row["title"] or "") and bool(orjson.loads(row["data"]).get("is_titled", True))
+    is_in_text = not part or part in substring_form(row["text"])
+    if not is_in_text and part not in substring_form(row["title"] or ""):
+        return False
+    data = orjson.loads(row["data"])
+    return data.get("followed") != "gone" and (is_in_text or bool(data.get("is_titled", True)))
 
 
 def _message(row: Row) -> FoundMessage:
     said = Said(row["id"], row["role"], row["text"], maybe_instant(row["created_at"]))
-    return FoundMessage(row["conversation"], row["title"], said)
+    return FoundMessage(row["conversation"], row["title"], said, orjson.loads(row["data"]).get("is_titled", True))
