@@ -71,7 +71,7 @@ async def opened(settings: Settings, name: str) -> AsyncIterator[Workspace]:
 
 def problems_of_postgres(settings: Settings) -> tuple[str, list[str]]:
     """The version of the PostgreSQL server, and what is wrong with the database for our use of it."""
-    from palaver.store.engines.postgres import engine as postgres
+    from palaver.store.engines.postgres import schemas as postgres
 
     about = postgres.server_info(settings.database_url)
     found = []
@@ -242,7 +242,7 @@ async def repair(settings: Settings, *, discard_missing: bool = False) -> AsyncI
         if gone := await asyncio.to_thread(missing_tables, settings, name):
             yield Mended(f"workspace {name}", _said_of_tables(settings, gone), is_whole=not _lost(settings, gone))
         if engine_name(settings) == "postgres":
-            from palaver.store.engines.postgres.engine import rebuild_invalid_indexes
+            from palaver.store.engines.postgres.schemas import rebuild_invalid_indexes
 
             schema = schema_of(name, "workspace")
             for index in await asyncio.to_thread(rebuild_invalid_indexes, settings.database_url, schema):
