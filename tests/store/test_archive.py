@@ -424,7 +424,7 @@ async def test_a_part_that_many_texts_may_have_is_narrowed_by_all_that_is_known_
     """Also where so much is common in it that the newest are looked through first."""
     from palaver.store.engines.sqlite import dialect
 
-    monkeypatch.setattr(dialect, "MANY", 3)
+    monkeypatch.setattr(dialect, "FEW_ENOUGH", 3)
     monkeypatch.setattr(archive, "COMMON", 5)
     monkeypatch.setattr(archive, "READ_FIRST", 10)
     spoken = [f"{'some of the ivory' if n % 7 else 'some of the ivy grows'} {n}" for n in range(80)]

@@ -30,7 +30,7 @@ from palaver.operations.sessions import sessions
 from palaver.settings import Settings
 from palaver.store.engines import named_sql
 from palaver.store.engines.database import IndexRow
-from palaver.store.engines.postgres import engine as postgres
+from palaver.store.engines.postgres import schemas as postgres
 from palaver.store.engines.sqlite.dialect import SqliteDialect
 from palaver.store.engines.sqlite.engine import SqliteConnection
 from palaver.store.library import documents
@@ -150,7 +150,7 @@ def build(settings: Settings, kind: str, step: int, rows: Rows) -> None:
                 for row in rows.get(table, ()):
                     names, places = ", ".join(row), ", ".join(f"%({name})s" for name in row)
                     raw.execute(f"INSERT INTO {table} ({names}) VALUES ({places})".encode(), row)
-            postgres._reset_sequences(raw, schema_of(kind))
+            postgres.reset_sequences(raw, schema_of(kind))
         return
     path = file_of(settings, kind)
     path.parent.mkdir(parents=True, exist_ok=True)

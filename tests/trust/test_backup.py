@@ -93,7 +93,7 @@ def test_a_backup_is_not_put_over_data(made: Path, tmp_path: Path):
 def test_a_backup_does_not_overwrite_a_file(made: Path, tmp_path: Path):
     done = started(tmp_path / "old", "backup", str(made))
     assert done.returncode == 1
-    assert "is there already" in done.stderr
+    assert "exists already" in done.stderr
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "no backup", "a file taken out"])

@@ -180,7 +180,7 @@ def sqlite_files(settings: Settings) -> dict[str, Path]:
 def workspaces_with_data(settings: Settings) -> list[str]:
     """The names of all workspaces with data, even if they are not in the list of workspaces."""
     if engine_name(settings) == "postgres":
-        from palaver.store.engines.postgres.engine import schemas
+        from palaver.store.engines.postgres.schemas import schemas
 
         prefix = schema_of("", "workspace")
         return sorted(name.removeprefix(prefix) for name in schemas(settings.database_url, prefix))
@@ -190,7 +190,7 @@ def workspaces_with_data(settings: Settings) -> list[str]:
 def has_server_database(settings: Settings) -> bool:
     """Does the server's own database exist? It has the list of workspaces, the tokens and the audit log."""
     if engine_name(settings) == "postgres":
-        from palaver.store.engines.postgres.engine import existing_schemas
+        from palaver.store.engines.postgres.schemas import existing_schemas
 
         return bool(existing_schemas(settings.database_url, [schema_of("house", "house")]))
     path = file_of(settings, "house", "house")
@@ -200,7 +200,7 @@ def has_server_database(settings: Settings) -> bool:
 def missing_tables(settings: Settings, name: str, kind: str = "workspace") -> list[str]:
     """The tables and indexes that are missing in a database. Nothing is changed."""
     if engine_name(settings) == "postgres":
-        from palaver.store.engines.postgres import engine as postgres
+        from palaver.store.engines.postgres import schemas as postgres
 
         schema = schema_of(name, kind)
         exists = postgres.existing_schemas(settings.database_url, [schema])
@@ -222,7 +222,7 @@ def has_lost_log(settings: Settings, name: str, kind: str = "workspace") -> bool
 
 def has_data(settings: Settings, name: str) -> bool:
     if engine_name(settings) == "postgres":
-        from palaver.store.engines.postgres.engine import existing_schemas
+        from palaver.store.engines.postgres.schemas import existing_schemas
 
         return bool(existing_schemas(settings.database_url, [schema_of(name, "workspace")]))
     return file_of(settings, name, "workspace").exists()
@@ -231,7 +231,7 @@ def has_data(settings: Settings, name: str) -> bool:
 def remove_data(settings: Settings, name: str) -> bool:
     """Delete all data of a workspace. Returns False, and deletes nothing, if another process has it open."""
     if engine_name(settings) == "postgres":
-        from palaver.store.engines.postgres.engine import drop
+        from palaver.store.engines.postgres.schemas import drop
 
         drop(settings.database_url, schema_of(name, "workspace"))
     else:

@@ -74,7 +74,7 @@ async def opened(settings: Settings, name: str) -> AsyncIterator[Workspace]:
 
 def problems_of_postgres(settings: Settings) -> tuple[str, list[str]]:
     """The version of the PostgreSQL server, and the problems of the database."""
-    from palaver.store.engines.postgres import engine as postgres
+    from palaver.store.engines.postgres import schemas as postgres
 
     about = postgres.server_info(settings.database_url)
     found = []
@@ -250,10 +250,10 @@ async def repair(settings: Settings, *, discard_missing: bool = False) -> AsyncI
                 says = f"tables are missing, and nothing else has their rows: {', '.join(lost)}. Restore a backup"
             yield Repaired(f"workspace {name}", says, is_whole=not lost)
         if engine_name(settings) == "postgres":
-            from palaver.store.engines.postgres import engine as postgres
+            from palaver.store.engines.postgres.schemas import rebuild_invalid_indexes
 
             schema = schema_of(name, "workspace")
-            for index in await asyncio.to_thread(postgres.rebuild_invalid_indexes, settings.database_url, schema):
+            for index in await asyncio.to_thread(rebuild_invalid_indexes, settings.database_url, schema):
                 yield Repaired(f"workspace {name}", f"rebuilt the index {index}")
         async with opened(settings, name) as workspace:
             async for repaired in _repair_inside(workspace, discard_missing):

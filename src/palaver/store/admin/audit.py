@@ -45,7 +45,7 @@ def latest(
 ) -> list[Entry]:
     """The newest entries, newest first."""
     rows = read.all("audit_latest", workspace=workspace, kind=kind, before=before, limit=limit)
-    return [_entry(row) for row in rows]
+    return [Entry(**{**row, "at": instant(row["at"]), "facts": orjson.loads(row["facts"])}) for row in rows]
 
 
 def problems(read: Reader) -> list[str]:
@@ -71,13 +71,6 @@ def _all(read: Reader) -> Iterator[Row]:
     while rows := read.all("audit_after", after=after, limit=READ_AT_ONCE):
         yield from rows
         after = rows[-1]["id"]
-
-
-def _entry(row: Row) -> Entry:
-    facts = orjson.loads(row["facts"])
-    return Entry(
-        row["id"], instant(row["at"]), row["workspace"], row["kind"], row["who"], row["what"], facts, row["hash"]
-    )
 
 
 def _hash(before: str, row: Row) -> str:

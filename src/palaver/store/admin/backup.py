@@ -214,7 +214,7 @@ def _to_sqlite(settings: Settings, found: UnpackedBackup) -> None:
 
 
 def _to_postgres(settings: Settings, found: UnpackedBackup) -> None:
-    from palaver.store.engines.postgres import engine as postgres
+    from palaver.store.engines.postgres import schemas as postgres
     from palaver.store.workspaces import schema_of
 
     names = {"house": ("house", schema_of("house", "house"))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 
 from palaver.model.events import Event, encode
-from palaver.store.engines.database import Change, Reader, Row
+from palaver.store.engines.database import Change, Reader
 
 
 def last_id(read: Reader) -> int:
@@ -25,7 +25,7 @@ def after(read: Reader, id: int, thread_id: str | None, limit: int) -> list[Even
         rows = read.all("events_after", after=id, limit=limit)
     else:
         rows = read.all("thread_events_after", after=id, thread_id=thread_id, limit=limit)
-    return [_event(row) for row in rows]
+    return [Event(row["type"], row["thread_id"], row["payload"].encode(), row["message_id"], row["id"]) for row in rows]
 
 
 def batch_after(read: Reader, id: int, thread_id: str | None, limit: int, most_bytes: int) -> tuple[list[Event], bool]:
@@ -40,10 +40,6 @@ def batch_after(read: Reader, id: int, thread_id: str | None, limit: int, most_b
             break
         count += 1
     return (after(read, id, thread_id, count) if count else []), count < len(sizes) or len(sizes) == limit
-
-
-def _event(row: Row) -> Event:
-    return Event(row["type"], row["thread_id"], row["payload"].encode(), row["message_id"], row["id"])
 
 
 def forget_old(change: Change, keep: int) -> int:

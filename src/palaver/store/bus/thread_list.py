@@ -12,7 +12,7 @@ import orjson
 from palaver.model.messages import Thread
 from palaver.model.times import instant
 from palaver.store.bus import threads
-from palaver.store.engines.database import Reader, Row
+from palaver.store.engines.database import Reader
 
 LAST_FEW = 20
 """How many of the last messages are read for each thread."""
@@ -46,19 +46,19 @@ def latest_threads(read: Reader, *, include_archived: bool, limit: int, offset: 
         each=LAST_FEW,
         length=LENGTH,
     )
-    return [_thread_summary(list(group)) for _, group in groupby(rows, key=lambda row: row["document_id"])]
-
-
-def _thread_summary(rows: list[Row]) -> ThreadSummary:
-    return ThreadSummary(threads.of_row(rows[0]), [_message_summary(row) for row in rows if row["seq"] is not None])
-
-
-def _message_summary(row: Row) -> MessageSummary:
-    data = orjson.loads(row["said_data"])
-    return MessageSummary(
-        seq=row["seq"],
-        author_name=data.get("author_name") or row["author"],
-        text=row["text"],
-        metadata=data.get("metadata"),
-        created_at=instant(row["said_at"]),
-    )
+    found = []
+    for _, group in groupby(rows, key=lambda row: row["document_id"]):
+        some = list(group)
+        messages = [
+            MessageSummary(
+                seq=row["seq"],
+                author_name=(data := orjson.loads(row["said_data"])).get("author_name") or row["author"],
+                text=row["text"],
+                metadata=data.get("metadata"),
+                created_at=instant(row["said_at"]),
+            )
+            for row in some
+            if row["seq"] is not None
+        ]
+        found.append(ThreadSummary(threads.of_row(some[0]), messages))
+    return found

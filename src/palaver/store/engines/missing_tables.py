@@ -26,12 +26,6 @@ INDEX_TABLES = ("passage_index", "passage_trigrams")
 LINKED_TABLES = ("passage_totals", "passage_parts", "passage_index")
 """Tables of PostgreSQL that depend on each other. They are created together."""
 
-RESTART_SUBSTRING_INDEX = (
-    "INSERT INTO counters (name, value) SELECT 'parts', 0 "
-    "WHERE EXISTS (SELECT 1 FROM documents WHERE source = 'archive') ON CONFLICT (name) DO UPDATE SET value = 0"
-)
-"""Makes the substring index be filled again, from the first imported message on."""
-
 _CREATE = re.compile(r"CREATE (TABLE|(?:UNIQUE )?INDEX) (\w+)(?: ON (\w+))?")
 _ALTER = re.compile(r"(?:ALTER TABLE|CREATE TRIGGER \w+ AFTER \w+ ON) (\w+)")
 _DROP = re.compile(r"DROP (?:TABLE|INDEX) (?:IF EXISTS )?(\w+)")
@@ -66,6 +60,11 @@ def parts(dialect: str, kind: str) -> dict[str, SchemaPart]:
     return _sqlite_parts(kind) if dialect == "sqlite" else _postgres_parts(kind)
 
 
+def restart_substring_index() -> str:
+    """The statement that makes the substring index be filled again. It is the same for both engines."""
+    return named_sql.load("sqlite")["restart_substring_index"]
+
+
 # SQLite
 
 
@@ -78,9 +77,7 @@ def _sqlite_parts(kind: str) -> dict[str, SchemaPart]:
     try:
         for _, sql in named_sql.migrations("sqlite", kind):
             empty.execute(sql)
-        rows = empty.execute(
-            "SELECT name, tbl_name, type, sql FROM sqlite_schema WHERE type IN ('table', 'index')"
-        ).fetchall()
+        rows = empty.execute(named_sql.load("sqlite")["schema_parts"]).fetchall()
     finally:
         empty.close()
     found = [SchemaPart(str(name), str(table), type == "index", [str(sql)]) for name, table, type, sql in rows if sql]
@@ -98,13 +95,13 @@ def create_in_sqlite(raw: apsw.Connection, kind: str, gone: list[str]) -> list[s
             drop_virtual(raw, part.name)
         for part in damaged:
             raw.execute(part.statements[0])
-        there = {str(name) for (name,) in raw.execute("SELECT name FROM sqlite_schema")}
+        there = {str(name) for (name,) in raw.execute(named_sql.load("sqlite")["schema_names"])}
         for name in copies:
             if name not in there and expected[name].table in there | set(copies):
                 raw.execute(expected[name].statements[0])
         if any(part.name in INDEX_TABLES for part in damaged):
             tune_index(raw)
-            raw.execute(RESTART_SUBSTRING_INDEX)
+            raw.execute(restart_substring_index())
     return copies
 
 
@@ -172,5 +169,5 @@ def creation_for_postgres(kind: str, gone: list[str]) -> tuple[list[str], list[s
     copies.sort(key=lambda part: part.is_index)
     statements = before + [statement for part in copies for statement in part.statements]
     if "passage_trigrams" in made:
-        statements.append(RESTART_SUBSTRING_INDEX)
+        statements.append(restart_substring_index())
     return sorted(part.name for part in copies), statements

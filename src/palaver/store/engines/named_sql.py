@@ -1,6 +1,6 @@
 """Loads SQL statements from files, by name, and the list of migrations.
 
-Both engines share `sql/*.sql`. The statements in `sql/<dialect>/queries.sql` are for one engine.
+Both engines share `sql/*.sql`. The files in `sql/<dialect>/` are for one engine.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ def load(dialect: str) -> dict[str, str]:
     """All statements for an engine, by name. A file is split at its `-- name:` lines."""
     folder = files("palaver.store") / "sql"
     found: dict[str, str] = {}
-    shared = sorted(p.name for p in folder.iterdir() if p.name.endswith(".sql"))
-    for place in [folder / name for name in shared] + [folder / dialect / "queries.sql"]:
+    places = [place for part in (folder, folder / dialect) for place in part.iterdir() if place.name.endswith(".sql")]
+    for place in sorted(places, key=lambda place: place.name):
         parts = _NAME.split(place.read_text("utf-8"))[1:]
         own = {name: body.strip().rstrip(";") for name, body in zip(parts[::2], parts[1::2], strict=True)}
         assert own.keys().isdisjoint(found), f"{place.name} repeats the names {own.keys() & found.keys()}"

@@ -173,26 +173,19 @@ def _replace_document(change: Change, document_id: int, one: PreparedConversatio
 
 
 def _add_documents(change: Change, new: list[PreparedConversation]) -> Iterator[tuple[int, PreparedConversation]]:
+    """Add the documents of new conversations. Returns their ids with the conversations."""
     if not new:
         return iter(())
     ids = orjson.loads(change.must("take_document_ids", count=len(new))["ids"])
-    change.run_rows("insert_conversations", (_document(id, one) for id, one in zip(ids, new, strict=True)))
+    rows = []
+    for id, one in zip(ids, new, strict=True):
+        conversation, updated_at = one.conversation, _updated_at(one.conversation)
+        created_at = micros(conversation.created_at or _first_at(conversation))
+        modified_at = max(created_at, micros(updated_at)) if updated_at else created_at
+        data = documents.encode_data(_data(one))
+        rows.append((id, conversation.id, conversation.title or None, created_at, modified_at, data))
+    change.run_rows("insert_conversations", rows)
     return zip(ids, new, strict=True)
-
-
-def _document(id: int, one: PreparedConversation) -> tuple[Any, ...]:
-    conversation = one.conversation
-    created_at = micros(conversation.created_at or _first_at(conversation))
-    updated_at = _updated_at(conversation)
-    modified_at = max(created_at, micros(updated_at)) if updated_at else created_at
-    return (
-        id,
-        conversation.id,
-        conversation.title or None,
-        created_at,
-        modified_at,
-        documents.encode_data(_data(one)),
-    )
 
 
 def _passages(document_id: int, one: PreparedConversation) -> Iterator[NewPassage]:
@@ -328,10 +321,12 @@ def search(read: Reader, part: str | None, scope: Scope, limit: int) -> list[Fou
     copied: set[tuple[str, str]] = set()
     origins: dict[tuple[str, str, str, datetime | None], str] = {}
     for row in _matching(read, part, scope):
-        message = _message(row)
+        said = Said(row["id"], row["role"], row["text"], maybe_instant(row["created_at"]))
+        is_titled = orjson.loads(row["data"]).get("is_titled", True)
+        message = FoundMessage(row["conversation"], row["title"], said, is_titled)
         origin, _, id = message.conversation.partition(":")
         if origin in CHATGPT_ORIGINS:  # an export and a database may hold the same message
-            same = id, message.said.role, message.said.text.strip(), message.said.ts
+            same = id, said.role, said.text.strip(), said.ts
             if origins.setdefault(same, origin) != origin:
                 continue
         if message.conversation.startswith(COPYING):
@@ -408,8 +403,3 @@ def _contains(row: Row, part: str) -> bool:
         return False
     data = orjson.loads(row["data"])
     return data.get("followed") != "gone" and (is_in_text or bool(data.get("is_titled", True)))
-
-
-def _message(row: Row) -> FoundMessage:
-    said = Said(row["id"], row["role"], row["text"], maybe_instant(row["created_at"]))
-    return FoundMessage(row["conversation"], row["title"], said, orjson.loads(row["data"]).get("is_titled", True))

@@ -18,3 +18,7 @@ UPDATE counters SET value = :value WHERE name = 'parts';
 
 -- name: forget_parts_mark  the substring index is complete
 DELETE FROM counters WHERE name = 'parts';
+
+-- name: restart_substring_index  fill the substring index again, from the first imported message on
+INSERT INTO counters (name, value) SELECT 'parts', 0 WHERE EXISTS (SELECT 1 FROM documents WHERE source = 'archive')
+ON CONFLICT (name) DO UPDATE SET value = 0;

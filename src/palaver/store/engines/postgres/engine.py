@@ -11,37 +11,35 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psycopg
-from psycopg.rows import dict_row, tuple_row
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg.rows import dict_row
+from psycopg_pool import ConnectionPool
 
-from palaver.errors import Conflict, PalaverError, Timeout, Unavailable
+from palaver.errors import PalaverError, Timeout
 from palaver.model.events import Event
 from palaver.settings import Settings
-from palaver.store.engines import missing_tables, named_sql
+from palaver.store.engines import missing_tables
 from palaver.store.engines.database import (
     Change,
-    Dialect,
     EngineStats,
     Pending,
     Reader,
     Row,
-    json_batches,
     write_events,
     write_index,
 )
+from palaver.store.engines.postgres import schemas
+from palaver.store.engines.postgres.connection import PostgresConnection, RawConnection, readable_errors
 from palaver.store.engines.postgres.dialect import PostgresDialect
 from palaver.store.engines.write_queue import Job, finish_jobs, send_events
 
 T = TypeVar("T")
-RawConnection = psycopg.Connection[Row]
 
 READERS = 7
 """The number of reader threads."""
@@ -54,69 +52,8 @@ SLOW_SECONDS = 0.05
 """A writer without progress for this long gets a helper."""
 CONNECT_SECONDS = 5.0
 """The least time to wait for a connection."""
-TOTALS_SINCE = 11
-"""The migration that added row counts to the index."""
 CONFLICTS = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 TRIES = 6
-
-INVALID_INDEXES = (
-    "SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
-    "WHERE NOT i.indisvalid AND c.relnamespace = current_schema()::regnamespace"
-)
-
-
-class PostgresConnection:
-    dialect: Dialect
-
-    def __init__(
-        self, raw: RawConnection, dialect: PostgresDialect, before_event_log: Callable[[], None] = lambda: None
-    ) -> None:
-        self.raw, self.dialect = raw, dialect
-        self._event_log_statements, self._before_event_log = dialect.event_log_statements, before_event_log
-        self.has_written = False
-
-    def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
-        if sql in self._event_log_statements:
-            self._before_event_log()
-        self.has_written = self.has_written or not sql.startswith("SELECT")
-        cursor = self.raw.execute(sql.encode(), params)
-        return cursor.fetchall() if cursor.description else []
-
-    def fetch_tuples(self, sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        with self.raw.cursor(row_factory=tuple_row) as cursor:
-            return cursor.execute(sql.encode(), params).fetchall()
-
-    def run(self, sql: str, params: Mapping[str, Any]) -> int:
-        if sql in self._event_log_statements:
-            self._before_event_log()
-        self.has_written = True
-        return self.raw.execute(sql.encode(), params).rowcount
-
-    def run_many(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        self.has_written = True
-        with self.raw.cursor() as cursor:
-            cursor.executemany(sql.encode(), rows)
-
-    def run_rows(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        for batch in json_batches(rows):
-            self.raw.execute(sql.encode(), {"rows": batch.decode()})
-
-
-@contextmanager
-def readable_errors() -> Iterator[None]:
-    """Turn errors of PostgreSQL into errors that tell a person what to do."""
-    try:
-        yield
-    except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable):
-        raise Timeout() from None
-    except psycopg.errors.UniqueViolation:
-        raise Conflict("Another caller has just taken that name. Choose another one.") from None
-    except psycopg.errors.UndefinedTable:
-        raise Unavailable("A table is missing in the database. Run 'palaver doctor' to see what can be done.") from None
-    except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory):
-        raise Unavailable("The database is out of space: nothing was stored.") from None
-    except (psycopg.OperationalError, PoolTimeout) as problem:
-        raise Unavailable(f"PostgreSQL is not reachable ({type(problem).__name__}). Try again in a moment.") from None
 
 
 class _BatchFailed(Exception):
@@ -147,7 +84,7 @@ class PostgresEngine:
         self._stats = EngineStats()
         lock_timeout = max(1, int(settings.search_timeout * 1000))
         with readable_errors():
-            migrate(url, schema, kind)
+            schemas.migrate(url, schema, kind)
             self.create_missing_tables()
             self._pool: ConnectionPool[RawConnection] = ConnectionPool(
                 url,
@@ -325,18 +262,18 @@ class PostgresEngine:
     def check(self) -> list[str]:
         """Find indexes that were never finished. The server itself checks its pages."""
         with readable_errors(), self._pool.connection() as raw:
-            rows = raw.execute(INVALID_INDEXES).fetchall()
-        return [f"the index {row['name']} is not valid" for row in rows]
+            names = schemas.invalid_indexes(raw)
+        return [f"the index {name} is not valid" for name in names]
 
     def lost_files(self) -> list[str]:
         return []  # the server looks after its files
 
     def create_missing_tables(self) -> list[str]:
-        with readable_errors(), _connect(self._url, self._schema) as raw:
+        with readable_errors(), schemas.connect(self._url, self._schema) as raw:
             gone = missing_tables.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
             if not gone:
                 return []
-            _lock(raw, self._schema)  # servers starting at once take turns
+            schemas.lock(raw, self._schema)  # servers starting at once take turns
             gone = missing_tables.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
             made, statements = missing_tables.creation_for_postgres(self._kind, gone)
             for statement in statements:
@@ -344,204 +281,20 @@ class PostgresEngine:
             return made
 
     def empty_index(self) -> None:
-        with readable_errors(), _connect(self._url, self._schema) as raw:
+        with readable_errors(), schemas.connect(self._url, self._schema) as raw:
             raw.execute(f"TRUNCATE {', '.join({*missing_tables.INDEX_TABLES, *missing_tables.LINKED_TABLES})}".encode())
-            raw.execute(missing_tables.RESTART_SUBSTRING_INDEX.encode())
+            raw.execute(missing_tables.restart_substring_index().encode())
 
     def stats(self) -> EngineStats:
         return replace(self._stats, waiting=len(self._waiting))
 
     def copy_into(self, folder: Path) -> int:
-        """Copy every table of one snapshot, in PostgreSQL's own text format."""
-        with readable_errors(), psycopg.connect(self._url, options=f"-c search_path={self._schema}") as raw:
-            raw.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            for table in _tables(raw, self._schema):
-                file, cursor = (folder / f"{table}.copy").open("wb"), raw.cursor()
-                with file, cursor, cursor.copy(f'COPY "{table}" TO STDOUT'.encode()) as data:
-                    for block in data:
-                        file.write(block)
-            row = raw.execute("SELECT max(number) FROM migrations").fetchone()
-        return int(row[0]) if row else 0
+        return schemas.write_copy(self._url, self._schema, folder)
 
     def wipe(self) -> None:
-        """Rewrite tables and indexes. The server removes old files of its own log (WAL) later."""
-        with readable_errors(), psycopg.connect(self._url, autocommit=True) as raw:
-            for table in _tables(raw, self._schema):
-                raw.execute(f'VACUUM (FULL, ANALYZE) "{self._schema}"."{table}"'.encode())
-                _forget_statistics(raw, self._schema, table)
-            raw.execute("VACUUM FULL pg_statistic")
-            raw.execute("CHECKPOINT" if _may_checkpoint(raw) else "SELECT 1")  # old files go with the next one
+        schemas.rewrite(self._url, self._schema)
 
     def close(self) -> None:
         self._writing.shutdown(wait=True)
         self._threads.shutdown(wait=True)
         self._pool.close()
-
-
-def migrate(url: str, schema: str, kind: str, upto: int | None = None) -> None:
-    """Migrate a schema to the newest version, or up to `upto`. Servers that start at once take turns."""
-    steps = [step for step in named_sql.migrations("postgres", kind) if upto is None or step[0] <= upto]
-    with psycopg.connect(url) as raw:
-        _lock(raw, schema)
-        raw.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'.encode())
-        raw.execute(f'SET LOCAL search_path TO "{schema}"'.encode())
-        raw.execute("CREATE TABLE IF NOT EXISTS migrations (number bigint PRIMARY KEY)")
-        row = raw.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
-        have = row[0] if row else 0
-        if have > steps[-1][0]:
-            raise Unavailable(f"This data was written by a newer palaver (schema {have}). Upgrade palaver.")
-        for number, sql in steps:
-            if number > have:
-                raw.execute(sql.encode())
-                raw.execute("INSERT INTO migrations VALUES (%s)", (number,))
-
-
-def _lock(raw: psycopg.Connection[Any], schema: str) -> None:
-    """Keep other servers from migrating this schema until the end of the transaction."""
-    raw.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"palaver {schema}",))
-
-
-def _connect(url: str, schema: str) -> RawConnection:
-    options = f"-c search_path={schema} -c lock_timeout=10s"
-    return psycopg.connect(url, row_factory=dict_row, options=options)
-
-
-def missing_tables_in(url: str, schema: str, kind: str, settings: Settings) -> list[str]:
-    """The tables and indexes that are missing in a schema. Nothing is changed."""
-    with readable_errors(), _connect(url, schema) as raw:
-        row = raw.execute("SELECT max(number) AS number FROM migrations").fetchone()
-        if row and row["number"] != named_sql.migrations("postgres", kind)[-1][0]:
-            return []  # an older schema, which is migrated when it is opened
-        return missing_tables.missing(Reader(PostgresConnection(raw, PostgresDialect()), settings), kind)
-
-
-# Schemas, backups and maintenance
-
-
-def _tables(raw: psycopg.Connection[Any], schema: str) -> list[str]:
-    """The tables of a schema. A table comes after the tables that it refers to."""
-    rows = raw.execute(
-        "SELECT c.relname, ARRAY(SELECT confrelid::regclass::oid FROM pg_constraint "
-        "WHERE conrelid = c.oid AND contype = 'f' AND confrelid <> c.oid), c.oid FROM pg_class c "
-        "WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %s) AND c.relkind = 'r' "
-        "AND c.relname <> 'migrations' ORDER BY c.relname",
-        (schema,),
-    ).fetchall()
-    waiting, placed, ordered = list(rows), set[int](), list[str]()
-    while waiting:
-        ready = [row for row in waiting if set(row[1]) <= placed]
-        assert ready, "tables refer to each other in a circle"
-        ordered += [row[0] for row in ready]
-        placed |= {row[2] for row in ready}
-        waiting = [row for row in waiting if row[2] not in placed]
-    return ordered
-
-
-def schemas(url: str, prefix: str) -> list[str]:
-    """The schemas whose names have this prefix."""
-    with readable_errors(), psycopg.connect(url) as raw:
-        rows = raw.execute("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", (prefix,)).fetchall()
-    return [row[0] for row in rows]
-
-
-@dataclass(frozen=True, slots=True)
-class ServerInfo:
-    """The version and settings of the PostgreSQL server and database."""
-
-    version: str
-    number: int
-    encoding: str
-    is_old_collation: bool
-    """Whether the collation of the operating system has changed since the indexes were built."""
-    may_create: bool
-
-
-def server_info(url: str) -> ServerInfo:
-    with readable_errors(), psycopg.connect(url, connect_timeout=int(CONNECT_SECONDS)) as raw:
-        row = raw.execute(
-            "SELECT current_setting('server_version'), current_setting('server_version_num')::int, "
-            "pg_encoding_to_char(encoding), has_database_privilege(datname, 'CREATE'), datcollate "
-            "FROM pg_database WHERE datname = current_database()"
-        ).fetchone()
-        assert row is not None
-        is_old = False
-        if row[1] >= 150_000:
-            found = raw.execute(
-                "SELECT datcollversion <> pg_database_collation_actual_version(oid) "
-                "FROM pg_database WHERE datname = current_database()"
-            ).fetchone()
-            is_old = bool(found and found[0])
-    return ServerInfo(row[0], row[1], row[2], is_old, row[3])
-
-
-def existing_schemas(url: str, schemas: list[str]) -> list[str]:
-    """The schemas of this list that exist."""
-    with readable_errors(), psycopg.connect(url) as raw:
-        rows = raw.execute("SELECT nspname FROM pg_namespace WHERE nspname = ANY(%s)", (schemas,)).fetchall()
-    return [row[0] for row in rows]
-
-
-def _forget_statistics(raw: psycopg.Connection[Any], schema: str, table: str) -> None:
-    """Remove sample values of deleted rows from the planner statistics of an empty table.
-
-    PostgreSQL never updates the statistics of an empty table. Setting the type of a column again removes them.
-    """
-    name = f'"{schema}"."{table}"'
-    if raw.execute(f"SELECT 1 FROM {name} LIMIT 1".encode()).fetchone():
-        return
-    columns = raw.execute(
-        "SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a JOIN pg_stats s "
-        "ON s.attname = a.attname WHERE a.attrelid = CAST(%s AS regclass) AND s.schemaname = %s AND s.tablename = %s",
-        (name, schema, table),
-    ).fetchall()
-    for column, kind in columns:
-        raw.execute(f'ALTER TABLE {name} ALTER COLUMN "{column}" TYPE {kind}'.encode())
-
-
-def _may_checkpoint(raw: psycopg.Connection[Any]) -> bool:
-    row = raw.execute("SELECT pg_has_role('pg_checkpoint', 'USAGE')").fetchone()
-    return bool(row and row[0])
-
-
-def drop(url: str, schema: str) -> None:
-    with readable_errors(), psycopg.connect(url, options="-c lock_timeout=10s") as raw:
-        raw.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE'.encode())
-
-
-def rebuild_invalid_indexes(url: str, schema: str) -> list[str]:
-    """Rebuild indexes that are not valid. Returns their names."""
-    with readable_errors(), psycopg.connect(url, autocommit=True, options=f"-c search_path={schema}") as raw:
-        names = [str(row[0]) for row in raw.execute(INVALID_INDEXES).fetchall()]
-        for name in names:
-            raw.execute(f'REINDEX INDEX "{name}"'.encode())
-    return names
-
-
-def load_copy(url: str, schema: str, kind: str, number: int, folder: Path) -> None:
-    """Create a schema of an older version and fill it from a backup. It is migrated when it is opened."""
-    with readable_errors():
-        migrate(url, schema, kind, number)
-        with psycopg.connect(url, options=f"-c search_path={schema}") as raw:
-            for table in _tables(raw, schema):
-                path = folder / f"{table}.copy"
-                if raw.execute(f'SELECT 1 FROM "{table}" LIMIT 1'.encode()).fetchone():
-                    raw.execute(f'DELETE FROM "{table}"'.encode())
-                with path.open("rb") as file, raw.cursor().copy(f'COPY "{table}" FROM STDIN'.encode()) as data:
-                    while block := file.read(1 << 20):
-                        data.write(block)
-            _reset_sequences(raw, schema)
-            if kind == "workspace" and number >= TOTALS_SINCE:
-                raw.execute(b"DELETE FROM passage_totals")  # the copy and the trigger both counted the rows
-                raw.execute(b"INSERT INTO passage_totals SELECT count(*), coalesce(sum(length), 0) FROM passage_index")
-
-
-def _reset_sequences(raw: psycopg.Connection[Any], schema: str) -> None:
-    """Set each sequence to continue after the highest id."""
-    rows = raw.execute(
-        "SELECT table_name, column_name FROM information_schema.columns "
-        "WHERE table_schema = %s AND is_identity = 'YES'",
-        (schema,),
-    ).fetchall()
-    for table, column in rows:
-        last = f'(SELECT coalesce(max("{column}"), 0) + 1 FROM "{table}")'
-        raw.execute(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), {last}, false)".encode())

@@ -332,9 +332,7 @@ class SqliteEngine:
         with readable_errors():
             own = SqliteConnection(self.path, self._dialect, read_only=False)
             try:
-                for (name,) in own.raw.execute(
-                    "SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL TABLE%USING fts5 %'"
-                ).fetchall():
+                for (name,) in own.raw.execute(self._dialect.sql("full_text_tables")).fetchall():
                     own.raw.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
                 own.raw.execute("VACUUM")
                 until = time.monotonic() + WIPE_SECONDS

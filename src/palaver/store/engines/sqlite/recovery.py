@@ -72,6 +72,10 @@ def is_in_use(path: Path) -> bool:
     return False
 
 
+def _sql(name: str) -> str:
+    return named_sql.load("sqlite")[name]
+
+
 # Damage in the search index only
 
 
@@ -84,16 +88,14 @@ def recreate_index(path: Path) -> bool:
     with suppress(apsw.Error, PalaverError), readable_errors():
         own = SqliteConnection(path, SqliteDialect(), read_only=False)
         try:
-            made = own.raw.execute(
-                "SELECT name, sql FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL TABLE%' ORDER BY rowid"
-            ).fetchall()
+            made = own.raw.execute(_sql("virtual_tables")).fetchall()
             with own.raw:
                 for name, _ in made:
                     own.raw.execute(f"DROP TABLE {name}")
                 for _, sql in made:
                     own.raw.execute(str(sql))
                 missing_tables.tune_index(own.raw)
-                own.raw.execute(missing_tables.RESTART_SUBSTRING_INDEX)
+                own.raw.execute(missing_tables.restart_substring_index())
         finally:
             own.raw.close()
         return not check_file(path)
@@ -162,7 +164,10 @@ def _fill(fresh: Path, kind: str, old: apsw.Connection | None, result: RecoveryR
                 _replace_lost_documents(new.raw)
             _remove_orphans(new.raw, result)
             if kind == "workspace":
-                _recount(new.raw)
+                for name in ("recover_thread_counts", "recover_event_counter", "recover_number_counters"):
+                    new.raw.execute(_sql(name))
+                if new.raw.pragma("user_version") >= 6:
+                    new.raw.execute(missing_tables.restart_substring_index())
         new.raw.execute(
             "PRAGMA journal_mode = DELETE"
         ).fetchall()  # so that all data is in the one file that is renamed
@@ -184,8 +189,7 @@ def _make_schema(new: apsw.Connection, kind: str, old: apsw.Connection | None) -
 
 
 def _tables(raw: apsw.Connection) -> list[str]:
-    rows = raw.execute("SELECT name FROM pragma_table_list WHERE type = 'table' AND schema = 'main' ORDER BY name")
-    return [str(name) for (name,) in rows if not str(name).startswith("sqlite_")]
+    return [str(name) for (name,) in raw.execute(_sql("table_names"))]
 
 
 def _copy(old: apsw.Connection | None, new: apsw.Connection, table: str, result: RecoveryResult) -> None:
@@ -313,23 +317,21 @@ class _DamagedTable:
 
 def _replace_lost_documents(new: apsw.Connection) -> None:
     """Create a document for passages whose document is lost, with a title that says so."""
-    lanes = " ".join(f"WHEN {number} THEN '{source}'" for number, source in enumerate(SOURCES))
-    orphans = new.execute(
-        f"SELECT document_id, CASE (min(id) / {WIDTH}) / 2 {lanes} END, coalesce(min(created_at), {micros(now())}) "
-        "FROM passages WHERE document_id NOT IN (SELECT id FROM documents) GROUP BY document_id"
-    ).fetchall()
-    for document_id, source, at in orphans:
+    sources = dict(enumerate(SOURCES))
+    for document_id, passage_id, created_at in new.execute(_sql("lost_documents")).fetchall():
+        source = sources.get(int(str(passage_id)) // WIDTH // 2)
         if source not in ("bus", "archive"):
             continue  # sessions come back from transcripts; passages of a text are not its whole text
-        new.execute(
-            "INSERT INTO documents (id, source, native_id, title, created_at, modified_at) VALUES (?, ?, ?, ?, ?, ?)",
-            (document_id, source, new_id(), f"Recovered {document_id}", at, at),
-        )
-    new.execute(
-        "INSERT INTO threads (document_id, topic, status) "
-        "SELECT id, coalesce(title, 'Recovered') || ' (recovered ' || id || ')', 'discuss' "
-        "FROM documents WHERE source = 'bus' AND id NOT IN (SELECT document_id FROM threads)"
-    )
+        at = micros(now()) if created_at is None else created_at
+        given = {
+            "id": document_id,
+            "source": source,
+            "native_id": new_id(),
+            "title": f"Recovered {document_id}",
+            "at": at,
+        }
+        new.execute(_sql("insert_recovered_document"), given)
+    new.execute(_sql("insert_recovered_threads"))
 
 
 def _remove_orphans(new: apsw.Connection, result: RecoveryResult) -> None:
@@ -345,23 +347,3 @@ def _remove_orphans(new: apsw.Connection, result: RecoveryResult) -> None:
                     known = result.lost.get(table, 0)
                     result.lost[table] = None if known is None else known + gone
                     result.saved[table] -= gone
-
-
-def _recount(new: apsw.Connection) -> None:
-    """Correct the counters that are stored beside the rows they count."""
-    new.execute(
-        "UPDATE threads SET "
-        "last_seq = max(last_seq, (SELECT coalesce(max(position), 0) FROM passages p "
-        "WHERE p.document_id = threads.document_id)), "
-        "message_count = (SELECT count(*) FROM passages p WHERE p.document_id = threads.document_id AND position > 0)"
-    )
-    new.execute(
-        "INSERT INTO counters (name, value) SELECT 'events', coalesce(max(id), 0) FROM events WHERE true "
-        "ON CONFLICT DO UPDATE SET value = max(value, excluded.value)"
-    )
-    new.execute(
-        "UPDATE counters SET value = max(value, (SELECT coalesce(max(CAST(native_id AS INTEGER)), 0) FROM documents d "
-        "WHERE d.source = counters.name)) WHERE name IN ('media', 'characters')"
-    )
-    if new.pragma("user_version") >= 6:
-        new.execute(missing_tables.RESTART_SUBSTRING_INDEX)

@@ -1,0 +1,71 @@
+"""A connection to PostgreSQL, and readable messages for its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.rows import tuple_row
+from psycopg_pool import PoolTimeout
+
+from palaver.errors import Conflict, Timeout, Unavailable
+from palaver.store.engines.database import Dialect, Row, json_batches
+from palaver.store.engines.postgres.dialect import PostgresDialect
+
+RawConnection = psycopg.Connection[Row]
+
+
+class PostgresConnection:
+    dialect: Dialect
+
+    def __init__(
+        self, raw: RawConnection, dialect: PostgresDialect, before_event_log: Callable[[], None] = lambda: None
+    ) -> None:
+        self.raw, self.dialect = raw, dialect
+        self._event_log_statements, self._before_event_log = dialect.event_log_statements, before_event_log
+        self.has_written = False
+
+    def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        if sql in self._event_log_statements:
+            self._before_event_log()
+        self.has_written = self.has_written or not sql.startswith("SELECT")
+        cursor = self.raw.execute(sql.encode(), params)
+        return cursor.fetchall() if cursor.description else []
+
+    def fetch_tuples(self, sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        with self.raw.cursor(row_factory=tuple_row) as cursor:
+            return cursor.execute(sql.encode(), params).fetchall()
+
+    def run(self, sql: str, params: Mapping[str, Any]) -> int:
+        if sql in self._event_log_statements:
+            self._before_event_log()
+        self.has_written = True
+        return self.raw.execute(sql.encode(), params).rowcount
+
+    def run_many(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        self.has_written = True
+        with self.raw.cursor() as cursor:
+            cursor.executemany(sql.encode(), rows)
+
+    def run_rows(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        for batch in json_batches(rows):
+            self.raw.execute(sql.encode(), {"rows": batch.decode()})
+
+
+@contextmanager
+def readable_errors() -> Iterator[None]:
+    """Turn errors of PostgreSQL into errors that tell a person what to do."""
+    try:
+        yield
+    except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable):
+        raise Timeout() from None
+    except psycopg.errors.UniqueViolation:
+        raise Conflict("Another caller has just taken that name. Choose another one.") from None
+    except psycopg.errors.UndefinedTable:
+        raise Unavailable("A table is missing in the database. Run 'palaver doctor' to see what can be done.") from None
+    except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory):
+        raise Unavailable("The database is out of space: nothing was stored.") from None
+    except (psycopg.OperationalError, PoolTimeout) as problem:
+        raise Unavailable(f"PostgreSQL is not reachable ({type(problem).__name__}). Try again in a moment.") from None
