@@ -28,6 +28,8 @@ PLACED_AT_ONCE = 1_000
 """Characters whose words are given places in one go."""
 MOST_STEMS = 100_000
 """Maximum size of the cache of stems."""
+PLAIN_LETTER = re.compile("[a-z]")
+"""A folded word without any is its own stem."""
 
 
 class Token(NamedTuple):
@@ -64,9 +66,9 @@ def words_and_stems(text: str, mark: str) -> tuple[str, str]:
         room -= line.count(" ") + 1
         if room < 0:
             line = " ".join(line.split(" ")[:room])
-        if _PLAIN_LETTER.search(line):
+        if PLAIN_LETTER.search(line):
             marked.append(f" {mark}".join(stems(line.split(" "))))
-        else:  # every word is its own stem
+        else:
             marked.append(line.replace(" ", f" {mark}"))
         lines.append(line)
         if room <= 0:
@@ -224,7 +226,6 @@ _WORD = re.compile(f"[^ {_CLOSE}]{{1,{LONGEST}}}")
 _MARKED_WORD = re.compile(f"(?:{_MARK}.|[^ {_CLOSE}{_MARK}]){{1,{LONGEST}}}")
 _CLOSED_EARLY = re.compile(f"{_CLOSE}((?:{_MARK}.)+)")
 
-_PLAIN_LETTER = re.compile("[a-z]")
 _APOSTROPHES = "'\u2019"
 _IN_NUMBER = re.compile(r"(?<=[0-9])[.,:-](?=[0-9])")
 _BETWEEN = re.compile(r"[ \t\n\r!-/:-@\[-`{-~]")

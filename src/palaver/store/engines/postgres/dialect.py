@@ -29,7 +29,7 @@ from palaver.store.engines.database import (
 from palaver.store.engines.id_ranges import SOURCES
 from palaver.text.match import has_near, is_match
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
-from palaver.text.tokenize import AT_ONCE, stem, words
+from palaver.text.tokenize import AT_ONCE, PLAIN_LETTER, stem, words
 from palaver.text.tokenize import stems as stems_of
 
 RANKED_AT_MOST = 20_000
@@ -255,24 +255,28 @@ def tsvectors(row: IndexRow) -> tuple[str, list[str]]:
     words, stems = row.words.split(" ", MOST_WORDS), row.stems.split(" ", MOST_WORDS)
     if not row.words:
         return " ".join(scopes), []
-    rest = words.pop() if len(words) > MOST_WORDS else ""
+    rest, stems_of_rest = (words.pop(), stems.pop()) if len(words) > MOST_WORDS else ("", "")
     size = len(words)
     while size > MOST_PLACES and 2 * len(" ".join(stems[:size]).encode()) + 24 * size > MOST_BYTES:
         size //= 2
     if size == len(words) and not rest and (size <= MOST_PLACES or max(Counter(stems).values()) <= MOST_PLACES):
         return _literal(words, stems, scopes), []
     known = set(words[:size])
-    others = dict.fromkeys(words[size:])
-    at = 0
-    while at < len(rest):  # in pieces: one call over a million characters would keep all other threads waiting
-        end = rest.find(" ", at + AT_ONCE)
-        end = end if end >= 0 else len(rest)
-        others.update(dict.fromkeys(rest[at:end].split()))
-        at = end
+    others: dict[str, str | None] = dict(zip(words[size:], stems[size:], strict=True))
+    is_english = PLAIN_LETTER.search(rest) is not None  # otherwise every word is its own stem
+    while rest:  # in portions: one call over a million characters would keep all other threads waiting
+        some = rest.split(" ", AT_ONCE)
+        rest = some.pop() if len(some) > AT_ONCE else ""
+        if is_english:
+            marked = stems_of_rest.split(" ", AT_ONCE)
+            stems_of_rest = marked.pop() if rest else ""
+            others.update(zip(some, marked, strict=True))
+        else:
+            others.update(dict.fromkeys(some))
     parts, part, free = [_literal(words[:size], stems[:size], scopes)], list(scopes), MOST_BYTES
-    for word in others:
+    for word, its_stem in others.items():
         if word not in known:
-            lexemes = f"'{word}'" if stem(word) == word else f"'{word}' '{STEM}{stem(word)}'"
+            lexemes = f"'{word}'" if its_stem in (None, STEM + word) else f"'{word}' '{its_stem}'"
             free -= len(lexemes.encode())
             if free < 0:
                 parts.append(" ".join(part))

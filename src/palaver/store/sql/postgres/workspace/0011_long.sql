@@ -22,7 +22,8 @@ CREATE TABLE passage_parts (
     words tsvector NOT NULL,
     PRIMARY KEY (passage_id, part)
 );
-CREATE INDEX passage_parts_words ON passage_parts USING gin (words);
+-- A row has very many words. Put off until there are enough of them, they would all be the work of one unlucky writer.
+CREATE INDEX passage_parts_words ON passage_parts USING gin (words) WITH (fastupdate = off);
 
 -- How many passages and tokens the index has: a row for each change, so that no writer waits for another. They are
 -- added up now and then.
