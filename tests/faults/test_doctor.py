@@ -360,7 +360,7 @@ def test_a_workspace_that_is_not_in_the_list_is_put_there(place: Place):
     raw.close()
     code, wrong = place.wrong()
     assert (code, "workspace other has data, but is not in the list" in wrong) == (1, True)
-    assert "the workspace other was not in the list" in place.repaired()[1]
+    assert "the workspace other was missing in the list" in place.repaired()[1]
     assert place.wrong() == (0, "")
 
 
@@ -417,7 +417,7 @@ def test_a_changed_text_does_not_agree_with_the_index(engine: Engine, tmp_path: 
         assert code == 1
         assert "the search index does not match the texts" in said
     code, said = place.repaired()
-    assert (code, "made again from them" in said) == (0, True)
+    assert (code, "the search index did not match the texts" in said) == (0, True)
     assert place.wrong() == (0, "")
     assert seen(place, None, "nunber7", "number7").found == {"nunber7": 1, "number7": 0}
 
