@@ -86,6 +86,7 @@ async function searchSources(wanted, offset, signal) {
     limit: PAGE,
     offset,
     dedupe: false,
+    highlight: true,
     snippet_length: 240,
     sources,
     filters,
@@ -111,7 +112,7 @@ async function searchSources(wanted, offset, signal) {
       title: item.title,
       author: item.sender && displayNameOf(item.sender),
       when: item.last_modified ?? item.created_at,
-      snippet: highlightSnippet(item.snippet ?? "", q),
+      snippet: highlightSnippet(item.snippet ?? "", item.highlights),
       kind: item.media_type,
       project: item.project,
       answer: item.answer && relatedMessage(item, item.answer, q),
@@ -160,8 +161,8 @@ const resultLink = (item, id, messageId, loc, q) =>
     : linkToDocument(item.source, id, loc, q);
 
 // A message shown below a result: its answer, or a later correction.
-const relatedMessage = (item, { id, loc, sender, snippet }, q) => ({
+const relatedMessage = (item, { id, loc, sender, snippet, highlights }, q) => ({
   href: resultLink(item, id, loc?.message_id ?? id, loc, q),
   author: sender ? displayNameOf(sender) : "",
-  snippet: highlightSnippet(snippet ?? "", q),
+  snippet: highlightSnippet(snippet ?? "", highlights),
 });

@@ -1,6 +1,6 @@
 // @ts-check
-// Highlighting of the words of a search query, in snippets and in open documents. This is the only file that decides
-// which words match.
+// Highlighting of matched words, in snippets and in open documents. The server finds the matches in snippets. In open
+// documents this file does.
 
 import { html } from "./render.js";
 
@@ -42,14 +42,20 @@ const withoutMarkdown = (text) =>
     .replace(/\*\*(?=\S)(.+?)\*\*/g, "$1")
     .replace(/(^|\s)\*(?=\S)([^*]+?)\*(?=[\s.,;:!?)]|$)/g, "$1$2");
 
-// A plain-text snippet with the words of the query in <mark>.
-export function highlightSnippet(snippet, query) {
-  const text = withoutMarkdown(snippet);
-  const matches = wordMatcher(query);
-  if (!matches) return text;
-  return text
-    .split(/([\p{L}\p{N}\p{M}]+)/u)
-    .map((part, i) => (i % 2 && matches(part) ? html`<mark>${part}</mark>` : part));
+const MARK_START = "\ue000"; // private characters, which texts do not use
+const MARK_END = "\ue001";
+
+// A plain-text snippet with the matched words in <mark>. The server gives their places, counted in code points.
+/** @param {string} snippet @param {[number, number][]} [places] */
+export function highlightSnippet(snippet, places = []) {
+  const characters = [...snippet];
+  for (const [start, end] of places) {
+    characters[start] = MARK_START + characters[start];
+    characters[end - 1] += MARK_END;
+  }
+  return withoutMarkdown(characters.join(""))
+    .split(/\ue000(.*?)\ue001/s)
+    .map((part, i) => (i % 2 ? html`<mark>${part}</mark>` : part));
 }
 
 const ENTITIES = { "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&#x27;": "'", "&#39;": "'" };
