@@ -15,6 +15,7 @@ from palaver.model.people import Caller
 from palaver.operations.bus import messages, reactions, threads
 from palaver.operations.operation import Operation
 from palaver.operations.search import bus_search
+from palaver.search.match import match
 from palaver.settings import Settings
 from palaver.store.bus import events
 from palaver.store.bus.feed import Listener
@@ -79,7 +80,7 @@ class Bus:
 
     async def passages_found(self, query: Query, *, titles: bool = False) -> set[int]:
         scope = Scope(("bus",), bodies=not titles, titles=titles)
-        finding = await self.here.read(lambda read: read.find(query, scope, 2000))
+        finding = await self.here.read(lambda read: match(read, query, scope, 2000))
         assert not finding.has_more
         return {hit.passage_id for hit in finding.hits}
 

@@ -15,6 +15,7 @@ from tests.store.bus import Bus, rows
 from palaver.model.library import Conversation, Said
 from palaver.model.times import micros
 from palaver.search import search
+from palaver.search.match import match
 from palaver.search.question import parse
 from palaver.store.engines.database import Change, Reader, Scope
 from palaver.store.library import archive, documents
@@ -153,7 +154,7 @@ async def test_what_has_been_replaced_is_found_no_more_in_any_index(bus: Bus):
     narrow = Scope(("archive",), titles=False)
 
     def words(read: Reader) -> list[int]:
-        return [len(read.find(Phrase((word,)), narrow, 10).hits) for word in ("regenerated", "last")]
+        return [len(match(read, Phrase((word,)), narrow, 10).hits) for word in ("regenerated", "last")]
 
     assert await bus.here.read(words) == [0, 1]
     assert await bus.here.read(documents.is_complete)

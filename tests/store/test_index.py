@@ -6,6 +6,7 @@ import pytest
 from tests.store.bus import Bus, rows
 
 from palaver.operations.bus import threads
+from palaver.search.match import match
 from palaver.store.bus import messages
 from palaver.store.engines.database import IndexRow, Reader, Scope
 from palaver.store.library import documents
@@ -161,7 +162,7 @@ async def test_human_only_messages_of_an_older_index_are_marked(bus: Bus):
 
     async def found() -> int:
         narrow = Scope(("bus",), titles=False, without=(documents.HUMAN_ONLY,), is_blind=True)
-        return len((await bus.here.read(lambda read: read.find(expression("heliotrope"), narrow, 9))).hits)
+        return len((await bus.here.read(lambda read: match(read, expression("heliotrope"), narrow, 9))).hits)
 
     assert await found() == 2
     assert not await bus.here.read(documents.has_marked_human_only)

@@ -16,6 +16,7 @@ from tests.store.bus import HUMAN, Bus, opened
 
 from palaver.model.people import Caller
 from palaver.operations.search import knowledge
+from palaver.search.match import match
 from palaver.settings import Settings
 from palaver.store.engines.database import IndexRow, Reader, Scope
 from palaver.store.engines.postgres.dialect import MOST_PLACES, MOST_WORDS, tsvectors
@@ -206,4 +207,4 @@ async def test_a_very_long_phrase_is_found_in_a_long_text(bus: Bus):
     message = await bus.post(thread, " ".join(["filler"] * 300 + words))
     assert await bus.found(f'"{" ".join(words[100:300])}"') == {message.id}
     assert await bus.found(f'"{" ".join(words[100:200] + words[201:300])}"') == set()
-    assert await bus.here.read(lambda read: read.find(Phrase(tuple(words)), Scope(("bus",), titles=False), 5).hits)
+    assert await bus.here.read(lambda read: match(read, Phrase(tuple(words)), Scope(("bus",), titles=False), 5).hits)

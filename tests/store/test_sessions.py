@@ -10,6 +10,7 @@ from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
 from palaver.operations.sessions.session_index import reindex, verify
 from palaver.operations.sessions.sessions import append, owner_or_new, take_back
+from palaver.search.match import match_turns
 from palaver.store.engines.database import Scope
 from palaver.store.sessions import sessions
 from palaver.text.query import Phrase
@@ -22,8 +23,8 @@ def turn(owner: Owner, id: str, content: str) -> Turn:
 
 
 async def found(bus: Bus, word: str) -> list[str]:
-    hits = await bus.here.read(lambda read: sessions.search(read, Phrase((word,)), Scope(("sessions",)), 10))
-    return sorted(hit.turn.id for hit in hits)
+    hits = await bus.here.read(lambda read: match_turns(read, Phrase((word,)), Scope(("sessions",)), 10))
+    return sorted(hit.id for hit in hits)
 
 
 async def test_turns_that_were_taken_back_are_gone_until_they_are_recorded_again(bus: Bus):

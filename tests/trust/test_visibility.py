@@ -24,7 +24,7 @@ ALLOWED = {
     "search/scope.py": "passes the rules on to the index, as scopes",
     "search/open/__init__.py": "passes the rules on to the index, as scopes",
     "store/library/documents.py": "marks human-only messages in the index",
-    "store/bus/message_search.py": "passes the rules on to the index, as scopes",
+    "operations/search/bus_search.py": "passes the rules on to the index, as scopes",
     "doors/http/login.py": "shows the administration pages to admins",
     "doors/http/sse.py": "chooses between the two encodings of an event",
     "doors/cli/connection.py": "chooses between the two encodings of an event",

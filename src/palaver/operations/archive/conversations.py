@@ -22,6 +22,7 @@ from palaver.model.requests import (
 from palaver.model.times import iso, parse
 from palaver.operations.archive.external_database import bring_up_to_date, find_database, import_if_changed
 from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.search.match import match_part
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library import archive
 from palaver.store.library.archive import ConversationInfo, FoundMessage
@@ -69,7 +70,7 @@ with timestamps and content."""
         await bring_up_to_date(here, database)
     elif await here.read(archive.is_empty):
         raise DatabaseNotFound("nothing has been imported yet", "Run 'palaver import PATH', or set CONVERSATION_DB.")
-    found = await here.read(lambda read: archive.search(read, request.part, request.scope, request.limit))
+    found = await here.read(lambda read: match_part(read, request.part, request.scope, request.limit))
     return "No matching messages." if not found else SEPARATOR.join(map(format_message, found))
 
 

@@ -16,9 +16,12 @@ from palaver.model.requests import Id, Query, Request, clamp
 from palaver.model.times import instant
 from palaver.operations.operation import Route, Tool, operation
 from palaver.search import hints
+from palaver.search.match import match_messages
 from palaver.search.snippet import as_html, as_text, excerpts
-from palaver.store.bus import message_search, threads
-from palaver.store.engines.database import Reader
+from palaver.store.bus import threads
+from palaver.store.bus.found_messages import FoundMessage
+from palaver.store.engines.database import Reader, Scope
+from palaver.store.library.documents import HUMAN_ONLY, document_scope
 from palaver.text import query as queries
 
 SNIPPET_TOKENS = 20
@@ -123,19 +126,25 @@ def search_messages(read: Reader, caller: Caller, request: SearchMessages) -> Hi
     if request.thread_id and thread is None:
         return _nothing(request, "There is no such thread.")
     is_blind = not visibility.finds_hidden(caller, needs_token=read.settings.needs_token)
-    document_id = thread.document_id if thread else None
-    found, finding = message_search.messages(read, wanted, document_id, request.limit, is_blind=is_blind)
+    scope = Scope(
+        ("bus",),
+        titles=False,
+        scopes=(document_scope(thread.document_id),) if thread else (),
+        without=(HUMAN_ONLY,) if is_blind else (),
+        is_blind=is_blind,
+    )
+    found, page = match_messages(read, wanted, scope, request.limit)
     if not found:
         advice = "Try fewer words, another spelling, or word* for other endings."
         return _nothing(request, hints.nothing_found("No message matches", ["thread_id"] if thread else [], advice))
     cut = excerpts(wanted, length=SNIPPET_TOKENS)
     hits = [_hit(caller, message, cut) for message in found]
-    if finding.capped:
-        return HintedHits(hits, len(hits), request.query, finding.has_more, CAPPED)
-    return Hits(hits, len(hits), request.query, finding.has_more)
+    if page.capped:
+        return HintedHits(hits, len(hits), request.query, page.has_more, CAPPED)
+    return Hits(hits, len(hits), request.query, page.has_more)
 
 
-def _hit(caller: Caller, found: message_search.FoundMessage, cut: Callable[[str], str]) -> Hit:
+def _hit(caller: Caller, found: FoundMessage, cut: Callable[[str], str]) -> Hit:
     return Hit(
         found.message_id,
         found.thread_id,

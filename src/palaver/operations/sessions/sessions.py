@@ -37,6 +37,7 @@ from palaver.operations import identity
 from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.operations.sessions.session_index import catch_up, forget
 from palaver.search import hints
+from palaver.search.match import match_turns
 from palaver.search.snippet import as_html, as_text, excerpt
 from palaver.settings import Settings
 from palaver.store.bus import agents
@@ -303,12 +304,12 @@ def find(read: Reader, text: str, limit: int, **filters: Any) -> ConversationHit
     if isinstance(wanted, queries.Nothing):
         return ConversationHits(0, text, [], hints.NO_WORD)
     scope = sessions.search_scope(read, **filters)
-    found = sessions.search(read, queries.closer(wanted), scope, limit) if scope else []
+    found = match_turns(read, queries.closer(wanted), scope, limit) if scope else []
     hits = [
         ConversationHit(
             t.id, t.session_id, t.agent_id, t.role, t.content, t.ts, excerpt(t.content, wanted, length=20), t.project
         )
-        for t in (one.turn for one in found)
+        for t in found
     ]
     if not hits:
         names = [name for name in ("session_id", "role", "since", "until", "project") if filters.get(name)]

@@ -19,7 +19,7 @@ from palaver.model.events import Event
 from palaver.model.times import micros
 from palaver.settings import Settings
 from palaver.text import tokenize
-from palaver.text.query import AllOf, Phrase, Query, apart, together
+from palaver.text.query import Phrase, Query
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -28,8 +28,6 @@ STEM = "ˢ"
 """Prefix of stems in the index. It makes stems and exact words different terms."""
 SCOPE = "§"
 """Prefix of scope tokens in the index: a source, a document, an agent."""
-PHRASE_BONUS = 1_000.0
-"""Added to the score of passages that contain all words side by side. It is larger than any score."""
 FOREVER = 2**62
 """A time in microseconds that is later than any other."""
 BATCH_BYTES = 4_000_000
@@ -226,32 +224,8 @@ class Reader:
         return row
 
     def find(self, query: Query, scope: Scope, limit: int) -> RankedPage:
-        """The best matches by bm25. Passages with all words side by side, in order, come first."""
-        find, phrase = self.connection.dialect.find, together(query)
-        if phrase is None:
-            return find(self.connection, query, scope, limit)
-        best = find(self.connection, AllOf((query, phrase)), scope, limit)
-        first = [RankedPassage(hit.passage_id, hit.score + PHRASE_BONUS) for hit in best.hits]
-        if best.has_more:
-            return replace(best, hits=first)
-        others = find(self.connection, query, scope, limit + len(first))
-        known = {hit.passage_id for hit in first}
-        hits = first + [hit for hit in others.hits if hit.passage_id not in known]
-        return RankedPage(hits[:limit], has_more=len(hits) > limit or others.has_more, capped=others.capped)
-
-    def find_also_apart(self, query: Query, scope: Scope, limit: int) -> RankedPage:
-        """Like `find`. After those matches come passages in which words that a sign joins (TCP/IP) are apart."""
-        found = self.find(query, scope, limit)
-        loose = None if found.has_more else apart(query)
-        if loose is None:
-            return found
-        known = {hit.passage_id for hit in found.hits}
-        also = self.find(loose, scope, limit + len(known))
-        others = [hit for hit in also.hits if hit.passage_id not in known]
-        # Scale the scores, so that the best of these is a little below the worst of the matches before them.
-        scale = 0.99 * found.hits[-1].score / max(others[0].score, 1e-9) if known and others else 1.0
-        hits = found.hits + [RankedPassage(hit.passage_id, hit.score * scale) for hit in others]
-        return RankedPage(hits[:limit], has_more=also.has_more or len(hits) > limit, capped=also.capped)
+        """The best matches by bm25."""
+        return self.connection.dialect.find(self.connection, query, scope, limit)
 
     def substring_candidates(self, part: str, cap: int) -> list[int]:
         return self.connection.dialect.substring_candidates(self.connection, part, cap)

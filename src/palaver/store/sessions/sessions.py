@@ -15,10 +15,9 @@ import orjson
 
 from palaver.errors import NotFound
 from palaver.model.answers import OmitsDefaults
-from palaver.model.library import is_unique
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import instant, micros
-from palaver.store.engines.database import Change, RankedPassage, Reader, Row, Scope
+from palaver.store.engines.database import Change, Reader, Row, Scope
 from palaver.store.library import documents
 from palaver.store.library.documents import (
     SCOPES,
@@ -27,12 +26,9 @@ from palaver.store.library.documents import (
     project_scope,
     project_scopes,
 )
-from palaver.text.query import Query
 
 TITLE_LENGTH = 80
 """The length of a session's title, in characters."""
-MOST_EQUALS = 1_000
-"""How many more matches are read if the last ones have the same score."""
 
 
 @dataclass(frozen=True)
@@ -292,54 +288,16 @@ def _project(document: Row) -> str | None:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTurn:
-    turn: Turn
-    score: float
-
-
-def search(read: Reader, query: Query, scope: Scope, limit: int) -> list[FoundTurn]:
-    """The best turns; turns of the same score are sorted newest first. A turn that a fork copied is found once."""
-    wanted = limit
-    while True:
-        hits = _with_equals(read, query, scope, wanted)
-        found = _without_copies(_found_turns(read, hits))
-        if len(found) >= limit or len(hits) < wanted:
-            return found[:limit]
-        wanted *= 4  # some of them were copies: read more
-
-
-def _found_turns(read: Reader, hits: list[RankedPassage]) -> list[FoundTurn]:
-    ids = orjson.dumps([hit.passage_id for hit in hits]).decode()
-    rows = {row["passage_id"]: row for row in read.all("found_turns", ids=ids)}
-    found = []
-    for hit in hits:
-        row = rows[hit.passage_id]
+def turns_by_passage(read: Reader, passage_ids: list[int]) -> dict[int, Turn]:
+    """The turns with these passage ids."""
+    found = {}
+    for row in read.all("found_turns", ids=orjson.dumps(passage_ids).decode()):
         session_id = row["document"].removeprefix(f"{row['agent_id']}/")
         ts = instant(row["created_at"])
-        turn = Turn(row["native_id"], session_id, row["agent_id"], row["role"], row["text"], ts, ts, _project(row))
-        found.append(FoundTurn(turn, hit.score))
-    found.sort(key=lambda one: (-one.score, -one.turn.ts.timestamp()))
+        found[row["passage_id"]] = Turn(
+            row["native_id"], session_id, row["agent_id"], row["role"], row["text"], ts, ts, _project(row)
+        )
     return found
-
-
-def _without_copies(found: Iterable[FoundTurn]) -> list[FoundTurn]:
-    """Each turn once. A fork copies its first turns, with their ids."""
-    kept: dict[tuple[str, ...], FoundTurn] = {}
-    for one in found:
-        turn = one.turn
-        own = (turn.agent_id, turn.id, turn.content)
-        kept.setdefault(own if is_unique(turn.id) else (*own, turn.session_id), one)
-    return list(kept.values())
-
-
-def _with_equals(read: Reader, query: Query, scope: Scope, limit: int) -> list[RankedPassage]:
-    """The best matches, and more with the score of the last one, because the engine does not sort by time."""
-    finding = read.find_also_apart(query, scope, limit + 1)
-    if len(finding.hits) > limit and finding.hits[limit].score == finding.hits[limit - 1].score:
-        finding = read.find_also_apart(query, scope, limit + MOST_EQUALS)
-    last = finding.hits[limit - 1].score if len(finding.hits) >= limit else None
-    return [hit for n, hit in enumerate(finding.hits) if n < limit or hit.score == last]
 
 
 def search_scope(

@@ -1,0 +1,88 @@
+"""Match an expression: bm25 search in one source, for messages of the bus, turns of sessions, and parts of texts.
+
+`search` ranks passages for a question. These searches return exactly the passages that match, in the order of bm25.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from palaver.model.library import is_unique
+from palaver.model.sessions import Turn
+from palaver.store.bus import found_messages
+from palaver.store.bus.found_messages import FoundMessage
+from palaver.store.engines.database import RankedPage, RankedPassage, Reader, Scope
+from palaver.store.library.archive import FoundMessage as ArchivedMessage
+from palaver.store.library.archive import search as search_archive
+from palaver.store.sessions import sessions
+from palaver.text.query import AllOf, Query, apart, together
+
+PHRASE_BONUS = 1_000.0
+"""Added to the score of a passage with all words side by side, in order. It is more than any bm25 score."""
+BELOW = 0.99
+"""The best score of a passage with joined words apart, as a share of the worst score of one with them together."""
+MOST_EQUALS = 1_000
+"""Matches with the same score that are sorted by time."""
+
+
+def match_messages(read: Reader, query: Query, scope: Scope, limit: int) -> tuple[list[FoundMessage], RankedPage]:
+    """The best messages of the bus. The text is read for one page only."""
+    page = match(read, query, scope, limit)
+    return found_messages.by_ids(read, [hit.passage_id for hit in page.hits]), page
+
+
+def match_turns(read: Reader, query: Query, scope: Scope, limit: int) -> list[Turn]:
+    """The best turns of sessions; turns of the same score are sorted newest first. A turn that a fork copied is found
+    once."""
+    wanted = limit
+    while True:
+        # The engine does not sort by time, so all turns with the score of the last one are read.
+        hits = match(read, query, scope, wanted + 1).hits
+        if len(hits) > wanted and hits[wanted].score == hits[wanted - 1].score:
+            hits = match(read, query, scope, wanted + MOST_EQUALS).hits
+        last = hits[wanted - 1].score if len(hits) >= wanted else None
+        hits = [hit for n, hit in enumerate(hits) if n < wanted or hit.score == last]
+        turns = sessions.turns_by_passage(read, [hit.passage_id for hit in hits])
+        best = sorted(hits, key=lambda hit: (-hit.score, -turns[hit.passage_id].ts.timestamp()))
+        found: dict[tuple[str, ...], Turn] = {}
+        for hit in best:
+            turn = turns[hit.passage_id]
+            own = (turn.agent_id, turn.id, turn.content)  # a fork copies its first turns, with their ids
+            found.setdefault(own if is_unique(turn.id) else (*own, turn.session_id), turn)
+        if len(found) >= limit or len(hits) < wanted:
+            return list(found.values())[:limit]
+        wanted *= 4  # some of them were copies: read more
+
+
+def match_part(read: Reader, part: str | None, scope: Scope, limit: int) -> list[ArchivedMessage]:
+    """The newest imported messages whose text, or whose conversation's title, contains a part."""
+    return search_archive(read, part, scope, limit)
+
+
+def match(read: Reader, query: Query, scope: Scope, limit: int) -> RankedPage:
+    """The best matches by bm25. After them come passages in which words that a sign joins (TCP/IP) are apart."""
+    page = _match_phrase_first(read, query, scope, limit)
+    loose = None if page.has_more else apart(query)
+    if loose is None:
+        return page
+    known = {hit.passage_id for hit in page.hits}
+    also = _match_phrase_first(read, loose, scope, limit + len(known))
+    others = [hit for hit in also.hits if hit.passage_id not in known]
+    scale = BELOW * page.hits[-1].score / max(others[0].score, 1e-9) if known and others else 1.0
+    hits = page.hits + [RankedPassage(hit.passage_id, hit.score * scale) for hit in others]
+    return RankedPage(hits[:limit], has_more=also.has_more or len(hits) > limit, capped=also.capped)
+
+
+def _match_phrase_first(read: Reader, query: Query, scope: Scope, limit: int) -> RankedPage:
+    """The best matches by bm25. Passages with all words side by side, in order, come first."""
+    phrase = together(query)
+    if phrase is None:
+        return read.find(query, scope, limit)
+    best = read.find(AllOf((query, phrase)), scope, limit)
+    first = [RankedPassage(hit.passage_id, hit.score + PHRASE_BONUS) for hit in best.hits]
+    if best.has_more:
+        return replace(best, hits=first)
+    others = read.find(query, scope, limit + len(first))
+    known = {hit.passage_id for hit in first}
+    hits = first + [hit for hit in others.hits if hit.passage_id not in known]
+    return RankedPage(hits[:limit], has_more=len(hits) > limit or others.has_more, capped=others.capped)
