@@ -93,7 +93,7 @@ def open_or_create(
         change, source="bus", native_id=thread_id, title=topic, created_at=now(), data=data
     )
     if not change.run("insert_thread", document_id=document_id, topic=topic, status="discuss"):
-        # Somebody else opened the topic between our look and our write.
+        # Another caller has just created a thread with this topic.
         documents.remove_document(change, document_id)
         existing = by_topic(change, topic)
         assert existing is not None

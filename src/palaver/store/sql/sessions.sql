@@ -18,7 +18,8 @@ SELECT id, created_at, modified_at, data FROM documents WHERE source = 'sessions
 SELECT coalesce(max(position), 0) AS position FROM passages WHERE document_id = :document_id;
 
 -- name: passage_by_native  the passage of a document with this id
-SELECT id, position, role, text, created_at FROM passages WHERE document_id = :document_id AND native_id = :native_id;
+SELECT id, position, native_id, role, text, created_at FROM passages
+WHERE document_id = :document_id AND native_id = :native_id;
 
 -- name: passages_of_document  the next passages of a document
 SELECT id, position, native_id, role, text, created_at, data FROM passages

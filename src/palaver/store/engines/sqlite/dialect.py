@@ -68,8 +68,8 @@ class SqliteDialect:
         rows = connection.fetch(self.sql("rank_matches"), params | page)
         capped = False
         if len(rows) > limit and not scope.is_timed:
-            count = connection.fetch(self.sql("count_matches"), params | {"cap": RANKED_AT_MOST + 2})
-            capped = count[0]["passages"] > RANKED_AT_MOST
+            matches = self._count(connection, "count_matches", params["match"], scope, RANKED_AT_MOST + 2)
+            capped = matches > RANKED_AT_MOST
         hits = [RankedPassage(row["id"], -row["score"]) for row in rows[:limit]]
         return RankedPage(hits, has_more=len(rows) > limit, capped=capped)
 
@@ -118,7 +118,7 @@ class SqliteDialect:
         return {row["term"]: row["doc"] for row in rows}
 
     def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
-        params = self._params(scope) | {"match": stems_of_each(groups, scope), "cap": cap, "ranges": None}
+        params = self._params(scope) | {"match": stems_of_each(groups, scope), "cap": cap}
         found: list[int] = []
         for first, last in id_ranges_of(scope.sources, bodies=scope.bodies, titles=scope.titles):
             rows = connection.fetch(self.sql("newest_matches"), params | {"first": first, "last": last})
@@ -134,7 +134,7 @@ class SqliteDialect:
         return self._count(connection, name, " AND ".join(groups), replace(scope, since=-FOREVER, until=FOREVER), cap)
 
     def _count(self, connection: Connection, name: str, match: str, scope: Scope, cap: int) -> int:
-        params = self._params(scope) | {"match": match, "cap": cap, "ranges": None}
+        params = self._params(scope) | {"match": match, "cap": cap}
         ranges = id_ranges_of(scope.sources, bodies=scope.bodies, titles=scope.titles)
         counts = (connection.fetch(self.sql(name), {**params, "first": first, "last": last}) for first, last in ranges)
         return sum(int(rows[0]["passages"]) for rows in counts)

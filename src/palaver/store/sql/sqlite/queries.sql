@@ -68,11 +68,10 @@ WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
 ORDER BY rowid DESC
 LIMIT :newest;
 
--- name: newest_matches  the ids of the newest matches, at most :cap
+-- name: newest_matches  the ids of the newest matches in an id range, at most :cap
 SELECT json_group_array(id) AS ids FROM (
     SELECT rowid AS id FROM passage_index
     WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
-      AND (:ranges IS NULL OR rowid / :width IN (SELECT value FROM json_each(:ranges)))
       AND (NOT :is_timed OR EXISTS (
           SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until
       ))
@@ -80,11 +79,10 @@ SELECT json_group_array(id) AS ids FROM (
     LIMIT :cap
 );
 
--- name: count_matches  the number of matches, at most :cap
+-- name: count_matches  the number of matches in an id range, at most :cap
 SELECT count(*) AS passages FROM (
     SELECT 1 FROM passage_index
     WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
-      AND (:ranges IS NULL OR rowid / :width IN (SELECT value FROM json_each(:ranges)))
       AND (NOT :is_timed OR EXISTS (
           SELECT 1 FROM passages p WHERE p.id = passage_index.rowid AND p.created_at BETWEEN :since AND :until
       ))
