@@ -562,13 +562,13 @@ def test_a_missing_query_is_an_error(api: httpx.Client, mcp: Mcp):
 
 
 SLOW_SEARCH = """
-from palaver.store import search
-quick = search.messages
+from palaver.operations.search import bus_search
+quick = bus_search.match_messages
 ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT 1 FROM c) SELECT count(*) AS n FROM c"
 def slow(read, *rest, **more):
     read.connection.fetch(ENDLESS, {})
     return quick(read, *rest, **more)
-search.messages = slow
+bus_search.match_messages = slow
 """
 
 
