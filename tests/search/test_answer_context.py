@@ -13,7 +13,7 @@ from tests.helpers import Mcp, Server, Thread, eventually, inside, started_with,
 from tests.importers import test_chatgpt as chatgpt
 from tests.importers.shapes import as_json
 
-from palaver.model.search import Standing
+from palaver.model.search import FoundPassage
 from palaver.model.times import now
 from palaver.search.context import UNFENCED, pack
 from palaver.text.query import Phrase
@@ -159,9 +159,9 @@ def test_palaver_context_prints_the_text(server: Server, api: httpx.Client):
     assert json.loads(as_json.stdout)["hits"] == 1
 
 
-def standing(text: str, number: int, title: str | None) -> Standing:
+def standing(text: str, number: int, title: str | None) -> FoundPassage:
     at = now()
-    return Standing(
+    return FoundPassage(
         source="chats", document_id=number // 3, document=f"d{number // 3}", title=title, agent_id=None,
         document_created=at, document_modified=at, version=1, facts={}, passage_id=number, native_id=f"m{number}",
         position=1 + number % 3, field="content", role=None, author="Ann", author_id=None, text=text, created_at=at,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.model.library import Character, Media, Note, Prompt, Segment
-from palaver.model.search import Standing
+from palaver.model.search import FoundPassage
 from palaver.model.sources import ALL_SOURCES
 from palaver.search.sources import SOURCES, parse_uri, tokens
 from palaver.search.sources.characters import index_character
@@ -22,8 +22,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 names = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=30)
 
 
-def standing(source: str, document: str, native_id: str, position: int) -> Standing:
-    return Standing(
+def standing(source: str, document: str, native_id: str, position: int) -> FoundPassage:
+    return FoundPassage(
         source=source, document_id=1, document=document, title="t", agent_id=None, document_created=NOW,
         document_modified=NOW, version=1, facts={}, passage_id=2, native_id=native_id, position=position,
         field="content", role="user", author=None, author_id=None, text="x", created_at=NOW, marks={"at": 5},

@@ -16,11 +16,11 @@ from palaver.store.search.search_sessions import (
 
 def test_a_session_is_found_by_its_owner_and_nobody_else():
     held = SearchSessionCache(ttl=60)
-    id, recall = held.find_or_start("ann", None)
-    assert held.find_or_start("ann", id) == (id, recall)
+    id, session = held.find_or_start("ann", None)
+    assert held.find_or_start("ann", id) == (id, session)
     other_id, other = held.find_or_start("bob", id)
     assert other_id != id
-    assert other is not recall
+    assert other is not session
 
 
 def test_an_id_nobody_gave_out_begins_a_session_under_another_one():
@@ -30,71 +30,71 @@ def test_an_id_nobody_gave_out_begins_a_session_under_another_one():
 
 def test_a_session_whose_time_is_over_is_a_new_one():
     held = SearchSessionCache(ttl=-1)
-    id, recall = held.find_or_start("ann", None)
-    mark_seen(recall, ["notes://1"])
+    id, session = held.find_or_start("ann", None)
+    mark_seen(session, ["notes://1"])
     again_id, again = held.find_or_start("ann", id)
     assert again_id != id
     assert not again.seen
 
 
 def test_a_connection_forgets_when_its_time_is_over():
-    recall = SearchSession()
-    mark_seen(recall, ["notes://1"])
-    recall.queries.append("what?")
-    assert SearchSessionCache(ttl=60).refresh(recall).seen
-    assert not SearchSessionCache(ttl=-1).refresh(recall).seen
-    assert not recall.queries
+    session = SearchSession()
+    mark_seen(session, ["notes://1"])
+    session.queries.append("what?")
+    assert SearchSessionCache(ttl=60).refresh(session).seen
+    assert not SearchSessionCache(ttl=-1).refresh(session).seen
+    assert not session.queries
 
 
 def test_sessions_are_not_more_than_so_many_and_those_in_use_stay():
     held = SearchSessionCache(ttl=60)
-    used, recall = held.find_or_start("ann", None)
+    used, session = held.find_or_start("ann", None)
     idle, _ = held.find_or_start("ann", None)
     for _ in range(MOST_SESSIONS):
         held.find_or_start("ann", None)
         held.find_or_start("ann", used)
-    assert held.find_or_start("ann", used) == (used, recall)
+    assert held.find_or_start("ann", used) == (used, session)
     assert held.find_or_start("ann", idle)[0] != idle
 
 
 def test_what_was_seen_is_bounded_and_the_oldest_goes_first():
-    recall = SearchSession()
+    session = SearchSession()
     for n in range(MOST_SEEN + 10):
-        mark_seen(recall, [f"notes://{n}"])
-    assert len(recall.seen) == MOST_SEEN
-    assert "notes://9" not in recall.seen
-    assert "notes://10" in recall.seen
-    mark_seen(recall, ["notes://10", "new"])  # seen again: it is young again
-    assert "notes://10" in recall.seen
-    assert "notes://11" not in recall.seen
+        mark_seen(session, [f"notes://{n}"])
+    assert len(session.seen) == MOST_SEEN
+    assert "notes://9" not in session.seen
+    assert "notes://10" in session.seen
+    mark_seen(session, ["notes://10", "new"])  # seen again: it is young again
+    assert "notes://10" in session.seen
+    assert "notes://11" not in session.seen
 
 
 def test_recent_queries_are_a_few():
-    recall = SearchSession()
+    session = SearchSession()
     for n in range(50):
-        recall.queries.append(str(n))
-    assert list(recall.queries) == [str(n) for n in range(30, 50)]
+        session.queries.append(str(n))
+    assert list(session.queries) == [str(n) for n in range(30, 50)]
 
 
 def test_paging_leaves_out_only_what_was_seen_before_the_search_began():
-    recall = SearchSession()
-    mark_seen(recall, ["a"])
-    assert seen_before(recall, "first", is_new=True) == {"a"}
-    mark_seen(recall, ["b", "c"])
-    assert seen_before(recall, "first", is_new=False) == {"a"}
-    assert seen_before(recall, "second", is_new=True) == {"a", "b", "c"}
-    mark_seen(recall, ["d"])
-    assert seen_before(recall, "first", is_new=False) == {"a"}  # it goes on where it was
-    assert seen_before(recall, "second", is_new=False) == {"a", "b", "c"}
-    assert seen_before(recall, "first", is_new=True) == {"a", "b", "c", "d"}
+    session = SearchSession()
+    mark_seen(session, ["a"])
+    assert seen_before(session, "first", is_new=True) == {"a"}
+    mark_seen(session, ["b", "c"])
+    assert seen_before(session, "first", is_new=False) == {"a"}
+    assert seen_before(session, "second", is_new=True) == {"a", "b", "c"}
+    mark_seen(session, ["d"])
+    assert seen_before(session, "first", is_new=False) == {"a"}  # it goes on where it was
+    assert seen_before(session, "second", is_new=False) == {"a", "b", "c"}
+    assert seen_before(session, "first", is_new=True) == {"a", "b", "c", "d"}
     assert search_sessions.seen_before(SearchSession(), "any", is_new=False) == frozenset()
 
 
 def test_only_the_latest_searches_are_paged_through():
-    recall = SearchSession()
+    session = SearchSession()
     for n in range(MOST_PAGED + 1):
-        seen_before(recall, str(n), is_new=True)
-        mark_seen(recall, [str(n)])
-    assert seen_before(recall, "1", is_new=False) == {"0"}
-    assert seen_before(recall, "0", is_new=False) == {str(n) for n in range(MOST_PAGED + 1)}
-    assert len(recall.paging) == MOST_PAGED
+        seen_before(session, str(n), is_new=True)
+        mark_seen(session, [str(n)])
+    assert seen_before(session, "1", is_new=False) == {"0"}
+    assert seen_before(session, "0", is_new=False) == {str(n) for n in range(MOST_PAGED + 1)}
+    assert len(session.paging) == MOST_PAGED

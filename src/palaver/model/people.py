@@ -52,7 +52,7 @@ class Caller:
     token_id: str | None = None
     session: Session = field(default_factory=Session)
     client: Client = field(default_factory=Client)
-    recall: SearchSession | None = None
+    search_session: SearchSession | None = None
     """The search session of this client, if it has one."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """Its preferences for absent arguments, from the URL or the initialize message."""

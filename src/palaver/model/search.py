@@ -1,4 +1,4 @@
-"""What a search over everything gives back, and what opening a thing gives back: the same shape for every source."""
+"""Answers of searches, and of opening a result: the same shape for every source."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Loc = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A passage and the document it stands in, as the store gives it back."""
+class FoundPassage:
+    """A passage with its document."""
 
     source: str
     document_id: int
@@ -91,7 +91,7 @@ class ResultItem(OmitsDefaults):
 
 @dataclass(frozen=True)
 class SaidItem(ResultItem):
-    """A message with what belongs to it: `answer` is what was answered, if it asks; `later` is what took it back."""
+    """A message with its follow-ups: `answer` replies to it if it asks something, `later` corrects it."""
 
     answer: Beside | None = None
     later: Beside | None = None
@@ -99,7 +99,7 @@ class SaidItem(ResultItem):
 
 @dataclass(frozen=True, slots=True)
 class CompactItem:
-    """The same for clients that want little: an id to fetch, a title, the snippet, a link."""
+    """A short result: an id to fetch, a title, the snippet, a link."""
 
     id: str
     title: str
@@ -110,9 +110,8 @@ class CompactItem:
 
 @dataclass(frozen=True, slots=True)
 class Capped:
-    """There was more than a search looks at. `looked_at` passages were chosen from; of the `words` only the newest
-    passages were among them, or those that have others of the words too. `total_estimated` is then the least there is.
-    """
+    """The search was truncated. `looked_at` passages were considered. For the very common `words`, only the newest
+    passages were, or those that have other words too. `total_estimated` is a lower bound."""
 
     looked_at: int
     words: list[str]
@@ -120,15 +119,13 @@ class Capped:
 
 @dataclass(frozen=True, slots=True)
 class SearchResponse:
-    """A page of what was found, best first. `next_offset` gets the next one.
+    """A page of results, best first. Pass `next_offset` as `offset` to get the next page.
 
-    `suppressed` counts results left out because this session was shown them before; `hint` then says how to see them.
-    When all of them were shown before, they are shown again with `seen`. `session_id`, sent along with the next search,
-    says which session that is; `errors` names the sources that did not answer. `matched` says how the best results
-    match: by an id, by their title, by all words, by some of them, or only by what stands beside them; `left_out` are
-    words so common that they were looked for only together with others; `capped` is there when not everything was
-    looked at.
-    `explanations`, by uri, say what was seen of each result.
+    `suppressed` counts results that were left out because this session was shown them before; `hint` says how to see
+    them. If all were shown before, they are shown again with `seen`. Pass `session_id` with the next search to stay in
+    the session. `errors` names sources that did not answer. `matched` says how the best results match: by id, title, all
+    words, some words, or only by similar words. `left_out` are words so common that they were searched only together
+    with others. `capped` is present if not everything was considered. `explanations` are the ranking features, by uri.
     """
 
     results: list[ResultItem | SaidItem | CompactItem]
@@ -147,7 +144,7 @@ class SearchResponse:
 
 @dataclass(frozen=True, slots=True)
 class GetResponse:
-    """A thing, as much of it as was asked for. `next_cursor` gets what comes after."""
+    """An opened document, as much as was requested. Pass `next_cursor` as `cursor` to get the rest."""
 
     meta: ResultItem
     content: str | dict[str, Any]
@@ -159,15 +156,15 @@ class GetResponse:
 
 @dataclass(slots=True)
 class SearchSession:
-    """What one session of searching has seen and asked, so that the next search brings something new."""
+    """The results and queries of one search session, so that the next search shows new results."""
 
     seen: dict[str, None] = field(default_factory=dict)
     queries: deque[str] = field(default_factory=lambda: deque(maxlen=20))
     paging: dict[str, frozenset[str]] = field(default_factory=dict)
-    """The latest searches, and what had been seen before each began: they may be paged through by turns."""
+    """The latest searches, each with the results that were shown before it began. Clients may page through several."""
     turn: AbstractAsyncContextManager[Any] | None = field(default=None, repr=False, compare=False)
-    """Held by the search that is under way: the next one of the session must know what it shows."""
+    """A lock for the running search: the next search of the session must know its results."""
     used_at: float = 0.0
     is_named: bool = False
-    """The answers say its id, because the connection has none of its own."""
+    """Answers contain its id, because the connection has none."""
     session_id: str | None = None

@@ -12,7 +12,7 @@ from typing import Any
 from palaver.errors import Forbidden
 from palaver.model.messages import Edit, Message
 from palaver.model.people import Agent, Caller
-from palaver.model.search import Standing
+from palaver.model.search import FoundPassage
 
 HIDDEN = "[human-only content hidden]"
 """The text that agents read in place of human-only content."""
@@ -39,7 +39,7 @@ def hides(caller: Caller, metadata: Mapping[str, Any] | None) -> bool:
     return caller.is_agent and is_human_only(metadata)
 
 
-def is_hidden(caller: Caller, at: Standing) -> bool:
+def is_hidden(caller: Caller, at: FoundPassage) -> bool:
     """Whether a passage is a message whose content is hidden from the caller."""
     return at.source == "bus" and hides(caller, at.marks.get("metadata"))
 
@@ -121,7 +121,7 @@ def must_be_creator(caller: Caller, created_by: str | None) -> None:
 # Sessions
 
 
-def may_open(caller: Caller, at: Standing) -> bool:
+def may_open(caller: Caller, at: FoundPassage) -> bool:
     """Whether the caller may open a search result: agents do not open sessions of other agents."""
     return sees_everything(caller) or at.source != "sessions" or at.agent_id == caller.acting_agent
 

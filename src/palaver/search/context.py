@@ -14,11 +14,11 @@ import orjson
 from palaver.model import visibility
 from palaver.model.answers import OmitsDefaults
 from palaver.model.people import Caller
-from palaver.model.search import Standing
+from palaver.model.search import FoundPassage
 from palaver.model.times import iso
 from palaver.search import search
 from palaver.search.followups import FollowUps, find_followups
-from palaver.search.present import standings_of
+from palaver.search.present import passages_to_show
 from palaver.search.question import Question
 from palaver.search.results import Matched
 from palaver.search.snippet import cut_around, match_place
@@ -65,12 +65,12 @@ def evidence_for(read: Reader, caller: Caller, question: Question, scopes: Seque
     """Search, and pack the best passages into `budget` characters."""
     results = search(read, question, scopes, "relevance", MOST_RESULTS)
     best = results.ranked[:MOST_RESULTS]
-    places = standings_of(read, best, question.terms, results.hits)
+    places = passages_to_show(read, best, question.terms, results.hits)
     shown = [at for one in best if (at := places.get(one.best.passage_id)) and not visibility.is_hidden(caller, at)]
     followups = find_followups(
         read, shown[:WITH_FOLLOWUPS], question.terms, results.hits, lambda at: visibility.is_hidden(caller, at)
     )
-    passages: dict[int, Standing] = {}
+    passages: dict[int, FoundPassage] = {}
     for number, at in enumerate(shown):
         passages.setdefault(at.passage_id, at)
         answer, later = followups.get(at.passage_id, FollowUps())
@@ -81,9 +81,9 @@ def evidence_for(read: Reader, caller: Caller, question: Question, scopes: Seque
     return pack(list(passages.values()), question.any_term if question.terms else None, budget, matched)
 
 
-def pack(passages: Sequence[Standing], query: Query | None, budget: int, matched: Matched) -> Context:
+def pack(passages: Sequence[FoundPassage], query: Query | None, budget: int, matched: Matched) -> Context:
     """Pack as many passages, best first, as fit into `budget` characters of JSON; at least one, if there is any."""
-    chosen: list[tuple[Standing, str]] = []
+    chosen: list[tuple[FoundPassage, str]] = []
     mark = mark_for(*(_text([(at, at.text)]) for at in passages))
     best = Context("", 0, False, matched)
     usual = min(LONGEST_PART, max(SHORTEST_PART, budget // HAVE_ROOM))
@@ -103,7 +103,7 @@ def pack(passages: Sequence[Standing], query: Query | None, budget: int, matched
     return final if final.length <= budget or not chosen else best
 
 
-def _squeeze(at: Standing, query: Query | None, budget: int, more: bool, matched: Matched, mark: str) -> Context:
+def _squeeze(at: FoundPassage, query: Query | None, budget: int, more: bool, matched: Matched, mark: str) -> Context:
     """One passage in very little room. It gets a heading only if most of the room is left for the text, and a few
     characters only if there is no room for a fence."""
     size = len(" ".join(at.text.split()))
@@ -123,7 +123,7 @@ def _squeeze(at: Standing, query: Query | None, budget: int, more: bool, matched
     return Context("", 1, more, matched)
 
 
-def _part(at: Standing, query: Query | None, most: int) -> str:
+def _part(at: FoundPassage, query: Query | None, most: int) -> str:
     text = " ".join(at.text.split())
     if len(text) <= most:
         return text
@@ -132,9 +132,9 @@ def _part(at: Standing, query: Query | None, most: int) -> str:
     return ("" if text.startswith(cut) else "…") + cut + ("" if text.endswith(cut) else "…")
 
 
-def _text(chosen: Iterable[tuple[Standing, str]]) -> str:
+def _text(chosen: Iterable[tuple[FoundPassage, str]]) -> str:
     """Passages grouped by document: the best group first, and in order inside a group."""
-    groups: dict[int, list[tuple[Standing, str]]] = {}
+    groups: dict[int, list[tuple[FoundPassage, str]]] = {}
     for at, part in chosen:
         groups.setdefault(at.document_id, []).append((at, part))
     blocks = []
@@ -146,13 +146,13 @@ def _text(chosen: Iterable[tuple[Standing, str]]) -> str:
     return "\n\n".join(blocks)
 
 
-def _heading(at: Standing) -> str:
+def _heading(at: FoundPassage) -> str:
     uri = SOURCES[at.source].uri_of(at.document, at.native_id, 0)
     day = iso(at.created_at or at.document_created)[:10]
     return f"# {at.title} ({uri}, {day})" if at.title else f"# {uri}, {day}"
 
 
-def _line(at: Standing, part: str) -> str:
+def _line(at: FoundPassage, part: str) -> str:
     if not SOURCES[at.source].is_conversation or not at.position:
         return part
     return f"[{at.position}] {SOURCES[at.source].sender_of(at) or 'somebody'}: {part}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from palaver.model.search import Standing
+from palaver.model.search import FoundPassage
 from palaver.search.recall import Hits
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
@@ -54,16 +54,16 @@ _CORRECTING = (
 
 
 class FollowUps(NamedTuple):
-    answer: Standing | None = None
-    later: Standing | None = None
+    answer: FoundPassage | None = None
+    later: FoundPassage | None = None
 
 
 def find_followups(
     read: Reader,
-    results: Iterable[Standing],
+    results: Iterable[FoundPassage],
     terms: Sequence[Phrase],
     hits: Hits | None,
-    is_hidden: Callable[[Standing], bool],
+    is_hidden: Callable[[FoundPassage], bool],
 ) -> dict[int, FollowUps]:
     """The follow-ups of each result, by passage id. `is_hidden` tells what the caller may not read."""
     messages = [at for at in results if SOURCES[at.source].is_conversation and at.position and not is_hidden(at)]
@@ -96,12 +96,12 @@ def find_followups(
     return found
 
 
-def _speaker(at: Standing) -> str:
+def _speaker(at: FoundPassage) -> str:
     """Who speaks. All turns of a session have the same author, so there it is the role."""
     return (at.role if at.source == "sessions" else at.author or at.role) or ""
 
 
-def _answer(question: Standing, next_ones: Sequence[Standing]) -> Standing | None:
+def _answer(question: FoundPassage, next_ones: Sequence[FoundPassage]) -> FoundPassage | None:
     """The message that replies to the question; else the next one by another speaker that says something."""
     for at in next_ones:
         if at.marks.get("reply_to_msg_id") == question.native_id:
@@ -114,7 +114,7 @@ def _answer(question: Standing, next_ones: Sequence[Standing]) -> Standing | Non
     return None
 
 
-def _about(topic: int, at: Standing, following: Mapping[int, int], hits: Hits | None) -> list[int]:
+def _about(topic: int, at: FoundPassage, following: Mapping[int, int], hits: Hits | None) -> list[int]:
     """The last of the later turns that are about the same topic."""
     if hits is None or not topic:
         return []

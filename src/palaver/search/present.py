@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from palaver.model import visibility
 from palaver.model.people import Caller
-from palaver.model.search import Beside, ResultItem, SaidItem, Standing
+from palaver.model.search import Beside, FoundPassage, ResultItem, SaidItem
 from palaver.search.followups import FollowUps, find_followups
 from palaver.search.question import any_of
 from palaver.search.recall import LABELS, Hits, best_passage
@@ -34,7 +34,7 @@ def present(
     highlight: bool = False,
 ) -> list[ResultItem]:
     """The results of a page as they are sent to the caller. `highlight` adds the places of matched words."""
-    places = standings_of(read, page, terms, hits)
+    places = passages_to_show(read, page, terms, hits)
     followups = find_followups(read, places.values(), terms, hits, lambda at: visibility.is_hidden(caller, at))
     titles = [one.best.document_id for one in page if one.best.position == 0]
     beginnings = found_passages.first_passages(read, titles) if titles else {}
@@ -75,9 +75,9 @@ def _with_highlights(item: ResultItem, terms: Sequence[Phrase]) -> ResultItem:
     return replace(item, answer=answer, later=later)
 
 
-def standings_of(
+def passages_to_show(
     read: Reader, page: Sequence[Result], terms: Sequence[Phrase], hits: Hits | None
-) -> dict[int, Standing]:
+) -> dict[int, FoundPassage]:
     """The passage to show for each result, by the id of its best passage. If labels match best, the passage of the text
     that matches too is shown."""
     found = found_passages.by_ids(read, [one.best.passage_id for one in page])
@@ -89,7 +89,7 @@ def standings_of(
     return found
 
 
-def _title_snippet(at: Standing, first: str | None, query: Query, length: int) -> str:
+def _title_snippet(at: FoundPassage, first: str | None, query: Query, length: int) -> str:
     """A snippet for a match in the title: how the document begins, after the title if it is a conversation."""
     if SOURCES[at.source].is_conversation:
         text = f"{at.title or ''}: {first}" if first else at.title or ""
@@ -108,7 +108,7 @@ def _with_followups(item: ResultItem, found: FollowUps, query: Query, length: in
     )
 
 
-def _followup(at: Standing, snippet: str) -> Beside:
+def _followup(at: FoundPassage, snippet: str) -> Beside:
     source = SOURCES[at.source]
     return Beside(
         id=source.id_of(at.document, at.native_id, at.position),

@@ -108,7 +108,11 @@ class McpDoor:
         request: Request | WebSocket | None = ctx.request
         requester: Requester | None = request.scope["palaver.requester"] if request is not None else self._requester
         assert requester is not None
-        about: dict[str, Any] = {"recall": _recall_of(ctx), "config": _config_of(ctx), "client": self._client_of(ctx)}
+        about: dict[str, Any] = {
+            "search_session": _search_session_of(ctx),
+            "config": _config_of(ctx),
+            "client": self._client_of(ctx),
+        }
         if requester.caller.is_authenticated:
             return Requester(requester.workspace, replace(requester.caller, **about), requester.token_id)
         session = _session_of(ctx, requester)
@@ -465,7 +469,7 @@ def _config_of(ctx: Context) -> dict[str, Any]:
         raise MCPError(types.INVALID_PARAMS, problem.message) from None
 
 
-def _recall_of(ctx: Context) -> SearchSession | None:
+def _search_session_of(ctx: Context) -> SearchSession | None:
     """The search results that this connection has seen. Stateless connections have none."""
     request: Request | WebSocket | None = ctx.request
     state: dict[str, Any] = ctx.session._connection.state
@@ -473,8 +477,8 @@ def _recall_of(ctx: Context) -> SearchSession | None:
         state = cast(dict[str, Any], request.scope)
     elif ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return None
-    recall: SearchSession = state.setdefault("palaver.recall", SearchSession(is_named=request is None))
-    return recall
+    session: SearchSession = state.setdefault("palaver.search_session", SearchSession(is_named=request is None))
+    return session
 
 
 def _frame_error(raw: bytes) -> dict[str, Any]:

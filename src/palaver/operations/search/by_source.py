@@ -59,8 +59,8 @@ def search_operation(source: Source) -> Operation:
         scope = filters.scope(read, caller)
         order: Order = getattr(request, "order_by", None) or caller.config.get("order_by") or "relevance"
         page = find_page(read, caller, question, [scope] if scope else [], order, request)
-        if caller.recall is not None and request.offset == 0:
-            search_sessions.remember(caller.recall, question.text)
+        if caller.search_session is not None and request.offset == 0:
+            search_sessions.remember(caller.search_session, question.text)
         return response_of(
             page, request, hint=hint_for(caller, question, page, request, scope.sources if scope else ())
         )

@@ -130,7 +130,7 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
     """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and
     prompts. Pass keywords or a whole question. Results that were already shown in this session are left out."""
     question = parse(request.query)
-    session_id, recall = _recall(here, caller, request)
+    session_id, session = _session_of(here, caller, request)
     key, asked = request.key, request
     order = request.order_by or _media_order(request) or caller.config.get("order_by") or "relevance"
     wanted, errors = request.wanted, {}
@@ -139,8 +139,8 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
         if wanted == ("sessions",):
             raise Unavailable(SESSIONS_OFF)
         request = request.model_copy(update={"sources": [name for name in wanted if name != "sessions"]})
-    async with search_sessions.turn_of(recall):
-        seen = search_sessions.seen_before(recall, key, is_new=request.offset == 0) if recall else frozenset[str]()
+    async with search_sessions.turn_of(session):
+        seen = search_sessions.seen_before(session, key, is_new=request.offset == 0) if session else frozenset[str]()
         page = await here.read(
             lambda read: find_page(
                 read,
@@ -154,10 +154,10 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
                 highlight=request.highlight,
             )
         )
-        if recall:
-            search_sessions.mark_seen(recall, page.names)
+        if session:
+            search_sessions.mark_seen(session, page.names)
             if request.offset == 0:
-                search_sessions.remember(recall, request.query)
+                search_sessions.remember(session, request.query)
     hint = hint_for(caller, question, page, asked, request.wanted)
     answer = response_of(page, request, session_id=session_id, errors=errors or None, hint=hint)
     return _compact(answer) if request.shape == "compact" else answer
@@ -169,14 +169,14 @@ def _media_order(request: SearchKnowledge) -> Order | None:
     return media.order_by if media and request.wanted == ("media",) else None
 
 
-def _recall(here: Workspace, caller: Caller, request: SearchKnowledge) -> tuple[str | None, SearchSession | None]:
+def _session_of(here: Workspace, caller: Caller, request: SearchKnowledge) -> tuple[str | None, SearchSession | None]:
     """The session this search belongs to: the connection's, or the one it names; a new one where there is none."""
     if not request.dedupe:
         return request.session_id, None
     owner = f"{caller.kind}:{caller.name}:{caller.acting_agent}"
-    if request.session_id is None and caller.recall is not None:
-        recall = here.search_sessions.refresh(caller.recall)
-        return here.search_sessions.id_of(owner, recall) if recall.is_named else None, recall
+    if request.session_id is None and caller.search_session is not None:
+        session = here.search_sessions.refresh(caller.search_session)
+        return here.search_sessions.id_of(owner, session) if session.is_named else None, session
     return here.search_sessions.find_or_start(owner, request.session_id)
 
 

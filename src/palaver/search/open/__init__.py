@@ -13,7 +13,7 @@ from palaver.errors import NotFound, Refused
 from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import Query, Request, clamp, storable
-from palaver.model.search import GetResponse, Standing
+from palaver.model.search import FoundPassage, GetResponse
 from palaver.search import recall
 from palaver.search.open import conversation, text
 from palaver.search.open.budget import characters
@@ -93,7 +93,7 @@ def plan_of(options: RetrievalOptions | None, caller: Caller, default: Mode = "s
     if size is not None or options.prefer_prechunked is False:
         length = characters(size, per_token) if size is not None else SIZE
         chunk = max(1, length), characters(overlap, per_token) if overlap is not None else min(OVERLAP, length // 8)
-    session = caller.recall
+    session = caller.search_session
     return Plan(
         mode=mode,
         snippet_length=options.snippet_length or config.get("snippet_length") or SNIPPET,
@@ -135,7 +135,7 @@ def open_page(read: Reader, caller: Caller, source: str, id: str, plan: Plan, nu
 
 def _resolve(read: Reader, caller: Caller, source: str, id: str, plan: Plan) -> tuple[Opening, int | None]:
     found = found_passages.resolve(read, source, id)
-    at: Standing | None = found_passages.document(read, found.document_id) if found else None
+    at: FoundPassage | None = found_passages.document(read, found.document_id) if found else None
     if found is None or at is None or not visibility.may_open(caller, at):
         raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
     return Opening(read, caller, at, plan), found.passage_id

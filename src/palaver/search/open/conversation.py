@@ -6,7 +6,7 @@ from typing import Any
 
 from palaver.errors import NotFound, Refused
 from palaver.model import visibility
-from palaver.model.search import GetResponse, Loc, Standing
+from palaver.model.search import FoundPassage, GetResponse, Loc
 from palaver.model.times import instant, iso
 from palaver.search.open.excerpt import BETWEEN, Excerpt, Opening, cut, number_in, parse_cursor, place_in
 from palaver.store.search import found_passages
@@ -17,7 +17,7 @@ FARTHEST = 1_000
 TITLES = ("title", "name")
 
 
-def open_around(opening: Opening, named: Standing | None) -> GetResponse:
+def open_around(opening: Opening, named: FoundPassage | None) -> GetResponse:
     """The message that a `loc` or an id names, with its neighbours."""
     read, at, plan = opening.read, opening.at, opening.plan
     loc = plan.loc or {}
@@ -43,7 +43,7 @@ def open_around(opening: Opening, named: Standing | None) -> GetResponse:
     return opening.response(where, content, truncated=is_truncated, attachments=shown or None)
 
 
-def _message_at(opening: Opening, loc: Loc) -> Standing:
+def _message_at(opening: Opening, loc: Loc) -> FoundPassage:
     read, document_id = opening.read, opening.at.document_id
     for key in ("message_id", "native_id"):
         if loc.get(key) is not None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from palaver.errors import Refused
 from palaver.model.people import Caller
-from palaver.model.search import GetResponse, Loc, Standing
+from palaver.model.search import FoundPassage, GetResponse, Loc
 from palaver.search.open.budget import join_chunks, spread
 from palaver.search.present import link_to
 from palaver.search.question import any_of
@@ -60,10 +60,10 @@ class Opening(NamedTuple):
 
     read: Reader
     caller: Caller
-    at: Standing
+    at: FoundPassage
     plan: Plan
 
-    def response(self, at: Standing, content: str, *, truncated: bool, **more: Any) -> GetResponse:
+    def response(self, at: FoundPassage, content: str, *, truncated: bool, **more: Any) -> GetResponse:
         source = SOURCES[at.source]
         meta = source.result(
             at,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import orjson
 
 from palaver.errors import Refused
-from palaver.model.search import GetResponse, Loc, Standing
+from palaver.model.search import FoundPassage, GetResponse, Loc
 from palaver.search.open.budget import join_chunks, locate_chunks
 from palaver.search.open.conversation import TITLES
 from palaver.search.open.excerpt import BETWEEN, Excerpt, Opening, cut, number_in, parse_cursor, place_in
@@ -18,7 +18,7 @@ from palaver.text import passages
 from palaver.text.passages import Piece
 
 
-def open_around(opening: Opening, named: Standing | None) -> GetResponse:
+def open_around(opening: Opening, named: FoundPassage | None) -> GetResponse:
     """The piece of a text that a `loc` or a search names, with its neighbours."""
     at = opening.at
     loc = opening.plan.loc or {}
@@ -70,7 +70,7 @@ def _fields(opening: Opening) -> tuple[str, ...]:
     return SOURCES[opening.at.source].fields
 
 
-def _field_at(opening: Opening, loc: Loc, named: Standing | None) -> str:
+def _field_at(opening: Opening, loc: Loc, named: FoundPassage | None) -> str:
     """The field that a `loc` names, or that was found."""
     wanted = loc.get("field")
     if wanted is None:

@@ -10,7 +10,7 @@ from pydantic import Field
 from palaver.model.library import COPYING, is_unique
 from palaver.model.people import Caller
 from palaver.model.requests import Date, Project
-from palaver.model.search import Standing
+from palaver.model.search import FoundPassage
 from palaver.model.times import between_dates
 from palaver.search.sources.shapes import Conversation, Hit, SourceFilters
 from palaver.store.engines.database import Reader, Scope
@@ -58,5 +58,5 @@ class Archive(Conversation):
         is_copied = hit.created_at and hit.document.startswith(COPYING)
         return (hit.native_id, hit.created_at) if is_copied else super().key_of(hit)
 
-    def particulars(self, at: Standing) -> dict[str, Any]:
+    def particulars(self, at: FoundPassage) -> dict[str, Any]:
         return {**super().particulars(at), "project": at.facts.get("project")}

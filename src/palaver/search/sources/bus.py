@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palaver.model.people import Caller
 from palaver.model.requests import Id
-from palaver.model.search import Standing
+from palaver.model.search import FoundPassage
 from palaver.search.sources.shapes import Conversation, SourceFilters
 from palaver.store.bus import agents
 from palaver.store.engines.database import Reader, Scope
@@ -41,6 +41,6 @@ class Bus(Conversation):
     get_help = "Open a thread of the bus: a page of its messages, or the part around one of them."
     id_field, id_help = "thread_id", "Id of the thread, or of a message in it."
 
-    def sender_of(self, at: Standing) -> str | None:
+    def sender_of(self, at: FoundPassage) -> str | None:
         # The author of an agent's message is the agent's id.
         return at.marks.get("author_name") or super().sender_of(at)

@@ -8,7 +8,7 @@ from typing import Any
 from palaver.model.library import Draft, ItemDraft, Media, Segment
 from palaver.model.people import Caller
 from palaver.model.requests import Date, Names
-from palaver.model.search import Loc, Order, Standing
+from palaver.model.search import FoundPassage, Loc, Order
 from palaver.model.times import between_dates
 from palaver.search.sources import tokens
 from palaver.search.sources.indexing import chunk_id, cut, labels, letters_only, to_json
@@ -44,11 +44,11 @@ class MediaSource(Text):
     def id_of(self, document: str, native_id: str, position: int) -> str | int:
         return int(document)
 
-    def loc(self, at: Standing, offset: int) -> Loc:
+    def loc(self, at: FoundPassage, offset: int) -> Loc:
         found = {"media_id": int(at.document), **super().loc(at, offset)}
         return found | ({"chunk_uuid": at.native_id} if at.position and at.field == "content" else {})
 
-    def particulars(self, at: Standing) -> dict[str, Any]:
+    def particulars(self, at: FoundPassage) -> dict[str, Any]:
         return {"media_type": at.facts.get("media_type"), "url": at.facts.get("url")}
 
 

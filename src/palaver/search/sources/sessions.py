@@ -9,7 +9,7 @@ from palaver.errors import Refused
 from palaver.model.library import is_unique
 from palaver.model.people import Caller
 from palaver.model.requests import Id, Line, Project
-from palaver.model.search import Loc, Standing
+from palaver.model.search import FoundPassage, Loc
 from palaver.search.sources.shapes import Conversation, Hit, SourceFilters
 from palaver.store.bus import agents
 from palaver.store.engines.database import Reader, Scope
@@ -64,11 +64,11 @@ class Sessions(Conversation):
     def key_of(self, hit: Hit) -> Hashable:
         return hit.native_id if hit.position and is_unique(hit.native_id) else super().key_of(hit)
 
-    def loc(self, at: Standing, offset: int) -> Loc:
+    def loc(self, at: FoundPassage, offset: int) -> Loc:
         return {**super().loc(at, offset), "agent_id": at.agent_id, "session_id": at.facts.get("session_id")}
 
-    def sender_of(self, at: Standing) -> str | None:
+    def sender_of(self, at: FoundPassage) -> str | None:
         return at.role
 
-    def particulars(self, at: Standing) -> dict[str, Any]:
+    def particulars(self, at: FoundPassage) -> dict[str, Any]:
         return {**super().particulars(at), "project": at.facts.get("project")}

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from palaver.model.people import Caller
 from palaver.model.requests import Request
-from palaver.model.search import Loc, ResultItem, Standing
+from palaver.model.search import FoundPassage, Loc, ResultItem
 from palaver.store.engines.database import Reader, Scope
 
 CUT_FIELDS = ("content", "transcript")
@@ -73,11 +73,11 @@ class Source:
         """Hits with the same key are one result, also across sources."""
         return -hit.document_id
 
-    def loc(self, at: Standing, offset: int) -> Loc:
+    def loc(self, at: FoundPassage, offset: int) -> Loc:
         """The place of a match; `offset` is its place in the passage."""
         raise NotImplementedError
 
-    def sender_of(self, at: Standing) -> str | None:
+    def sender_of(self, at: FoundPassage) -> str | None:
         """The name of the sender."""
         return at.author or at.role
 
@@ -85,7 +85,7 @@ class Source:
         found = facts.get("keywords")
         return list(found) if isinstance(found, list) else None
 
-    def result(self, at: Standing, *, score: float, snippet: str | None, loc: Loc | None, link: str) -> ResultItem:
+    def result(self, at: FoundPassage, *, score: float, snippet: str | None, loc: Loc | None, link: str) -> ResultItem:
         return ResultItem(
             id=self.id_of(at.document, at.native_id, at.position),
             source=self.name,
@@ -103,7 +103,7 @@ class Source:
             **self.particulars(at),
         )
 
-    def particulars(self, at: Standing) -> dict[str, Any]:
+    def particulars(self, at: FoundPassage) -> dict[str, Any]:
         """Fields that only results of this source have."""
         return {}
 
@@ -129,7 +129,7 @@ class Conversation(Source):
     def key_of(self, hit: Hit) -> Hashable:
         return -hit.document_id if hit.position == 0 else hit.passage_id
 
-    def loc(self, at: Standing, offset: int) -> Loc:
+    def loc(self, at: FoundPassage, offset: int) -> Loc:
         if at.position == 0:
             return {self.conversation_key: at.document, "field": "title", "approx_offset": offset}
         return {
@@ -139,13 +139,13 @@ class Conversation(Source):
             "approx_offset": offset,
         }
 
-    def particulars(self, at: Standing) -> dict[str, Any]:
+    def particulars(self, at: FoundPassage) -> dict[str, Any]:
         found: dict[str, Any] = {"conversation_id": at.document}
         if at.position:
             found |= {"message_id": at.native_id, "sender": self.sender_of(at)}
         return found
 
-    def result(self, at: Standing, *, score: float, snippet: str | None, loc: Loc | None, link: str) -> ResultItem:
+    def result(self, at: FoundPassage, *, score: float, snippet: str | None, loc: Loc | None, link: str) -> ResultItem:
         item = super().result(at, score=score, snippet=snippet, loc=loc, link=link)
         if at.position == 0:
             return item
@@ -155,7 +155,7 @@ class Conversation(Source):
 class Text(Source):
     """A source of texts that are cut into passages."""
 
-    def loc(self, at: Standing, offset: int) -> Loc:
+    def loc(self, at: FoundPassage, offset: int) -> Loc:
         if at.field not in CUT_FIELDS:
             return {"field": at.field, "chunk_index": 0, "approx_offset": offset}
         found: Loc = {"chunk_index": at.position - 1} if at.field == "content" else {"field": at.field}
@@ -169,7 +169,7 @@ class Fields(Source):
 
     title_field: ClassVar[str] = "name"
 
-    def loc(self, at: Standing, offset: int) -> Loc:
+    def loc(self, at: FoundPassage, offset: int) -> Loc:
         field = self.title_field if at.position == 0 else at.field
         return {"field": field, "approx_offset": at.marks.get("at", 0) + offset}
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from palaver.model.search import Standing
+from palaver.model.search import FoundPassage
 from palaver.model.times import instant, maybe_instant
 from palaver.store.engines.database import Reader, Row
 from palaver.store.engines.id_ranges import RECORDED_SOURCES, TEXT_SOURCES, id_range_of, id_ranges_of
@@ -107,23 +107,23 @@ def title_texts(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:
     return dict(read.rows("title_texts", ids=_json(passage_ids)))
 
 
-def by_ids(read: Reader, passage_ids: Iterable[int]) -> dict[int, Standing]:
+def by_ids(read: Reader, passage_ids: Iterable[int]) -> dict[int, FoundPassage]:
     """The passages with these ids, each with its document."""
     rows = read.all("passages_with_documents", ids=_json(passage_ids))
-    return {row["id"]: _standing(row) for row in rows}
+    return {row["id"]: _found_passage(row) for row in rows}
 
 
-def by_id(read: Reader, passage_id: int) -> Standing | None:
+def by_id(read: Reader, passage_id: int) -> FoundPassage | None:
     return by_ids(read, [passage_id]).get(passage_id)
 
 
-def document(read: Reader, document_id: int) -> Standing:
+def document(read: Reader, document_id: int) -> FoundPassage:
     """A document without a passage; its title takes the place of the passage."""
-    return _standing(read.must("document_without_passage", document_id=document_id))
+    return _found_passage(read.must("document_without_passage", document_id=document_id))
 
 
-def _standing(row: Row) -> Standing:
-    return Standing(
+def _found_passage(row: Row) -> FoundPassage:
+    return FoundPassage(
         source=row["source"],
         document_id=row["document_id"],
         document=row["document"],
