@@ -123,7 +123,7 @@ class SearchResponse:
 
     `suppressed` counts results that were left out because this session was shown them before; `hint` says how to see
     them. If all were shown before, they are shown again with `seen`. Pass `session_id` with the next search to stay in
-    the session. `errors` names sources that did not answer. `matched` says how the best results match: by id, title, all
+    the session. `errors` names sources that failed. `matched` says how the best results match: by id, title, all
     words, some words, or only by similar words. `left_out` are words so common that they were searched only together
     with others. `capped` is present if not everything was considered. `explanations` are the ranking features, by uri.
     """
