@@ -198,7 +198,7 @@ def test_a_login_ends_with_its_token(closed: Closed):
 def test_an_agent_s_token_and_mcp_do_not_open_the_console(closed: Closed):
     with closed.server.client() as client:
         refused = client.post("/api/session", json={"token": closed.token("rook", kind="agent")})
-        assert (refused.status_code, "for people" in refused.json()["detail"]) == (400, True)
+        assert (refused.status_code, "a token of a person" in refused.json()["detail"]) == (400, True)
         cookies(client, closed.token("emil"))
         assert client.post("/mcp", json={}).status_code == 401
 

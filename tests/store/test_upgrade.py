@@ -41,6 +41,7 @@ SINCE = {"bus": 1, "sessions": 2, "archive": 4, "notes": 5}
 PARTS = 6
 IDENTITY = 10
 LONG = 11
+LONG_WORDS = 12
 """From this schema on substrings are looked up as today; before, their index is made anew."""
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -131,9 +132,9 @@ def as_of(rows: Rows, step: int) -> Rows:
     if step < IDENTITY:
         newer = ("client", "project", "is_released")
         kept["agents"] = [{name: row[name] for name in row if name not in newer} for row in kept["agents"]]
-    if step < LONG:
-        index = kept.get("passage_index", [])
-        kept["passage_index"] = [{name: row[name] for name in ("passage_id", "words")} for row in index]
+    if step < LONG_WORDS:
+        names = ("passage_id", "words") if step < LONG else ("passage_id", "length", "words", "tokens")
+        kept["passage_index"] = [{name: row[name] for name in names} for row in kept.get("passage_index", [])]
     if step < SINCE["notes"]:
         kept["counters"] = [row for row in kept["counters"] if row["name"] == "events"]
     return kept

@@ -10,6 +10,12 @@ UPDATE documents SET title = :title, created_at = :created_at, modified_at = :mo
                      version = version + 1
 WHERE id = :id;
 
+-- name: conversations_of_origin  conversations whose ids begin with the name of an importer
+SELECT id, native_id, data FROM documents WHERE source = 'archive' AND native_id LIKE :prefix;
+
+-- name: mark_conversation  replace the data of a conversation
+UPDATE documents SET data = :data WHERE id = :id;
+
 -- name: parts_mark  exists while the substring index is being filled; the value is the last indexed passage
 SELECT value FROM counters WHERE name = 'parts';
 

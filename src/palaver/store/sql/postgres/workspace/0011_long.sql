@@ -1,20 +1,16 @@
--- A tsvector keeps 255 places of a word and 16,383 places in all. A passage with more words has its words in parts, each
--- with a row of its own, and each word in one of them. `tokens` are the words in order, each with a blank before and after
--- it: how often a phrase is there is counted in them. `stems` are the same of the stems, for long passages whose stems
--- differ from their words. `length` counts tokens as SQLite's index does, so that bm25 is the same on both engines.
+-- A tsvector keeps 255 places of a word and 16,383 places in all. A passage with more words is cut into parts, each with
+-- a row of its own. `tokens` are the words in order, each with a blank before and after it: how often a phrase stands
+-- there is counted in them. `length` counts tokens as SQLite's index does, so that bm25 is the same on both engines.
 -- What is in the index already is written anew after the start.
 DROP TABLE passage_index;
 CREATE TABLE passage_index (
     passage_id bigint PRIMARY KEY REFERENCES passages (id) ON DELETE CASCADE,
     length bigint NOT NULL,
     words tsvector NOT NULL,
-    tokens text NOT NULL,
-    stems text
+    tokens text NOT NULL
 );
 CREATE INDEX passage_index_words ON passage_index USING gin (words);
 ALTER TABLE passage_index ALTER COLUMN words SET STATISTICS 500;
--- Compressing the tokens of a long text takes longer than all else that is done with it.
-ALTER TABLE passage_index ALTER COLUMN tokens SET STORAGE EXTERNAL, ALTER COLUMN stems SET STORAGE EXTERNAL;
 
 CREATE TABLE passage_parts (
     passage_id bigint NOT NULL REFERENCES passages (id) ON DELETE CASCADE,
@@ -22,8 +18,7 @@ CREATE TABLE passage_parts (
     words tsvector NOT NULL,
     PRIMARY KEY (passage_id, part)
 );
--- A row has very many words. Put off until there are enough of them, they would all be the work of one unlucky writer.
-CREATE INDEX passage_parts_words ON passage_parts USING gin (words) WITH (fastupdate = off);
+CREATE INDEX passage_parts_words ON passage_parts USING gin (words);
 
 -- How many passages and tokens the index has: a row for each change, so that no writer waits for another. They are
 -- added up now and then.
