@@ -155,4 +155,4 @@ def _heading(at: FoundPassage) -> str:
 def _line(at: FoundPassage, part: str) -> str:
     if not SOURCES[at.source].is_conversation or not at.position:
         return part
-    return f"[{at.position}] {SOURCES[at.source].sender_of(at) or 'somebody'}: {part}"
+    return f"[{at.position}] {SOURCES[at.source].sender_of(at) or 'unknown'}: {part}"

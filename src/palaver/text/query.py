@@ -1,4 +1,4 @@
-"""What was typed, as a small tree that each engine prints in its own language."""
+"""The query language: a query becomes a small tree, which each engine translates."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,10 +12,10 @@ MOST_CHARACTERS = 50_000
 MOST_PHRASES = 256
 MOST_NEIGHBOURS = 8
 MOST_PARTS = 16
-"""Words that signs join may stand apart; what joins more of them, as some addresses do, is meant as it is."""
+"""Joined words (TCP/IP) may match apart, up to this many. More, as in some URLs, must match together."""
 MOST_WORDS = 1_024
 IN_NAMES = "-\u2010\u2011._@"
-"""In an expression these make a name, as in node.js and POL-358: it is a phrase, and its parts never stand apart."""
+"""Signs that make a name in an expression, as in node.js and POL-358. A name is a phrase and never matches apart."""
 DEEPEST = 50
 NEARBY = 10
 FARTHEST = 1_000
@@ -23,12 +23,12 @@ FARTHEST = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words that follow each other; with `prefix`, the last one is only the beginning of a word."""
+    """Words next to each other, in order. With `prefix`, the last one is the beginning of a word."""
 
     words: tuple[str, ...]
     prefix: bool = False
     parts: tuple["Phrase", ...] = ()
-    """Where signs join the words, as in TCP/IP: each on its own, as `apart` looks for them."""
+    """The single words of joined ones (TCP/IP), as `apart` looks for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class AnyOf:
 
 @dataclass(frozen=True, slots=True)
 class Without:
-    """What has the wanted and not the unwanted."""
+    """Matches `wanted` but not `unwanted`."""
 
     wanted: "Query"
     unwanted: "Query"
@@ -63,12 +63,12 @@ class Without:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """Finds nothing, because no word was typed; always the whole query, never a part of one."""
+    """A query without words, which matches nothing. It is never part of another query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preferring:
-    """What matches `wanted`; what also has some of the phrases ranks higher."""
+    """Matches `wanted`. Texts that also have some of the phrases rank higher."""
 
     wanted: AllOf
     phrases: tuple[Phrase, ...]
@@ -78,7 +78,7 @@ Query: TypeAlias = Phrase | Near | AllOf | AnyOf | Without | Preferring | Nothin
 
 
 class Malformed(ValueError):
-    """The expression cannot be read; the hint says what is wrong and how to write it."""
+    """The expression is not valid. The hint says why, and how to write it."""
 
     def __init__(self, hint: str) -> None:
         super().__init__(hint)
@@ -86,7 +86,7 @@ class Malformed(ValueError):
 
 
 def plain(text: str) -> Query:
-    """All of the words, as they stand: no operators, and of an endless text only the beginning."""
+    """All words of a text, without operators. Only the beginning of a very long text is read."""
     phrases: dict[Phrase, None] = {}
     room = MOST_WORDS
     for typed in text[:MOST_CHARACTERS].split():
@@ -100,7 +100,7 @@ def plain(text: str) -> Query:
 
 
 def apart(query: Query) -> Query | None:
-    """The same, but words that signs join (TCP/IP) may stand apart. None where no words are joined, or too many are."""
+    """The same query, but joined words (TCP/IP) may match apart. None if no words are joined, or too many are."""
     loose = _apart(query)
     phrases = list(_phrases(loose, also_unwanted=True))
     return None if loose == query or len(phrases) > MOST_PHRASES else loose
@@ -123,12 +123,12 @@ def _apart(query: Query) -> Query:
 
 
 def with_parts(phrases: Iterable[Phrase]) -> tuple[Phrase, ...]:
-    """The phrases, and the words on their own of those that signs join; each one once."""
+    """The phrases, and the single words of joined ones, each once."""
     return tuple(dict.fromkeys(one for phrase in phrases for one in (phrase, *phrase.parts)))
 
 
 def closer(query: Query) -> Query:
-    """The same words, but where neighbours stand next to each other they count for more."""
+    """The same words, but texts with neighbouring words next to each other rank higher."""
     if not isinstance(query, AllOf):
         return query
     neighbours = [
@@ -140,7 +140,7 @@ def closer(query: Query) -> Query:
 
 
 def together(query: Query) -> Phrase | None:
-    """All words of a query side by side and in order, where it asks for several and says no more of them."""
+    """All words of a query as one phrase; None unless the query is just several words."""
     match query:
         case AllOf(parts):
             phrases = [part for part in parts if isinstance(part, Phrase)]
@@ -234,7 +234,7 @@ def _too_many() -> Malformed:
 
 
 class _Group:
-    """What stands between two parentheses: ORs of ANDs of NOTs of words next to each other."""
+    """The content of parentheses: ORs of ANDs of NOTs of phrases."""
 
     def __init__(self) -> None:
         self.ors: list[list[list[list[Query]]]] = [[[[]]]]
@@ -274,11 +274,11 @@ def _misplaced(operator: str, after: str | None) -> str:
     if after:
         return f"{operator} cannot follow {after}: use one of them."
     if operator == "NOT":
-        return 'NOT takes something away from what stands before it: write wanted NOT unwanted, or "NOT" for the word.'
-    return f'{operator} stands between two words: write one {operator} two, or "{operator}" for the word itself.'
+        return 'NOT excludes a word from the query before it: write wanted NOT unwanted, or "NOT" for the word itself.'
+    return f'{operator} must be between two words: write one {operator} two, or "{operator}" for the word itself.'
 
 
-# What has no word in it drops out of its AND, OR or NOT, so that Nothing never gets inside a query.
+# A part without words is dropped from its AND, OR or NOT, so that Nothing is never inside a query.
 
 
 def _joined(kind: type[AllOf] | type[AnyOf], parts: Iterable[Query]) -> Query:
@@ -375,7 +375,7 @@ def _near(inside: str) -> Query:
     if comma and re.fullmatch("[0-9]+", number):
         typed, distance = before, min(int(number[:9]), FARTHEST)
     elif (comma and re.fullmatch(r"-?[0-9.]*", number)) or re.search(r",\s", inside.rpartition('"')[2]):
-        raise Malformed("After the comma NEAR takes how many words may stand between: write NEAR(one two, 5).")
+        raise Malformed("After the comma, NEAR takes the number of words that may be between: write NEAR(one two, 5).")
     lexemes = list(_lexemes(typed))
     if not lexemes:
         raise Malformed('NEAR needs two words or phrases: write NEAR(one two, 5) or NEAR("one two" three).')

@@ -81,7 +81,7 @@ def list_workspaces() -> None:
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete_workspace(name: str, yes: bool) -> None:
-    """Delete a workspace for good, with its data, tokens and logins.
+    """Permanently delete a workspace with its data, tokens and logins.
 
     Its connections are closed. Earlier backups still contain it.
     """
@@ -320,7 +320,7 @@ def restore(target: options.Target, file: Path) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_obj
 def purge(target: options.Target, yes: bool) -> None:
-    """Remove deleted items for good: empty the trash and rewrite the database files.
+    """Permanently remove deleted items: empty the trash and rewrite the database files.
 
     A deleted item leaves every list and search at once, but its text can stay in unused parts of the database files.
     After a purge no file contains it. Writing is blocked while files are rewritten, so choose a quiet hour for a large

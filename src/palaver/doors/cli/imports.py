@@ -31,16 +31,16 @@ from palaver.text.tool_output import CHOICES, ToolOutput
 def import_files(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...]) -> None:
     """Import chat histories, notes, documents, transcripts, character cards and prompts.
 
-    PATH is a file, a folder or a zip: histories of ChatGPT, Claude, Claude Code, Codex, Gemini CLI and Cursor; Markdown
-    and Obsidian vaults; text, HTML, PDF, EPUB, DOCX and PPTX; SRT, VTT and JSON transcripts; character cards as PNG or
-    JSON; prompt files. With PALAVER_FETCH=on it can be the URL of a page or document: https://…
+    PATH is a file, a folder or a zip. Histories come from ChatGPT, Claude, Claude Code, Codex, Gemini CLI and Cursor.
+    Notes are Markdown or Obsidian vaults. Documents are text, HTML, PDF, EPUB, DOCX or PPTX. Transcripts are SRT, VTT or
+    JSON, character cards PNG or JSON. With PALAVER_FETCH=on it can be the URL of a page or document: https://…
 
     Formats are detected. Importing again adds new items, updates changed ones and skips the rest. Items that are
     missing from a newer export are kept.
 
-    For tool calls of coding agents, --tool-output decides: 'short' keeps the name, the shortened arguments, the first
-    and last lines of the output, and whole errors; 'full' keeps up to 2,000 characters of a call and 10,000 of its
-    output; 'none' keeps neither. Keys, tokens and passwords assigned to a name (DB_PASSWORD=…) are masked in them, as
+    --tool-output says how much of coding agents' tool calls is kept. 'short' keeps the name, the shortened arguments, the
+    first and last lines of the output, and whole errors. 'full' keeps up to 2,000 characters of a call and 10,000 of its
+    output. 'none' keeps neither. Keys, tokens and passwords assigned to a name (DB_PASSWORD=…) are masked in them, as
     in 'palaver watch'.
     """
     target = options.target_of(click.get_current_context())

@@ -1,4 +1,4 @@
-"""Purge: remove deleted items for good, from the tables and from the files."""
+"""Purge: permanently remove deleted items, from the tables and from the files."""
 
 from __future__ import annotations
 

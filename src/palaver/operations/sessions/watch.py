@@ -189,7 +189,7 @@ class Watch:
     # Changes
 
     def _find_changed(self, paths: Iterable[Path | None] = (None,)) -> list[Path]:
-        """The files that have changed at these paths, the oldest first. None stands for all places."""
+        """The files that have changed at these paths, the oldest first. None means all folders."""
         given = set(paths)
         found: dict[Path, FileState] = {}
         for path in files_below(self._places if None in given else {path for path in given if path}):

