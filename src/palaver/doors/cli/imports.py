@@ -32,16 +32,16 @@ def import_files(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...])
     """Import chat histories, notes, documents, transcripts, character cards and prompts.
 
     PATH is a file, a folder or a zip. Histories come from ChatGPT, Claude, Claude Code, Codex, Gemini CLI and Cursor.
-    Notes are Markdown or Obsidian vaults. Documents are text, HTML, PDF, EPUB, DOCX or PPTX. Transcripts are SRT, VTT or
-    JSON, character cards PNG or JSON. With PALAVER_FETCH=on it can be the URL of a page or document: https://…
+    Notes are Markdown or Obsidian vaults. Documents are text, HTML, PDF, EPUB, DOCX or PPTX. Transcripts are SRT, VTT
+    or JSON, character cards PNG or JSON. With PALAVER_FETCH=on it can be the URL of a page or document: https://…
 
     Formats are detected. Importing again adds new items, updates changed ones and skips the rest. Items that are
     missing from a newer export are kept.
 
-    --tool-output says how much of coding agents' tool calls is kept. 'short' keeps the name, the shortened arguments, the
-    first and last lines of the output, and whole errors. 'full' keeps up to 2,000 characters of a call and 10,000 of its
-    output. 'none' keeps neither. Keys, tokens and passwords assigned to a name (DB_PASSWORD=…) are masked in them, as
-    in 'palaver watch'.
+    --tool-output says how much of coding agents' tool calls is kept. 'short' keeps the name, the shortened arguments,
+    the first and last lines of the output, and whole errors. 'full' keeps up to 2,000 characters of a call and 10,000
+    of its output. 'none' keeps neither. Keys, tokens and passwords assigned to a name (DB_PASSWORD=…) are masked in
+    them, as in 'palaver watch'.
     """
     target = options.target_of(click.get_current_context())
     urls = [path for path in paths if path.startswith(("https://", "http://"))]

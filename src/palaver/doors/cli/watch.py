@@ -49,12 +49,12 @@ def watch(
     """Record the sessions of Claude Code and Codex, and follow them until Ctrl-C.
 
     PATH is a file or a folder. The default is the session folders of these programs (CLAUDE_CONFIG_DIR and CODEX_HOME
-    are honoured). The turns become sessions of the agents 'claude-code' and 'codex', and 'palaver conversation search'
-    finds them. A later run continues where this one stopped. Sessions that the programs delete are kept.
+    are honoured). The turns become sessions of the agents 'claude-code' and 'codex', and 'palaver conversation
+    search' finds them. A later run continues where this one stopped. Sessions that the programs delete are kept.
 
-    Each session keeps its project: the git repository it ran in. Text is recorded unchanged. --tool-output
-    says how much of tool calls is kept. 'short' keeps the tool's name, its shortened arguments, the first and last lines
-    of the output, and whole errors. 'full' keeps up to 2,000 characters of a call and 10,000 of its output. 'none' keeps
+    Each session keeps its project: the git repository it ran in. Text is recorded unchanged. --tool-output says how
+    much of tool calls is kept. 'short' keeps the tool's name, its shortened arguments, the first and last lines of
+    the output, and whole errors. 'full' keeps up to 2,000 characters of a call and 10,000 of its output. 'none' keeps
     neither. Calls of palaver's own tools are left out.
 
     Well-known kinds of keys and tokens are masked: '[a GitHub token]' replaces one. So are passwords assigned to a
