@@ -15,7 +15,6 @@ from tests.store.bus import Bus, opened, rows
 from tests.store.oracle import matches
 
 from palaver.errors import PalaverError
-from palaver.search.match import match
 from palaver.settings import Settings
 from palaver.text.query import Malformed, expression
 
@@ -120,7 +119,7 @@ class Both:
 def _keys(bus: Bus, read, query) -> set[str]:
     from palaver.store.engines.database import Scope
 
-    finding = match(read, query, Scope(("bus",), titles=False), 5_000)
+    finding = read.find(query, Scope(("bus",), titles=False), 5_000)
     assert not finding.has_more
     all_rows = rows(read, "SELECT id, author FROM passages WHERE position > 0")
     authors = {row["id"]: row["author"] for row in all_rows}
