@@ -292,7 +292,7 @@ def test_missing_transcripts_are_told_and_their_turns_stay(engine: Engine, tmp_p
     for code, said in (place.wrong(), verified(place), place.wrong("--repair")):
         assert code == 1
         assert "3 turns are in the index and in no transcript" in said
-    assert "→ Bring the files back" in Terminal(place.home).run("doctor", PALAVER_DATABASE_URL=place.url).stdout
+    assert "→ Restore the files" in Terminal(place.home).run("doctor", PALAVER_DATABASE_URL=place.url).stdout
     done = Terminal(place.home).run("reindex", PALAVER_DATABASE_URL=place.url)
     assert (done.exit_code, "Nothing was changed." in done.stderr) == (1, True)
     assert len(seen(place).turns) == 3
