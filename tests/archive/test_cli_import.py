@@ -7,13 +7,10 @@ import json
 import os
 import random
 import re
-import signal
 import stat
 import subprocess
-import sys
 import zipfile
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,7 @@ from click.testing import Result
 from tests.archive.test_conversation_search import NOON, NOTHING, answer, chat
 from tests.conftest import Engine
 from tests.doors.test_cli import Terminal
-from tests.helpers import PATIENCE, environment, eventually
+from tests.helpers import environment, eventually, palaver_command
 from tests.importers import samples
 from tests.importers import test_canonical_db as canonical
 from tests.importers import test_chatgpt as chatgpt
@@ -432,6 +429,21 @@ def test_names_with_control_characters_do_not_reach_the_terminal(desk: Desk, tmp
     assert "\x1b" not in result.output
 
 
+STOP_AFTER_TWO_BATCHES = """
+import asyncio
+from palaver.operations.archive import import_batches
+read_batches = import_batches.read_batches
+async def stop_after_two(*args, **options):
+    left = 2
+    async for batch in read_batches(*args, **options):
+        if not left:
+            await asyncio.sleep(3600)
+        left -= 1
+        yield batch
+import_batches.read_batches = stop_after_two
+"""
+
+
 def test_an_interrupted_import_goes_on_when_it_is_run_again(engine: Engine, tmp_path: Path):
     desk = Desk(tmp_path / "home", engine.fresh())
     count, each = 400, 25
@@ -443,17 +455,16 @@ def test_an_interrupted_import_goes_on_when_it_is_run_again(engine: Engine, tmp_
         ),
     )
     desk.ok("status")
-    command = [sys.executable, "-m", "palaver", "import", str(path)]
+    command = palaver_command("import", str(path), before=STOP_AFTER_TWO_BATCHES)
     env = environment(desk.home, PALAVER_DATABASE_URL=desk.database_url)
     with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        held = partial(lambda: len(desk.json("archive", "list", "--limit", "1000")["conversations"]))
-        eventually(held, PATIENCE)
-        process.send_signal(signal.SIGKILL)
-        process.wait(PATIENCE)
-    before = held()
-    assert before * each % MESSAGES_AT_ONCE == 0 or before == count  # whole changes, no half of one
-    if before == count:
-        pytest.skip("it was quicker than the kill")
+        try:
+            eventually(lambda: desk.json("archive", "list")["conversations"])
+        finally:
+            process.kill()
+    before = len(desk.json("archive", "list", "--limit", "1000")["conversations"])
+    assert 0 < before < count
+    assert before * each % MESSAGES_AT_ONCE == 0, "only whole changes"
     summary = desk.bring(path)
     assert (summary["new"], summary["unchanged"], summary["changed"]) == (count - before, before, 0)
     listed = desk.json("archive", "list", "--limit", "1000")["conversations"]

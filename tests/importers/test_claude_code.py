@@ -116,6 +116,10 @@ def test_a_prompt_for_a_subagent_is_the_title_of_its_own_file_only():
 def test_a_reminder_is_taken_out_of_what_was_typed():
     words = "<system-reminder>\nThe file was changed.\n</system-reminder>\nGo on."
     assert said(typed(words)) == [("user", "Go on.")]
+    many = (
+        "Do <system-reminder>a</system-reminder> \n<system-reminder>b</system-reminder>this. <system-reminder> is open"
+    )
+    assert said(typed(many)) == [("user", "Do this. <system-reminder> is open")]
 
 
 # What is left out

@@ -146,6 +146,12 @@ def test_rules_at_the_head_of_a_text_are_no_front_matter():
 def test_tags_in_the_text_are_keywords_but_not_headings_numbers_or_code():
     text = "# Heading\n#garden and (#tree/oak) a#no #12 #2026-plan\n```c\n#include\n```\n`#not` ``a ` #nor`` #Ünïc\n[x](#anchor) http://a#b"
     assert one(notes, text, "x.md").keywords == ("garden", "tree/oak", "2026-plan", "Ünïc", "anchor")
+    for text, found in (
+        ("` #a `` #b `` #c", ("a", "c")),
+        ("`` ` `` #a ``` #b ` #c", ("a", "b", "c")),
+        ("`#a` #b `#c` #d `", ("b", "d")),
+    ):
+        assert one(notes, text, "x.md").keywords == found
 
 
 def test_a_note_named_after_a_day_was_made_then_and_the_ids_of_notion_are_dropped():

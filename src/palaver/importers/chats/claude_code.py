@@ -69,7 +69,8 @@ _NOISE = (
 )
 _TITLES = {"ai-title": (2, "aiTitle"), "custom-title": (3, "customTitle")}
 MOST_SUMMARIES = 200
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_REMINDER_START = "<system-reminder>"
+_REMINDER_END = re.compile(r"</system-reminder>\s*")
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -164,7 +165,7 @@ def _from_user(message: dict[str, Any], reading: ReadProgress, is_side: bool) ->
     """
     blocks = [block for block in _blocks(message) if isinstance(block, dict)]
     texts = block_texts([block for block in blocks if block.get("type") == "text"])
-    typed = [_REMINDER.sub("", text) if "<system-reminder>" in text else text for text in texts]
+    typed = [_without_reminders(text) for text in texts]
     said: list[tuple[Role, str]] = []
     if prompt := masked_text("\n".join(text for text in typed if text and not text.lstrip().startswith(_NOISE))):
         said.append(("assistant" if is_side else "user", prompt))
@@ -175,6 +176,16 @@ def _from_user(message: dict[str, Any], reading: ReadProgress, is_side: bool) ->
             if text is not None:
                 said.append(("tool", "" if is_own else text))
     return said
+
+
+def _without_reminders(text: str) -> str:
+    """The text without the reminders that Claude Code adds to a prompt. The time is linear, also for unclosed ones."""
+    parts: list[str] = []
+    done = 0
+    while (start := text.find(_REMINDER_START, done)) >= 0 and (end := _REMINDER_END.search(text, start)):
+        parts.append(text[done:start])
+        done = end.end()
+    return "".join([*parts, text[done:]])
 
 
 def _from_assistant(message: dict[str, Any], reading: ReadProgress) -> list[tuple[Role, str]]:

@@ -17,7 +17,7 @@ _NAME = re.compile(r"/?[A-Za-z][^\s/>]{0,50}")
 _END = re.compile(r"""[^"'>]*+(?:"[^"]*+"[^"'>]*+|'[^']*+'[^"'>]*+)*+>""")
 _ATTRIBUTE = re.compile(r"""([A-Za-z:_-]{1,50})\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
 _CHARSET = re.compile(
-    rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_-]{2,20})|<\?xml[^>]{0,100}encoding=["']([A-Za-z0-9_-]{2,20})""",
+    rb"""<meta[^>]{0,200}?charset\s*=\s*(?:["']\s*)?([A-Za-z0-9_-]{2,20})|<\?xml[^>]{0,100}encoding=["']([A-Za-z0-9_-]{2,20})""",
     re.IGNORECASE,
 )
 _KNOWN = re.compile(

@@ -19,7 +19,7 @@ DEEPEST = 200
 
 _FENCE = re.compile(r"---[ \t]*\r?\n")
 _END = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
-_PAIR = re.compile(r"^([A-Za-z_][\w -]{0,50}):[ \t]*(\S.*?)[ \t\r]*$", re.MULTILINE)
+_PAIR = re.compile(r"^([A-Za-z_][\w -]{0,50}):[ \t]*(\S.*)$", re.MULTILINE)
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
@@ -33,7 +33,7 @@ def split(text: str) -> tuple[dict[str, Any], str]:
     between = text[opening.end() : end.start()]
     found = load(between)
     if not isinstance(found, dict):
-        found = dict(_PAIR.findall(between))
+        found = {key: value.rstrip(" \t\r") for key, value in _PAIR.findall(between)}
         if not found and between.strip():
             return {}, text  # two horizontal rules with text between them
     return {key.lower(): value for key, value in found.items() if isinstance(key, str)}, text[end.end() :]

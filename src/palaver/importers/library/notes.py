@@ -35,7 +35,7 @@ _NAME = re.compile(r".+\.(?:md|markdown|mdown|mkd)", re.IGNORECASE)
 LONGEST_LINE = 20_000  # longer lines are data without tags
 
 _FENCED = re.compile(r"^[ \t]{0,3}(```+|~~~+)")
-_INLINE_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+_BACKTICKS = re.compile(r"`+")
 _TAG = re.compile(r"(?<![^\s(])#((?!\d+(?![\w/-]))[\w/-]{1,100})")
 
 
@@ -69,7 +69,26 @@ def tags(text: str) -> list[str]:
             continue
         if fence or "#" not in line or len(line) > LONGEST_LINE:
             continue
-        found += [tag.strip("/-") for tag in _TAG.findall(_INLINE_CODE.sub(" ", line) if "`" in line else line)]
+        found += [tag.strip("/-") for tag in _TAG.findall(_without_code(line) if "`" in line else line)]
         if len(found) > 10 * MOST_KEYWORDS:
             break
     return found
+
+
+def _without_code(line: str) -> str:
+    """The line with a blank in place of each piece of inline code. As many backticks close it as opened it."""
+    runs = list(_BACKTICKS.finditer(line))
+    last: dict[int, int] = {}
+    closing: dict[int, int] = {}
+    for number in reversed(range(len(runs))):
+        length = len(runs[number][0])
+        if length in last:
+            closing[number] = last[length]
+        last[length] = number
+    parts: list[str] = []
+    done = next_run = 0
+    for number, run in enumerate(runs):
+        if number >= next_run and number in closing:
+            parts.append(line[done : run.start()])
+            done, next_run = runs[closing[number]].end(), closing[number] + 1
+    return " ".join([*parts, line[done:]])

@@ -41,7 +41,7 @@ SECONDS = 120.0
 SECONDS_A_PAGE = 10.0
 
 _HYPHEN = re.compile(r"(?<=[^\W\d_])[-\u00ad\u2010]\n(?=[^\W\d_A-Z])")
-_SPACES = re.compile(r"[ \t]+\n")
+_SPACES = re.compile(r"(?<![ \t])[ \t]+\n")
 _UNTITLED = re.compile(
     r"(?:microsoft word - )?(?:untitled|document|unbenannt).{0,4}|.*\.(?:docx?|indd|dvi|tex|qxd|pptx?)", re.IGNORECASE
 )
