@@ -25,9 +25,10 @@ ALLOWED: dict[str, frozenset[str]] = {
     "search": frozenset({"store", "text", "model", "errors", "settings"}),
     "operations": frozenset({"search", "store", "importers", "text", "model", "errors", "settings", "palaver"}),
     "app": frozenset({"operations", "search", "store", "text", "model", "errors", "settings"}),
-    "doors": frozenset({"app", "operations", "search", "text", "model", "errors", "settings", "palaver"}),
+    "doors": frozenset({"hook", "app", "operations", "search", "text", "model", "errors", "settings", "palaver"}),
     "client": frozenset({"palaver", "errors", "settings"}),  # the Python client only talks to a server
-    "__main__": frozenset({"doors"}),
+    "hook": frozenset({"model"}),  # it must start fast
+    "__main__": frozenset({"doors", "hook"}),
 }
 
 # Doors pass a Workspace on to operations and do not look inside it. Each exception is one file and one name.

@@ -31,6 +31,7 @@ from palaver.store.workspaces import (
 )
 
 CHECK_ACCESS_SECONDS = 0.5
+READ_MARKS_SECONDS = 1.0
 """How often the server looks for tokens, logins and workspaces that another process ended."""
 AUDIT_CHECK_SECONDS = 600.0
 """Time limit for checking the hash chain of the audit log."""
@@ -200,8 +201,13 @@ class App:
         def opened() -> list[Workspace]:
             return list(self._workspaces.values())
 
+        async def store_read_marks() -> None:
+            for here in opened():
+                await here.store_read_marks()
+
         work = [
             maintenance.sweep_forever(opened),
+            maintenance.repeat(READ_MARKS_SECONDS, "storing read marks", store_read_marks),
             maintenance.repeat(CHECK_ACCESS_SECONDS, "checking tokens and logins", check_access),
         ]
         if self.settings.model != "builtin":
@@ -221,5 +227,6 @@ class App:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         for here in self._workspaces.values():
+            await here.store_read_marks()
             await asyncio.to_thread(here.close)
         await asyncio.to_thread(self._database.close)

@@ -123,6 +123,7 @@ class Settings:
         Path,
         also=("CONVERSATION_DB", "ORIGIN_CONVERSATION_DB"),
     )
+    recall: bool = setting(False, "Hooks add evidence from memory to each prompt of a coding agent.", _switch)
     sessions_index: bool = setting(True, "Index agent sessions for search.", _switch)
     profile: str = setting(
         "",

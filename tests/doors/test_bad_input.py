@@ -95,7 +95,7 @@ def path_of(route: Route, api: httpx.Client) -> str:
     if "{thread_id}" in path or "{message_id}" in path:
         thread = Thread(api)
         path = path.replace("{thread_id}", thread.id).replace("{message_id}", thread.post("hello")["id"])
-    path = path.replace("{reaction:any}", "agree").replace("{template_id}", "brainstorm")
+    path = path.replace("{reaction:any}", "agree").replace("{template_id}", "brainstorm").replace("{event}", "stop")
     return re.sub(r"\{[^}]+\}", "nobody", path)
 
 
@@ -104,6 +104,7 @@ def good_body(operation: Operation) -> dict[str, Any]:
     values = {
         "topic": f"topic {word()}", "thread_name": f"topic {word()}", "content": "hello", "reaction": "agree", "id": word("t"), "name": "Name",
         "role": "user", "query": "x", "title": "Title", "media_type": "video", "sender": "ann", "source": "notes",
+        "client": "codex", "session": "s",
     }  # fmt: skip
     if operation.name == "get_knowledge":
         return {"source": "notes", "id": "x"}  # required of tools, which leave no other way open

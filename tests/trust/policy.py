@@ -17,6 +17,9 @@ stream: read, and it goes on and on.     mcp: a good token; what is behind it is
 
 ROUTES: dict[str, Need] = {
     "POST /api/connect": "write",
+    "POST /api/catch-up": "read",
+    "PUT /api/threads/{thread_id}/read-mark": "read",
+    "POST /api/hooks/{event}": "write",
     "GET /api/config": "read",
     "GET /api/status": "read",
     "POST /api/threads": "write",
@@ -136,6 +139,7 @@ ROUTES: dict[str, Need] = {
 
 TOOLS: dict[str, Need] = {
     "bus_connect": "write",
+    "catch_up": "read",
     "bus_get_config": "read",
     "thread_create": "write",
     "thread_list": "read",

@@ -203,6 +203,9 @@ CONSTANT: dict[str, Any] = {
     "confirm": True,
     "dedupe": False,
     "url": "http://127.0.0.1:9/x",
+    "keep_unread": True,
+    "event": "session-start",
+    "client": "codex",
 }
 NAMED = {"content", "title", "name", "topic", "thread_name", "summary", "display_name"}
 """Texts a caller gives: always their own, or the test itself would carry them over."""

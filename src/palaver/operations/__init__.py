@@ -13,6 +13,7 @@ from palaver.operations.bus import (
     threads,
     waiting,
 )
+from palaver.operations.catchup import catch_up, hooks
 from palaver.operations.library import captions, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import answer_context, bus_search, deep_research, knowledge, retrieval
@@ -21,6 +22,9 @@ from palaver.operations.sessions import sessions
 
 OPERATIONS: tuple[Operation, ...] = (
     connect.connect,
+    catch_up.catch_up,
+    catch_up.mark_thread_read,
+    hooks.report_hook,
     connect.get_config,
     connect.get_status,
     overview.get_overview,

@@ -104,6 +104,7 @@ Face = Tool | Route | Command
 DEEDS: dict[str, Kind] = {"delete": "deletion", "purge": "deletion", "export": "export"}
 Works = Literal["read", "change", "wait"]
 Before = Callable[[Workspace], Awaitable[None]]
+After = Callable[[Workspace, Caller, Any], None]
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class Operation:
     needs: TokenScope | None = None
     audited: Kind | None = None
     before: Before | None = None
+    after: After | None = None
 
     @property
     def summary(self) -> str:
@@ -164,6 +166,8 @@ class Operation:
             raise
         finally:
             workspace.done["operation", self.name, outcome] += 1
+        if self.after:
+            self.after(workspace, caller, answer)
         if self.audited and workspace.keyring:
             await workspace.keyring.note(self.audited, signature(caller), self.name, ids_in(request))
         return answer
@@ -187,13 +191,17 @@ def ids_in(request: Request) -> Facts:
 
 
 def operation(
-    *faces: Face, needs: TokenScope | None = None, audited: Kind | None = None, before: Before | None = None
+    *faces: Face,
+    needs: TokenScope | None = None,
+    audited: Kind | None = None,
+    before: Before | None = None,
+    after: After | None = None,
 ) -> Callable[[Callable[..., Any]], Operation]:
     """Decorator that makes a function an operation. It registers nothing: `operations/__init__.py` lists them all.
 
     `needs` is the scope the caller must have, if it does not follow from the first parameter. `audited` is the kind of
     its entry in the audit log; operations named delete_… and export_… have one anyway. `before` runs first, on the
-    event loop, and brings the data up to date.
+    event loop, and brings the data up to date. `after` runs last, with the answer.
     """
 
     def wrap(work: Callable[..., Any]) -> Operation:
@@ -204,7 +212,9 @@ def operation(
         assert description, f"{work.__name__} needs a docstring: it is what models and people read"
         name, works = work.__name__, kinds[hints[first]]
         noted = audited or DEEDS.get(name.partition("_")[0])
-        return Operation(name, work, works, hints[third], hints["return"], faces, description, needs, noted, before)
+        return Operation(
+            name, work, works, hints[third], hints["return"], faces, description, needs, noted, before, after
+        )
 
     return wrap
 

@@ -12,6 +12,7 @@ RESEARCH = "deep-research"
 
 CORE = (
     "bus_connect",
+    "catch_up",
     "msg_post",
     "msg_wait",
     "msg_list",

@@ -18,6 +18,7 @@ from palaver.settings import Settings
 from palaver.store.admin.keyring import Keyring
 from palaver.store.bus import events
 from palaver.store.bus.feed import Feed, Listener
+from palaver.store.bus.read_marks import PendingMarks
 from palaver.store.engines.database import Change, Engine, EngineStats, Reader
 from palaver.store.search.search_sessions import SearchSessionCache
 from palaver.store.sessions.transcripts import Transcripts
@@ -42,6 +43,7 @@ class Workspace:
         self.calls: dict[tuple[str, str], deque[float]] = {}
         """When each caller used each rate-limited operation during the last minute."""
         self.search_sessions = SearchSessionCache(settings.session_ttl)
+        self.pending_marks = PendingMarks()
         self.missing_uploads: list[str] = []
         """Images that messages show, but whose files were missing at the last check."""
         self.transcripts = Transcripts(settings.data / "sessions" / name)
@@ -57,6 +59,16 @@ class Workspace:
     async def change(self, work: Callable[[Change], T]) -> T:
         """Run work in one transaction. When this returns, it is on disk and its events are being sent."""
         return await self._engine.change(work)
+
+    def note_read(self, reader: str, thread_id: str, seq: int) -> None:
+        """Remember that somebody has read a thread up to this message. It is stored a moment later."""
+        self.pending_marks.note(reader, thread_id, seq)
+
+    async def store_read_marks(self) -> None:
+        """Store the pending read marks now. If the database cannot be reached, they are lost: messages stay unread."""
+        if taken := self.pending_marks.take():
+            with suppress(PalaverError):
+                await self.change(taken.store)
 
     @asynccontextmanager
     async def bulk_writes(self) -> AsyncIterator[None]:

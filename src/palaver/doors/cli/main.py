@@ -37,6 +37,7 @@ COMMANDS = {
 ADMIN_COMMANDS = {
     "serve": "serve:serve",
     "mcp": "serve:mcp",
+    "hook": "serve:hook",
     "watch": "watch:watch",
     "reindex": "sessions:reindex",
     "verify": "sessions:verify",

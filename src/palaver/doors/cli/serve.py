@@ -157,3 +157,12 @@ async def _stdio(settings: Settings, token: str | None) -> None:
         except LoginEnded:
             output.note("This token is no longer valid: it was revoked or has expired.")
             os._exit(Unauthorized.exit_code)  # a blocking read of standard input cannot be interrupted
+
+
+@click.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def hook(words: tuple[str, ...]) -> None:
+    """Answer a hook of a coding agent. 'palaver setup' puts this command into its settings."""
+    from palaver.hook import main
+
+    main(list(words))

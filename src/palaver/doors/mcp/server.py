@@ -38,12 +38,13 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from palaver import __version__
 from palaver.app import App
 from palaver.doors.authentication import Requester
-from palaver.doors.mcp import clients, tools
+from palaver.doors.mcp import tools
 from palaver.doors.mcp.large_answers import json_if_large
 from palaver.doors.mcp.sessions import ResumingSessionManager, header_of
 from palaver.doors.mcp.stdio_pending import AnswerStream, PendingRequests
 from palaver.doors.mcp.surrogates import FixedLines, fix_body, replace_lone_surrogates
 from palaver.errors import Invalid, NotFound, PalaverError
+from palaver.model.client_programs import program_of, title_of
 from palaver.model.events import encode
 from palaver.model.ids import new_id
 from palaver.model.people import Caller, Client, Session
@@ -131,8 +132,8 @@ class McpDoor:
         if request is not None:  # the project in the URL, or the first root of the client
             project = _query_of(ctx).get("project", "") or ctx.session._connection.state.get(ROOT, "")
         return Client(
-            program=clients.program_of(info.name) if info else "",
-            title=clients.title_of(info.name, info.title) if info else "",
+            program=program_of(info.name) if info else "",
+            title=title_of(info.name, info.title) if info else "",
             project=project,
             is_stateless=is_modern and isinstance(request, Request),
         )

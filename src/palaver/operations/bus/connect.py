@@ -19,7 +19,7 @@ from palaver.operations.bus.messages import Budget, fit
 from palaver.operations.bus.threads import CreateThread, Topic, open_thread
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.vectors.background import ModelProgress, progress_of
-from palaver.store.bus import agents, events, messages, threads
+from palaver.store.bus import agents, events, messages, read_marks, threads
 from palaver.store.engines.database import Change, Reader
 
 
@@ -99,7 +99,7 @@ def connect(change: Change, caller: Caller, request: Connect) -> Connected:
     if not caller.is_authenticated and (project := request.project or caller.client.project):
         project = project_of(project, is_here=change.settings.is_loopback)
         caller = replace(caller, client=replace(caller.client, project=project))
-    agent, token = _connecting_agent(change, caller, request)
+    agent, token = _connecting_agent(change, caller, request, request.agent_id, request.token)
     opening = CreateThread(topic=request.thread_name, system_prompt=request.system_prompt, template=request.template)
     stored, is_new = open_thread(change, opening, caller)
     thread = stored.thread
@@ -107,6 +107,7 @@ def connect(change: Change, caller: Caller, request: Connect) -> Connected:
     shown = fit(visibility.mask_messages(caller, found[-request.limit :]), request.max_tokens, newest=True)
     is_truncated = len(found) > len(shown)
     identity.become(change, caller, agent)
+    read_marks.advance(change, agent.id, stored.document_id, thread.current_seq)
     return Connected(
         agent=ConnectedAgent(agent.id, agent.id, agent.name, agent.display_name, agent.slug, token, registered=True),
         thread=ConnectedThread(
@@ -121,20 +122,27 @@ def connect(change: Change, caller: Caller, request: Connect) -> Connected:
     )
 
 
-def _connecting_agent(change: Change, caller: Caller, request: Connect) -> tuple[Agent, str | None]:
+def _connecting_agent(
+    change: Change,
+    caller: Caller,
+    request: AgentDescription,
+    agent_id: str | None = None,
+    token: str | None = None,
+    *,
+    is_hook: bool = False,
+) -> tuple[Agent, str | None]:
     """The agent that connects, and its secret: it proves itself, returns without a proof, or is new."""
-    if request.agent_id and not request.token and not caller.is_authenticated:
+    if agent_id and not token and not caller.is_authenticated:
         raise identity.missing_token()  # a session is not a proof, not even for a connected agent
-    token = request.token
-    if request.agent_id or request.token:
-        agent = identity.prove_agent(change, caller, request.agent_id, request.token)
+    if agent_id or token:
+        agent = identity.prove_agent(change, caller, agent_id, token)
     elif caller.agent_id:
         agent = agents.must_exist(change, caller.agent_id)
     elif caller.session.slug:
         agent = identity.must_be_agent(change, caller)
     elif (own := identity.agent_of(change, caller)) and not _contradicts(own, request):
         agent = own
-    elif returning := _returning_agent(change, caller, request):
+    elif returning := _returning_agent(change, caller, request, is_hook):
         agent, token = returning, agents.new_secret(change, returning)
     else:
         return register_new(change, request, client=caller.client)
@@ -148,12 +156,22 @@ def _connecting_agent(change: Change, caller: Caller, request: Connect) -> tuple
     return agent, token
 
 
-def _returning_agent(change: Change, caller: Caller, request: Connect) -> Agent | None:
-    """The earlier agent of this client program and project, if no running client acts as it."""
+def client_agent(change: Change, caller: Caller, *, is_hook: bool = False) -> tuple[Agent, str | None]:
+    """The agent of a client that joins no thread yet, and its secret if the client needs one."""
+    agent, token = _connecting_agent(change, caller, AgentDescription(), is_hook=is_hook)
+    identity.become(change, caller, agent)
+    return agent, None if caller.is_authenticated or caller.session.slug else token
+
+
+def _returning_agent(change: Change, caller: Caller, request: AgentDescription, is_hook: bool) -> Agent | None:
+    """The agent that a hook of this client announced, or its earlier agent in this project if nobody acts as it."""
     client = caller.client
     if caller.is_authenticated or not client.program:
         return None
     since = identity.active_since()
+    announced = agents.announced_by_hook(change, client.program, client.project, since)
+    if not is_hook and len(announced) == 1 and not _contradicts(announced[0], request, any_model=True):
+        return announced[0]
     free = agents.free_of_client(change, client.program, client.project, since)
     if request.display_name:  # another name is another agent
         free = [agent for agent in free if agent.answers_to(request.display_name)]
@@ -164,7 +182,7 @@ def _returning_agent(change: Change, caller: Caller, request: Connect) -> Agent 
     return agents.free_named(change, slug, since)
 
 
-def _contradicts(agent: Agent, request: Connect, *, any_model: bool = False) -> bool:
+def _contradicts(agent: Agent, request: AgentDescription, *, any_model: bool = False) -> bool:
     """Whether the description in the request contradicts the stored description of the agent."""
     said = [(request.ide, agent.ide), (request.display_name, agent.display_name)]
     if not any_model:

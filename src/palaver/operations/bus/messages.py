@@ -30,8 +30,9 @@ from palaver.operations import identity
 from palaver.operations.bus.content_filter import refuse_secrets, refuse_too_many_posts
 from palaver.operations.bus.threads import OneThread
 from palaver.operations.operation import Command, Route, Tool, only, operation
-from palaver.store.bus import agents, messages, threads
+from palaver.store.bus import agents, messages, read_marks, threads
 from palaver.store.engines.database import Change, Reader
+from palaver.store.workspaces import Workspace
 
 UNREAD_SHOWN = 100
 """At most this many unread messages are in the error of a post with a stale expected_last_seq."""
@@ -152,6 +153,7 @@ def post_message(change: Change, caller: Caller, request: PostMessage) -> Messag
     message = messages.add(change, thread, draft, threads.next_seq(change, thread), key)
     change.tell(message_new(message))
     if author.agent:
+        read_marks.join(change, author.agent.id, thread.document_id, message.seq)
         mark_active(change, author.agent, "msg_post")
     return visibility.mask_message(caller, message)
 
@@ -189,12 +191,19 @@ class Messages:
     hint: str | None = None
 
 
+def note_read(workspace: Workspace, caller: Caller, answer: Messages) -> None:
+    """Remember how far an agent has read. What a person sees in the console is marked by the console."""
+    if caller.acting_agent and answer.messages:
+        workspace.note_read(caller.acting_agent, answer.thread_id, answer.messages[-1].seq)
+
+
 @operation(
     Tool("msg_list", brings_words=True, acts=True, defaults={"max_tokens": 6_000}, hidden=("priority",)),
     Route("GET", "/api/threads/{thread_id}/messages", show=only(Messages, "messages")),
     Command(
         "thread read", takes=("thread_id",), columns=("seq", "created_at", "author_name", "content"), rows="messages"
     ),
+    after=note_read,
 )
 def list_messages(read: Reader, caller: Caller, request: ListMessages) -> Messages:
     """Read the messages of a thread in order, with their reactions."""

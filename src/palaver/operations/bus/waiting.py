@@ -60,7 +60,7 @@ async def wait_for_messages(workspace: Workspace, caller: Caller, request: WaitF
         caller = await workspace.read(lambda read: identity.resolve(read, caller, said))
     waited = await workspace.read(lambda read: _unread(read, caller, request))
     if waited.messages or request.timeout_ms == 0:
-        return waited
+        return _noted(workspace, caller, waited)
     thread = await workspace.read(lambda read: threads.must_exist(read, request.thread_id))
     request = request.model_copy(update={"thread_id": thread.thread.id})
     waiting = await workspace.change(lambda change: _show_waiting(change, caller, request))
@@ -70,13 +70,20 @@ async def wait_for_messages(workspace: Workspace, caller: Caller, request: WaitF
                 waited = await workspace.read(lambda read: _unread(read, caller, request))
                 left = until - time.monotonic()
                 if waited.messages or left <= 0:
-                    return waited
+                    return _noted(workspace, caller, waited)
                 await listener.next(timeout=left)
     except FeedClosed:
         return waited
     finally:
         if waiting:
             await asyncio.shield(workspace.change(lambda change: agents.touch(change, waiting, "msg_wait")))
+
+
+def _noted(workspace: Workspace, caller: Caller, waited: Waited) -> Waited:
+    if caller.acting_agent and waited.messages:
+        last = waited.messages[-1]
+        workspace.note_read(caller.acting_agent, last.thread_id, last.seq)
+    return waited
 
 
 def _unread(read: Reader, caller: Caller, request: WaitForMessages) -> Waited:

@@ -191,6 +191,7 @@ def touch(change: Change, agent: Agent, activity: str, waiting_in: str | None = 
 
 def remove(change: Change, agent: Agent) -> None:
     change.run("delete_agent", id=agent.id)
+    change.run("forget_read_marks", reader=agent.id)
 
 
 # Reply tokens
@@ -233,6 +234,38 @@ def connection_key(session_id: str) -> str:
 def process_key(pid: int) -> str:
     """The key of a stdio connection. It names the process, so that one can tell later whether it still runs."""
     return f"stdio:{socket.gethostname()}:{pid}"
+
+
+def hook_key(session_id: str, pid: int | None) -> str:
+    """The key of a client whose hooks report to us: its session, and its process if that is known."""
+    return f"{hook_prefix(session_id)}{socket.gethostname()}:{pid or 0}"
+
+
+def hook_prefix(session_id: str) -> str:
+    return f"hook:{connection_key(session_id)[:32]}:"
+
+
+def hook_connection(read: Reader, session_id: str) -> tuple[str, str] | None:
+    """The key and the agent of the client session whose hooks reported before."""
+    row = read.one("connection_like", pattern=f"{hook_prefix(session_id)}%")
+    return (row["id_hash"], row["agent_id"]) if row else None
+
+
+def end_hook_connection(change: Change, session_id: str) -> None:
+    if known := hook_connection(change, session_id):
+        end_connection(change, known[0])
+
+
+def announced_by_hook(read: Reader, client: str, project: str, active_since: datetime) -> list[Agent]:
+    """Agents of this client program that only a hook has announced: no MCP connection acts as them yet."""
+    found = []
+    for row in read.all("agents_of_client", client=client):
+        if row["is_released"] or row["last_heartbeat"] < micros(active_since) or project not in ("", row["project"]):
+            continue
+        keys = [one["id_hash"] for one in read.all("connections_of_agent", agent_id=row["id"])]
+        if keys and all(key.startswith("hook:") for key in keys) and not all(map(_has_ended, keys)):
+            found.append(_agent(row))
+    return found
 
 
 def bind_connection(change: Change, key: str, agent: Agent) -> None:
@@ -289,10 +322,11 @@ def _is_free(read: Reader, row: Row, active_since: datetime) -> bool:
 
 
 def _has_ended(connection: str) -> bool:
-    """Whether the process of a stdio connection has ended. For other connections this is unknown."""
+    """Whether the process of a connection has ended. For connections over the network this is unknown."""
     kind, _, rest = connection.partition(":")
-    host, _, pid = rest.rpartition(":")
-    if kind != "stdio" or host != socket.gethostname() or os.name == "nt":  # on Windows the call below would end it
+    host, _, pid = (rest.partition(":")[2] if kind == "hook" else rest).rpartition(":")
+    is_here = kind in ("stdio", "hook") and pid != "0" and host == socket.gethostname()
+    if not is_here or os.name == "nt":  # on Windows the call below would end the process
         return False
     try:
         os.kill(int(pid), 0)

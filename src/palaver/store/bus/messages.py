@@ -11,7 +11,7 @@ from palaver.errors import NotFound
 from palaver.model.ids import new_id
 from palaver.model.messages import Edit, Message, Priority, Role
 from palaver.model.times import instant, micros, now
-from palaver.store.bus import events, reactions
+from palaver.store.bus import events, mentions, reactions
 from palaver.store.bus.threads import FAR_FUTURE, StoredThread, lock
 from palaver.store.engines.database import Change, Reader, Row
 from palaver.store.library import documents
@@ -41,7 +41,7 @@ class Draft:
     metadata: dict[str, Any] | None = None
 
 
-def _stored(row: Row) -> StoredMessage:
+def of_row(row: Row) -> StoredMessage:
     data = orjson.loads(row["data"])
     edited_at = data.get("edited_at")
     message = Message(
@@ -80,7 +80,7 @@ def _data(message: Message) -> dict[str, Any]:
 
 def find(read: Reader, message_id: str) -> StoredMessage | None:
     row = read.one("message", id=message_id)
-    return _stored(row) if row else None
+    return of_row(row) if row else None
 
 
 def must_exist(read: Reader, message_id: str) -> StoredMessage:
@@ -135,7 +135,7 @@ def _between(
         before_seq=FAR_FUTURE if before_seq is None else before_seq,
         limit=limit,
     )
-    return with_reactions(read, sorted(map(_stored, rows), key=lambda stored: stored.message.seq))
+    return with_reactions(read, sorted(map(of_row, rows), key=lambda stored: stored.message.seq))
 
 
 def count(read: Reader) -> int:
@@ -145,7 +145,7 @@ def count(read: Reader) -> int:
 
 def by_key(read: Reader, thread: StoredThread, author: str, key: str) -> StoredMessage | None:
     row = read.one("message_by_key", document_id=thread.document_id, author=author, key=key)
-    return _stored(row) if row else None
+    return of_row(row) if row else None
 
 
 def add(change: Change, thread: StoredThread, draft: Draft, seq: int, key: str | None) -> Message:
@@ -181,6 +181,7 @@ def add(change: Change, thread: StoredThread, draft: Draft, seq: int, key: str |
         created_at=at,
         data=_data(message),
     )
+    mentions.add(change, message, passage_id, thread.document_id, _answered_author(change, message))
     if key is not None:
         change.run(
             "insert_post_key", document_id=thread.document_id, author=draft.author, key=key, passage_id=passage_id
@@ -209,7 +210,15 @@ def edit(change: Change, stored: StoredMessage, content: str, edited_by: str) ->
         text=content,
         data=documents.encode_data(_data(message)),
     )
+    change.run("delete_mentions", passage_id=stored.passage_id)
+    mentions.add(change, message, stored.passage_id, stored.document_id, _answered_author(change, message))
     return message
+
+
+def _answered_author(read: Reader, message: Message) -> str | None:
+    """The agent's id, or the person's name, whose message this one replies to."""
+    answered = find(read, message.reply_to_msg_id) if message.reply_to_msg_id else None
+    return (answered.message.author_id or answered.message.author) if answered else None
 
 
 def history(read: Reader, stored: StoredMessage) -> list[Edit]:

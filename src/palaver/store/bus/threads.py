@@ -30,7 +30,7 @@ class StoredThread:
     """The creator, if tokens are required. See `identity.signed`."""
 
 
-def _stored(row: Row) -> StoredThread:
+def stored_of(row: Row) -> StoredThread:
     data = orjson.loads(row["data"])
     thread = Thread(
         id=row["id"],
@@ -50,12 +50,12 @@ def _stored(row: Row) -> StoredThread:
 
 
 def of_row(row: Row) -> Thread:
-    return _stored(row).thread
+    return stored_of(row).thread
 
 
 def find(read: Reader, thread_id: str) -> StoredThread | None:
     row = read.one("thread", id=thread_id)
-    return _stored(row) if row else None
+    return stored_of(row) if row else None
 
 
 def named(read: Reader, name: str) -> StoredThread | None:
@@ -72,7 +72,7 @@ def must_exist(read: Reader, name: str) -> StoredThread:
 
 def by_topic(read: Reader, topic: str) -> StoredThread | None:
     row = read.one("thread_by_topic", topic=topic)
-    return _stored(row) if row else None
+    return stored_of(row) if row else None
 
 
 def open_or_create(
@@ -113,7 +113,7 @@ def page(read: Reader, *, status: Status | None, include_archived: bool, limit: 
     wanted = {"status": status, "include_archived": int(include_archived)}
     rows = read.all("threads", **wanted, before=at, before_id=id, limit=limit + 1)
     total = count(read, status, include_archived=include_archived)
-    shown = [_stored(row) for row in rows[:limit]]
+    shown = [stored_of(row) for row in rows[:limit]]
     cursor = f"{micros(shown[-1].thread.created_at)}-{shown[-1].document_id}" if len(rows) > limit else None
     return Page([stored.thread for stored in shown], total, cursor)
 

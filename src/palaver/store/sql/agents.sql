@@ -73,6 +73,10 @@ ON CONFLICT (id_hash) DO UPDATE SET agent_id = excluded.agent_id, used_at = excl
 -- name: connected_agent  the agent of a connection
 SELECT agent_id FROM agent_connections WHERE id_hash = :id_hash;
 
+-- name: connection_like  the latest connection whose key matches a pattern
+SELECT id_hash, agent_id FROM agent_connections WHERE id_hash LIKE :pattern
+ORDER BY used_at DESC LIMIT 1;
+
 -- name: end_connection  forget a connection
 DELETE FROM agent_connections WHERE id_hash = :id_hash;
 

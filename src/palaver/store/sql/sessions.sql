@@ -36,3 +36,7 @@ UPDATE documents SET title = :title WHERE id = :id;
 
 -- name: touch_document  a document has a new message
 UPDATE documents SET modified_at = :modified_at WHERE id = :id AND modified_at < :modified_at;
+
+-- name: last_turns  the last turns of a session, newest first
+SELECT native_id, role, text, created_at FROM passages
+WHERE document_id = :document_id AND position > 0 ORDER BY position DESC LIMIT :limit;

@@ -1,0 +1,274 @@
+"""`palaver hook EVENT`: run by the hooks of coding agents. It starts fast, because it imports only what it needs.
+
+It reads the client's JSON on standard input, asks the server, and prints the answer in the client's format. Whatever
+goes wrong, it prints nothing and exits with 0: a hook must never disturb its client. `palaver doctor` shows the last
+problem.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import sys
+from time import monotonic
+from typing import Any
+
+SECONDS = 0.2
+"""Time for the server to answer. A client should not wait longer than 0.3 s for the whole process."""
+MOST_INPUT = 4_000_000
+MOST_ANSWER = 400_000
+MOST_PROMPT = 20_000
+DEFAULT_URL = "http://127.0.0.1:39765"
+PROBLEM_FILE = "hook-problem.json"
+CONNECTION_FILE = "connection.json"
+
+EVENTS = ("session-start", "prompt", "stop", "pre-compact", "session-end")
+SHELLS = ("sh", "bash", "dash", "zsh", "fish", "ash", "ksh", "env")
+
+HELP = """Usage: palaver hook EVENT [--client CLIENT]
+
+  Answer a hook of a coding agent. 'palaver setup' puts this command into the settings of the client.
+
+  EVENT   session-start, prompt, stop, pre-compact or session-end
+  CLIENT  claude-code (the default), codex, gemini-cli or cursor
+
+  The JSON of the client is read from standard input. The answer is printed in the format of the client. If
+  anything fails, nothing is printed and the exit code is 0; 'palaver doctor' shows the last problem.
+  The server is PALAVER_URL (with PALAVER_TOKEN), or the one in connection.json in PALAVER_HOME, or the running
+  server.
+"""
+
+
+class HookProblem(Exception):
+    """Why there is no answer."""
+
+
+def main(words: list[str]) -> int:
+    if "--help" in words or "-h" in words:
+        sys.stdout.write(HELP)
+        return 0
+    client = words[words.index("--client") + 1] if "--client" in words[:-1] else "claude-code"
+    event = next((word for word in words if word in EVENTS), "")
+    try:
+        if not event:
+            raise HookProblem(f"unknown event: {' '.join(words)}")
+        answer(event, client)
+    except Exception as problem:  # whatever it is, the client must go on
+        note_problem(event, client, problem)
+    return 0
+
+
+def answer(event: str, client: str) -> None:
+    until = monotonic() + SECONDS
+    given = read_input(until)
+    session = str(given.get("session_id") or given.get("conversation_id") or f"{client}-{os.getppid()}")
+    roots = given.get("workspace_roots")
+    folder = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or os.getcwd()
+    url, token = server()
+    if event in ("pre-compact", "session-end") and given.get("transcript_path"):
+        record(str(given["transcript_path"]), url, token)
+    told: dict[str, Any] = {"client": client, "session": session[:256], "project": project(str(folder), url)}
+    if is_local(url):
+        told["pid"] = client_process()
+    if event == "prompt" and isinstance(given.get("prompt"), str):
+        told["prompt"] = given["prompt"][:MOST_PROMPT].replace("\0", "")
+    said = ask(url, token, event, told, until)
+    if text := said.get("text"):
+        sys.stdout.write(json.dumps(in_format_of(client, event, str(text), given)) + "\n")
+
+
+def read_input(until: float) -> dict[str, Any]:
+    """The JSON on standard input. A client may leave its end open, so reading stops when the JSON is whole."""
+    data = b""
+    while len(data) < MOST_INPUT and select.select([0], [], [], max(0.0, until - monotonic()))[0]:
+        part = os.read(0, 1 << 20)
+        data += part
+        if not part:
+            break
+        if data.rstrip().endswith(b"}") and (found := parsed(data)) is not None:
+            return found
+    found = parsed(data) if data.strip() else {}
+    if found is None:
+        raise HookProblem("the input is not a JSON object")
+    return found
+
+
+def parsed(data: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def in_format_of(client: str, event: str, text: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The answer as the client expects it."""
+    if client == "cursor":
+        return {"followup_message": text} if event == "stop" else {"additional_context": text}
+    if event == "stop":
+        return {"decision": "deny" if client == "gemini-cli" else "block", "reason": text}
+    usual = {"session-start": "SessionStart", "prompt": "BeforeAgent" if client == "gemini-cli" else "UserPromptSubmit"}
+    name = given.get("hook_event_name") or usual[event]
+    return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+
+
+# The server
+
+
+def home() -> str:
+    if given := os.environ.get("PALAVER_HOME"):
+        return os.path.expanduser(given)
+    if sys.platform == "darwin":
+        return os.path.expanduser("~/Library/Application Support/palaver")
+    return os.path.join(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "palaver")
+
+
+def server() -> tuple[str, str]:
+    """The URL of the server, and the token for it."""
+    if url := os.environ.get("PALAVER_URL"):
+        return url.rstrip("/"), os.environ.get("PALAVER_TOKEN", "")
+    token = os.environ.get("PALAVER_TOKEN", "")
+    if (known := read_file(CONNECTION_FILE)) and known.get("url"):
+        return str(known["url"]).rstrip("/"), token or str(known.get("token") or "")
+    if (running := read_file("server.json")) and running.get("port"):
+        host = str(running.get("host") or "127.0.0.1")
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{running['port']}", token
+    return DEFAULT_URL, token
+
+
+def read_file(name: str) -> dict[str, Any] | None:
+    try:
+        with open(os.path.join(home(), name), "rb") as file:
+            return parsed(file.read(65_536))
+    except OSError:
+        return None
+
+
+def is_local(url: str) -> bool:
+    return url.startswith(("http://127.", "http://localhost", "http://[::1]"))
+
+
+def project(folder: str, url: str) -> str:
+    """The folder, or its git repository where the server cannot look for it."""
+    if is_local(url):
+        return folder[:1000]
+    from palaver.model.projects import project_of
+
+    return project_of(folder)
+
+
+def ask(url: str, token: str, event: str, told: dict[str, Any], until: float) -> dict[str, Any]:
+    body = json.dumps(told).encode()
+    headers = {"Content-Type": "application/json", "Connection": "close"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    if url.startswith("https://"):
+        status, data = ask_securely(url, f"/api/hooks/{event}", headers, body, until)
+    else:
+        status, data = ask_plainly(url, f"/api/hooks/{event}", headers, body, until)
+    found = parsed(data)
+    if status == 200 and found is not None:
+        return found
+    if status in (401, 403):
+        raise HookProblem(f"{url} refused the token. Run 'palaver setup --url URL --token TOKEN'.")
+    raise HookProblem(f"{url} answered with status {status}.")
+
+
+def ask_plainly(url: str, path: str, headers: dict[str, str], body: bytes, until: float) -> tuple[int, bytes]:
+    """A POST request over a plain socket. Python's HTTP client takes longer to import than the server to answer."""
+    rest = url.partition("://")[2]
+    address, slash, prefix = rest.partition("/")
+    host, _, port = address.rpartition(":") if ":" in address.rpartition("]")[2] else (address, "", "80")
+    try:
+        connection = socket.create_connection((host.strip("[]"), int(port)), timeout=remaining(until))
+        with connection:
+            lines = [f"POST {slash}{prefix}{path} HTTP/1.1", f"Host: {address}", f"Content-Length: {len(body)}"]
+            lines += [f"{name}: {value}" for name, value in headers.items()]
+            connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
+            data = b""
+            while len(data) < MOST_ANSWER:
+                connection.settimeout(remaining(until))
+                part = connection.recv(65_536)
+                data += part
+                if not part:
+                    break
+    except OSError as problem:
+        raise HookProblem(f"No palaver server answers at {url}: {problem}.") from None
+    head, _, content = data.partition(b"\r\n\r\n")
+    words = head.split(None, 2)
+    if len(words) < 2 or not words[1].isdigit():
+        raise HookProblem(f"{url} is not a palaver server.")
+    return int(words[1]), content
+
+
+def ask_securely(url: str, path: str, headers: dict[str, str], body: bytes, until: float) -> tuple[int, bytes]:
+    from http.client import HTTPException, HTTPSConnection
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    connection = HTTPSConnection(parts.netloc, timeout=remaining(until))
+    try:
+        connection.request("POST", parts.path + path, body, headers)
+        response = connection.getresponse()
+        return response.status, response.read(MOST_ANSWER)
+    except (OSError, HTTPException) as problem:
+        raise HookProblem(f"No palaver server answers at {url}: {problem}.") from None
+
+
+def remaining(until: float) -> float:
+    return max(0.001, until - monotonic())
+
+
+# The client
+
+
+def client_process() -> int:
+    """The process id of the client: the first parent that is not a shell; 0 if it cannot be found."""
+    pid = os.getppid()
+    for _ in range(4):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                name, _, rest = file.read().partition("(")[2].rpartition(")")
+        except OSError:
+            return 0
+        if name not in SHELLS:
+            return pid
+        pid = int(rest.split()[1])
+    return 0
+
+
+def record(transcript: str, url: str, token: str) -> None:
+    """Record the session now, in a process that outlives this one."""
+    if not os.path.isfile(transcript):
+        return
+    env = dict(os.environ)
+    if not is_local(url):
+        env |= {"PALAVER_URL": url} | ({"PALAVER_TOKEN": token} if token else {})
+    quiet = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    ]
+    command = [sys.executable, "-m", "palaver", "watch", "--once", transcript]
+    try:
+        os.posix_spawn(sys.executable, command, env, file_actions=quiet, setsid=True)
+    except NotImplementedError:
+        os.posix_spawn(sys.executable, command, env, file_actions=quiet, setpgroup=0)
+
+
+def note_problem(event: str, client: str, problem: Exception) -> None:
+    """Store the last problem, for `palaver doctor`."""
+    from time import time
+
+    said = str(problem) if isinstance(problem, HookProblem) else f"{type(problem).__name__}: {problem}"
+    note = {"at": int(time()), "event": event, "client": client, "problem": said[:500]}
+    try:
+        path = os.path.join(home(), PROBLEM_FILE)
+        with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as file:
+            json.dump(note, file)
+        os.replace(f"{path}.{os.getpid()}", path)
+    except OSError:
+        pass

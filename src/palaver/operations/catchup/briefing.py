@@ -1,0 +1,123 @@
+"""The news as text within a token budget: the most important first, each line with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from palaver.model.people import Agent
+from palaver.model.times import now
+from palaver.operations.catchup.news import News, NewsItem, SessionNews
+from palaver.text import fence, notable
+from palaver.text.token_estimate import estimate_tokens
+
+FENCE_TOKENS = 50
+MORE_TOKENS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and its lines. `at_once` lines are added before the next section gets one."""
+
+    heading: str
+    lines: list[str]
+    at_once: int = 1
+
+
+def sections_of(news: News, *, text_length: int) -> list[Section]:
+    """The news as sections, the most important first."""
+    threads = []
+    for thread in news.threads:
+        latest = f": {_said(thread.messages[-1], text_length // 2)}" if thread.messages else ""
+        threads.append(f"- {notable.one_line(thread.topic, 80)}: {thread.unread} new after #{thread.after_seq}{latest}")
+    return [
+        Section("For you:", _lines(news.mentions, text_length), at_once=3),
+        Section("Questions without an answer:", _lines(news.questions, text_length)),
+        Section("Last sessions in this project:", [_session_line(one) for one in news.sessions]),
+        Section("Decisions:", _lines(news.decisions, text_length)),
+        Section("Unread threads:", threads, at_once=2),
+        Section(
+            "Threads of this project:",
+            [f"- {notable.one_line(one.topic, 80)}, {age(one.updated_at)}" for one in news.project_threads],
+        ),
+    ]
+
+
+def _lines(items: Iterable[NewsItem], length: int) -> list[str]:
+    """One line for each message, the newest first."""
+    return [f"- [{one.place}] {_said(one, length)}" for one in reversed(list(items))]
+
+
+def _said(item: NewsItem, length: int) -> str:
+    return f"{notable.one_line(item.author, 40)}, {age(item.created_at)}: {notable.one_line(item.text, length)}"
+
+
+def _session_line(session: SessionNews) -> str:
+    title = notable.one_line(session.title or session.session_id, 80)
+    decided = f" Decided: {' '.join(session.decided)}" if session.decided else ""
+    left_open = f" Open: {' '.join(session.left_open)}" if session.left_open else ""
+    return f"- {title} ({session.agent or 'agent'}, {age(session.last_turn_at)}).{decided}{left_open}"
+
+
+def within_budget(sections: Iterable[Section], max_tokens: int) -> str:
+    """The sections as text. Lines are added in turns, so that each section gets a share of a small budget."""
+    sections = [section for section in sections if section.lines]
+    left = max_tokens
+    taken = dict.fromkeys((section.heading for section in sections), 0)
+    is_full: set[str] = set()
+    while len(is_full) < len(sections):
+        for section in sections:
+            for _ in range(section.at_once):
+                done = taken[section.heading]
+                if section.heading in is_full or done == len(section.lines):
+                    is_full.add(section.heading)
+                    break
+                cost = estimate_tokens(section.lines[done]) + 1
+                cost += 0 if done else estimate_tokens(section.heading) + MORE_TOKENS
+                if cost > left:
+                    is_full.add(section.heading)
+                    break
+                left -= cost
+                taken[section.heading] += 1
+    parts = []
+    for section in sections:
+        if count := taken[section.heading]:
+            more = len(section.lines) - count
+            parts += [section.heading, *section.lines[:count], *([f"- … {more} more"] if more else [])]
+    return "\n".join(parts)
+
+
+def who_you_are(agent: Agent, token: str | None) -> str:
+    """The line that tells an agent its name, and its credentials if it needs them."""
+    if token is None:
+        return f"You are the agent {agent.slug} in palaver."
+    return (
+        f"You are the agent {agent.slug} in palaver: agent_id {agent.id}, token {token}. Pass both to palaver's tools."
+    )
+
+
+def brief(
+    news: News, max_tokens: int, *, before: Iterable[str] = (), text_length: int = 240, is_fenced: bool = True
+) -> str:
+    """The news as text within the budget: our own lines first, then what others said, in a fence for agents."""
+    own = "\n".join(before)
+    room = max_tokens - estimate_tokens(own) - (FENCE_TOKENS if is_fenced else 0)
+    body = within_budget(sections_of(news, text_length=text_length), room)
+    if body and is_fenced:
+        body = fence.fenced(body)
+    return "\n".join(part for part in (own, body) if part)
+
+
+def age(at: datetime) -> str:
+    """How long ago, in words: 5 min ago, 3 h ago, 2 d ago, or the date."""
+    seconds = (now() - at).total_seconds()
+    if seconds < 60:
+        return "now"
+    if seconds < 3_600:
+        return f"{int(seconds // 60)} min ago"
+    if seconds < 86_400:
+        return f"{int(seconds // 3_600)} h ago"
+    if seconds < 30 * 86_400:
+        return f"{int(seconds // 86_400)} d ago"
+    return at.date().isoformat()

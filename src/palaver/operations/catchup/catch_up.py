@@ -1,0 +1,147 @@
+"""catch_up: what is new for the caller. Also the read marks of threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from palaver.model import visibility
+from palaver.model.people import Agent, Caller
+from palaver.model.projects import project_of
+from palaver.model.requests import Project, Request, Seq, Time, clamp
+from palaver.model.times import parse
+from palaver.operations import identity
+from palaver.operations.bus.connect import client_agent
+from palaver.operations.bus.threads import OneThread
+from palaver.operations.catchup import briefing
+from palaver.operations.catchup.news import (
+    Found,
+    NewsItem,
+    ProjectThread,
+    SessionNews,
+    ThreadNews,
+    collect,
+)
+from palaver.operations.operation import Command, Route, Tool, only, operation
+from palaver.store.bus import read_marks, threads
+from palaver.store.bus.read_marks import ThreadReader, reader_of
+from palaver.store.engines.database import Change
+from palaver.store.workspaces import Workspace
+
+
+class CatchUp(Request):
+    project: Project | None = None
+    """Folder of the project you work on: adds its last sessions and threads."""
+    since: Time | None = None
+    """Everything since this time instead of what is unread."""
+    max_tokens: Annotated[int, clamp(100, 20_000)] = 1_200
+    """About how many tokens the text may have."""
+    keep_unread: bool = False
+    """Do not mark the threads as read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    agent_id: str | None
+    name: str
+    mentions: list[NewsItem]
+    questions: list[NewsItem]
+    decisions: list[NewsItem]
+    threads: list[ThreadNews]
+    sessions: list[SessionNews]
+    project_threads: list[ProjectThread]
+    text: str
+
+
+NOTHING_NEW = "Nothing new."
+
+
+@operation(
+    Tool(
+        "catch_up",
+        toolset="catch_up",
+        brings_words=True,
+        acts=True,
+        is_text=True,
+        show=only(CaughtUp, "text"),
+        hidden=("keep_unread",),
+    ),
+    Route("POST", "/api/catch-up"),
+    Command("catchup", text="text"),
+)
+async def catch_up(workspace: Workspace, caller: Caller, request: CatchUp) -> CaughtUp:
+    """See what is new for you: messages to you first, open questions, decisions, unread threads, last sessions in the
+    project. Call it when you start. Marks the threads as read."""
+    await workspace.store_read_marks()
+    agent, token = await _reading_agent(workspace, caller)
+    reader = reader_of(caller, agent)
+    project = request.project or caller.client.project or (agent.project if agent else None)
+    if project:
+        project = project_of(project, is_here=workspace.settings.is_loopback)
+    since = parse(request.since) if request.since else None
+    found = await workspace.read(lambda read: collect(read, caller, reader, since=since, project=project))
+    if not request.keep_unread and since is None:
+        await workspace.change(lambda change: mark_read(change, reader, found))
+    news = found.news
+    is_agent = not visibility.sees_everything(caller)
+    own = [briefing.who_you_are(agent, token)] if agent and is_agent else []
+    text = briefing.brief(news, request.max_tokens, before=own, is_fenced=is_agent)
+    return CaughtUp(
+        agent_id=agent.id if agent else None,
+        name=agent.shown_name if agent else caller.name,
+        mentions=news.mentions,
+        questions=news.questions,
+        decisions=news.decisions,
+        threads=news.threads,
+        sessions=news.sessions,
+        project_threads=news.project_threads,
+        text=text if len(text) > len("\n".join(own)) else "\n".join([*own, NOTHING_NEW]),
+    )
+
+
+async def _reading_agent(workspace: Workspace, caller: Caller) -> tuple[Agent | None, str | None]:
+    """The agent that reads; None for a person. A client without an agent becomes one, as with bus_connect."""
+    agent = await workspace.read(lambda read: identity.agent_of(read, caller))
+    if agent or visibility.sees_everything(caller):
+        return agent, None
+    return await workspace.change(lambda change: client_agent(change, caller))
+
+
+def mark_read(change: Change, reader: ThreadReader, found: Found) -> None:
+    """The news were shown: their threads are read to the end, and the messages to the reader were seen."""
+    for thread in found.unread:
+        read_marks.advance(change, reader.key, thread.stored.document_id, thread.thread.current_seq)
+    for mention in found.mentions:
+        if reader.agent:
+            read_marks.advance(change, reader.key, mention.document_id, mention.message.seq)
+    read_marks.mark_seen(change, reader, found.mentions)
+    if reader.agent is None:
+        read_marks.remember_first_look(change, reader)
+
+
+class MarkRead(OneThread):
+    seq: Seq | None = None
+    """The last message that was read. Default: the last message of the thread. A smaller one makes messages unread."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMark:
+    thread_id: str
+    seq: int
+    current_seq: int
+    updated_at: datetime
+
+
+@operation(
+    Route("PUT", "/api/threads/{thread_id}/read-mark"),
+    Command("thread mark-read", takes=("thread_id",)),
+    needs="read",
+)
+def mark_thread_read(change: Change, caller: Caller, request: MarkRead) -> ReadMark:
+    """Set how far you have read a thread. Marks are kept for each agent and each person."""
+    stored = threads.must_exist(change, request.thread_id)
+    last = stored.thread.current_seq
+    seq = last if request.seq is None else min(request.seq, last)
+    read_marks.move(change, reader_of(caller, identity.agent_of(change, caller)).key, stored.document_id, seq)
+    return ReadMark(stored.thread.id, seq, last, stored.thread.updated_at)

@@ -1,0 +1,193 @@
+"""How far each agent and each person has read each thread, and the messages that are meant for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from palaver.model.messages import Message, Thread
+from palaver.model.people import Agent, Caller
+from palaver.model.times import instant, micros, now
+from palaver.store.bus import mentions, messages, threads
+from palaver.store.bus.threads import StoredThread
+from palaver.store.engines.database import Change, Reader
+
+MOST_COUNTED = 1_000
+FIRST_LOOK_BACK = timedelta(days=1)
+"""Somebody who asks for the first time gets the news of this period."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadReader:
+    """Who reads: an agent, or a person by name."""
+
+    agent: Agent | None
+    person: str | None
+
+    @property
+    def key(self) -> str:
+        return self.agent.id if self.agent else f"human:{self.person}"
+
+    @property
+    def agent_id(self) -> str | None:
+        return self.agent.id if self.agent else None
+
+    @property
+    def names(self) -> set[str]:
+        """The names under which messages are meant for this reader."""
+        if self.agent is None:
+            return {mentions.key_of(self.person or "")}
+        agent = self.agent
+        return {mentions.key_of(name) for name in (agent.id, agent.slug, agent.name, agent.display_name) if name}
+
+
+def reader_of(caller: Caller, agent: Agent | None) -> ThreadReader:
+    return ThreadReader(agent, None if agent else caller.name)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadThread:
+    """A thread with messages that the reader has not read."""
+
+    stored: StoredThread
+    read_seq: int
+
+    @property
+    def thread(self) -> Thread:
+        return self.stored.thread
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A message that is meant for the reader."""
+
+    passage_id: int
+    document_id: int
+    topic: str
+    message: Message
+    is_read: bool
+    """The reader has read the thread up to it."""
+
+
+class PendingMarks:
+    """Marks that are stored a moment later, so that reading a thread does not wait for a commit."""
+
+    def __init__(self) -> None:
+        self._seqs: dict[tuple[str, str], int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._seqs)
+
+    def note(self, reader: str, thread_id: str, seq: int) -> None:
+        self._seqs[reader, thread_id] = max(seq, self._seqs.get((reader, thread_id), 0))
+
+    def store(self, change: Change) -> None:
+        for (reader, thread_id), seq in self._seqs.items():
+            change.run("advance_read_mark_of_thread", reader=reader, thread_id=thread_id, seq=seq)
+
+    def take(self) -> PendingMarks:
+        """The marks so far. This object starts again without any."""
+        taken = PendingMarks()
+        taken._seqs, self._seqs = self._seqs, {}
+        return taken
+
+
+def advance(change: Change, reader: str, document_id: int, seq: int) -> None:
+    change.run("advance_read_mark", reader=reader, document_id=document_id, seq=seq)
+
+
+def join(change: Change, reader: str, document_id: int, seq: int) -> None:
+    """The reader takes part in a thread. What was said there before counts as read."""
+    change.run("join_thread", reader=reader, document_id=document_id, seq=seq)
+
+
+def move(change: Change, reader: str, document_id: int, seq: int) -> None:
+    """Set a mark, also back."""
+    change.run("set_read_mark", reader=reader, document_id=document_id, seq=seq)
+
+
+def forget(change: Change, reader: str) -> None:
+    change.run("forget_read_marks", reader=reader)
+
+
+def since_of(read: Reader, reader: ThreadReader) -> datetime:
+    """Threads without a mark are read up to this time. It is of use for people: agents read the threads they join."""
+    row = read.one("read_since", reader=reader.key)
+    return instant(row["since"]) if row else now() - FIRST_LOOK_BACK
+
+
+def remember_first_look(change: Change, reader: ThreadReader) -> None:
+    change.run("insert_reader", reader=reader.key, since=micros(now() - FIRST_LOOK_BACK))
+
+
+def unread_threads(read: Reader, reader: ThreadReader, since: datetime | None, limit: int) -> list[UnreadThread]:
+    """Threads that the reader has not read to the end, the latest first. With `since`: with messages after that time,
+    read or not. For an agent only threads that it takes part in."""
+    name = "unread_threads_of_agent" if reader.agent else "unread_threads_of_person"
+    after = since or (instant(0) if reader.agent else since_of(read, reader))
+    rows = read.all(name, reader=reader.key, since=micros(after), also_read=int(since is not None), limit=limit)
+    found = []
+    for row in rows:
+        seq = row["read_seq"]
+        if since is not None or seq is None:
+            before = read.one("seq_at_time", document_id=row["document_id"], before=micros(after))
+            seq = before["seq"] if before else 0
+        found.append(UnreadThread(threads.stored_of(row), seq))
+    return found
+
+
+def count_unread(read: Reader, reader: ThreadReader, thread: UnreadThread) -> int:
+    """The messages of others after the mark, at most MOST_COUNTED."""
+    row = read.must(
+        "count_unread",
+        document_id=thread.stored.document_id,
+        after_seq=thread.read_seq,
+        agent_id=reader.agent_id,
+        person=reader.person,
+        limit=MOST_COUNTED,
+    )
+    return int(row["unread"])
+
+
+def has_posted_after(read: Reader, reader: ThreadReader, document_id: int, seq: int) -> bool:
+    args = {"agent_id": reader.agent_id, "person": reader.person}
+    return read.one("posted_after", document_id=document_id, seq=seq, **args) is not None
+
+
+def has_reply(read: Reader, document_id: int, seq: int) -> bool:
+    """Whether anybody posted in the thread after this message."""
+    return read.one("posted_after", document_id=document_id, seq=seq, agent_id=None, person=None) is not None
+
+
+def mentions_of(read: Reader, reader: ThreadReader, since: datetime, limit: int) -> list[Mention]:
+    """The newest messages that are meant for the reader, oldest first."""
+    return _mentions(read, reader, "mentions_of", limit, since=micros(since))[-limit:]
+
+
+def unseen_mentions(read: Reader, reader: ThreadReader, limit: int) -> list[Mention]:
+    """The oldest messages that are meant for the reader, and that it was not shown and has not read."""
+    return _mentions(read, reader, "unseen_mentions_of", limit)[:limit]
+
+
+def _mentions(read: Reader, reader: ThreadReader, statement: str, limit: int, **bounds: int) -> list[Mention]:
+    found: dict[int, Mention] = {}
+    for name in sorted(reader.names):
+        for row in read.all(statement, name=name, reader=reader.key, limit=limit, **bounds):
+            stored = messages.of_row(row)
+            is_read = row["read_seq"] is not None and row["seq"] <= row["read_seq"]
+            if reader.agent is None or stored.message.author_id != reader.agent.id:
+                found[stored.passage_id] = Mention(
+                    stored.passage_id, stored.document_id, row["topic"], stored.message, is_read
+                )
+    return [found[passage_id] for passage_id in sorted(found)]
+
+
+def mark_seen(change: Change, reader: ThreadReader, shown: list[Mention]) -> list[Mention]:
+    """Store that these messages were shown to the reader. Returns those that were not shown to it before."""
+    new = mentions.mark_seen(change, reader.names, [mention.passage_id for mention in shown])
+    return [mention for mention in shown if mention.passage_id in new]
+
+
+def threads_of_project(read: Reader, project: str, limit: int) -> list[Thread]:
+    """Open threads in which agents of a project take part, the latest first."""
+    return [threads.of_row(row) for row in read.all("threads_of_project", project=project, limit=limit)]

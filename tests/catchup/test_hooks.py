@@ -1,0 +1,355 @@
+"""`palaver hook`: what the hooks of coding agents get, and that they never disturb their client."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.conftest import Engine
+from tests.helpers import PATIENCE, Server, Thread, environment, start_server, started_with, word
+from tests.mcp_clients import Stateless
+from tests.tokens import count_tokens
+
+from palaver import hook
+
+PLENTY = "import palaver.hook as h; h.SECONDS = 20.0; import sys; sys.exit(h.main(sys.argv[1:]))"
+"""The hook with much time for an answer: other tests may keep the machine busy."""
+
+
+class Program:
+    """A coding agent that runs its hooks."""
+
+    def __init__(self, server: Server, project: Path, client: str = "claude-code") -> None:
+        self.server, self.project, self.client, self.session = server, project, client, word("session-")
+
+    def hook(self, event: str, **more: Any) -> dict[str, Any]:
+        given = json.dumps({"session_id": self.session, "cwd": str(self.project), **more})
+        done = run_hook([event, "--client", self.client], given, self.server.env)
+        assert (done.returncode, done.stderr) == (0, "")
+        return dict(json.loads(done.stdout)) if done.stdout else {}
+
+    def start(self, **more: Any) -> str:
+        return str(self.hook("session-start", **more)["hookSpecificOutput"]["additionalContext"])
+
+    def prompt(self, text: str = "go on") -> str:
+        return str(self.hook("prompt", prompt=text).get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+    def stop(self) -> str:
+        return str(self.hook("stop").get("reason", ""))
+
+
+def run_hook(words: list[str], given: str | bytes, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    data = given.decode("utf-8", "replace") if isinstance(given, bytes) else given
+    return subprocess.run(
+        [sys.executable, "-c", PLENTY, *words], input=data, env=env, capture_output=True, text=True, timeout=PATIENCE
+    )
+
+
+@pytest.fixture(scope="module")
+def place(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    home = tmp_path_factory.mktemp(f"hooks-{engine.name}")
+    with start_server(home, PALAVER_DATABASE_URL=engine.fresh()) as server:
+        yield server
+
+
+@pytest.fixture
+def api(place: Server) -> Iterator[httpx.Client]:
+    with place.client() as client:
+        yield client
+
+
+@pytest.fixture
+def program(place: Server, tmp_path: Path) -> Program:
+    (tmp_path / ".git").mkdir()
+    return Program(place, tmp_path)
+
+
+def name_in(briefing: str) -> str:
+    return briefing.split()[4]
+
+
+# Who the agent is
+
+
+def test_the_briefing_says_who_the_agent_is_and_its_credentials_work(program: Program, api: httpx.Client):
+    words = program.start().split()
+    agent_id, token = words[words.index("agent_id") + 1].strip(",."), words[words.index("token") + 1].strip(",.")
+    thread = Thread(api)
+    client = Stateless(api, "claude-code")
+    posted = client.call("msg_post", thread_id=thread.id, content="hello", agent_id=agent_id, token=token)
+    assert posted["author"] == "Claude Code" or posted["author"].startswith("Claude Code")
+
+
+def test_bus_connect_gives_the_agent_that_the_hook_announced(program: Program, api: httpx.Client):
+    name = name_in(program.start())
+    client = Stateless(api, "claude-code", path=f"/mcp?project={program.project}")
+    assert client.call("bus_connect", thread_name=word("topic "))["agent"]["slug"] == name
+
+
+def test_two_sessions_at_once_are_two_agents_and_the_next_one_returns(program: Program, place: Server):
+    first, second = name_in(program.start()), Program(place, program.project)
+    assert name_in(second.start()) != first
+    program.hook("session-end")
+    assert name_in(Program(place, program.project).start()) == first
+
+
+def test_a_client_that_was_killed_leaves_its_agent_to_the_next_session(program: Program, place: Server):
+    client = subprocess.Popen(["sleep", "600"])
+    told = {"client": "codex", "project": str(program.project), "pid": client.pid}
+    with place.client() as api:
+        first = api.post("/api/hooks/session-start", json={**told, "session": word()}).json()["agent"]
+        alive = {**told, "pid": os.getpid(), "session": word()}
+        assert api.post("/api/hooks/session-start", json=alive).json()["agent"] != first
+        client.kill()
+        client.wait()
+        assert api.post("/api/hooks/session-start", json={**told, "session": word()}).json()["agent"] == first
+
+
+def test_the_same_session_stays_the_same_agent_after_compaction(program: Program):
+    assert name_in(program.start()) == name_in(program.start(source="compact"))
+
+
+# The briefing
+
+
+def test_the_briefing_has_messages_sessions_and_threads_of_the_project(program: Program, api: httpx.Client):
+    name = name_in(program.start())
+    program.hook("session-end")
+    session = word("s-")
+    record(program, session, "user", "Fix the tokenizer")
+    record(program, session, "assistant", "I decided to split at blanks. TODO: tests.")
+    thread = Thread(api)
+    thread.post(f"@{name} which tokenizer do you use?")
+    text = program.start()
+    assert f"[{thread.topic} #1] ann, now: @{name} which tokenizer do you use?" in text
+    assert "Fix the tokenizer" in text
+    assert "I decided to split at blanks." in text
+    assert "TODO: tests." in text
+    assert count_tokens(text) <= 600
+
+
+def record(program: Program, session: str, role: str, content: str) -> None:
+    words = ["--agent", "codex", "--session", session, "--role", role, "--project", str(program.project), content]
+    done = started_with(program.server.env, "session", "append", *words)
+    assert done.returncode == 0, done.stderr
+
+
+def test_sessions_of_another_project_are_left_out(program: Program, place: Server, tmp_path: Path):
+    other = tmp_path / "other"
+    (other / ".git").mkdir(parents=True)
+    secret = word()
+    elsewhere = Program(place, other)
+    record(elsewhere, word("s-"), "user", secret)
+    assert secret not in program.start()
+    assert secret in elsewhere.start()
+
+
+def test_a_worktree_belongs_to_its_repository(program: Program, place: Server, tmp_path: Path):
+    repository, worktree = tmp_path / "repository", tmp_path / "a work tree ü"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run([*git, "init", "-q", str(repository)], check=True)
+    subprocess.run([*git, "-C", str(repository), "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    subprocess.run([*git, "-C", str(repository), "worktree", "add", "-q", "-b", "b", str(worktree)], check=True)
+    unique = word()
+    record(Program(place, repository), word("s-"), "user", unique)
+    assert unique in Program(place, worktree).start()
+
+
+def test_the_briefing_of_a_full_project_has_at_most_600_tokens(program: Program, api: httpx.Client):
+    name = name_in(program.start())
+    for number in range(12):
+        thread = Thread(api, f"{word()} 消息搜索 migration of {number} tables/with_long_names")
+        thread.post(f"@{name} `SELECT * FROM passages WHERE id = {number}` → what does this do?? 🎉 " * 6)
+        record(program, word("s-"), "user", f"Work on part {number}: {word()} " * 5)
+    assert 200 < count_tokens(program.start()) <= 600
+
+
+# Prompts and stops
+
+
+def test_a_prompt_gets_only_what_is_new_and_meant_for_the_agent(program: Program, api: httpx.Client):
+    name = name_in(program.start())
+    assert program.prompt() == ""
+    thread = Thread(api)
+    thread.post("not for you")
+    thread.post(f"@{name} for you")
+    text = program.prompt()
+    assert "for you" in text
+    assert "not for you" not in text
+    assert program.prompt() == ""
+
+
+def test_a_stop_goes_on_with_a_message_once(program: Program, api: httpx.Client):
+    name = name_in(program.start())
+    assert program.hook("stop") == {}
+    Thread(api).post(f"@{name} wait, the tests fail")
+    answer = program.hook("stop", stop_hook_active=False)
+    assert answer["decision"] == "block"
+    assert "the tests fail" in answer["reason"]
+    assert program.hook("stop", stop_hook_active=True) == {}
+
+
+def test_five_hooks_at_once_show_a_message_once(program: Program, api: httpx.Client):
+    name = name_in(program.start())
+    unique = word()
+    Thread(api).post(f"@{name} {unique}")
+    with ThreadPoolExecutor(5) as pool:
+        answers = list(pool.map(lambda _: program.stop(), range(5)))
+    assert sum(unique in answer for answer in answers) == 1
+
+
+def test_what_the_agent_has_read_is_not_shown_at_a_prompt(program: Program, api: httpx.Client):
+    words = program.start().split()
+    credentials = {
+        "agent_id": words[words.index("agent_id") + 1].strip(","),
+        "token": words[words.index("token") + 1].strip("."),
+    }
+    thread = Thread(api)
+    thread.post(f"@{name_in(' '.join(words))} read me")
+    Stateless(api, "claude-code").call("msg_list", thread_id=thread.id, **credentials)
+    assert program.prompt() == ""
+
+
+def test_the_first_prompt_gets_the_briefing_if_the_server_was_down_at_the_start(program: Program):
+    assert program.prompt().startswith("You are the agent ")
+    assert program.prompt() == ""
+
+
+@pytest.mark.parametrize(
+    "client, event, expected",
+    [
+        ("claude-code", "session-start", {"hookSpecificOutput": {"hookEventName": "SessionStart"}}),
+        ("codex", "session-start", {"hookSpecificOutput": {"hookEventName": "SessionStart"}}),
+        ("gemini-cli", "session-start", {"hookSpecificOutput": {"hookEventName": "SessionStart"}}),
+        ("gemini-cli", "prompt", {"hookSpecificOutput": {"hookEventName": "BeforeAgent"}}),
+        ("cursor", "session-start", {}),
+        ("claude-code", "stop", {"decision": "block"}),
+        ("codex", "stop", {"decision": "block"}),
+        ("gemini-cli", "stop", {"decision": "deny"}),
+        ("cursor", "stop", {}),
+    ],
+)
+def test_the_answer_is_in_the_format_of_the_client(client: str, event: str, expected: dict[str, Any]):
+    answer = hook.in_format_of(client, event, "text", {})
+    inner = answer.get("hookSpecificOutput", answer)
+    assert "text" in inner.values()
+    assert {key: value for key, value in answer.items() if key == "decision"} == {
+        key: value for key, value in expected.items() if key == "decision"
+    }
+    if "hookSpecificOutput" in expected:
+        assert inner["hookEventName"] == expected["hookSpecificOutput"]["hookEventName"]
+
+
+# Nothing disturbs the client
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "not json",
+        "[]",
+        "null",
+        '{"session_id": 5}',
+        '{"cwd": ["x"]}',
+        "{" * 100_000,
+        b"\xff\xfe\x00",
+        '{"prompt": "\\ud800"}',
+    ],
+)
+@pytest.mark.parametrize("event", ["session-start", "prompt", "stop", "session-end", "unknown"])
+def test_malformed_input_is_answered_with_exit_0_and_no_error(place: Server, given: str | bytes, event: str):
+    done = run_hook([event], given, place.env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "" or json.loads(done.stdout)
+
+
+def test_a_server_that_is_down_is_silence_and_doctor_tells(tmp_path: Path):
+    env = environment(tmp_path, PALAVER_URL="http://127.0.0.1:9")
+    done = run_hook(["session-start"], "{}", env)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert "No palaver server answers" in json.loads((tmp_path / "hook-problem.json").read_text())["problem"]
+
+
+@pytest.mark.parametrize("behaviour", ["silent", "garbage", "closes"])
+def test_a_broken_server_is_given_up_soon(tmp_path: Path, behaviour: str):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        held = []
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            held.append(connection)
+            if behaviour == "garbage":
+                connection.sendall(b"SSH-2.0-hello\r\n" * 1000)
+            if behaviour != "silent":
+                connection.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        env = environment(tmp_path, PALAVER_URL=f"http://127.0.0.1:{listener.getsockname()[1]}")
+        done = subprocess.run(
+            [sys.executable, "-m", "palaver", "hook", "prompt"], input="{}", env=env, capture_output=True, text=True, timeout=PATIENCE
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_input_that_is_left_open_does_not_hang_the_hook(place: Server, tmp_path: Path):
+    read, write = os.pipe()
+    os.write(write, json.dumps({"session_id": word(), "cwd": str(tmp_path)}).encode())
+    command = [sys.executable, "-c", PLENTY, "session-start"]
+    done = subprocess.run(command, stdin=read, env=place.env, capture_output=True, text=True, timeout=PATIENCE)
+    os.close(read)
+    os.close(write)
+    assert "You are the agent" in done.stdout
+
+
+def test_a_home_that_is_missing_does_not_matter(tmp_path: Path):
+    env = environment(tmp_path / "nowhere", PALAVER_URL="http://127.0.0.1:9")
+    env.pop("HOME", None)
+    done = run_hook(["stop"], "{}", env)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_it_imports_neither_the_server_nor_the_command_line():
+    code = (
+        "import sys; sys.argv = ['palaver', 'hook', '--help']\n"
+        "import palaver.__main__ as m\n"
+        "try: m.main()\nexcept SystemExit: pass\n"
+        "heavy = {'click', 'pydantic', 'starlette', 'http.client', 'asyncio', 'subprocess', 'pathlib', 'urllib.parse'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], env=environment(Path("/nonexistent")), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Usage: palaver hook" in done.stdout
+
+
+# With tokens
+
+
+def test_with_a_token_the_agent_is_that_of_the_token(engine: Engine, tmp_path: Path):
+    with start_server(tmp_path / "home", PALAVER_DATABASE_URL=engine.fresh(), PALAVER_AUTH="token") as server:
+        made = started_with(server.env, "token", "create", "--agent", "bob", "--json")
+        token = json.loads(made.stdout)["token"]
+        given = json.dumps({"session_id": "s", "cwd": str(tmp_path)})
+        (tmp_path / "home" / "connection.json").write_text(json.dumps({"url": server.url, "token": token}))
+        done = run_hook(["session-start"], given, server.env)
+        text = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
+        assert text.startswith("You are the agent bob in palaver.")
+        assert "token" not in text
+        (tmp_path / "home" / "connection.json").unlink()
+        assert run_hook(["session-start"], given, server.env).stdout == ""
+        problem = json.loads((tmp_path / "home" / "hook-problem.json").read_text())["problem"]
+        assert "refused the token" in problem
