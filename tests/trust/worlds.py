@@ -204,7 +204,7 @@ CONSTANT: dict[str, Any] = {
     "dedupe": False,
     "url": "http://127.0.0.1:9/x",
     "keep_unread": True,
-    "event": "session-start",
+    "event": "pre-compact",
     "client": "codex",
 }
 NAMED = {"content", "title", "name", "topic", "thread_name", "summary", "display_name"}

@@ -134,12 +134,6 @@ def _is_open(read: Reader, caller: Caller, reader: ThreadReader, mention: Mentio
     )
 
 
-def _is_own(reader: ThreadReader, message: Message) -> bool:
-    if reader.agent:
-        return message.author_id == reader.agent.id
-    return message.author_id is None and message.author == reader.person
-
-
 def _sort_messages(
     news: News, thread: UnreadThread, count: int, found: list[Message], reader: ThreadReader, shown: set[str]
 ) -> None:
@@ -147,7 +141,7 @@ def _sort_messages(
     topic = thread.thread.topic
     rest: list[NewsItem] = []
     for number, message in enumerate(found):
-        if _is_own(reader, message) or message.id in shown:
+        if reader.wrote(message) or message.id in shown:
             continue
         is_answered = any(later.author != message.author for later in found[number + 1 :])
         if not is_answered and notable.is_question(message.content):

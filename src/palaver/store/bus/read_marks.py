@@ -32,6 +32,11 @@ class ThreadReader:
     def agent_id(self) -> str | None:
         return self.agent.id if self.agent else None
 
+    def wrote(self, message: Message) -> bool:
+        if self.agent:
+            return message.author_id == self.agent.id
+        return message.author_id is None and message.author == self.person
+
     @property
     def names(self) -> set[str]:
         """The names under which messages are meant for this reader."""
@@ -175,7 +180,7 @@ def _mentions(read: Reader, reader: ThreadReader, statement: str, limit: int, **
         for row in read.all(statement, name=name, reader=reader.key, limit=limit, **bounds):
             stored = messages.of_row(row)
             is_read = row["read_seq"] is not None and row["seq"] <= row["read_seq"]
-            if reader.agent is None or stored.message.author_id != reader.agent.id:
+            if not reader.wrote(stored.message):
                 found[stored.passage_id] = Mention(
                     stored.passage_id, stored.document_id, row["topic"], stored.message, is_read
                 )
