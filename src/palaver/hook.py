@@ -13,7 +13,10 @@ import select
 import socket
 import sys
 from time import monotonic
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 SECONDS = 0.2
 """Time for the server to answer. A client should not wait longer than 0.3 s for the whole process."""

@@ -21,6 +21,7 @@ import apsw
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import hooks
 import tokens
 from measure import COMMON, RARE, MakeRequest, corpus, cpu_seconds, percentile, press, rss_megabytes
 from ours import Ours
@@ -207,13 +208,15 @@ def _listener(port: int) -> socket.socket:
 
 def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("what", nargs="?", choices=("speed", "tokens"), default="speed")
+    ask.add_argument("what", nargs="?", choices=("speed", "tokens", "hooks"), default="speed")
     ask.add_argument("--messages", type=int, default=100_000)
     ask.add_argument("--seconds", type=float, default=10)
     ask.add_argument("--only", choices=("posting", "searching"))
     given = ask.parse_args()
     if given.what == "tokens":
         return tokens.main()
+    if given.what == "hooks":
+        return hooks.main()
     lines = []
     if given.only != "searching":
         lines += posting(given.seconds)

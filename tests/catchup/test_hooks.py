@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.conftest import Engine
-from tests.helpers import PATIENCE, Server, Thread, environment, start_server, started_with, word
+from tests.helpers import PATIENCE, Server, Thread, environment, start_server, started, started_with, word
 from tests.mcp_clients import Stateless
 from tests.tokens import count_tokens
 
@@ -279,6 +279,7 @@ def test_a_server_that_is_down_is_silence_and_doctor_tells(tmp_path: Path):
     done = run_hook(["session-start"], "{}", env)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert "No palaver server answers" in json.loads((tmp_path / "hook-problem.json").read_text())["problem"]
+    assert "hooks: last problem" in started(tmp_path, "doctor").stdout
 
 
 @pytest.mark.parametrize("behaviour", ["silent", "garbage", "closes"])

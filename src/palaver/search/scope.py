@@ -42,7 +42,7 @@ def readable_scopes(caller: Caller, scopes: Iterable[Scope]) -> list[Scope]:
         return list(scopes)
     found = []
     for given in scopes:
-        scope = replace(given, without=(HUMAN_ONLY,), is_blind=True)
+        scope = replace(given, without=(*given.without, HUMAN_ONLY), is_blind=True)
         if "sessions" not in scope.sources:
             found.append(scope)
             continue

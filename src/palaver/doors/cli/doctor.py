@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import platform
 import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
@@ -16,6 +18,8 @@ import click
 from palaver import __version__
 from palaver.doors.cli import options, output
 from palaver.errors import PalaverError
+from palaver.hook import PROBLEM_FILE
+from palaver.model.times import iso, now
 from palaver.settings import Settings
 
 OLDEST_SQLITE = (3, 44, 0)
@@ -71,13 +75,24 @@ def doctor(target: options.Target, repair: bool, discard_missing: bool) -> int:
     return 1 if any(finding.is_well is False for finding in found) else 0
 
 
+def _hooks(settings: Settings) -> Iterator[Finding]:
+    """The last problem of a hook within a day. Hooks say nothing to their client, so it is shown here."""
+    try:
+        note = json.loads((settings.data / PROBLEM_FILE).read_text("utf-8"))
+        at, said = datetime.fromtimestamp(note["at"], UTC), f"{note['client']}, {note['event']}: {note['problem']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if now() - at < timedelta(days=1):
+        yield Finding("hooks", None, f"last problem at {iso(at)}: {said}", "Is the server running? 'palaver serve'")
+
+
 async def _examine(target: options.Target, *, repair: bool, discard_missing: bool) -> list[Finding]:
     found = list(_versions())
     try:
         settings = target.settings()
     except PalaverError as problem:
         return [*found, Finding("settings", False, problem.message, "Correct or remove it.")]
-    found += [Finding("settings", True, "valid")]
+    found += [Finding("settings", True, "valid"), *_hooks(settings)]
     if not settings.database_url:
         found += _directory(settings.data)
     elif settings.database_url.startswith("postgres"):

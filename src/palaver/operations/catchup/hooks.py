@@ -30,7 +30,7 @@ Event = Literal["session-start", "prompt", "stop", "pre-compact", "session-end"]
 
 BRIEFING_TOKENS = 600
 MESSAGES_TOKENS = 600
-RECALL_TOKENS = 400
+RECALL_TOKENS = 380
 MOST_AT_ONCE = 5
 """At most this many messages are shown at a prompt or a stop. The others come next time."""
 MESSAGE_LENGTH = 600
@@ -83,7 +83,7 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
     else:
         text = ""
     if request.event == "prompt" and request.prompt and workspace.settings.recall:
-        found = await evidence(workspace, caller, request.prompt, RECALL_TOKENS)
+        found = await evidence(workspace, caller, request.prompt, request.session, RECALL_TOKENS)
         text = "\n\n".join(part for part in (text, found) if part)
     return HookAnswer(agent.slug if agent else None, text)
 

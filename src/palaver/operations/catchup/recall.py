@@ -1,28 +1,62 @@
-"""Evidence from memory for a prompt. It is silent unless the best passage very likely answers the prompt."""
+"""Evidence from memory for a prompt. It is silent unless the best passage very likely belongs to the prompt.
+
+The weights and the limit were chosen on labelled questions: see docs/guides/ranking.md and tools/recall_limit.py.
+"""
 
 from __future__ import annotations
 
 from palaver.model.people import Caller
 from palaver.model.sources import ALL_SOURCES
+from palaver.search import search
 from palaver.search.context import evidence_for
 from palaver.search.open import PER_TOKEN
-from palaver.search.question import parse
+from palaver.search.question import Question, parse
+from palaver.search.ranking.features import Features
+from palaver.search.results import Results
 from palaver.search.scope import readable_scopes
 from palaver.store.engines.database import Reader, Scope
+from palaver.store.sessions import sessions
 from palaver.store.workspaces import Workspace
+from palaver.text.token_estimate import estimate_tokens
 
 LONGEST_PROMPT = 2_000
-"""Only this much of a prompt is searched for. Longer ones are pasted texts."""
+"""Only the beginning of a prompt is searched for. Longer ones are pasted texts."""
+FEWEST_TERMS = 3
+"""Prompts with fewer terms, such as "go on", ask for nothing in memory."""
+WEIGHTS = {"near": 1.7, "pairs": 2.9, "document_cover": 3.4, "document_like": 4.6}
+LIMIT = 7.0
+"""The sum of weighed features from which the best passage is shown."""
+HEADING = "palaver: from memory, for this prompt."
 
 
-async def evidence(workspace: Workspace, caller: Caller, prompt: str, max_tokens: int) -> str:
+async def evidence(workspace: Workspace, caller: Caller, prompt: str, session: str, max_tokens: int) -> str:
+    """The best passages for a prompt as text, or '' if none is good enough. The session that asks is left out: what was
+    said in it is known."""
+
     def find(read: Reader) -> str:
         question = parse(prompt[:LONGEST_PROMPT])
         sources = tuple(name for name in ALL_SOURCES if name != "sessions" or read.settings.sessions_index)
-        scopes = readable_scopes(caller, [Scope(sources)])
-        if not question.terms:
+        asking = sessions.scopes_of(read, session, [caller.acting_agent, caller.client.program])
+        scopes = readable_scopes(caller, [Scope(sources, without=asking)])
+        if not is_answered(question, search(read, question, scopes, "relevance", 1)):
             return ""
-        context = evidence_for(read, caller, question, scopes, int(max_tokens * PER_TOKEN))
-        return f"palaver: from memory, for this prompt.\n{context.text}" if context.hits else ""
+        budget = int(max_tokens * PER_TOKEN)
+        text = evidence_for(read, caller, question, scopes, budget).text
+        if (tokens := estimate_tokens(text)) > max_tokens:
+            text = evidence_for(read, caller, question, scopes, budget * max_tokens // tokens).text
+        return f"{HEADING}\n{text}" if text else ""
 
     return await workspace.read(find)
+
+
+def is_answered(question: Question, results: Results) -> bool:
+    """Whether the best passage very likely belongs to the question."""
+    if len(question.terms) < FEWEST_TERMS:
+        return False
+    best = next((one.why.features for one in results.ranked if one.why.features), None)
+    return best is not None and points_of(best) >= LIMIT
+
+
+def points_of(features: Features) -> float:
+    points: float = sum(weight * getattr(features, name) for name, weight in WEIGHTS.items())
+    return points

@@ -17,6 +17,7 @@ from palaver.errors import NotFound
 from palaver.model.answers import OmitsDefaults
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import instant, micros
+from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader, Row, Scope
 from palaver.store.library import documents
 from palaver.store.library.documents import (
@@ -256,6 +257,13 @@ def turns(read: Reader, owner: Owner, session_id: str, after: int, limit: int) -
         raise NotFound("session", session_id, "List sessions to see which exist.")
     rows = read.all("passages_of_document", document_id=found["id"], after=after, limit=limit)
     return [_turn(row, owner, session_id, found) for row in rows]
+
+
+def scopes_of(read: Reader, session_id: str, agent_names: Iterable[str | None]) -> tuple[str, ...]:
+    """The index tokens of the documents of a session that one of these agents may have recorded."""
+    owners = [agent for name in agent_names if name and (agent := agents.named(read, name))]
+    found = [read.one("session_document", native_id=native_id(owner.id, session_id)) for owner in owners]
+    return tuple(dict.fromkeys(document_scope(row["id"]) for row in found if row))
 
 
 def last_assistant_texts(read: Reader, agent_id: str, session_id: str, limit: int) -> list[str]:
