@@ -69,6 +69,12 @@ def test_it_is_silent_where_memory_has_nothing(place: Server, text: str):
     assert prompt(place, text) == ""
 
 
+def test_the_text_of_earlier_hooks_in_a_prompt_is_not_searched_for(place: Server):
+    context = "<hook_context>Which port does the staging database of the payment service run on?</hook_context>"
+    assert prompt(place, f"{context}\n\ngo on") == ""
+    assert "6543" in prompt(place, "<hook_context>x</hook_context>\nWhich port does the payment service database use?")
+
+
 def test_what_was_said_in_the_same_session_is_left_out(place: Server, tmp_path: Path):
     unique = word()
     for session in ("this", "another"):

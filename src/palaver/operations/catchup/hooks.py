@@ -40,6 +40,9 @@ NEW_FOR_YOU = "palaver: new messages for you."
 GO_ON = "palaver: you were named while you worked. Deal with it, or answer with msg_post, before you stop."
 
 
+HOOK_CONTEXT, HOOK_CONTEXT_END = "<hook_context>", "</hook_context>"
+
+
 class HookEvent(Request):
     event: Event
     """The event of the client."""
@@ -83,9 +86,15 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
     else:
         text = ""
     if request.event == "prompt" and request.prompt and workspace.settings.recall:
-        found = await evidence(workspace, caller, request.prompt, request.session, RECALL_TOKENS)
+        found = await evidence(workspace, caller, typed_part(request.prompt), request.session, RECALL_TOKENS)
         text = "\n\n".join(part for part in (text, found) if part)
     return HookAnswer(agent.slug if agent else None, text)
+
+
+def typed_part(prompt: str) -> str:
+    """The prompt without the text of earlier hooks, which Gemini CLI puts before it."""
+    begin, found, rest = prompt.partition(HOOK_CONTEXT)
+    return begin + rest.rpartition(HOOK_CONTEXT_END)[2] if found else prompt
 
 
 def _agent_of_session(change: Change, caller: Caller, request: HookEvent) -> tuple[Agent | None, bool]:
