@@ -42,7 +42,7 @@ def project_of(path: str | Path, *, is_here: bool = True) -> str:
 def typed_project(text: str) -> str:
     """A project as typed on this machine. A bare name stays; a path (also `.` and `~`) becomes its project."""
     given = text.strip()
-    if not given or (not given.startswith((".", "~")) and not _is_path(given)):
+    if not (given.startswith((".", "~")) or "/" in given or _WINDOWS.match(given)):
         return given
     if _WINDOWS.match(given) and os.sep == "/":
         return project_of(given)
@@ -62,10 +62,6 @@ def names_of(project: str) -> tuple[str, ...]:
 def is_called(project: str, name: str) -> bool:
     """Whether a filter with this name selects the project. Case does not matter, as in the index."""
     return _trimmed(name).casefold() in (one.casefold() for one in names_of(project))
-
-
-def _is_path(text: str) -> bool:
-    return "/" in text or bool(_WINDOWS.match(text))
 
 
 def _trimmed(path: str) -> str:

@@ -111,18 +111,15 @@ class Duration(click.ParamType[timedelta]):
         return duration
 
 
-def _scopes(given: tuple[str, ...]) -> list[TokenScope]:
-    names = {name.strip() for text in given or ("read,write",) for name in text.split(",") if name.strip()}
-    if not names or names - ALL_SCOPES:
-        raise Refused(f"'{','.join(given)}' is not a scope. Choose from read, write and admin.")
-    return [scope for scope in SCOPES if scope in names]
-
-
 def _create_token(
     kind: Literal["human", "agent"], name: str, scope: tuple[str, ...], expires: timedelta | None
 ) -> None:
     target = options.target_of(click.get_current_context())
-    workspace, scopes = target.workspace or DEFAULT, _scopes(scope)
+    workspace = target.workspace or DEFAULT
+    names = {name.strip() for text in scope or ("read,write",) for name in text.split(",") if name.strip()}
+    if not names or names - ALL_SCOPES:
+        raise Refused(f"'{','.join(scope)}' is not a scope. Choose from read, write and admin.")
+    scopes = [one for one in SCOPES if one in names]
     token, secret = run_with_app(lambda app: app.access.create_token(workspace, kind, name, scopes, expires))
     if target.format != "table":
         output.show({"token": secret} | json.loads(encode(token)), target.format)

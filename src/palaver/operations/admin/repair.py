@@ -240,7 +240,12 @@ async def repair(settings: Settings, *, discard_missing: bool = False) -> AsyncI
             yield repaired
     async for repaired in _repair_list(settings):
         yield repaired
-    for name in await _names(settings):
+    engine = await asyncio.to_thread(open_engine, settings, "house", "house")
+    try:
+        names = await engine.read(tokens.workspaces)
+    finally:
+        await asyncio.to_thread(engine.close)
+    for name in names:
         if not await asyncio.to_thread(has_data, settings, name):
             yield Repaired(f"workspace {name}", DATABASE_MISSING, is_whole=False)
             continue
@@ -330,14 +335,6 @@ async def _repair_list(settings: Settings) -> AsyncIterator[Repaired]:
         yield Repaired("house", f"the workspace {name} was missing in the list, and was added again")
     for loss in known:
         yield Repaired("house", loss, is_whole=False)
-
-
-async def _names(settings: Settings) -> list[str]:
-    engine = await asyncio.to_thread(open_engine, settings, "house", "house")
-    try:
-        return await engine.read(tokens.workspaces)
-    finally:
-        await asyncio.to_thread(engine.close)
 
 
 async def _repair_inside(workspace: Workspace, discard_missing: bool) -> AsyncIterator[Repaired]:

@@ -11,6 +11,7 @@ Databases are copied first. Turns recorded meanwhile are in the copied transcrip
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 import tarfile
@@ -101,7 +102,10 @@ def write_backup(to: Path, engine: str, version: str) -> Iterator[BackupWriter]:
                     "schemas": backup.schemas,
                     "files": backup.hashes,
                 }
-                _add_bytes(tar, MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+                data = orjson.dumps(manifest, option=orjson.OPT_INDENT_2)
+                about = tarfile.TarInfo(MANIFEST)
+                about.size, about.mode = len(data), 0o600
+                tar.addfile(about, io.BytesIO(data))
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, to)
@@ -109,14 +113,6 @@ def write_backup(to: Path, engine: str, version: str) -> Iterator[BackupWriter]:
         raise Unavailable(f"The backup could not be written ({problem.strerror}).") from None
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _add_bytes(tar: tarfile.TarFile, name: str, data: bytes) -> None:
-    import io
-
-    about = tarfile.TarInfo(name)
-    about.size, about.mode = len(data), 0o600
-    tar.addfile(about, io.BytesIO(data))
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,12 @@ class Transcripts:
             for raw in reading:
                 if not _is_sound(raw, path):
                     _write_synced(_aside(path), raw.rstrip(b"\n") + b"\n", os.O_APPEND)
-                    _overwrite(path, b" " * (len(raw) - 1) + b"\n", place)
+                    file = os.open(path, os.O_WRONLY)
+                    try:
+                        os.pwrite(file, b" " * (len(raw) - 1) + b"\n", place)
+                        os.fsync(file)
+                    finally:
+                        os.close(file)
                     moved += 1
                 place += len(raw)
             return moved
@@ -398,15 +403,6 @@ def _write_synced(path: Path, data: bytes, mode: int) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _overwrite(path: Path, data: bytes, place: int) -> None:
-    file = os.open(path, os.O_WRONLY)
-    try:
-        os.pwrite(file, data, place)
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def _is_torn(path: Path) -> bool:

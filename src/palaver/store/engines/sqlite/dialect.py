@@ -222,7 +222,10 @@ def match_expression(query: Query, scope: Scope) -> str:
 def stems_of_each(groups: Sequence[Sequence[Phrase]], scope: Scope) -> str:
     """A word of each group, with any ending, limited to the scope. Naming the column of stems would take longer, and
     only stems begin with STEM."""
-    return _within(scope, [f"({_any_stem(group)})" for group in groups])
+    phrases = [
+        [_quoted(" ".join(STEM + stem for stem in tokenize.stems(term.words))) for term in group] for group in groups
+    ]
+    return _within(scope, [f"({' OR '.join(group)})" for group in phrases])
 
 
 def _within(scope: Scope, wanted: list[str]) -> str:
@@ -230,10 +233,6 @@ def _within(scope: Scope, wanted: list[str]) -> str:
     for token in scope.without:
         match = f"({match}) NOT scope : {_quoted(SCOPE + token)}"
     return match
-
-
-def _any_stem(terms: Sequence[Phrase]) -> str:
-    return " OR ".join(_quoted(" ".join(STEM + stem for stem in tokenize.stems(term.words))) for term in terms)
 
 
 def _token_groups(scope: Scope) -> list[str]:
