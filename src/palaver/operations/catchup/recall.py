@@ -24,7 +24,7 @@ LONGEST_PROMPT = 2_000
 FEWEST_TERMS = 3
 """Prompts with fewer terms, such as "go on", ask for nothing in memory."""
 WEIGHTS = {"near": 1.7, "pairs": 2.9, "document_cover": 3.4, "document_like": 4.6}
-LIMIT = 7.0
+LIMIT = 7.5
 """The sum of weighed features from which the best passage is shown."""
 HEADING = "palaver: from memory, for this prompt."
 
