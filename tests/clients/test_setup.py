@@ -144,6 +144,14 @@ def test_hooks_run_with_the_session_on_standard_input(desk: Desk):
     assert ran[f"hook prompt --client {name}"]["prompt"] == "Follow the script."
 
 
+@every("codex")
+def test_a_check_says_that_codex_has_not_been_told_to_trust_the_hooks(desk: Desk):
+    desk.setup("codex")
+    done = started_with(desk.env, "setup", "--check", "codex")
+    assert done.returncode == 1
+    assert "Codex does not run 5 of 5 hooks, as they are not trusted yet. Type /hooks in Codex." in done.stdout
+
+
 @every("claude", "codex", "gemini", "opencode")
 def test_a_client_still_starts_after_palaver_is_removed(desk: Desk):
     before = sorted(path for path in desk.home.rglob("*"))

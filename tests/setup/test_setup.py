@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import pty
 import re
 import stat
 import subprocess
@@ -12,14 +13,14 @@ import threading
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers import free_port, start_server, started
+from tests.helpers import environment, free_port, palaver_command, start_server, started
 from tests.setup.test_jsonc import documents
 
 from palaver import __version__
@@ -190,6 +191,16 @@ def test_a_file_that_setup_made_and_others_filled_is_kept(desk: Desk):
     ok(desk.setup())
     settings = desk.home / ".gemini/settings.json"
     settings.write_text(jsonc.put(settings.read_text("utf-8"), ("ui",), {}), "utf-8")
+    ok(desk.setup("--remove"))
+    assert desk.json(".gemini/settings.json") == {"ui": {}}
+
+
+def test_a_file_that_others_filled_between_two_runs_is_kept(desk: Desk):
+    (desk.home / ".gemini").mkdir()
+    ok(desk.setup())
+    settings = desk.home / ".gemini/settings.json"
+    settings.write_text(jsonc.put(settings.read_text("utf-8"), ("ui",), {}), "utf-8")
+    ok(desk.setup(PALAVER_PORT="2"))
     ok(desk.setup("--remove"))
     assert desk.json(".gemini/settings.json") == {"ui": {}}
 
@@ -548,6 +559,28 @@ def test_a_wrong_url_is_refused(desk: Desk, url: str):
     done = desk.setup("--url", url)
     assert done.returncode == 2
     assert "is not the URL of a server" in done.stderr
+
+
+# Questions
+
+
+@pytest.mark.parametrize("typed, is_done", [("n\n", False), ("\n", True)])
+def test_setup_asks_on_a_terminal(desk: Desk, typed: str, is_done: bool):
+    (desk.home / ".cursor").mkdir()
+    env = environment(desk.palaver, HOME=desk.home, PATH=os.environ["PATH"], PALAVER_PORT="1", TERM="dumb")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(palaver_command("setup", "cursor"), stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    said = b""
+    while b"[Y/n]" not in said:
+        said += os.read(ours, 4096)
+    os.write(ours, typed.encode())
+    with suppress(OSError):  # the other end was closed
+        while os.read(ours, 4096):
+            pass
+    assert process.wait(60) == (0 if is_done else 1)
+    assert b"create " in said
+    assert ("palaver" in "".join(desk.files())) == is_done
 
 
 # Checks

@@ -148,7 +148,8 @@ def _plan_file(plan: Plan, path: Path, edits: list[Edit], record: Record, server
         return None
     assert after is not None
     if known and known.after != files.digest(before or b""):
-        written.backup = ""  # Another program changed the file. The backup is not what was there before.
+        # Another program changed the file. The backup is not what was there before, and the file is not ours alone.
+        written.backup, written.existed = "", written.existed or before is not None
     written.after = files.digest(after)
     is_secret = bool(server.token) and any(server.token in json.dumps(e.value) for edit in edits for e in edit.entries)
     return Change(path, what, before, after, written, is_secret)

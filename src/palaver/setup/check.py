@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import subprocess
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 from palaver.setup import files, jsonc, toml_text
 from palaver.setup.changes import commands_of, explain, own_commands
 from palaver.setup.client import Client, Edit, Found, Item, Machine, Member, Options, Server, found_server
+from palaver.setup.json_lines import NoAnswer, exchange
 
 HTTP_SECONDS = 5.0
 STDIO_SECONDS = 30.0
@@ -55,6 +54,8 @@ def check(client: Client, machine: Machine, server: Server, version: str) -> Sta
             _check_file(state, edit, version, machine.environ)
         except (jsonc.Malformed, OSError, UnicodeDecodeError) as problem:
             state.problems.append(explain(problem, edit.path) or str(problem))
+    if state.hooks not in ("", "none"):
+        state.problems += client.hook_problems(machine)
     if client.has_package(machine):
         state.status, state.hooks = "set up", "from the plugin or extension"
         if any(edit.what == "MCP server" and _entry(edit) for edit in edits):
@@ -199,42 +200,17 @@ def ask_http(url: str, headers: Mapping[str, str]) -> tuple[dict[str, Any], list
 def ask_stdio(found: Found) -> tuple[dict[str, Any], list[Any]]:
     """The answers to initialize and tools/list of a server that is started by a command."""
     messages: list[dict[str, Any]] = [
-        {"id": 1, "method": "initialize", "params": ABOUT},
-        {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/list", "params": {}},
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ABOUT},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}},
     ]
     if not found.command:
         raise HandshakeError("The entry has neither an address nor a command.")
     try:
-        process = subprocess.Popen(
-            found.command,
-            env={**os.environ, **found.env},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-    except OSError as problem:
-        raise HandshakeError(f"{found.command[0]} cannot be started: {problem.strerror}.") from None
-    timer = threading.Timer(STDIO_SECONDS, process.kill)
-    timer.start()
-    try:
-        assert process.stdin
-        assert process.stdout
-        heard: list[dict[str, Any]] = []
-        for message in messages:
-            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-            process.stdin.flush()
-            while "id" in message and not any(one.get("id") == message["id"] for one in heard):
-                if not (line := process.stdout.readline()):
-                    raise HandshakeError(f"{found.says} ends without an answer.")
-                heard += _messages(line.decode("utf-8", "replace"))
-        return _result(heard, 1), _result(heard, 2).get("tools", [])
-    except BrokenPipeError:
-        raise HandshakeError(f"{found.says} ends without an answer.") from None
-    finally:
-        timer.cancel()
-        process.kill()
-        process.wait()
+        heard = list(exchange(found.command, messages, STDIO_SECONDS, found.env).values())
+    except NoAnswer as problem:
+        raise HandshakeError(str(problem)) from None
+    return _result(heard, 1), _result(heard, 2).get("tools", [])
 
 
 def _messages(text: str) -> list[dict[str, Any]]:

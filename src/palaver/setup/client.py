@@ -158,6 +158,9 @@ class Client:
     hook_advice: str = ""
     """What is left for a person to do after a change of the hooks."""
 
+    hook_problems: Callable[[Machine], list[str]] = lambda machine: []
+    """Why the client does not run hooks that are in its settings, as far as it can be asked."""
+
 
 @dataclass(frozen=True)
 class Found:

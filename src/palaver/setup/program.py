@@ -11,16 +11,16 @@ from pathlib import Path
 
 def palaver_path(environ: Mapping[str, str] = os.environ) -> str:
     """The command on PATH if it is this installation (often a link that an upgrade keeps), else this one's script."""
-    scripts = [Path(sys.argv[0]), Path(sys.executable).parent / "palaver"]
+    called = Path(sys.argv[0])
+    scripts = [called, called.with_name("palaver"), Path(sys.executable).parent / "palaver"]
+    if called.name not in ("palaver", "palaver-bus"):
+        scripts = scripts[2:]
     own = next(
-        (path for path in scripts if path.name in ("palaver", "palaver-bus") and os.access(path, os.X_OK)), scripts[1]
-    )
-    own = own.absolute()
-    if (found := shutil.which("palaver", path=environ.get("PATH", ""))) and os.path.isabs(found):
-        is_same_file = os.path.realpath(found) == os.path.realpath(own)
-        is_same_folder = os.path.realpath(Path(found).parent) == os.path.realpath(Path(sys.executable).parent)
-        if is_same_file or is_same_folder:
-            return found
+        (path for path in scripts if path.name == "palaver" and os.access(path, os.X_OK)), scripts[-1]
+    ).absolute()
+    found = shutil.which("palaver", path=environ.get("PATH", ""))
+    if found and os.path.isabs(found) and os.path.realpath(found) == os.path.realpath(own):
+        return found
     return str(own)
 
 
