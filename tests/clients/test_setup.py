@@ -17,7 +17,7 @@ from tests.clients.install import installed, path_of
 from tests.clients.model import Model, Script, start_model
 from tests.clients.programs import PROGRAMS, ROOT, Program, Start
 from tests.clients.run import Palaver, start_palaver
-from tests.helpers import started_with
+from tests.helpers import start_server, started_with
 
 from palaver.setup.client import EVENTS
 
@@ -129,6 +129,31 @@ def test_a_client_that_was_set_up_is_connected_and_has_the_skill(desk: Desk):
     desk.talk()
     assert "Talk with other agents and people, and search shared memory" in desk.told()
     assert "knowledge_search" in desk.told()
+
+
+@every("claude", "gemini", "opencode")
+def test_a_client_that_starts_palaver_itself_is_connected(desk: Desk):
+    desk.setup(NAMES[desk.program.name], "--stdio", "--no-hooks", "--no-skill")
+    said = re.sub(r"\x1b\[\d*m", "", desk.run(*LISTS[desk.program.name][0]))
+    assert re.search(r"(?i)palaver.*connected", said)
+    assert "http://" not in said
+
+
+@every("claude", "codex", "gemini", "opencode")
+def test_a_token_is_sent_to_a_teams_server(desk: Desk, tmp_path: Path):
+    with start_server(tmp_path / "team", PALAVER_AUTH="token") as team:
+        made = started_with(team.env, "token", "create", "--agent", "tester", "--json")
+        token = json.loads(made.stdout)["token"]
+        desk.setup(NAMES[desk.program.name], "--url", team.url, "--token", token, "--no-hooks", "--no-skill")
+        if desk.program.name == "codex":
+            desk.talk()
+            assert "knowledge_search" in desk.told()
+        else:
+            said = re.sub(r"\x1b\[\d*m", "", desk.run(*LISTS[desk.program.name][0]))
+            assert re.search(r"(?i)palaver.*connected", said)
+        checked = started_with(desk.env, "setup", "--check", "--json", NAMES[desk.program.name])
+    (client,) = json.loads(checked.stdout)["clients"]
+    assert (client["status"], client["problems"]) == ("connected", [])
 
 
 @every("claude", "codex", "gemini")

@@ -546,6 +546,19 @@ def test_a_token_is_stored_privately_and_never_printed(full: Desk):
     assert [path for path in full.home.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()] == []
 
 
+def test_a_dry_run_answers_with_a_diff_and_changes_nothing(desk: Desk):
+    desk.put(".cursor/mcp.json", "{}\n")
+    before = desk.files()
+    asked = ("--dry-run", "--json", "--no-hooks", "--no-skill", "--url", "https://palaver.example", "--token", TOKEN)
+    (client,) = json.loads(ok(desk.setup(*asked)))["clients"]
+    assert client["status"] == "would change"
+    assert '-{}\n+{\n+  "mcpServers": {\n+    "palaver": {' in client["files"][0]["diff"]
+    assert "***" in client["files"][0]["diff"]
+    assert TOKEN not in client["files"][0]["diff"]
+    assert desk.files() == before
+    assert not (desk.palaver / "connection.json").exists()
+
+
 def test_an_empty_url_goes_back_to_this_machine(desk: Desk):
     (desk.home / ".cursor").mkdir()
     ok(desk.setup("--url", "https://palaver.example", "--token", TOKEN))

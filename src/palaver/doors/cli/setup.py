@@ -19,7 +19,7 @@ from palaver import __version__
 from palaver.doors.cli import options, output
 from palaver.doors.running_server import client_settings
 from palaver.errors import Invalid, PalaverError
-from palaver.settings import Settings
+from palaver.settings import LOOPBACK, Settings
 from palaver.setup import agents_md, changes, files
 from palaver.setup.changes import Change, Plan
 from palaver.setup.check import HandshakeError, State, ask_http, check
@@ -126,7 +126,7 @@ def setup(
             shown = [replace(wanted, force=True).plan(plan.client) for plan in shown]
         if can_ask and any(plan.changes for plan in shown) and not click.confirm(question, default=True):
             return 1
-        results = [_make(plan, record, remove=remove, dry_run=dry_run) for plan in shown]
+        results = [_make(plan, record, remove=remove, dry_run=dry_run, secrets=[server.token]) for plan in shown]
         if not dry_run:
             _keep_connection(settings.data, connection, record, remove=remove)
     failed = any(result.problems for result in results) or (bool(chosen) and not any(p.is_installed for p in shown))
@@ -194,7 +194,7 @@ def _server(
         command,
         arguments,
         secret if address or token or kept or settings.needs_token else "",
-        is_remote=bool(address),
+        is_remote=bool(address) and urlsplit(address).hostname not in LOOPBACK,
         use_stdio=stdio,
     )
     if stdio and address:
@@ -240,7 +240,7 @@ def _about_server(server: Server) -> Iterator[str]:
 # Changes
 
 
-def _make(plan: Plan, record: files.Record, *, remove: bool, dry_run: bool) -> Result:
+def _make(plan: Plan, record: files.Record, *, remove: bool, dry_run: bool, secrets: list[str]) -> Result:
     """Make the changes of one client. An error with one file leaves the others alone."""
     result = Result(plan.client.name, plan.client.title, "unchanged", notes=[*plan.notes, *plan.kept])
     result.problems += plan.problems
@@ -248,7 +248,8 @@ def _make(plan: Plan, record: files.Record, *, remove: bool, dry_run: bool) -> R
         try:
             if not dry_run:
                 changes.make(change, record)
-            result.files.append({"file": str(change.path), "what": change.what, "action": _action(change)})
+            done = {"file": str(change.path), "what": change.what, "action": _action(change)}
+            result.files.append(done | ({"diff": "\n".join(diff_of(change, secrets))} if dry_run else {}))
         except (OSError, PalaverError) as problem:
             result.problems.append(changes.explain(problem, change.path) or str(problem))
     if result.problems:
