@@ -42,8 +42,9 @@ format: setup-dev ## put the code in shape
 screenshots: setup-dev ## make the pictures in docs/pictures from the story of palaver demo
 	@$(BIN)/python tools/screenshots.py "$$(tools/ensure-chromium)"
 
-reference: setup-dev ## write docs/reference from the code
+reference: setup-dev ## write docs/reference and integrations from the code
 	@$(BIN)/python tools/reference.py
+	@$(BIN)/python tools/integrations.py
 
 bench: setup-dev ## measure: make bench ARGS="--seconds 5"
 	@$(BIN)/python tests/bench/run.py $(ARGS)

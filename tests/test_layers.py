@@ -21,11 +21,14 @@ ALLOWED: dict[str, frozenset[str]] = {
     "model": frozenset({"errors", "text"}),
     "settings": frozenset({"errors"}),
     "importers": frozenset({"text", "model"}),
+    "setup": frozenset({"model", "errors", "settings"}),  # edits the settings of clients; knows no data of palaver
     "store": frozenset({"text", "model", "errors", "settings"}),
     "search": frozenset({"store", "text", "model", "errors", "settings"}),
     "operations": frozenset({"search", "store", "importers", "text", "model", "errors", "settings", "palaver"}),
     "app": frozenset({"operations", "search", "store", "text", "model", "errors", "settings"}),
-    "doors": frozenset({"hook", "app", "operations", "search", "text", "model", "errors", "settings", "palaver"}),
+    "doors": frozenset(
+        {"hook", "app", "setup", "operations", "search", "text", "model", "errors", "settings", "palaver"}
+    ),
     "client": frozenset({"palaver", "errors", "settings"}),  # the Python client only talks to a server
     "hook": frozenset({"model"}),  # it must start fast
     "__main__": frozenset({"doors", "hook"}),

@@ -1,3 +1,3 @@
 """Find what was said: one search and one message bus for people, agents and scripts."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

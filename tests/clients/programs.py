@@ -1,6 +1,6 @@
 """The clients: where each comes from, how it is pointed at the scripted model, and how it is run without a person.
 
-How a client connects to palaver is not here: it is read from the table in README.md.
+How a client connects to palaver is not here: it is read from the table in docs/guides/clients.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 AGENTS = Path(__file__).parent / "agents"
-README_URL = "http://127.0.0.1:39765/mcp"
+GUIDE_URL = "http://127.0.0.1:39765/mcp"
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Program:
     settings: Callable[[Start], dict[str, str]] = lambda start: {}
     """Files to write in HOME before the client is connected: path to content."""
 
-    readme_row: str = ""
-    """Its row in README.md's table. SDKs have none: the address is an argument of their script."""
+    guide_row: str = ""
+    """Its row in the guide's table. SDKs have none: the address is an argument of their script."""
 
     major: str = ""
     """Only versions that begin with this number."""
@@ -106,7 +106,7 @@ PROGRAMS = (
         "claude",
         "@anthropic-ai/claude-code",
         "2.1.325",
-        readme_row="Claude Code",
+        guide_row="Claude Code",
         command=lambda start: ["claude", "-p", "Follow the script.", "--allowedTools", "mcp__palaver"],
         environment=lambda start: {
             "ANTHROPIC_BASE_URL": start.model_url,
@@ -118,7 +118,7 @@ PROGRAMS = (
         "codex",
         "@openai/codex",
         "0.166.0",
-        readme_row="Codex",
+        guide_row="Codex",
         command=_codex_command,
         environment=lambda start: {"SCRIPTED_KEY": "none"},
     ),
@@ -126,7 +126,7 @@ PROGRAMS = (
         "gemini",
         "@google/gemini-cli",
         "0.61.0",
-        readme_row="Gemini CLI",
+        guide_row="Gemini CLI",
         command=lambda start: ["gemini", "-p", "Follow the script.", "--yolo", "-m", "gemini-2.5-flash"],
         environment=lambda start: {
             "GEMINI_API_KEY": "none",
@@ -147,7 +147,7 @@ PROGRAMS = (
         "opencode",
         _opencode_package(),
         "1.18.18",
-        readme_row="opencode",
+        guide_row="opencode",
         command=lambda start: ["opencode", "run", "Follow the script."],
         environment=_opencode_environment,
     ),
@@ -166,15 +166,16 @@ PROGRAMS = (
 )
 
 
-def readme_code(row: str) -> list[str]:
-    """The pieces of code in the row of README.md's table of clients."""
-    for line in (ROOT / "README.md").read_text("utf-8").splitlines():
+def guide_code(row: str) -> list[str]:
+    """The pieces of code in the row of the table `By hand` in docs/guides/clients.md."""
+    guide = (ROOT / "docs" / "guides" / "clients.md").read_text("utf-8").partition("## By hand")[2]
+    for line in guide.splitlines():
         if line.startswith(f"| {row} |"):
             return re.findall(r"`([^`]+)`", line.split("|", 2)[2])
-    raise AssertionError(f"README.md has no row for {row}")
+    raise AssertionError(f"the guide has no row for {row}")
 
 
-def readme_url() -> str:
-    """The address that the README gives to coding agents."""
-    (found,) = re.findall(rf"{re.escape(README_URL)}[^\s'\"`]*", readme_code("Claude Code")[0])
+def guide_url() -> str:
+    """The address that the guide gives to coding agents."""
+    (found,) = re.findall(rf"{re.escape(GUIDE_URL)}[^\s'\"`]*", guide_code("Claude Code")[0])
     return str(found)

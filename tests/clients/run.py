@@ -24,7 +24,7 @@ from typing import Any
 import httpx
 from tests.clients.install import NotInstalled, install, install_newest, path_of
 from tests.clients.model import Model, start_model
-from tests.clients.programs import PROGRAMS, Program, Start, readme_code, readme_url
+from tests.clients.programs import PROGRAMS, Program, Start, guide_code, guide_url
 from tests.clients.script import CHECKS, Visit, play
 from tests.clients.tap import Tap, listen_between
 from tests.helpers import NO_TLS, PATIENCE, Server, free_port, start_server
@@ -90,7 +90,7 @@ class Outcome:
 def visit(
     program: Program, version: str, place: Path, palaver: Palaver, query: str | None = None, **options: Any
 ) -> Outcome:
-    """Connect one client by the README's words, let it play the script, and judge."""
+    """Connect one client by the guide's words, let it play the script, and judge."""
     outcome = Outcome(program.name, version)
     began = time.monotonic()
     home = Path(tempfile.mkdtemp(prefix=f"{program.name}-", dir=palaver.home.parent))
@@ -117,8 +117,8 @@ def visit(
 
 
 def _address(port: int, query: str | None) -> str:
-    """The README's address, with another port and, if wanted, another query."""
-    url = readme_url().replace(":39765/", f":{port}/")
+    """The guide's address, with another port and, if wanted, another query."""
+    url = guide_url().replace(":39765/", f":{port}/")
     return url if query is None else url.split("?")[0] + query
 
 
@@ -135,8 +135,8 @@ def _run_client(program: Program, start: Start, plan: Visit) -> str:
         (start.home / name).write_text(content, "utf-8")
     said = ""
     with plan.check("connects"):
-        for code in readme_code(program.readme_row) if program.readme_row else ():
-            code = code.replace(readme_url(), start.mcp_url)
+        for code in guide_code(program.guide_row) if program.guide_row else ():
+            code = code.replace(guide_url(), start.mcp_url)
             if code.startswith("~/"):
                 config = start.home / code[2:]
             elif code.startswith("{"):
@@ -234,7 +234,7 @@ def main() -> int:
     names = [program.name for program in PROGRAMS] + list(SCENARIOS)
     parser = argparse.ArgumentParser(prog="make clients")
     parser.add_argument("client", nargs="*", help=f"Only these clients: {', '.join(names)}.")
-    parser.add_argument("--query", help='Use this query instead of the README\'s, such as "?tools=bus".')
+    parser.add_argument("--query", help='Use this query instead of the guide\'s, such as "?tools=bus".')
     parser.add_argument("--pinned", action="store_true", help="Run the versions of `make test`, not the newest ones.")
     parser.add_argument(
         "--save", type=Path, help="Write what each client sent to palaver and to the model to this folder."

@@ -15,7 +15,7 @@ from tests.clients.tap import Tap
 from tests.helpers import eventually, word
 
 CHECKS = ("connects", "tools", "author", "wait", "error", "search", "memory", "restart", "exit")
-"""connects: the README's command works, and the client reaches palaver. tools: the model is offered palaver's tools.
+"""connects: the guide's command works, and the client reaches palaver. tools: the model is offered palaver's tools.
 author: posts are by the agent of bus_connect. wait: a post over REST ends msg_wait. error: the model reads SEQ_MISMATCH and
 what it missed. search: knowledge_search finds a post. memory: conversation_search_own finds a turn. restart: the last five
 once more after `kill -9`. exit: the client ends by itself, without an error."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.clients.install import installed
-from tests.clients.programs import PROGRAMS, ROOT, readme_code
+from tests.clients.programs import PROGRAMS, guide_code
 from tests.clients.run import IN_TESTS, start_palaver, visit
 from tests.clients.script import CHECKS
+
+from palaver.setup.client import Machine, Options, Server
+from palaver.setup.clients import CLIENTS
 
 pytestmark = pytest.mark.clients
 
@@ -17,7 +22,7 @@ SHORT = [program for program in PROGRAMS if program.name in IN_TESTS]
 
 
 @pytest.mark.parametrize("program", SHORT, ids=lambda program: program.name)
-def test_a_client_connects_as_the_readme_says_and_can_do_everything(program, tmp_path: Path):
+def test_a_client_connects_as_the_guide_says_and_can_do_everything(program, tmp_path: Path):
     place = installed(program)
     if not place:
         assert os.environ.get("CI") != "true", f"{program.name} is not installed: run tools/clients --install"
@@ -27,9 +32,13 @@ def test_a_client_connects_as_the_readme_says_and_can_do_everything(program, tmp
     assert outcome.verdicts == dict.fromkeys(CHECKS, "ok"), outcome.said[-2000:]
 
 
-def test_the_guide_gives_the_same_commands_as_the_readme():
-    guide = (ROOT / "docs" / "guides" / "clients.md").read_text("utf-8")
-    for client in (*(program.readme_row for program in PROGRAMS if program.readme_row), "Cursor", "VS Code"):
-        lines = [code for code in readme_code(client) if "http://127.0.0.1:39765/mcp?tools=core" in code]
-        assert lines, client
-        assert all(line in guide for line in lines), client
+def test_setup_writes_the_entries_that_the_guide_shows():
+    machine, server = Machine(Path("/nowhere")), Server("http://127.0.0.1:39765/mcp?tools=core", "/path/to/palaver")
+    for client in CLIENTS:
+        shown = [json.loads(code) for code in guide_code(client.title) if code.startswith("{")]
+        here = replace(server, use_stdio=client.starts_programs_only)
+        (entry,) = client.edits(machine, here, Options(False, False))[0].entries
+        written = entry.value
+        for key in reversed(entry.path):
+            written = {key: written}
+        assert shown in ([], [written]), client.title

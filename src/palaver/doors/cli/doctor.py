@@ -103,7 +103,7 @@ async def _examine(target: options.Target, *, repair: bool, discard_missing: boo
     if repair:
         found += [finding async for finding in _repair(settings, discard_missing)]
     found += [finding async for finding in _data(settings)]
-    return [*found, await _server(settings)]
+    return [*found, await _server(settings), *await asyncio.to_thread(_clients, settings)]
 
 
 def _versions() -> Iterator[Finding]:
@@ -194,6 +194,17 @@ def _workspace(settings: Settings, name: str, problems: list[str]) -> Finding:
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     cure = RESTORE_FILES if NO_TRANSCRIPT in problems[0] else _advice(settings)
     return Finding(f"workspace {name}", False, problems[0].split("\n")[0] + more, cure)
+
+
+def _clients(settings: Settings) -> list[Finding]:
+    """The clients on this machine. One whose server does not run now is not an error."""
+    from palaver.doors.cli.setup import client_states, says_of
+
+    found = []
+    for state in client_states(settings):
+        advice = " ".join(state.problems) or ("" if state.server else f"Run: palaver setup {state.client.name}")
+        found.append(Finding(state.client.title, True if state.is_well else None, says_of(state), advice))
+    return found
 
 
 def _advice(settings: Settings) -> str:

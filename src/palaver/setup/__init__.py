@@ -1,0 +1,1 @@
+"""`palaver setup`: find the clients on this machine and edit their settings."""
