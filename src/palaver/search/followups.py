@@ -7,7 +7,7 @@ few that may be follow-ups. The hits of the search show which passages are about
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -139,19 +139,15 @@ def asks_back(text: str) -> bool:
 
 def corrects(text: str, about: AbstractSet[str]) -> bool:
     """Whether a text takes something back, close to a word with one of these stems."""
-    return any(
-        stem(token.word) in about
-        for place in _correcting_places(text.lower())
-        for token in tokens(text[max(0, place - CLOSE) : place + CLOSE])
-    )
-
-
-def _correcting_places(text: str) -> Iterator[int]:
+    lower = text.lower()
     for words in _CORRECTING:
-        place = text.find(words)
+        place = lower.find(words)
         while place >= 0:
             end = place + len(words)
-            is_whole = not (place and text[place - 1].isalnum()) and not text[end : end + 1].isalpha()
-            if is_whole and not (words == "instead" and text.startswith(" of", end)):
-                yield place
-            place = text.find(words, end)
+            is_whole = not (place and lower[place - 1].isalnum()) and not lower[end : end + 1].isalpha()
+            if is_whole and not (words == "instead" and lower.startswith(" of", end)):
+                near = tokens(text[max(0, place - CLOSE) : place + CLOSE])
+                if any(stem(token.word) in about for token in near):
+                    return True
+            place = lower.find(words, end)
+    return False

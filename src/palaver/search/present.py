@@ -95,7 +95,7 @@ def _title_snippet(at: FoundPassage, first: str | None, query: Query, length: in
         text = f"{at.title or ''}: {first}" if first else at.title or ""
     else:
         text = first or at.title or ""
-    return passage_snippet(text, query, length=length, stemmed=True)
+    return passage_snippet(text, query, length=length)
 
 
 def _with_followups(item: ResultItem, found: FollowUps, query: Query, length: int) -> SaidItem:
@@ -104,7 +104,7 @@ def _with_followups(item: ResultItem, found: FollowUps, query: Query, length: in
     return SaidItem(
         **{field.name: getattr(item, field.name) for field in fields(item)},
         answer=_followup(answer, beginning(answer.text, length=length)) if answer else None,
-        later=_followup(later, passage_snippet(later.text, query, length=length, stemmed=True)) if later else None,
+        later=_followup(later, passage_snippet(later.text, query, length=length)) if later else None,
     )
 
 
