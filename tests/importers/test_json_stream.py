@@ -63,7 +63,8 @@ def test_what_is_an_element(raw: bytes, expected: list[bytes]):
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"  ", b"{", b"[", b'[{"a": 1}', b'[{"a": "', b'[{"a": "\\', b'[{"a": 1},', b"x", b"]", b"[{}] and more"]
+    "raw",
+    [b"", b"  ", b"{", b"[", b'[{"a": 1}', b'[{"a": "', b'[{"a": "\\', b'[{"a": 1},', b"x", b"]", b"[{}] and more"],
 )
 def test_what_ends_too_early_or_goes_on_or_is_no_json_is_said_so(raw: bytes):
     with pytest.raises(Unreadable):

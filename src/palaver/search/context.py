@@ -65,11 +65,9 @@ def evidence_for(read: Reader, caller: Caller, question: Question, scopes: Seque
     """Search, and pack the best passages into `budget` characters."""
     results = search(read, question, scopes, "relevance", MOST_RESULTS)
     best = results.ranked[:MOST_RESULTS]
-    places = passages_to_show(read, best, question.terms, results.hits)
+    places = passages_to_show(read, results, best)
     shown = [at for one in best if (at := places.get(one.best.passage_id)) and not visibility.is_hidden(caller, at)]
-    followups = find_followups(
-        read, shown[:WITH_FOLLOWUPS], question.terms, results.hits, lambda at: visibility.is_hidden(caller, at)
-    )
+    followups = find_followups(read, results, shown[:WITH_FOLLOWUPS], lambda at: visibility.is_hidden(caller, at))
     passages: dict[int, FoundPassage] = {}
     for number, at in enumerate(shown):
         passages.setdefault(at.passage_id, at)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from palaver.model.search import FoundPassage
 from palaver.search.recall import Hits
+from palaver.search.results import Results
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
-from palaver.text.query import Phrase
 from palaver.text.tokenize import stem, tokens
 
 ANSWER_WITHIN = 4
@@ -59,14 +59,11 @@ class FollowUps(NamedTuple):
 
 
 def find_followups(
-    read: Reader,
-    results: Iterable[FoundPassage],
-    terms: Sequence[Phrase],
-    hits: Hits | None,
-    is_hidden: Callable[[FoundPassage], bool],
+    read: Reader, results: Results, passages: Iterable[FoundPassage], is_hidden: Callable[[FoundPassage], bool]
 ) -> dict[int, FollowUps]:
-    """The follow-ups of each result, by passage id. `is_hidden` tells what the caller may not read."""
-    messages = [at for at in results if SOURCES[at.source].is_conversation and at.position and not is_hidden(at)]
+    """The follow-ups of each passage, by its id. `is_hidden` tells what the caller may not read."""
+    terms, hits = results.question.terms, results.hits
+    messages = [at for at in passages if SOURCES[at.source].is_conversation and at.position and not is_hidden(at)]
     if not messages:
         return {}
     spans = [(at.document_id, at.position + 1, at.position + CORRECTION_WITHIN) for at in messages]

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import takewhile
-from operator import attrgetter
+from operator import attrgetter, contains
 from typing import NamedTuple
 
 from palaver.search.word_positions import WordFinder
@@ -170,7 +170,8 @@ class Phrases:
             if word in begun_by:
                 for phrase in begun_by[word]:
                     last = place + len(forms[phrase])
-                    if last - place == 1 or _follows(found, place, forms[phrase]):
+                    window = found[place:last]
+                    if len(window) == last - place and all(map(contains, forms[phrase], window)):
                         matches.append(Match(place, last, phrase))
             if len(matches) > MOST_MATCHES * len(forms):
                 break
@@ -235,11 +236,6 @@ def _forms(
             # No word contains the last code point.
             forms[-1] = {*ordered[bisect_left(ordered, prefix) : bisect_left(ordered, prefix + "\U0010ffff")]}
         yield forms
-
-
-def _follows(found: Sequence[str], place: int, forms: Sequence[AbstractSet[str]]) -> bool:
-    window = found[place : place + len(forms)]
-    return len(window) == len(forms) and all(word in form for word, form in zip(window, forms, strict=True))
 
 
 def _densest(matches: Sequence[Match], length: int) -> Sequence[Match]:

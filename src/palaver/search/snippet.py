@@ -121,11 +121,7 @@ def snippet_and_place(text: str, query: Query, *, length: int = 300) -> tuple[st
     """A passage snippet, and the place of the matches in it."""
     # Close matches are shown together: a word and its space take about eight characters.
     place = best_view(text, phrases_of(query, max(length // 8, 1), stemmed=True)).place
-    return _cut_around(text, place or (0, 0), length), place
-
-
-def _cut_around(text: str, place: Place, length: int) -> str:
-    start, end = place
+    start, end = place or (0, 0)
     # White space shrinks, so take more than can be shown, but not the whole text.
     left, right = max(0, start - 4 * length), min(len(text), start + 4 * length)
     before, after = _on_one_line(text[left:start]), _on_one_line(text[start:right])
@@ -141,7 +137,7 @@ def _cut_around(text: str, place: Place, length: int) -> str:
     if is_cut_after:
         stop = _word_end(line, stop - len(CUT), anchor + focus)
     snippet = CUT * is_cut_before + line[begin:stop].strip() + CUT * is_cut_after
-    return snippet[:length]
+    return snippet[:length], place
 
 
 def beginning(text: str, *, length: int = 300) -> str:

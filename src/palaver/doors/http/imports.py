@@ -25,7 +25,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message
 
 from palaver.doors.authentication import Requester
-from palaver.doors.http.rest import error
+from palaver.doors.http.rest import reports_errors
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.model.events import encode
 from palaver.model.ids import new_id
@@ -96,21 +96,19 @@ class Imports:
         self._jobs: dict[str, Job] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @reports_errors
     async def begin(self, request: Request) -> Response:
         requester: Requester = request.scope["palaver.requester"]
+        if "write" not in requester.caller.scopes:
+            raise Forbidden("This token has no 'write' scope.")
+        uploads = requester.workspace.settings.data / "uploads" / "incoming"
+        uploads.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = Path(tempfile.mkdtemp(dir=uploads))
         try:
-            if "write" not in requester.caller.scopes:
-                raise Forbidden("This token has no 'write' scope.")
-            uploads = requester.workspace.settings.data / "uploads" / "incoming"
-            uploads.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder = Path(tempfile.mkdtemp(dir=uploads))
-            try:
-                await _receive(request, folder, requester.workspace.settings.max_import)
-            except BaseException:
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-                raise
-        except PalaverError as problem:
-            return error(problem)
+            await _receive(request, folder, requester.workspace.settings.max_import)
+        except BaseException:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            raise
         job = Job(new_id(), requester.workspace.name, str(folder))
         self._jobs[job.id] = job
         for old in list(self._jobs)[:-MAX_JOBS]:
@@ -126,18 +124,13 @@ class Imports:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    @reports_errors
     async def show(self, request: Request) -> Response:
-        try:
-            return _json(self._job(request))
-        except PalaverError as problem:
-            return error(problem)
+        return _json(self._job(request))
 
+    @reports_errors
     async def follow(self, request: Request) -> Response:
-        try:
-            job = self._job(request)
-        except PalaverError as problem:
-            return error(problem)
-        return StreamingResponse(_frames(job), media_type="text/event-stream")
+        return StreamingResponse(_frames(self._job(request)), media_type="text/event-stream")
 
     def _job(self, request: Request) -> Job:
         requester: Requester = request.scope["palaver.requester"]

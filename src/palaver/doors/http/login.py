@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -23,8 +22,8 @@ from starlette.responses import Response
 from palaver import __version__
 from palaver.app import App
 from palaver.doors.authentication import INVALID_TOKEN, Requester, requester_with_token
-from palaver.doors.http.rest import body_of, error
-from palaver.errors import Forbidden, PalaverError, Refused, Unauthorized
+from palaver.doors.http.rest import body_of, reports_errors
+from palaver.errors import Forbidden, Refused, Unauthorized
 from palaver.model.events import encode
 from palaver.settings import Settings
 
@@ -60,22 +59,12 @@ async def requester_with_cookie(app: App, headers: Headers, method: str) -> Requ
     return await requester_with_token(app, token, app.access.login_key(cookie))
 
 
-def _endpoint(work: Callable[[Request, App], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        try:
-            return await work(request, request.app.state.app)
-        except PalaverError as problem:
-            return error(problem)
-
-    return endpoint
-
-
 def _json(value: dict[str, Any]) -> Response:
     return Response(encode(value), media_type="application/json")
 
 
-@_endpoint
-async def show(request: Request, app: App) -> Response:
+@reports_errors
+async def show(request: Request) -> Response:
     return _json(await session_info(request))
 
 
@@ -109,8 +98,9 @@ def is_owner(requester: Requester) -> bool:
     return "admin" in requester.caller.scopes and not requester.caller.is_agent
 
 
-@_endpoint
-async def begin(request: Request, app: App) -> Response:
+@reports_errors
+async def begin(request: Request) -> Response:
+    app: App = request.app.state.app
     given = (await body_of(request, 10_000)).get("token")
     token = await app.access.find_token(given.strip()) if isinstance(given, str) else None
     if token is None:
@@ -134,8 +124,9 @@ async def begin(request: Request, app: App) -> Response:
     return response
 
 
-@_endpoint
-async def end(request: Request, app: App) -> Response:
+@reports_errors
+async def end(request: Request) -> Response:
+    app: App = request.app.state.app
     requester: Requester | None = request.scope.get("palaver.requester")
     cookie = cookie_of(request.headers, app.settings)
     if requester and requester.token_id and request.query_params.get("everywhere") == "true":

@@ -274,10 +274,15 @@ def _word_columns(matches: TermMatches) -> Columns:
     counts = [_count(places) for places in matches.places]
     bm25 = [_bm25(some, length, rarity) for some, length in zip(counts, relative, strict=True)]
     typed = [term.words for term in matches.terms]
-    exact = [
-        _bm25(_count_exact(text, places, typed), length, rarity)
-        for text, places, length in zip(matches.words, matches.places, relative, strict=True)
-    ]
+    exact = []
+    for text, places, share in zip(matches.words, matches.places, relative, strict=True):
+        as_typed = [
+            (place, number)
+            for place, number in places
+            if text[place] == typed[number][0]
+            and (len(typed[number]) == 1 or tuple(text[place : place + len(typed[number])]) == typed[number])
+        ]
+        exact.append(_bm25(_count(as_typed), share, rarity))
     highest, highest_exact = max(bm25, default=0.0) or 1.0, max(exact, default=0.0) or 1.0
     best_of = _best_by_document(passages, bm25)
     titles = {title: matches.title_cover(title) for title in {one.title for one in passages}}
@@ -376,20 +381,6 @@ def _count(places: Iterable[tuple[int, int]]) -> dict[int, int]:
     for _, number in places:
         counts[number] = counts.get(number, 0) + 1
     return counts
-
-
-def _count_exact(
-    text: Sequence[str], places: Sequence[tuple[int, int]], typed: Sequence[tuple[str, ...]]
-) -> dict[int, int]:
-    """How often each term occurs as it was typed."""
-    return _count(
-        [
-            (place, number)
-            for place, number in places
-            if text[place] == typed[number][0]
-            and (len(typed[number]) == 1 or tuple(text[place : place + len(typed[number])]) == typed[number])
-        ]
-    )
 
 
 def _adjacent_pairs(places: Sequence[tuple[int, int]], terms: int) -> float:
