@@ -25,7 +25,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message
 
 from palaver.doors.authentication import Requester
-from palaver.doors.http.rest import reports_errors
+from palaver.doors.http.rest import json_response, reports_errors
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.model.events import encode
 from palaver.model.ids import new_id
@@ -116,7 +116,7 @@ class Imports:
         task = asyncio.create_task(_run(job, requester, folder))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return _json(job, 202)
+        return json_response(job.as_json(), 202)
 
     async def close(self) -> None:
         """Stop running imports between two batches. Uploading the same files again continues them."""
@@ -126,7 +126,7 @@ class Imports:
 
     @reports_errors
     async def show(self, request: Request) -> Response:
-        return _json(self._job(request))
+        return json_response(self._job(request).as_json())
 
     @reports_errors
     async def follow(self, request: Request) -> Response:
@@ -139,10 +139,6 @@ class Imports:
         if job is None or job.workspace != requester.workspace.name:
             raise NotFound("import", id[:80])
         return job
-
-
-def _json(job: Job, status: int = 200) -> Response:
-    return Response(encode(job.as_json()), status, media_type="application/json")
 
 
 async def _frames(job: Job) -> AsyncIterator[bytes]:

@@ -22,9 +22,8 @@ from starlette.responses import Response
 from palaver import __version__
 from palaver.app import App
 from palaver.doors.authentication import INVALID_TOKEN, Requester, requester_with_token
-from palaver.doors.http.rest import body_of, reports_errors
+from palaver.doors.http.rest import body_of, json_response, reports_errors
 from palaver.errors import Forbidden, Refused, Unauthorized
-from palaver.model.events import encode
 from palaver.settings import Settings
 
 log = logging.getLogger("palaver.requests")
@@ -59,13 +58,9 @@ async def requester_with_cookie(app: App, headers: Headers, method: str) -> Requ
     return await requester_with_token(app, token, app.access.login_key(cookie))
 
 
-def _json(value: dict[str, Any]) -> Response:
-    return Response(encode(value), media_type="application/json")
-
-
 @reports_errors
 async def show(request: Request) -> Response:
-    return _json(await session_info(request))
+    return json_response(await session_info(request))
 
 
 async def session_info(request: Request) -> dict[str, Any]:
@@ -111,7 +106,7 @@ async def begin(request: Request) -> Response:
     if token.kind != "human":
         raise Refused("This token belongs to an agent. The console needs a token of a person: create one with --human.")
     cookie = await app.access.log_in(token)
-    response = _json(await _session_info(await requester_with_token(app, token), cookie))
+    response = json_response(await _session_info(await requester_with_token(app, token), cookie))
     response.set_cookie(
         cookie_name(app.settings),
         cookie,
@@ -133,6 +128,6 @@ async def end(request: Request) -> Response:
         await app.access.log_out_everywhere(requester.token_id)
     elif cookie:
         await app.access.log_out(cookie)
-    response = _json({"is_in": False, "needs_login": app.settings.needs_token})
+    response = json_response({"is_in": False, "needs_login": app.settings.needs_token})
     response.delete_cookie(cookie_name(app.settings), path="/", httponly=True, samesite="strict")
     return response

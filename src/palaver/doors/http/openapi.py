@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from palaver import __version__
-from palaver.model.events import encode
+from palaver.doors.http.rest import json_response
 from palaver.operations import OPERATIONS
 from palaver.operations.operation import Operation, Route, schema_of, shown_type
 
@@ -275,7 +275,7 @@ async def show_page(request: Request) -> Response:
 
 
 async def show_document(request: Request) -> Response:
-    return Response(encode(document()), media_type="application/json")
+    return json_response(document())
 
 
 def body_of(said: dict[str, Any]) -> dict[str, Any]:

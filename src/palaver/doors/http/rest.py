@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import cache, wraps
 from typing import Any, ParamSpec, cast
@@ -205,5 +205,8 @@ def error(problem: PalaverError, face: Route | None = None) -> Response:
     if face:
         names = face.complaint
         status = face.invalid if status == Invalid.status else status
-    body = encode(dict.fromkeys(names, problem.as_detail()))
-    return Response(body, status, problem.headers, media_type="application/json")
+    return json_response(dict.fromkeys(names, problem.as_detail()), status, problem.headers)
+
+
+def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(encode(value), status, headers, media_type="application/json")

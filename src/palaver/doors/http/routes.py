@@ -27,9 +27,9 @@ from palaver.doors.http import (
     uploads,
 )
 from palaver.doors.http.guard import Guard
+from palaver.doors.http.rest import json_response
 from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.errors import PalaverError
-from palaver.model.events import encode
 
 
 def web_application(app: App) -> ASGIApp:
@@ -74,13 +74,9 @@ def web_application(app: App) -> ASGIApp:
     return Guard(web, app)
 
 
-def _json(value: object, status: int = 200) -> Response:
-    return Response(encode(value), status, media_type="application/json")
-
-
 async def _healthy(request: Request) -> Response:
     """Liveness."""
-    return _json({"status": "ok", "version": __version__})
+    return json_response({"status": "ok", "version": __version__})
 
 
 async def _ready(request: Request) -> Response:
@@ -93,14 +89,14 @@ async def _ready(request: Request) -> Response:
         await here.ping()
         signs = await request.app.state.app.signs()
     except PalaverError as problem:
-        return _json({"status": "unavailable", "detail": problem.message}, 503)
+        return json_response({"status": "unavailable", "detail": problem.message}, 503)
     if not signs:
-        return _json({"status": "ready"})
+        return json_response({"status": "ready"})
     detail = f"{signs[0].says}. Run 'palaver doctor' on the server."
     problems = [sign.says for sign in signs]
     if any(sign.stops for sign in signs):
-        return _json({"status": "unavailable", "detail": detail, "problems": problems}, 503)
-    return _json({"status": "degraded", "detail": detail, "problems": problems})
+        return json_response({"status": "unavailable", "detail": detail, "problems": problems}, 503)
+    return json_response({"status": "degraded", "detail": detail, "problems": problems})
 
 
 async def _http_problem(request: Request, problem: Exception) -> Response:
@@ -118,7 +114,7 @@ async def _http_problem(request: Request, problem: Exception) -> Response:
             return RedirectResponse(address)
         detail = "There is no route with this path. /docs lists all routes."
     names = ("error", "detail") if request.url.path.startswith("/api/v1/") else ("detail",)
-    return Response(encode(dict.fromkeys(names, detail)), problem.status_code, headers, media_type="application/json")
+    return json_response(dict.fromkeys(names, detail), problem.status_code, headers)
 
 
 def _redirect_target(request: Request) -> URL | None:
@@ -136,4 +132,4 @@ def _redirect_target(request: Request) -> URL | None:
 
 
 async def _unexpected(request: Request, problem: Exception) -> Response:
-    return _json({"detail": "The server failed. Its log says why."}, 500)
+    return json_response({"detail": "The server failed. Its log says why."}, 500)
