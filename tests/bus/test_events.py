@@ -12,7 +12,7 @@ import pytest
 from tests.helpers import Mcp, Server, Thread, Told, eventually, listen, start_server, word
 
 from palaver.doors.http import sse
-from palaver.doors.mcp import server as mcp_door
+from palaver.doors.mcp import requests as mcp_requests
 
 
 def last_event_id(api: httpx.Client) -> int:
@@ -201,7 +201,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     before = (
         "import palaver.doors.http.sse, palaver.doors.mcp, palaver.operations.admin.maintenance\n"
         "palaver.doors.http.sse.KEEP_ALIVE_SECONDS = 0.1\n"
-        "palaver.doors.mcp.server.PROGRESS_SECONDS = 0.1\n"
+        "palaver.doors.mcp.requests.PROGRESS_SECONDS = 0.1\n"
         "palaver.operations.admin.maintenance.SWEEP_SECONDS = 0.05\n"
     )
     env: dict[str, Any] = {"PALAVER_HEARTBEAT_TIMEOUT": 0.5, "PALAVER_KEEP_EVENTS": 20}
@@ -219,7 +219,7 @@ def test_a_quiet_stream_is_kept_alive_every_15_seconds(quick: httpx.Client):
 
 
 def test_whoever_waits_is_told_of_progress_at_least_every_10_seconds(quick: httpx.Client):
-    assert mcp_door.PROGRESS_SECONDS <= 10
+    assert mcp_requests.PROGRESS_SECONDS <= 10
     thread, mcp = Thread(quick), Mcp(quick)
     params = {
         "name": "msg_wait",

@@ -27,6 +27,7 @@ from palaver.doors import mcp as mcp_package
 from palaver.doors.authentication import Requester
 from palaver.doors.mcp import server as mcp
 from palaver.doors.mcp import tools
+from palaver.doors.mcp.connection import Context
 from palaver.errors import Refused
 from palaver.model.people import Caller
 from palaver.model.requests import Request
@@ -37,7 +38,7 @@ from palaver.store.workspaces import Workspace
 
 Params = types.CallToolRequestParams
 Answer = types.CallToolResult | types.InputRequiredResult
-Deed = Callable[["FixtureDoor", mcp.Context, Params], Awaitable[Answer]]
+Deed = Callable[["FixtureDoor", Context, Params], Awaitable[Answer]]
 
 
 def install() -> None:
@@ -141,18 +142,18 @@ CONTENTS: dict[str, list[types.ContentBlock]] = {
 # Notes on the way, and questions back to the client (until 2025-11-25)
 
 
-async def _log(ctx: mcp.Context, *notes: str) -> None:
+async def _log(ctx: Context, *notes: str) -> None:
     for n, note in enumerate(notes):
         await asyncio.sleep(0.05 if n else 0)
         await ctx.session.send_log_message("info", note, related_request_id=ctx.request_id)
 
 
-async def _with_logging(door: FixtureDoor, ctx: mcp.Context, params: Params) -> Answer:
+async def _with_logging(door: FixtureDoor, ctx: Context, params: Params) -> Answer:
     await _log(ctx, "Tool execution started", "Tool processing data", "Tool execution completed")
     return _said("Said three things on the way.")
 
 
-async def _reconnection(door: FixtureDoor, ctx: mcp.Context, params: Params) -> Answer:
+async def _reconnection(door: FixtureDoor, ctx: Context, params: Params) -> Answer:
     """Break the stream off; the answer is fetched by coming back."""
     if ctx.close_sse_stream is not None:
         await ctx.close_sse_stream()
@@ -160,7 +161,7 @@ async def _reconnection(door: FixtureDoor, ctx: mcp.Context, params: Params) -> 
     return _said("Reconnection test completed successfully.")
 
 
-async def _sampling(door: FixtureDoor, ctx: mcp.Context, params: Params) -> Answer:
+async def _sampling(door: FixtureDoor, ctx: Context, params: Params) -> Answer:
     prompt = str((params.arguments or {}).get("prompt", ""))
     asked = [types.SamplingMessage(role="user", content=_text(prompt))]
     result = await ctx.session.create_message(asked, max_tokens=100, related_request_id=ctx.request_id)
@@ -168,7 +169,7 @@ async def _sampling(door: FixtureDoor, ctx: mcp.Context, params: Params) -> Answ
 
 
 def _eliciting(message: str | None, properties: dict[str, Any], *required: str) -> Deed:
-    async def elicit(door: FixtureDoor, ctx: mcp.Context, params: Params) -> Answer:
+    async def elicit(door: FixtureDoor, ctx: Context, params: Params) -> Answer:
         said = message or str((params.arguments or {}).get("message", ""))
         schema = {"type": "object", "properties": properties, "required": list(required)}
         result = await ctx.session.elicit_form(said, schema, ctx.request_id)
@@ -220,7 +221,7 @@ def _roots() -> types.InputRequest:
 def _asking(requests: dict[str, Any], state: str | None, done: Callable[[Any], str]) -> Deed:
     """Ask until everything asked for is there; `state` must come back as it was."""
 
-    async def ask(door: FixtureDoor, ctx: mcp.Context, params: Params) -> Answer:
+    async def ask(door: FixtureDoor, ctx: Context, params: Params) -> Answer:
         given: Any = params.input_responses or {}
         missing = {key: request for key, request in requests.items() if key not in given}
         if missing or params.request_state != state:
@@ -230,7 +231,7 @@ def _asking(requests: dict[str, Any], state: str | None, done: Callable[[Any], s
     return ask
 
 
-async def _rounds(door: FixtureDoor, ctx: mcp.Context, params: Params) -> Answer:
+async def _rounds(door: FixtureDoor, ctx: Context, params: Params) -> Answer:
     given: Any = params.input_responses or {}
     if "step1" in given and params.request_state == "round 1":
         name = given["step1"].content["name"]
@@ -243,7 +244,7 @@ async def _rounds(door: FixtureDoor, ctx: mcp.Context, params: Params) -> Answer
     return types.InputRequiredResult(input_requests=question, request_state="round 1")
 
 
-async def _capabilities(door: FixtureDoor, ctx: mcp.Context, params: Params) -> Answer:
+async def _capabilities(door: FixtureDoor, ctx: Context, params: Params) -> Answer:
     """Ask only in the ways the client has said it knows."""
     able = ctx.session.client_capabilities or types.ClientCapabilities()
     requests: dict[str, Any] = {}
@@ -256,7 +257,7 @@ async def _capabilities(door: FixtureDoor, ctx: mcp.Context, params: Params) -> 
     return types.InputRequiredResult(input_requests=requests) if requests else _said("There is nothing I could ask.")
 
 
-async def _missing_capability(door: FixtureDoor, ctx: mcp.Context, params: Params) -> Answer:
+async def _missing_capability(door: FixtureDoor, ctx: Context, params: Params) -> Answer:
     able = ctx.session.client_capabilities
     if able is None or able.sampling is None:
         needs: dict[str, Any] = {"requiredCapabilities": {"sampling": {}}}
@@ -267,17 +268,17 @@ async def _missing_capability(door: FixtureDoor, ctx: mcp.Context, params: Param
 # What the client is told of by itself
 
 
-async def _tools_change(door: FixtureDoor, ctx: mcp.Context, params: Params) -> Answer:
+async def _tools_change(door: FixtureDoor, ctx: Context, params: Params) -> Answer:
     await door.news.publish(ToolsListChanged())
     return _said("Told whoever listens.")
 
 
-async def _prompts_change(door: FixtureDoor, ctx: mcp.Context, params: Params) -> Answer:
+async def _prompts_change(door: FixtureDoor, ctx: Context, params: Params) -> Answer:
     await door.news.publish(PromptsListChanged())
     return _said("Told whoever listens.")
 
 
-async def _echo(door: FixtureDoor, ctx: mcp.Context, params: Params) -> Answer:
+async def _echo(door: FixtureDoor, ctx: Context, params: Params) -> Answer:
     return _said(json.dumps(params.arguments or {}))
 
 
@@ -366,14 +367,14 @@ class FixtureDoor(mcp.McpDoor):
         handle("subscriptions/listen", types.SubscriptionsListenRequestParams, ListenHandler(self.news))
         self._manager.event_store, self._manager.retry_interval = LibraryItem(), 50
 
-    async def _list_tools(self, ctx: mcp.Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         found = await super()._list_tools(ctx, params)
         for name in (*CONTENTS, *TOOLS):
             schema = SCHEMAS.get(name, {"type": "object", "properties": {}})
             found.tools.append(types.Tool(name=name, description=f"Fixture {name}.", input_schema=schema))
         return found
 
-    async def _call_tool(self, ctx: mcp.Context, params: Params) -> Answer:  # type: ignore[override]
+    async def _call_tool(self, ctx: Context, params: Params) -> Answer:  # type: ignore[override]
         if params.name in CONTENTS:
             return types.CallToolResult(content=CONTENTS[params.name])
         if params.name in TOOLS:
@@ -381,7 +382,7 @@ class FixtureDoor(mcp.McpDoor):
         return await super()._call_tool(ctx, params)
 
     async def _list_resources(
-        self, ctx: mcp.Context, params: types.PaginatedRequestParams | None
+        self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         found = await super()._list_resources(ctx, params)
         for uri in (*RESOURCES, BINARY):
@@ -389,16 +390,14 @@ class FixtureDoor(mcp.McpDoor):
         return found
 
     async def _list_resource_templates(
-        self, ctx: mcp.Context, params: types.PaginatedRequestParams | None
+        self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         found = await super()._list_resource_templates(ctx, params)
         template = types.ResourceTemplate(uri_template=TEMPLATE, name="template", description="A fixture by its id.")
         found.resource_templates.append(template)
         return found
 
-    async def _read_resource(
-        self, ctx: mcp.Context, params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
+    async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
         contents: types.TextResourceContents | types.BlobResourceContents
         if uri == BINARY:
@@ -414,9 +413,7 @@ class FixtureDoor(mcp.McpDoor):
             return await super()._read_resource(ctx, params)
         return types.ReadResourceResult(contents=[contents])
 
-    async def _list_prompts(
-        self, ctx: mcp.Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
+    async def _list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         found = await super()._list_prompts(ctx, params)
         uri = types.PromptArgument(name="resourceUri", description="What to embed.", required=True)
         for name, arguments in (
@@ -428,7 +425,7 @@ class FixtureDoor(mcp.McpDoor):
         return found
 
     async def _get_prompt(  # type: ignore[override]
-        self, ctx: mcp.Context, params: types.GetPromptRequestParams
+        self, ctx: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult | types.InputRequiredResult:
         given = params.arguments or {}
         match params.name:
@@ -446,18 +443,18 @@ class FixtureDoor(mcp.McpDoor):
             case _:
                 return await super()._get_prompt(ctx, params)
 
-    async def _complete(self, ctx: mcp.Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+    async def _complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         words = [word for word in ("paris", "park", "party") if word.startswith(params.argument.value)]
         return types.CompleteResult(completion=types.Completion(values=words, total=len(words), has_more=False))
 
-    async def _set_level(self, ctx: mcp.Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+    async def _set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
         return types.EmptyResult()
 
-    async def _subscribe(self, ctx: mcp.Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+    async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         self._subscribed.add(str(params.uri))
         return types.EmptyResult()
 
-    async def _unsubscribe(self, ctx: mcp.Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+    async def _unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         self._subscribed.discard(str(params.uri))
         return types.EmptyResult()
 

@@ -34,7 +34,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "words": tokenize.words,
     "tokens": tokenize.tokens,
     "excerpt": lambda text: snippet.excerpt(text, WANTED),
-    "snippet": lambda text: snippet.passage_snippet(text, WANTED, stemmed=True),
+    "snippet": lambda text: snippet.passage_snippet(text, WANTED),
     "pieces": lambda text: list(pieces(text)),
     "secrets": secrets.secret_in,
     "asks": followups.asks,

@@ -25,18 +25,18 @@ def search(read: Reader, question: Question, scopes: Sequence[Scope], order: Ord
     Which passages are read does not depend on `wanted`, so a result has the same score on every page.
     """
     if not question.terms or not scopes:
-        return Results([])
-    terms = expand(question)
-    hits = recall.find_hits(read, terms, scopes)
+        return Results(question, [])
+    expansion = expand(question)
+    hits = recall.find_hits(read, expansion, scopes)
     candidates = recall.place_hits(read, hits)
     texts = recall.read_texts(read, question, candidates, scopes)
     ranking = score.rank(read, question, candidates, texts)
-    found, more = results.group(ranking.passages, order), 0
-    if candidates.left and (len(found) <= wanted or order == "recent"):
+    ranked, more = results.group(ranking.passages, order), 0
+    if candidates.left and (len(ranked) <= wanted or order == "recent"):
         rest = score.rank_rest(read, candidates, ranking.lowest)
-        found = results.group(ranking.passages + rest, order)
+        ranked = results.group(ranking.passages + rest, order)
     else:
-        more = results.count_more(read, candidates, found)
+        more = results.count_more(read, candidates, ranked)
     if order == "relevance":
-        found = results.put_exact_first(read, question, scopes, found, hits)
-    return Results(found, more, hits)
+        ranked = results.put_exact_first(read, question, scopes, ranked, hits)
+    return Results(question, ranked, more, hits)

@@ -65,11 +65,9 @@ def evidence_for(read: Reader, caller: Caller, question: Question, scopes: Seque
     """Search, and pack the best passages into `budget` characters."""
     results = search(read, question, scopes, "relevance", MOST_RESULTS)
     best = results.ranked[:MOST_RESULTS]
-    places = passages_to_show(read, best, question.terms, results.hits)
+    places = passages_to_show(read, results, best)
     shown = [at for one in best if (at := places.get(one.best.passage_id)) and not visibility.is_hidden(caller, at)]
-    followups = find_followups(
-        read, shown[:WITH_FOLLOWUPS], question.terms, results.hits, lambda at: visibility.is_hidden(caller, at)
-    )
+    followups = find_followups(read, results, shown[:WITH_FOLLOWUPS], lambda at: visibility.is_hidden(caller, at))
     passages: dict[int, FoundPassage] = {}
     for number, at in enumerate(shown):
         passages.setdefault(at.passage_id, at)
@@ -140,19 +138,12 @@ def _text(chosen: Iterable[tuple[FoundPassage, str]]) -> str:
     blocks = []
     for group in groups.values():
         first = group[0][0]
-        lines = [_heading(first)]
-        lines += [_line(at, part) for at, part in sorted(group, key=lambda one: one[0].position)]
+        source = SOURCES[first.source]
+        place = f"{source.uri_of(first.document, first.native_id, 0)}, "
+        place += iso(first.created_at or first.document_created)[:10]
+        lines = [f"# {first.title} ({place})" if first.title else f"# {place}"]
+        for at, part in sorted(group, key=lambda one: one[0].position):
+            is_message = source.is_conversation and at.position
+            lines.append(f"[{at.position}] {source.sender_of(at) or 'unknown'}: {part}" if is_message else part)
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
-
-
-def _heading(at: FoundPassage) -> str:
-    uri = SOURCES[at.source].uri_of(at.document, at.native_id, 0)
-    day = iso(at.created_at or at.document_created)[:10]
-    return f"# {at.title} ({uri}, {day})" if at.title else f"# {uri}, {day}"
-
-
-def _line(at: FoundPassage, part: str) -> str:
-    if not SOURCES[at.source].is_conversation or not at.position:
-        return part
-    return f"[{at.position}] {SOURCES[at.source].sender_of(at) or 'unknown'}: {part}"

@@ -7,16 +7,16 @@ few that may be follow-ups. The hits of the search show which passages are about
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from palaver.model.search import FoundPassage
 from palaver.search.recall import Hits
+from palaver.search.results import Results
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
-from palaver.text.query import Phrase
 from palaver.text.tokenize import stem, tokens
 
 ANSWER_WITHIN = 4
@@ -59,14 +59,11 @@ class FollowUps(NamedTuple):
 
 
 def find_followups(
-    read: Reader,
-    results: Iterable[FoundPassage],
-    terms: Sequence[Phrase],
-    hits: Hits | None,
-    is_hidden: Callable[[FoundPassage], bool],
+    read: Reader, results: Results, passages: Iterable[FoundPassage], is_hidden: Callable[[FoundPassage], bool]
 ) -> dict[int, FollowUps]:
-    """The follow-ups of each result, by passage id. `is_hidden` tells what the caller may not read."""
-    messages = [at for at in results if SOURCES[at.source].is_conversation and at.position and not is_hidden(at)]
+    """The follow-ups of each passage, by its id. `is_hidden` tells what the caller may not read."""
+    terms, hits = results.question.terms, results.hits
+    messages = [at for at in passages if SOURCES[at.source].is_conversation and at.position and not is_hidden(at)]
     if not messages:
         return {}
     spans = [(at.document_id, at.position + 1, at.position + CORRECTION_WITHIN) for at in messages]
@@ -139,19 +136,15 @@ def asks_back(text: str) -> bool:
 
 def corrects(text: str, about: AbstractSet[str]) -> bool:
     """Whether a text takes something back, close to a word with one of these stems."""
-    return any(
-        stem(token.word) in about
-        for place in _correcting_places(text.lower())
-        for token in tokens(text[max(0, place - CLOSE) : place + CLOSE])
-    )
-
-
-def _correcting_places(text: str) -> Iterator[int]:
+    lower = text.lower()
     for words in _CORRECTING:
-        place = text.find(words)
+        place = lower.find(words)
         while place >= 0:
             end = place + len(words)
-            is_whole = not (place and text[place - 1].isalnum()) and not text[end : end + 1].isalpha()
-            if is_whole and not (words == "instead" and text.startswith(" of", end)):
-                yield place
-            place = text.find(words, end)
+            is_whole = not (place and lower[place - 1].isalnum()) and not lower[end : end + 1].isalpha()
+            if is_whole and not (words == "instead" and lower.startswith(" of", end)):
+                near = tokens(text[max(0, place - CLOSE) : place + CLOSE])
+                if any(stem(token.word) in about for token in near):
+                    return True
+            place = lower.find(words, end)
+    return False

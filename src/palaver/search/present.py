@@ -9,15 +9,14 @@ from urllib.parse import quote
 from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.search import Beside, FoundPassage, ResultItem, SaidItem
-from palaver.search.followups import FollowUps, find_followups
-from palaver.search.question import any_of
-from palaver.search.recall import LABELS, Hits, best_passage
-from palaver.search.results import Result
+from palaver.search.followups import find_followups
+from palaver.search.recall import LABELS, best_passage
+from palaver.search.results import Result, Results
 from palaver.search.snippet import beginning, highlights, match_place, passage_snippet, snippet_and_place
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
-from palaver.text.query import Phrase, Query
+from palaver.text.query import Phrase
 
 SNIPPET = 300
 """Characters of a snippet, unless the request says otherwise."""
@@ -26,19 +25,19 @@ SNIPPET = 300
 def present(
     read: Reader,
     caller: Caller,
+    results: Results,
     page: Sequence[Result],
-    terms: Sequence[Phrase],
-    hits: Hits | None,
     length: int,
     *,
     highlight: bool = False,
 ) -> list[ResultItem]:
-    """The results of a page as they are sent to the caller. `highlight` adds the places of matched words."""
-    places = passages_to_show(read, page, terms, hits)
-    followups = find_followups(read, places.values(), terms, hits, lambda at: visibility.is_hidden(caller, at))
+    """One page of results as they are sent to the caller. `highlight` adds the places of matched words."""
+    question = results.question
+    places = passages_to_show(read, results, page)
+    followups = find_followups(read, results, places.values(), lambda at: visibility.is_hidden(caller, at))
     titles = [one.best.document_id for one in page if one.best.position == 0]
     beginnings = found_passages.first_passages(read, titles) if titles else {}
-    query = any_of(terms)
+    query = question.any_term
     items = []
     for one in page:
         at = places.get(one.best.passage_id)
@@ -49,19 +48,23 @@ def present(
             snippet, place = visibility.HIDDEN, None
         elif at.position:
             snippet, place = snippet_and_place(at.text, query, length=length)
-        else:
+        else:  # a match in the title: show how the document begins, after the title if it is a conversation
             first = beginnings.get(at.document_id)
-            is_shown = first is not None and not (
-                at.source == "bus" and visibility.hides(caller, first.data.get("metadata"))
-            )
-            text = first.text if first and is_shown else None
-            snippet, place = _title_snippet(at, text, query, length), match_place(at.text, query)
+            is_hidden = first and at.source == "bus" and visibility.hides(caller, first.data.get("metadata"))
+            begins = first.text if first and not is_hidden else ""
+            text = f"{at.title or ''}: {begins}" if begins and source.is_conversation else begins or at.title or ""
+            snippet, place = passage_snippet(text, query, length=length), match_place(at.text, query)
         loc = source.loc(at, place[0] if place else 0)
         link = link_to(read.settings.base_url, at.source, source.id_of(at.document, at.native_id, at.position))
         item = source.result(at, score=one.score, snippet=snippet, loc=loc, link=link)
-        if found := followups.get(at.passage_id):
-            item = _with_followups(item, found, query, length)
-        items.append(_with_highlights(item, terms) if highlight else item)
+        if found := followups.get(at.passage_id):  # an answer is shown from its beginning, a correction at the match
+            answer, later = found
+            item = SaidItem(
+                **{field.name: getattr(item, field.name) for field in fields(item)},
+                answer=_followup(answer, beginning(answer.text, length=length)) if answer else None,
+                later=_followup(later, passage_snippet(later.text, query, length=length)) if later else None,
+            )
+        items.append(_with_highlights(item, question.terms) if highlight else item)
     return items
 
 
@@ -75,37 +78,16 @@ def _with_highlights(item: ResultItem, terms: Sequence[Phrase]) -> ResultItem:
     return replace(item, answer=answer, later=later)
 
 
-def passages_to_show(
-    read: Reader, page: Sequence[Result], terms: Sequence[Phrase], hits: Hits | None
-) -> dict[int, FoundPassage]:
+def passages_to_show(read: Reader, results: Results, page: Sequence[Result]) -> dict[int, FoundPassage]:
     """The passage to show for each result, by the id of its best passage. If labels match best, the passage of the text
     that matches too is shown."""
     found = found_passages.by_ids(read, [one.best.passage_id for one in page])
     for id, at in found.items():
         if at.field in LABELS:
-            text = best_passage(read, at.source, at.document_id, terms)
-            if text is not None and (hits is None or hits.terms_of(text)):
+            text = best_passage(read, at.source, at.document_id, results.question.terms)
+            if text is not None and (results.hits is None or results.hits.terms_of(text)):
                 found[id] = found_passages.by_id(read, text) or at
     return found
-
-
-def _title_snippet(at: FoundPassage, first: str | None, query: Query, length: int) -> str:
-    """A snippet for a match in the title: how the document begins, after the title if it is a conversation."""
-    if SOURCES[at.source].is_conversation:
-        text = f"{at.title or ''}: {first}" if first else at.title or ""
-    else:
-        text = first or at.title or ""
-    return passage_snippet(text, query, length=length, stemmed=True)
-
-
-def _with_followups(item: ResultItem, found: FollowUps, query: Query, length: int) -> SaidItem:
-    """Add an answer, shown from its beginning, and a correction, shown around the match."""
-    answer, later = found
-    return SaidItem(
-        **{field.name: getattr(item, field.name) for field in fields(item)},
-        answer=_followup(answer, beginning(answer.text, length=length)) if answer else None,
-        later=_followup(later, passage_snippet(later.text, query, length=length, stemmed=True)) if later else None,
-    )
 
 
 def _followup(at: FoundPassage, snippet: str) -> Beside:

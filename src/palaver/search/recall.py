@@ -121,28 +121,36 @@ def _newest_of_each_source(ids: list[int], most: int) -> list[int]:
 
 
 def find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
-    """Find the passages to choose from. For keywords that very many passages have, the index names the best."""
-    hits = look_up_terms(read, expansion, scopes)
-    return hits if expansion.question.is_asked else _with_best(read, hits, expansion.question, scopes)
+    """Find the passages to choose from.
+
+    If more passages have all keywords than can be read, ask the index for the best: the newest may not be the best.
+    Passages with the keywords as a phrase come first.
+    """
+    hits, question = look_up_terms(read, expansion, scopes), expansion.question
+    if question.is_asked:
+        return hits
+    with_all = hits.with_all_terms()
+    if not hits.is_capped and with_all is not None and len(with_all) <= FEW_WITH_ALL:
+        return hits
+    phrase = question.phrase
+    together = [id for one in scopes for id in read.having([[phrase]], one, MOST_BEST)] if phrase else []
+    best: list[RankedPassage] = []
+    if len(together) < ENOUGH_PHRASES:
+        best = [hit for one in scopes for hit in read.promising([[term] for term in question.terms], one, MOST_BEST)]
+        best.sort(key=lambda hit: -hit.score)
+    first = tuple(dict.fromkeys((*together[:MOST_BEST], *(hit.passage_id for hit in best[:MOST_BEST]))))
+    _add(hits.by_terms, first, hits.weights.everything)
+    return replace(hits, best=first)
 
 
 def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
-    """CandidateText up the terms, the rarest first, until there are enough passages to choose from.
+    """Look up the terms, the rarest first, until there are enough passages to choose from.
 
     The index cannot rank without reading every passage that has any of the terms, and a common word can be in a
     million passages. So a common term adds passages only while there is room, or together with another term.
     """
     terms = expansion.question.terms
-    is_blind = any(one.is_blind for one in scopes)
-    if is_blind:  # passages that the caller may not read must not change any count
-        own = [one for one in scopes if "sessions" in one.sources]
-        size = sum(read.size_of(one, MOST_SIZED) for one in (Scope(SHARED_SOURCES), *own))
-        counts = [_count_in(read, term, scopes, MOST_COUNTED) for term in terms]
-        expected = counts[:]
-    else:
-        size, counts = read.size(), _frequencies(read, terms)
-        most = [_largest_size(read, one) for one in scopes]
-        expected = [sum(min(count, limit) for limit in most) for count in counts]
+    size, counts, expected = _count_terms(read, terms, scopes)
     by_terms: dict[TermSet, set[int]] = {}
     lookups: dict[TermSet, list[int]] = {}
 
@@ -178,7 +186,7 @@ def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -
     are_few = sum(map(len, by_terms.values())) <= FEW_HITS
     groups = dict(enumerate(expansion.related)) | ({len(terms): expansion.theme} if are_few else {})
     for number, group in groups.items():
-        if uncommon := _uncommon(read, group, scopes if is_blind else ()):
+        if uncommon := _uncommon(read, group, scopes):
             found = look_up([uncommon], MOST_RELATED)
             related = TermWeights.related_to(number, len(terms))
             others[number] = _rarity(size, len(found))
@@ -193,21 +201,20 @@ def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -
     return Hits(by_terms, weights, tuple(common[len(truncated) :]), tuple(truncated), are_few, lookups)
 
 
-def _with_best(read: Reader, hits: Hits, question: Question, scopes: Sequence[Scope]) -> Hits:
-    """If more passages have all keywords than can be read, ask the index for the best: the newest may not be the best.
-    Passages with the keywords as a phrase come first."""
-    with_all = hits.with_all_terms()
-    if not hits.is_capped and with_all is not None and len(with_all) <= FEW_WITH_ALL:
-        return hits
-    phrase = question.phrase
-    together = [id for one in scopes for id in read.having([[phrase]], one, MOST_BEST)] if phrase else []
-    best: list[RankedPassage] = []
-    if len(together) < ENOUGH_PHRASES:
-        best = [hit for one in scopes for hit in read.promising([[term] for term in question.terms], one, MOST_BEST)]
-        best.sort(key=lambda hit: -hit.score)
-    first = tuple(dict.fromkeys((*together[:MOST_BEST], *(hit.passage_id for hit in best[:MOST_BEST]))))
-    _add(hits.by_terms, first, hits.weights.everything)
-    return replace(hits, best=first)
+def _count_terms(read: Reader, terms: Sequence[Phrase], scopes: Sequence[Scope]) -> tuple[int, list[int], list[int]]:
+    """The number of passages, in how many of them each term is, and how many passages a lookup of it may find."""
+    if any(one.is_blind for one in scopes):  # passages that the caller may not read must not change any count
+        own = [one for one in scopes if "sessions" in one.sources]
+        size = sum(read.size_of(one, MOST_SIZED) for one in (Scope(SHARED_SOURCES), *own))
+        counts = [_count_in(read, term, scopes, MOST_COUNTED) for term in terms]
+        return size, counts, counts[:]
+    counts = _frequencies(read, terms)
+    largest = []  # a scope has at most as many passages as its rarest scope token
+    for one in scopes:
+        tokens = [SCOPE + token for token in one.scopes]
+        frequencies = read.frequencies(tokens) if tokens else {}
+        largest.append(min((frequencies.get(token, 0) for token in tokens), default=2**62))
+    return read.size(), counts, [sum(min(count, most) for most in largest) for count in counts]
 
 
 def _add(by_terms: dict[TermSet, set[int]], found: Iterable[int], added: TermSet) -> None:
@@ -231,14 +238,16 @@ def _rarity(size: int, count: int) -> float:
     return log(1 + (size - count + 0.5) / (count + 0.5))
 
 
-def _uncommon(read: Reader, words: Sequence[Phrase], visible: Sequence[Scope]) -> list[Phrase]:
-    """The words that some passages have, but not too many; counted in `visible`, if given."""
+def _uncommon(read: Reader, words: Sequence[Phrase], scopes: Sequence[Scope]) -> list[Phrase]:
+    """The words that some passages have, but not too many. A blind scope counts only its own passages."""
+    is_blind, most = any(one.is_blind for one in scopes), MOST_RELATED + 1
     counts = zip(words, _frequencies(read, words), strict=True)
-    if not visible:
-        return [word for word, count in counts if 0 < count <= MOST_RELATED]
-    most = MOST_RELATED + 1
     # If few passages have a word at all, few visible ones have it.
-    return [word for word, count in counts if count and (count < most or _count_in(read, word, visible, most) < most)]
+    return [
+        word
+        for word, count in counts
+        if count and (count < most or (is_blind and _count_in(read, word, scopes, most) < most))
+    ]
 
 
 def _count_in(read: Reader, term: Phrase, scopes: Iterable[Scope], most: int) -> int:
@@ -250,12 +259,6 @@ def _frequencies(read: Reader, terms: Sequence[Phrase]) -> list[int]:
     tokens = [tuple(STEM + stem for stem in tokenize.stems(term.words)) for term in terms]
     known = read.frequencies([token for term in tokens for token in term]) if tokens else {}
     return [min(known.get(token, 0) for token in term) for term in tokens]
-
-
-def _largest_size(read: Reader, scope: Scope) -> int:
-    """At most how many passages a scope has: as many as its rarest scope token."""
-    tokens = [SCOPE + token for token in scope.scopes]
-    return min(read.frequencies(tokens).get(token, 0) for token in tokens) if tokens else 2**62
 
 
 # Choosing what to read
@@ -287,7 +290,7 @@ class Candidates(NamedTuple):
 
 
 def place_hits(read: Reader, hits: Hits) -> Candidates:
-    """CandidateText up the documents and positions of the best hits."""
+    """Look up the documents and positions of the best hits."""
     left = max(0, min(hits.count, MOST_CANDIDATES) - PLACED)
     terms_of = hits.best_first(PLACED + (left if left <= ALL_COUNTED else COUNTED))
     ids = list(terms_of)
@@ -350,7 +353,14 @@ def read_texts(
     best = sorted(candidates.placed, key=promise)[: effort.best]
     wanted = {(one.document_id, one.position): None for one in best}
     if question.is_asked and not any(weights.has_all(terms_of[one.passage_id]) for one in candidates.placed):
-        whole = _sources_with_neighbours(scopes)
+        whole = {  # the conversation sources in which a neighbour of a hit is in scope too
+            source
+            for one in scopes
+            if one.bodies and not one.any_of and not one.roles and not one.is_timed
+            for source in one.sources
+            if SOURCES[source].is_conversation
+            and all(token.startswith(("d", PROJECT)) or source == "sessions" for token in one.scopes)
+        }
         near_to = [one for one in best[:WITH_NEIGHBOURS] if one.position and one.source in whole]
         for step in (1, -1, 2, -2, 3):
             for one in near_to[: WITH_NEIGHBOURS // abs(step) ** 2]:
@@ -358,18 +368,6 @@ def read_texts(
                     wanted[one.document_id, one.position + step] = None
     spans = [(document_id, position, position) for document_id, position in wanted]
     return found_passages.candidate_texts(read, spans, {token for one in scopes for token in one.without})
-
-
-def _sources_with_neighbours(scopes: Iterable[Scope]) -> frozenset[str]:
-    """The conversation sources in which a neighbour of a hit is in scope too."""
-    return frozenset(
-        source
-        for one in scopes
-        if one.bodies and not one.any_of and not one.roles and not one.is_timed
-        for source in one.sources
-        if SOURCES[source].is_conversation
-        and all(token.startswith(("d", PROJECT)) or source == "sessions" for token in one.scopes)
-    )
 
 
 def best_passage(

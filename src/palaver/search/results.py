@@ -17,7 +17,6 @@ from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import further_scopes
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import Candidate
-from palaver.text.query import Phrase
 from palaver.text.tokenize import words
 
 Matched = Literal["id", "title", "all words", "some words", "similar", "nothing"]
@@ -56,8 +55,9 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Results, best (or newest) first."""
+    """The results for a question, best (or newest) first."""
 
+    question: Question
     ranked: list[Result]
     more: int = 0
     """The estimated number of results after these."""
@@ -74,16 +74,18 @@ class Results:
             return "all words"
         return "some words" if any(one.why.has_any for one in self.ranked) else "similar"
 
-    def left_out(self, terms: Sequence[Phrase]) -> list[str] | None:
+    @property
+    def left_out(self) -> list[str] | None:
         """Terms that were looked up only together with others."""
-        common = self.hits.too_common if self.hits else ()
+        common, terms = self.hits.too_common if self.hits else (), self.question.terms
         return [" ".join(terms[number].words) for number in common] or None
 
-    def capped(self, terms: Sequence[Phrase]) -> Capped | None:
+    @property
+    def capped(self) -> Capped | None:
         """What was not considered, if anything."""
         if self.hits is None or not self.hits.is_capped:
             return None
-        numbers = sorted((*self.hits.too_common, *self.hits.truncated))
+        numbers, terms = sorted((*self.hits.too_common, *self.hits.truncated)), self.question.terms
         considered = min(self.hits.count, MOST_CANDIDATES)
         return Capped(considered, [" ".join(terms[number].words) for number in numbers])
 

@@ -6,43 +6,18 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from html import escape as html_escape
-from itertools import takewhile
-from operator import attrgetter
-from typing import NamedTuple
 from unicodedata import category
 
-from palaver.search.word_positions import WordFinder
-from palaver.text.query import Phrase, Query, wanted_phrases
-from palaver.text.tokenize import (
-    LONGEST,
-    plain,
-    stem,
-    stems,
-    stretches,
-    tokens,
-    words,
-)
+from palaver.search.phrase_positions import Phrases, Place, View, best_view, end_before, phrases_of
+from palaver.text.query import Phrase, Query
+from palaver.text.tokenize import plain, stem, tokens
 
 CUT = "…"
 LONGEST_EXCERPT = 600
 """Characters. Between two words there can be pages of punctuation."""
-MOST_MATCHES = 5_000
-"""Matches of a phrase that are compared to find the best place."""
-AT_FIRST = 16_000
-"""Characters of a text that are searched before the rest is."""
-
-
-_ASCII_WORD = re.compile(f"[A-Za-z0-9]{{1,{LONGEST}}}")
-_Place = tuple[int, int]
-"""Where a word begins and ends in the text."""
-
 BEGIN, END = "\ue000", "\ue001"
 """Marks around each match, replaced when the excerpt is shown. They are private characters, which texts do not use."""
 _OWN_MARKS = str.maketrans("", "", BEGIN + END)
@@ -58,17 +33,20 @@ def as_html(marked: str) -> str:
     return as_text(html_escape(marked))
 
 
-def excerpt(text: str, query: Query, *, length: int = 20, stemmed: bool = False) -> str:
+def excerpt(text: str, query: Query, *, length: int = 20) -> str:
     """Up to `length` words around the matches, each match between BEGIN and END."""
-    return excerpts(query, length=length, stemmed=stemmed)(text)
+    return excerpts(query, length=length)(text)
 
 
-def excerpts(query: Query, *, length: int = 20, stemmed: bool = False) -> Callable[[str], str]:
+def excerpts(query: Query, *, length: int = 20) -> Callable[[str], str]:
     """A function that cuts an excerpt from a text, for many texts and one query."""
-    wanted = _wanted(query, max(length, 1), stemmed)
-    only = wanted.phrases[0] if len(wanted.phrases) == 1 and not stemmed else None
-    if only and (len(only.words) > length or _may_overlap_itself(only)):
-        only = None
+    wanted = phrases_of(query, max(length, 1), stemmed=False)
+    only = wanted.phrases[0] if len(wanted.phrases) == 1 else None
+    if only:
+        first, *others = only.words
+        may_overlap = first in others or (only.prefix and bool(others) and first.startswith(others[-1]))
+        if len(only.words) > length or may_overlap:  # matches that overlap must be merged
+            only = None
 
     def excerpt(text: str) -> str:
         if only and (cut := _around_one(text, only, length)):
@@ -78,8 +56,8 @@ def excerpts(query: Query, *, length: int = 20, stemmed: bool = False) -> Callab
     return excerpt
 
 
-def _general_excerpt(text: str, wanted: _Phrases) -> str:
-    view = _best_view(text, wanted)
+def _general_excerpt(text: str, wanted: Phrases) -> str:
+    view = best_view(text, wanted)
     where = view.finder()
     start = where(view.first, view.last)[0] if view.first > 0 else 0
     is_cut = view.last < len(view.reading.words) or view.reading.is_partial
@@ -90,7 +68,7 @@ def _general_excerpt(text: str, wanted: _Phrases) -> str:
     return _marked(text, start, end, marks)
 
 
-def _around_one(text: str, phrase: Phrase, length: int) -> tuple[int, int, list[_Place]] | None:
+def _around_one(text: str, phrase: Phrase, length: int) -> tuple[int, int, list[Place]] | None:
     """An excerpt around one phrase in a plain ASCII text, the most common case. Only words around it are read.
 
     It works on lower-case bytes with a blank for everything that is not a letter or digit, and one more blank before
@@ -104,7 +82,7 @@ def _around_one(text: str, phrase: Phrase, length: int) -> tuple[int, int, list[
     place = found.start()
     head, tail = line[: place + 1], line[place + 1 :]
     after = tail.split(None, length)  # `length` words, and the rest
-    last = place + (_end_before(tail, after[-1]) if len(after) > length else len(tail.rstrip()))
+    last = place + (end_before(tail, after[-1]) if len(after) > length else len(tail.rstrip()))
     marks = []
     best = place
     for match in pattern.finditer(line, place):
@@ -120,15 +98,10 @@ def _around_one(text: str, phrase: Phrase, length: int) -> tuple[int, int, list[
         start = head.index(before[1], len(before[0])) - 1 if left else place
     shown = length - min(left, len(before))
     if shown < len(after):
-        end = place + _end_before(tail, tail.split(None, shown)[-1])
+        end = place + end_before(tail, tail.split(None, shown)[-1])
     if end - start > LONGEST_EXCERPT:
         start, end = _around(marks[0], text, start, end)
     return start, end, marks
-
-
-def _end_before(words: bytes, rest: bytes) -> int:
-    """Where the last word before the rest ends."""
-    return len(words[: len(words) - len(rest)].rstrip())
 
 
 @lru_cache(maxsize=256)
@@ -139,27 +112,16 @@ def _pattern(phrase: Phrase) -> re.Pattern[bytes]:
     )
 
 
-def _may_overlap_itself(phrase: Phrase) -> bool:
-    """Whether matches of the phrase can overlap. Then they must be merged, which `_general_excerpt` does."""
-    first, *others = phrase.words
-    return first in others or (phrase.prefix and bool(others) and first.startswith(others[-1]))
+def passage_snippet(text: str, query: Query, *, length: int = 300) -> str:
+    """At most `length` characters around the matches of stemmed words, on one line, without marks."""
+    return snippet_and_place(text, query, length=length)[0]
 
 
-def passage_snippet(text: str, query: Query, *, length: int = 300, stemmed: bool = False) -> str:
-    """At most `length` characters around the matches, on one line, without marks."""
+def snippet_and_place(text: str, query: Query, *, length: int = 300) -> tuple[str, Place | None]:
+    """A passage snippet, and the place of the matches in it."""
     # Close matches are shown together: a word and its space take about eight characters.
-    view = _best_view(text, _wanted(query, max(length // 8, 1), stemmed))
-    return _cut_around(text, _place_of(view) or (0, 0), length)
-
-
-def snippet_and_place(text: str, query: Query, *, length: int = 300) -> tuple[str, _Place | None]:
-    """A snippet of at most `length` characters around the matches of stemmed words, and the place of those matches."""
-    place = _place_of(_best_view(text, _wanted(query, max(length // 8, 1), stemmed=True)))
-    return _cut_around(text, place or (0, 0), length), place
-
-
-def _cut_around(text: str, place: _Place, length: int) -> str:
-    start, end = place
+    place = best_view(text, phrases_of(query, max(length // 8, 1), stemmed=True)).place
+    start, end = place or (0, 0)
     # White space shrinks, so take more than can be shown, but not the whole text.
     left, right = max(0, start - 4 * length), min(len(text), start + 4 * length)
     before, after = _on_one_line(text[left:start]), _on_one_line(text[start:right])
@@ -175,7 +137,7 @@ def _cut_around(text: str, place: _Place, length: int) -> str:
     if is_cut_after:
         stop = _word_end(line, stop - len(CUT), anchor + focus)
     snippet = CUT * is_cut_before + line[begin:stop].strip() + CUT * is_cut_after
-    return snippet[:length]
+    return snippet[:length], place
 
 
 def beginning(text: str, *, length: int = 300) -> str:
@@ -186,236 +148,7 @@ def beginning(text: str, *, length: int = 300) -> str:
     return line[: _word_end(line, length - len(CUT), 0)].rstrip() + CUT
 
 
-class _Match(NamedTuple):
-    """A match of a phrase, given by its number: words `first` to `last`, without `last`."""
-
-    first: int
-    last: int
-    phrase: int
-
-
-class _Piece(NamedTuple):
-    """A piece of a text, its place, and the number of words before it. `folded` is None unless it is ASCII."""
-
-    text: str
-    offset: int
-    counted: int
-    folded: bytes | None
-
-    def places(self, first: int, last: int) -> list[_Place]:
-        """The places of words `first` to `last`, if they are in this piece. Words are counted in the whole text."""
-        offset, first, last = self.offset, max(first - self.counted, 0), last - self.counted
-        if self.folded is None:
-            return [(start + offset, end + offset) for _, start, end in tokens(self.text, first, last)]
-        spans = [found.span() for found in _ASCII_WORD.finditer(self.text, *_within(self.folded, first, last))]
-        return [(start + offset, end + offset) for start, end in spans] if offset else spans
-
-    def place(self, first: int, last: int) -> _Place | None:
-        """From the beginning of the first word to the end of the last."""
-        if self.folded is None:
-            places = self.places(first, last)
-            return (places[0][0], places[-1][1]) if places else None
-        start, end = _within(self.folded, max(first - self.counted, 0), last - self.counted)
-        return (start + self.offset, end + self.offset) if end > start else None
-
-
-def _within(folded: bytes, first: int, last: int) -> _Place:
-    """The place of words `first` to `last` in a text with blanks between words."""
-    rest = (folded.split(None, first) or [b""])[-1] if first else folded.lstrip()
-    shown = rest.split(None, last - first)
-    start = len(folded) - len(rest)
-    return start, start + (_end_before(rest, shown[-1]) if len(shown) > last - first else len(rest.rstrip()))
-
-
-@dataclass(slots=True)  # not frozen, like the next one: that would take four times as long to create
-class _WordList:
-    """The words of a text, or of its beginning, and the pieces they come from, to find their places."""
-
-    words: list[str]
-    pieces: list[_Piece]
-    is_partial: bool = False
-
-    def places(self, first: int, last: int) -> list[_Place]:
-        """The places of words `first` to `last`. Computing all places would take longer than finding words."""
-        pieces = self._pieces(first, last)
-        return (
-            pieces[0].places(first, last)
-            if len(pieces) == 1
-            else [p for one in pieces for p in one.places(first, last)]
-        )
-
-    def place(self, first: int, last: int) -> _Place | None:
-        """From the beginning of word `first` to the end of word `last`."""
-        shown = [place for piece in self._pieces(first, last) if (place := piece.place(first, last))]
-        return (shown[0][0], shown[-1][1]) if shown else None
-
-    def _pieces(self, first: int, last: int) -> list[_Piece]:
-        """The pieces that have these words."""
-        if len(self.pieces) == 1:
-            return self.pieces
-        number = max(0, bisect_right(self.pieces, first, key=attrgetter("counted")) - 1)
-        return list(takewhile(lambda piece: piece.counted < last, self.pieces[number:]))
-
-
-@dataclass(slots=True)
-class _View:
-    """The words to show, the matches among them, and the densest of these."""
-
-    reading: _WordList
-    first: int
-    last: int
-    matches: Sequence[_Match]
-    best: Sequence[_Match]
-
-    def finder(self) -> Callable[[int, int], _Place]:
-        """A function that gives the place of some of the words to show."""
-        pieces, first = self.reading.pieces, self.first
-        if len(pieces) == 1 and pieces[0].folded is not None:
-            return partial(_within, pieces[0].folded)
-        shown = self.reading.places(first, self.last)
-        return lambda begin, end: (shown[begin - first][0], shown[end - 1 - first][1])
-
-
-class _Phrases:
-    """The phrases of a query, to find in many texts. As many as possible are shown within `length` words."""
-
-    def __init__(self, phrases: tuple[Phrase, ...], length: int, stemmed: bool) -> None:
-        self.phrases, self.length, self._stemmed = phrases, length, stemmed
-        self._shown = [phrase.words[:length] for phrase in phrases]
-        self._has_prefix = any(phrase.prefix for phrase in phrases)
-        self._finder = WordFinder(self._shown)
-        self._begun_by: defaultdict[str, list[int]] = defaultdict(list)
-        for number, phrase in enumerate(phrases):
-            self._begun_by[phrase.words[0]].append(number)
-
-    def matches(self, found: Sequence[str]) -> list[_Match]:
-        """All matches in order. Of a phrase longer than `length`, the beginning is enough."""
-        if self._has_prefix:
-            return self._matches_of_forms(found)
-        if self._stemmed:
-            places = self._finder.places(found, MOST_MATCHES)
-            return [_Match(place, place + len(self._shown[number]), number) for place, number in places]
-        matches = []
-        for word, numbers in self._begun_by.items():
-            place = -1
-            for _ in range(min(found.count(word), MOST_MATCHES)):
-                place = found.index(word, place + 1)
-                for number in numbers:
-                    wanted = self._shown[number]
-                    if len(wanted) == 1 or tuple(found[place : place + len(wanted)]) == wanted:
-                        matches.append(_Match(place, place + len(wanted), number))
-        return sorted(matches, key=_in_order) if len(matches) > 1 else matches
-
-    def _matches_of_forms(self, found: Sequence[str]) -> list[_Match]:
-        forms = [some[: self.length] for some in _forms(set(found), self.phrases, self._stemmed)]
-        begun_by: defaultdict[str, list[int]] = defaultdict(list)
-        for phrase, (beginnings, *_) in enumerate(forms):
-            for word in beginnings:
-                begun_by[word].append(phrase)
-        matches = []
-        for place, word in enumerate(found):
-            if word in begun_by:
-                for phrase in begun_by[word]:
-                    last = place + len(forms[phrase])
-                    if last - place == 1 or _follows(found, place, forms[phrase]):
-                        matches.append(_Match(place, last, phrase))
-            if len(matches) > MOST_MATCHES * len(forms):
-                break
-        return matches
-
-
-@lru_cache(maxsize=256)
-def _wanted(query: Query, length: int, stemmed: bool) -> _Phrases:
-    return _Phrases(wanted_phrases(query), length, stemmed)
-
-
-def _in_order(match: _Match) -> tuple[int, int]:
-    return match.first, match.phrase
-
-
-def _best_view(text: str, wanted: _Phrases) -> _View:
-    length = wanted.length
-    # In most texts all phrases are near the beginning.
-    for limit in (AT_FIRST, len(text)):
-        reading = _read(text, limit)
-        matches = wanted.matches(reading.words)
-        best = _densest(matches, length)
-        start = best[0].first if best else 0
-        if not reading.is_partial:
-            break
-        if len({match.phrase for match in best}) == len(wanted.phrases) and start + length <= len(reading.words):
-            break
-    spare = length - (max([match.last for match in best]) - start) if best else 0
-    first = max(0, min(start - spare // 2, len(reading.words) - length))
-    last = min(first + length, len(reading.words))
-    return _View(reading, first, last, [match for match in matches if match.first < last and match.last > first], best)
-
-
-def _read(text: str, limit: int) -> _WordList:
-    """The words of a text, up to `limit`. Text that is not ASCII is read in small pieces: places are found faster."""
-    size = AT_FIRST if text.isascii() else 300
-    if len(text) <= max(1_000, size):
-        folded = plain(text)
-        return _WordList(words(text) if folded is None else folded.decode().split(), [_Piece(text, 0, 0, folded)])
-    found: list[str] = []
-    pieces: list[_Piece] = []
-    for offset, piece in stretches(text, size):
-        if offset >= limit:
-            return _WordList(found, pieces, is_partial=True)
-        pieces.append(_Piece(piece, offset, len(found), plain(piece)))
-        found.extend(words(piece))
-    return _WordList(found, pieces)
-
-
-def _forms(
-    vocabulary: AbstractSet[str], phrases: tuple[Phrase, ...], stemmed: bool
-) -> Iterator[list[AbstractSet[str]]]:
-    """For each word of each phrase, the words of the text that match."""
-    ordered = sorted(vocabulary) if any(phrase.prefix for phrase in phrases) else []
-    by_stem: dict[str, set[str]] = {}
-    if stemmed:
-        by_stem = {one: set() for phrase in phrases for one in stems(phrase.words)}
-        for word, one in zip(vocabulary, stems(vocabulary), strict=True):
-            if one in by_stem:
-                by_stem[one].add(word)
-    for phrase in phrases:
-        forms = [by_stem[stem(word)] if stemmed else vocabulary & {word} for word in phrase.words]
-        if phrase.prefix:
-            prefix = phrase.words[-1]
-            # No word contains the last code point.
-            forms[-1] = {*ordered[bisect_left(ordered, prefix) : bisect_left(ordered, prefix + "\U0010ffff")]}
-        yield forms
-
-
-def _follows(found: Sequence[str], place: int, forms: Sequence[AbstractSet[str]]) -> bool:
-    window = found[place : place + len(forms)]
-    return len(window) == len(forms) and all(word in form for word, form in zip(window, forms, strict=True))
-
-
-def _densest(matches: Sequence[_Match], length: int) -> Sequence[_Match]:
-    """The matches within `length` words that have the most different phrases; the earliest such."""
-    if len(matches) <= 1 or max([match.last for match in matches]) <= matches[0].first + length:
-        return matches
-    by_end = sorted(matches, key=lambda match: match.last)
-    inside: Counter[int] = Counter()
-    entered = left = most = start = 0
-    while left < len(matches):
-        first = matches[left].first
-        while entered < len(matches) and by_end[entered].last <= first + length:
-            inside[by_end[entered].phrase] += 1
-            entered += 1
-        if len(inside) > most:
-            most, start = len(inside), first
-        while left < len(matches) and matches[left].first == first:
-            phrase = matches[left].phrase
-            inside[phrase] -= 1
-            if not inside[phrase]:
-                del inside[phrase]
-            left += 1
-    return [match for match in matches if match.first >= start and match.last <= start + length]
-
-
-def _marks(view: _View, where: Callable[[int, int], _Place]) -> Iterator[tuple[int, int]]:
+def _marks(view: View, where: Callable[[int, int], Place]) -> Iterator[tuple[int, int]]:
     """The places of the matches in the text; overlapping ones are merged."""
     held: tuple[int, int] | None = None
     for match in view.matches:
@@ -492,16 +225,9 @@ def _is_inside(text: str, place: int) -> bool:
     return category(text[place]) in ("Mn", "Mc", "Me", "Sk") or "\u200d" in text[place - 1 : place + 1]
 
 
-def match_place(text: str, query: Query, *, stemmed: bool = True) -> _Place | None:
-    """The place of the densest matches in a text: from the first to the last of them."""
-    return _place_of(_best_view(text, _wanted(query, 40, stemmed)))
-
-
-def _place_of(view: _View) -> _Place | None:
-    """Where the best matches stand, from the first to the last of them."""
-    if not view.best:
-        return None
-    return view.reading.place(view.best[0].first, max(match.last for match in view.best))
+def match_place(text: str, query: Query) -> Place | None:
+    """The place of the densest matches of stemmed words in a text: from the first to the last of them."""
+    return best_view(text, phrases_of(query, 40, stemmed=True)).place
 
 
 def highlights(snippet: str, terms: Sequence[Phrase]) -> list[tuple[int, int]]:

@@ -1,1 +1,1 @@
-"""What a word is, what a query means, and how a hit is shown."""
+"""Pure functions on strings: words, queries, passages, secrets."""

@@ -180,7 +180,11 @@ def expression(text: str) -> Query:
     if len(groups) > 1:
         raise Malformed('There is a ( without its ): close it, or put the text in "double quotes".')
     query = groups[0].close() if groups[0].has_begun else Nothing()
-    _check_size(query)
+    phrases = list(_phrases(query, also_unwanted=True))
+    if len(phrases) > MOST_PHRASES:
+        raise _too_many()
+    if sum(len(phrase.words) for phrase in phrases) > MOST_WORDS:
+        raise Malformed(f"The phrases in the query are too long: use at most {MOST_WORDS:,} words together.")
     return query
 
 
@@ -221,14 +225,6 @@ def _phrases(query: Query, *, also_unwanted: bool) -> Iterator[Phrase]:
             pass
 
 
-def _check_size(query: Query) -> None:
-    phrases = list(_phrases(query, also_unwanted=True))
-    if len(phrases) > MOST_PHRASES:
-        raise _too_many()
-    if sum(len(phrase.words) for phrase in phrases) > MOST_WORDS:
-        raise Malformed(f"The phrases in the query are too long: use at most {MOST_WORDS:,} words together.")
-
-
 def _too_many() -> Malformed:
     return Malformed(f"The query has too many words and phrases: use at most {MOST_PHRASES}.")
 
@@ -249,7 +245,18 @@ class _Group:
 
     def divide(self, operator: str) -> None:
         if not self.ors[-1][-1][-1]:
-            raise Malformed(_misplaced(operator, after=self.last))
+            if self.last == "AND" and operator == "NOT":
+                raise Malformed("NOT already means AND NOT: write wanted NOT unwanted.")
+            if self.last:
+                raise Malformed(f"{operator} cannot follow {self.last}: use one of them.")
+            if operator == "NOT":
+                raise Malformed(
+                    "NOT excludes a word from the query before it: "
+                    'write wanted NOT unwanted, or "NOT" for the word itself.'
+                )
+            raise Malformed(
+                f'{operator} must be between two words: write one {operator} two, or "{operator}" for the word itself.'
+            )
         if operator == "NOT":
             self.ors[-1][-1].append([])
         elif operator == "AND":
@@ -266,16 +273,6 @@ class _Group:
                 else "There is nothing between ( and ): write (one OR two), or leave them out."
             )
         return _joined(AnyOf, (_joined(AllOf, map(_without, ands)) for ands in self.ors))
-
-
-def _misplaced(operator: str, after: str | None) -> str:
-    if after == "AND" and operator == "NOT":
-        return "NOT already means AND NOT: write wanted NOT unwanted."
-    if after:
-        return f"{operator} cannot follow {after}: use one of them."
-    if operator == "NOT":
-        return 'NOT excludes a word from the query before it: write wanted NOT unwanted, or "NOT" for the word itself.'
-    return f'{operator} must be between two words: write one {operator} two, or "{operator}" for the word itself.'
 
 
 # A part without words is dropped from its AND, OR or NOT, so that Nothing is never inside a query.
@@ -334,7 +331,9 @@ def _lexemes(text: str) -> Iterator[Query | str]:
             else:
                 phrase = Phrase(tuple(words(typed)), has_star)
             if held is not None and is_joining:
-                phrase = _concatenated(held, phrase)
+                if held.prefix and phrase.words:
+                    raise Malformed('A * goes to the end of the whole phrase: write "two wor"*.')
+                phrase = Phrase(held.words + phrase.words, held.prefix or phrase.prefix)
             elif held is not None:
                 yield held if held.words else Nothing()
             held, is_joining = phrase, False
@@ -344,28 +343,18 @@ def _lexemes(text: str) -> Iterator[Query | str]:
             if held is not None:
                 yield held if held.words else Nothing()
             held = None
-            yield from _others(found)
+            if found["near"] is not None:
+                yield _near(found["near"])
+            elif found["torn_near"]:
+                raise Malformed("NEAR( is not closed, or has parentheses in it: write NEAR(one two, 5).")
+            elif found["torn_quote"]:
+                raise Malformed('A double quote is not closed: write "a phrase", and "" for a quote inside it.')
+            elif found["lone_star"]:
+                raise Malformed("A * alone matches nothing: write it at the end of a word, as in perform*.")
+            elif sign := found["operator"] or found["parenthesis"]:
+                yield sign
     if held is not None:
         yield held if held.words else Nothing()
-
-
-def _concatenated(left: Phrase, right: Phrase) -> Phrase:
-    if left.prefix and right.words:
-        raise Malformed('A * goes to the end of the whole phrase: write "two wor"*.')
-    return Phrase(left.words + right.words, left.prefix or right.prefix)
-
-
-def _others(found: re.Match[str]) -> Iterator[Query | str]:
-    if found["near"] is not None:
-        yield _near(found["near"])
-    elif found["torn_near"]:
-        raise Malformed("NEAR( is not closed, or has parentheses in it: write NEAR(one two, 5).")
-    elif found["torn_quote"]:
-        raise Malformed('A double quote is not closed: write "a phrase", and "" for a quote inside it.')
-    elif found["lone_star"]:
-        raise Malformed("A * alone matches nothing: write it at the end of a word, as in perform*.")
-    elif sign := found["operator"] or found["parenthesis"]:
-        yield sign
 
 
 def _near(inside: str) -> Query:

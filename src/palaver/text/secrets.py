@@ -96,11 +96,6 @@ def masked(text: str) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _place_of(match: re.Match[str]) -> tuple[int, int]:
-    """What is to be masked: of a password its value, of all else the whole."""
-    return match.span(match.lastindex or 0)
-
-
 def _secrets(text: str, kinds: Iterable[_Kind]) -> Iterator[_Found]:
     for kind in kinds:
         for sign in kind.signs:
@@ -109,5 +104,6 @@ def _secrets(text: str, kinds: Iterable[_Kind]) -> Iterator[_Found]:
                 start = at - kind.before
                 match = kind.pattern.match(text, start) if start >= 0 else None
                 if match:
-                    yield _Found(*_place_of(match), kind.name)
+                    place = match.span(match.lastindex or 0)  # of a password its value, of all else the whole
+                    yield _Found(*place, kind.name)
                 at = text.find(sign, match.end() if match else at + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from html import escape
 from typing import NamedTuple
 
 
@@ -29,7 +30,9 @@ def as_srt(cues: Iterable[Cue]) -> str:
 
 def as_vtt(cues: Iterable[Cue]) -> str:
     """WebVTT: cues in the order of time, with markup characters escaped."""
-    return "WEBVTT\n\n" + "\n".join(f"{_span(cue, '.')}\n{_escaped(_lines(cue.text))}\n" for cue in _in_order(cues))
+    return "WEBVTT\n\n" + "\n".join(
+        f"{_span(cue, '.')}\n{escape(_lines(cue.text), quote=False)}\n" for cue in _in_order(cues)
+    )
 
 
 def _in_order(cues: Iterable[Cue]) -> list[Cue]:
@@ -55,7 +58,3 @@ def _clock(millis: int, mark: str) -> str:
 
 def _lines(text: str) -> str:
     return re.sub(r"(?:\r\n?|\n|\u2028|\u2029|\x0b|\x0c|\x85)\s*", "\n", text.strip()) or "…"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

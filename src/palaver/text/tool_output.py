@@ -40,11 +40,7 @@ def first_and_last_lines(text: str) -> str:
     left_out = len(lines) - 2 * LINES
     if left_out > 0:
         lines = [*lines[:LINES], f"[… {left_out:,} lines left out …]", *lines[-LINES:]]
-    return "\n".join(_without_middle(line) for line in lines)
-
-
-def _without_middle(line: str) -> str:
-    if len(line) <= LONGEST_LINE:
-        return line
     end = LONGEST_LINE // 3
-    return f"{line[: LONGEST_LINE - end]} … {line[-end:]}"
+    return "\n".join(
+        line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - end]} … {line[-end:]}" for line in lines
+    )

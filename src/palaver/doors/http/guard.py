@@ -127,7 +127,11 @@ class Guard:
 
     def _serves(self, host: str) -> bool:
         name = _host_name(host)
-        return name in self._names or (self._accepts_any_address and _is_address(name))
+        if self._accepts_any_address:
+            with contextlib.suppress(ValueError):
+                ipaddress.ip_address(name)  # an IP address cannot be redirected by DNS
+                return True
+        return name in self._names
 
     def _is_ours(self, origin: str, host: str) -> bool:
         """Whether a page comes from this server (its host names and the request's port) or from an allowed site.
@@ -221,15 +225,6 @@ def _host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.rpartition(":")[0] if host.count(":") == 1 else host
-
-
-def _is_address(name: str) -> bool:
-    """Whether this is an IP address, which DNS cannot redirect."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 async def refuse(problem: PalaverError, scope: Scope, receive: Receive, send: Send) -> None:

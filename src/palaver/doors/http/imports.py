@@ -25,7 +25,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message
 
 from palaver.doors.authentication import Requester
-from palaver.doors.http.rest import error
+from palaver.doors.http.rest import json_response, reports_errors
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.model.events import encode
 from palaver.model.ids import new_id
@@ -96,21 +96,19 @@ class Imports:
         self._jobs: dict[str, Job] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @reports_errors
     async def begin(self, request: Request) -> Response:
         requester: Requester = request.scope["palaver.requester"]
+        if "write" not in requester.caller.scopes:
+            raise Forbidden("This token has no 'write' scope.")
+        uploads = requester.workspace.settings.data / "uploads" / "incoming"
+        uploads.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = Path(tempfile.mkdtemp(dir=uploads))
         try:
-            if "write" not in requester.caller.scopes:
-                raise Forbidden("This token has no 'write' scope.")
-            uploads = requester.workspace.settings.data / "uploads" / "incoming"
-            uploads.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder = Path(tempfile.mkdtemp(dir=uploads))
-            try:
-                await _receive(request, folder, requester.workspace.settings.max_import)
-            except BaseException:
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-                raise
-        except PalaverError as problem:
-            return error(problem)
+            await _receive(request, folder, requester.workspace.settings.max_import)
+        except BaseException:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            raise
         job = Job(new_id(), requester.workspace.name, str(folder))
         self._jobs[job.id] = job
         for old in list(self._jobs)[:-MAX_JOBS]:
@@ -118,7 +116,7 @@ class Imports:
         task = asyncio.create_task(_run(job, requester, folder))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return _json(job, 202)
+        return json_response(job.as_json(), 202)
 
     async def close(self) -> None:
         """Stop running imports between two batches. Uploading the same files again continues them."""
@@ -126,18 +124,13 @@ class Imports:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    @reports_errors
     async def show(self, request: Request) -> Response:
-        try:
-            return _json(self._job(request))
-        except PalaverError as problem:
-            return error(problem)
+        return json_response(self._job(request).as_json())
 
+    @reports_errors
     async def follow(self, request: Request) -> Response:
-        try:
-            job = self._job(request)
-        except PalaverError as problem:
-            return error(problem)
-        return StreamingResponse(_frames(job), media_type="text/event-stream")
+        return StreamingResponse(_frames(self._job(request)), media_type="text/event-stream")
 
     def _job(self, request: Request) -> Job:
         requester: Requester = request.scope["palaver.requester"]
@@ -146,10 +139,6 @@ class Imports:
         if job is None or job.workspace != requester.workspace.name:
             raise NotFound("import", id[:80])
         return job
-
-
-def _json(job: Job, status: int = 200) -> Response:
-    return Response(encode(job.as_json()), status, media_type="application/json")
 
 
 async def _frames(job: Job) -> AsyncIterator[bytes]:

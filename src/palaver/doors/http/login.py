@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -23,9 +22,8 @@ from starlette.responses import Response
 from palaver import __version__
 from palaver.app import App
 from palaver.doors.authentication import INVALID_TOKEN, Requester, requester_with_token
-from palaver.doors.http.rest import body_of, error
-from palaver.errors import Forbidden, PalaverError, Refused, Unauthorized
-from palaver.model.events import encode
+from palaver.doors.http.rest import body_of, json_response, reports_errors
+from palaver.errors import Forbidden, Refused, Unauthorized
 from palaver.settings import Settings
 
 log = logging.getLogger("palaver.requests")
@@ -60,23 +58,9 @@ async def requester_with_cookie(app: App, headers: Headers, method: str) -> Requ
     return await requester_with_token(app, token, app.access.login_key(cookie))
 
 
-def _endpoint(work: Callable[[Request, App], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        try:
-            return await work(request, request.app.state.app)
-        except PalaverError as problem:
-            return error(problem)
-
-    return endpoint
-
-
-def _json(value: dict[str, Any]) -> Response:
-    return Response(encode(value), media_type="application/json")
-
-
-@_endpoint
-async def show(request: Request, app: App) -> Response:
-    return _json(await session_info(request))
+@reports_errors
+async def show(request: Request) -> Response:
+    return json_response(await session_info(request))
 
 
 async def session_info(request: Request) -> dict[str, Any]:
@@ -109,8 +93,9 @@ def is_owner(requester: Requester) -> bool:
     return "admin" in requester.caller.scopes and not requester.caller.is_agent
 
 
-@_endpoint
-async def begin(request: Request, app: App) -> Response:
+@reports_errors
+async def begin(request: Request) -> Response:
+    app: App = request.app.state.app
     given = (await body_of(request, 10_000)).get("token")
     token = await app.access.find_token(given.strip()) if isinstance(given, str) else None
     if token is None:
@@ -121,7 +106,7 @@ async def begin(request: Request, app: App) -> Response:
     if token.kind != "human":
         raise Refused("This token belongs to an agent. The console needs a token of a person: create one with --human.")
     cookie = await app.access.log_in(token)
-    response = _json(await _session_info(await requester_with_token(app, token), cookie))
+    response = json_response(await _session_info(await requester_with_token(app, token), cookie))
     response.set_cookie(
         cookie_name(app.settings),
         cookie,
@@ -134,14 +119,15 @@ async def begin(request: Request, app: App) -> Response:
     return response
 
 
-@_endpoint
-async def end(request: Request, app: App) -> Response:
+@reports_errors
+async def end(request: Request) -> Response:
+    app: App = request.app.state.app
     requester: Requester | None = request.scope.get("palaver.requester")
     cookie = cookie_of(request.headers, app.settings)
     if requester and requester.token_id and request.query_params.get("everywhere") == "true":
         await app.access.log_out_everywhere(requester.token_id)
     elif cookie:
         await app.access.log_out(cookie)
-    response = _json({"is_in": False, "needs_login": app.settings.needs_token})
+    response = json_response({"is_in": False, "needs_login": app.settings.needs_token})
     response.delete_cookie(cookie_name(app.settings), path="/", httponly=True, samesite="strict")
     return response

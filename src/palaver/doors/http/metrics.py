@@ -9,19 +9,16 @@ from starlette.responses import PlainTextResponse, Response
 
 from palaver import __version__
 from palaver.doors.authentication import Requester
-from palaver.doors.http import rest
-from palaver.errors import PalaverError
+from palaver.doors.http.rest import reports_errors
 from palaver.model.requests import NoArguments
 from palaver.operations.bus.connect import get_status
 
 
+@reports_errors
 async def metrics(request: Request) -> Response:
     requester: Requester = request.scope["palaver.requester"]
     here = requester.workspace
-    try:
-        status = await get_status.perform(here, requester.caller, NoArguments())
-    except PalaverError as problem:
-        return rest.error(problem)
+    status = await get_status.perform(here, requester.caller, NoArguments())
     done, engine = dict(here.done), here.engine_stats()
     searches = sum(count for (_, name, _), count in done.items() if name.startswith("search_"))
     lines = [

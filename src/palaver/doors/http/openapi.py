@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
 from palaver import __version__
+from palaver.doors.http.rest import json_response
 from palaver.operations import OPERATIONS
 from palaver.operations.operation import Operation, Route, schema_of, shown_type
 
@@ -237,39 +241,44 @@ def _fix_references(value: Any) -> Any:
 @cache
 def page() -> str:
     """An HTML page with all routes, without scripts."""
-    rows = []
+    sections = []
     for path, methods in document()["paths"].items():
         for method, said in methods.items():
-            rows.append(_section(method, path, said))
+            fields = [(p["name"], p["in"], p["required"], p["schema"]) for p in said.get("parameters", [])]
+            body = body_of(said)
+            fields += [
+                (name, "body", name in body.get("required", []), field)
+                for name, field in body.get("properties", {}).items()
+            ]
+            lines = "".join(
+                f"<tr><td><code>{html.escape(name)}</code><td>{place}{' *' if required else ''}"
+                f"<td>{html.escape(field.get('description', ''))}"
+                for name, place, required, field in fields
+            )
+            table = f"<table><tr><th>Field<th>In<th>Meaning{lines}</table>" if lines else ""
+            sections.append(
+                f"<details><summary><b class={method}>{method.upper()}</b> <code>{html.escape(path)}</code> "
+                f"<span>{html.escape(said['summary'])}</span></summary>"
+                f"<p>{html.escape(said['description'])}</p>{table}</details>"
+            )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         "<title>palaver API</title><link rel=stylesheet href=/console/docs.css>"
         f"<main><h1>palaver API <small>{__version__}</small></h1>"
         "<p>OpenAPI document: <a href=/openapi.json>/openapi.json</a>. If the server requires tokens, send "
-        "<code>Authorization: Bearer plv_…</code>.</p>" + "".join(rows) + "</main></html>"
+        "<code>Authorization: Bearer plv_…</code>.</p>" + "".join(sections) + "</main></html>"
     )
+
+
+async def show_page(request: Request) -> Response:
+    return HTMLResponse(page())
+
+
+async def show_document(request: Request) -> Response:
+    return json_response(document())
 
 
 def body_of(said: dict[str, Any]) -> dict[str, Any]:
     """The schema of a route's body, JSON or form."""
     content: dict[str, Any] = said.get("requestBody", {}).get("content", {})
     return next((form["schema"] for form in content.values()), {})
-
-
-def _section(method: str, path: str, said: dict[str, Any]) -> str:
-    fields = [(p["name"], p["in"], p["required"], p["schema"]) for p in said.get("parameters", [])]
-    body = body_of(said)
-    fields += [
-        (name, "body", name in body.get("required", []), field) for name, field in body.get("properties", {}).items()
-    ]
-    rows = "".join(
-        f"<tr><td><code>{html.escape(name)}</code><td>{place}{' *' if required else ''}"
-        f"<td>{html.escape(field.get('description', ''))}"
-        for name, place, required, field in fields
-    )
-    table = f"<table><tr><th>Field<th>In<th>Meaning{rows}</table>" if rows else ""
-    return (
-        f"<details><summary><b class={method}>{method.upper()}</b> <code>{html.escape(path)}</code> "
-        f"<span>{html.escape(said['summary'])}</span></summary>"
-        f"<p>{html.escape(said['description'])}</p>{table}</details>"
-    )

@@ -6,9 +6,10 @@ import asyncio
 import json
 import re
 import sys
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from functools import cache
-from typing import Any
+from functools import cache, wraps
+from typing import Any, ParamSpec, cast
 
 import orjson
 from starlette.convertors import Convertor, register_url_convertor
@@ -52,6 +53,7 @@ HANDLER_SECONDS = 30.0
 SHORT_BODY = 2 * 1024 * 1024
 """Maximum bytes of a request without long texts. An escaped query of 100,000 characters fits."""
 VERSION = "version"
+Given = ParamSpec("Given")
 
 
 def routes(max_body: int) -> list[BaseRoute]:
@@ -86,30 +88,28 @@ class _Endpoint:
         self._seconds = None if operation.kind == "wait" else HANDLER_SECONDS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self._answer(Request(scope, receive))
-        await response(scope, receive, send)
-
-    async def _answer(self, request: Request) -> Response:
-        requester: Requester = request.scope["palaver.requester"]
+        request, requester = Request(scope, receive), cast(Requester, scope["palaver.requester"])
         operation, face = self._operation, self._face
         try:
             await operation.must_be_allowed(requester.workspace, requester.caller)
             rate_limits.refuse_too_many(requester.workspace, requester.caller, operation)
             caller = requester.caller
-            if request.scope["query_string"] and (text := request.query_params.get("config")) is not None:
+            if scope["query_string"] and (text := request.query_params.get("config")) is not None:
                 caller = replace(caller, config={**caller.config, **client_preferences.from_text(text)})
             most = 0 if face.method == "GET" else min(self._max_body, max_body_of(operation.request))
             ask = await _read_request(request, operation, face, most)
             async with asyncio.timeout(self._seconds):
                 answer = await operation.perform(requester.workspace, caller, ask)
         except TimeoutError:
-            return error(Timeout(), face)
+            response = error(Timeout(), face)
         except PalaverError as problem:
-            return error(problem, face)
-        headers = dict(face.headers(answer)) if face.headers else None
-        shown = face.show(answer) if face.show else answer
-        body = shown if face.media_type.startswith("text/") else encode(shown)
-        return Response(body, face.status, headers, media_type=face.media_type)
+            response = error(problem, face)
+        else:
+            headers = dict(face.headers(answer)) if face.headers else None
+            shown = face.show(answer) if face.show else answer
+            body = shown if face.media_type.startswith("text/") else encode(shown)
+            response = Response(body, face.status, headers, media_type=face.media_type)
+        await response(scope, receive, send)
 
 
 @cache
@@ -185,6 +185,19 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)
 
 
+def reports_errors(work: Callable[Given, Awaitable[Response]]) -> Callable[Given, Awaitable[Response]]:
+    """Make an endpoint answer with the error that its work raises."""
+
+    @wraps(work)
+    async def endpoint(*given: Given.args, **named: Given.kwargs) -> Response:
+        try:
+            return await work(*given, **named)
+        except PalaverError as problem:
+            return error(problem)
+
+    return endpoint
+
+
 def error(problem: PalaverError, face: Route | None = None) -> Response:
     """The response for an error, with the field names and the status that the route uses."""
     names: tuple[str, ...] = ("detail",)
@@ -192,5 +205,8 @@ def error(problem: PalaverError, face: Route | None = None) -> Response:
     if face:
         names = face.complaint
         status = face.invalid if status == Invalid.status else status
-    body = encode(dict.fromkeys(names, problem.as_detail()))
-    return Response(body, status, problem.headers, media_type="application/json")
+    return json_response(dict.fromkeys(names, problem.as_detail()), status, problem.headers)
+
+
+def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(encode(value), status, headers, media_type="application/json")

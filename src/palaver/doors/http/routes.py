@@ -10,8 +10,8 @@ from starlette.applications import Starlette
 from starlette.datastructures import URL
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Match, Route
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from palaver import __version__
@@ -27,13 +27,13 @@ from palaver.doors.http import (
     uploads,
 )
 from palaver.doors.http.guard import Guard
+from palaver.doors.http.rest import json_response
 from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.errors import PalaverError
-from palaver.model.events import encode
 
 
 def web_application(app: App) -> ASGIApp:
-    mcp, jobs = LazyMcpRoute(app), imports.Imports()
+    mcp, jobs, console = LazyMcpRoute(app), imports.Imports(), console_files.Console()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -45,7 +45,27 @@ def web_application(app: App) -> ASGIApp:
         await app.close()
 
     web = Starlette(
-        routes=[*rest.routes(app.settings.max_body), mcp, *_pages(jobs)],
+        routes=[
+            *rest.routes(app.settings.max_body),
+            mcp,
+            Route("/", console.home),
+            Route("/console/{path:path}", console.file),
+            Route("/api/session", login.show),
+            Route("/api/session", login.begin, methods=["POST"]),
+            Route("/api/session", login.end, methods=["DELETE"]),
+            Route("/docs", openapi.show_page),
+            Route("/openapi.json", openapi.show_document),
+            Route("/healthz", _healthy),
+            Route("/readyz", _ready),
+            Route("/metrics", metrics.metrics),
+            Route("/events", sse.all_events),
+            Route("/api/threads/{thread_id}/events", sse.thread_events),
+            Route("/api/import", jobs.begin, methods=["POST"]),
+            Route("/api/import/{id}", jobs.show),
+            Route("/api/import/{id}/events", jobs.follow),
+            Route("/api/upload/image", uploads.upload_image, methods=["POST"]),
+            Route("/uploads/{name}", uploads.show_image),
+        ],
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_problem, Exception: _unexpected},
     )
@@ -54,44 +74,9 @@ def web_application(app: App) -> ASGIApp:
     return Guard(web, app)
 
 
-def _pages(jobs: imports.Imports) -> list[BaseRoute]:
-    console = console_files.Console()
-    return [
-        Route("/", console.home),
-        Route("/console/{path:path}", console.file),
-        Route("/api/session", login.show),
-        Route("/api/session", login.begin, methods=["POST"]),
-        Route("/api/session", login.end, methods=["DELETE"]),
-        Route("/docs", _docs),
-        Route("/openapi.json", _openapi),
-        Route("/healthz", _healthy),
-        Route("/readyz", _ready),
-        Route("/metrics", metrics.metrics),
-        Route("/events", sse.all_events),
-        Route("/api/threads/{thread_id}/events", sse.thread_events),
-        Route("/api/import", jobs.begin, methods=["POST"]),
-        Route("/api/import/{id}", jobs.show),
-        Route("/api/import/{id}/events", jobs.follow),
-        Route("/api/upload/image", uploads.upload_image, methods=["POST"]),
-        Route("/uploads/{name}", uploads.show_image),
-    ]
-
-
-def _json(value: object, status: int = 200) -> Response:
-    return Response(encode(value), status, media_type="application/json")
-
-
-async def _docs(request: Request) -> Response:
-    return HTMLResponse(openapi.page())
-
-
-async def _openapi(request: Request) -> Response:
-    return _json(openapi.document())
-
-
 async def _healthy(request: Request) -> Response:
     """Liveness."""
-    return _json({"status": "ok", "version": __version__})
+    return json_response({"status": "ok", "version": __version__})
 
 
 async def _ready(request: Request) -> Response:
@@ -104,28 +89,32 @@ async def _ready(request: Request) -> Response:
         await here.ping()
         signs = await request.app.state.app.signs()
     except PalaverError as problem:
-        return _json({"status": "unavailable", "detail": problem.message}, 503)
+        return json_response({"status": "unavailable", "detail": problem.message}, 503)
     if not signs:
-        return _json({"status": "ready"})
+        return json_response({"status": "ready"})
     detail = f"{signs[0].says}. Run 'palaver doctor' on the server."
     problems = [sign.says for sign in signs]
     if any(sign.stops for sign in signs):
-        return _json({"status": "unavailable", "detail": detail, "problems": problems}, 503)
-    return _json({"status": "degraded", "detail": detail, "problems": problems})
+        return json_response({"status": "unavailable", "detail": detail, "problems": problems}, 503)
+    return json_response({"status": "degraded", "detail": detail, "problems": problems})
 
 
 async def _http_problem(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
     detail, headers = problem.detail, dict(problem.headers or {})
     if problem.status_code == 405:
-        headers["Allow"] = _allowed(request) or ", ".join(sorted(headers.get("Allow", "").split(", ")))
+        # Each method of a path has its own route.
+        routes = [route for route in request.app.routes if isinstance(route, Route)]
+        path = next((route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE), "")
+        methods = {method for route in routes if route.path == path for method in route.methods or ()}
+        headers["Allow"] = ", ".join(sorted(methods or headers.get("Allow", "").split(", ")))
         detail = f"{request.method} is not allowed here. Allowed: {headers['Allow']}."
     elif problem.status_code == 404 and detail == "Not Found":
         if address := _redirect_target(request):
             return RedirectResponse(address)
         detail = "There is no route with this path. /docs lists all routes."
     names = ("error", "detail") if request.url.path.startswith("/api/v1/") else ("detail",)
-    return Response(encode(dict.fromkeys(names, detail)), problem.status_code, headers, media_type="application/json")
+    return json_response(dict.fromkeys(names, detail), problem.status_code, headers)
 
 
 def _redirect_target(request: Request) -> URL | None:
@@ -142,12 +131,5 @@ def _redirect_target(request: Request) -> URL | None:
     return URL(scope=other) if is_there else None
 
 
-def _allowed(request: Request) -> str:
-    """All methods of this path. Each has its own route."""
-    routes = [route for route in request.app.routes if isinstance(route, Route)]
-    path = next((route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE), "")
-    return ", ".join(sorted({method for route in routes if route.path == path for method in route.methods or ()}))
-
-
 async def _unexpected(request: Request, problem: Exception) -> Response:
-    return _json({"detail": "The server failed. Its log says why."}, 500)
+    return json_response({"detail": "The server failed. Its log says why."}, 500)

@@ -14,8 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from palaver.doors.authentication import Requester
-from palaver.doors.http.rest import error
-from palaver.errors import PalaverError
+from palaver.doors.http.rest import reports_errors
 from palaver.operations.bus.threads import OneThread, get_thread
 from palaver.store.bus.feed import FeedClosed
 
@@ -82,20 +81,19 @@ def _after(request: Request) -> int | None:
     return int(given) if given.isdecimal() and len(given) < 19 else None
 
 
+@reports_errors
 async def all_events(request: Request) -> Response:
     if thread_id := request.query_params.get("thread_id"):
         return await _thread_stream(thread_id, request)
     return EventStream(request.scope["palaver.requester"], _after(request), None)
 
 
+@reports_errors
 async def thread_events(request: Request) -> Response:
     return await _thread_stream(request.path_params["thread_id"], request)
 
 
 async def _thread_stream(thread_id: str, request: Request) -> Response:
     requester: Requester = request.scope["palaver.requester"]
-    try:
-        thread = await get_thread.perform(requester.workspace, requester.caller, OneThread(thread_id=thread_id[:500]))
-    except PalaverError as problem:
-        return error(problem)
+    thread = await get_thread.perform(requester.workspace, requester.caller, OneThread(thread_id=thread_id[:500]))
     return EventStream(requester, _after(request), thread.id)

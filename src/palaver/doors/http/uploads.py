@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.types import Message
 
 from palaver.doors.authentication import Requester
-from palaver.doors.http.rest import error
+from palaver.doors.http.rest import reports_errors
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.settings import Settings
 
@@ -40,18 +40,12 @@ def folder(settings: Settings, workspace: str) -> Path:
     return settings.data / "uploads" / workspace
 
 
+@reports_errors
 async def upload_image(request: Request) -> Response:
     """Store an image and return its {url, name} for an attachment."""
     requester: Requester = request.scope["palaver.requester"]
-    try:
-        if "write" not in requester.caller.scopes:
-            raise Forbidden("This token has no 'write' scope.")
-        return JSONResponse(await _store(request, requester))
-    except PalaverError as problem:
-        return error(problem)
-
-
-async def _store(request: Request, requester: Requester) -> dict[str, str]:
+    if "write" not in requester.caller.scopes:
+        raise Forbidden("This token has no 'write' scope.")
     limit = requester.workspace.settings.max_upload
     too_large = TooLarge(f"An image can have at most {limit:,} bytes (PALAVER_MAX_UPLOAD).")
     received = 0
@@ -83,7 +77,7 @@ async def _store(request: Request, requester: Requester) -> dict[str, str]:
             raise Refused("Only PNG, JPEG, GIF and WebP images can be attached.")
         name = uuid4().hex + extension
         await asyncio.to_thread(_write, folder(requester.workspace.settings, requester.workspace.name), name, data)
-        return {"url": f"/uploads/{name}", "name": (part.filename or name)[:200]}
+        return JSONResponse({"url": f"/uploads/{name}", "name": (part.filename or name)[:200]})
     finally:
         await form.close()
 
@@ -96,10 +90,11 @@ def _write(where: Path, name: str, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+@reports_errors
 async def show_image(request: Request) -> Response:
     requester: Requester = request.scope["palaver.requester"]
     name = request.path_params["name"]
     path = folder(requester.workspace.settings, requester.workspace.name) / name
     if not _NAME.fullmatch(name) or not await asyncio.to_thread(path.is_file):
-        return error(NotFound("image", name[:80]))
+        raise NotFound("image", name[:80])
     return FileResponse(path, media_type=TYPES[path.suffix], headers={"cache-control": "private, max-age=31536000"})

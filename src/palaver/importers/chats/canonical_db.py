@@ -173,24 +173,24 @@ class _Tables:
             given = orjson.dumps(self._rowids.get(id, array("q")).tolist()).decode()
         has_position = "position" in self._messages
         order = "position, rowid" if has_position else "rowid"
-        rows = self._rows(f"{where} ORDER BY {order}", given)
+        names = ("id", "role", "content", "create_time", "parent_id")
+        selected = ", ".join(self._blob(name, self._messages) for name in names)
+        query = f"SELECT {selected} FROM messages WHERE {where} ORDER BY {order}"
+        rows = (
+            [text_of_blob(value, self.encoding) for value in row]
+            for row in self._database.execute(query, (given,) if given else ())
+        )
+        drafts = (
+            (RawMessage(id, (role or "").strip()[:100] or "unknown", text_of(content), parse_any_time(created)), parent)
+            for id, role, content, created, parent in rows
+        )
         if has_position or "parent_id" not in self._messages:
-            yield from (draft for draft, _ in rows)
+            yield from (draft for draft, _ in drafts)
             return
-        found = {draft.id: (draft, parent) for draft, parent in rows if draft.id}
+        found = {draft.id: (draft, parent) for draft, parent in drafts if draft.id}
         parents = {id: parent for id, (_, parent) in found.items()}
         leaf = newest_leaf(parents, {id: draft.ts for id, (draft, _) in found.items()})
         yield from (found[id][0] for id in (path_to(leaf, parents) if leaf else found))
-
-    def _rows(self, where: str, given: str) -> Iterator[tuple[RawMessage, str | None]]:
-        names = ("id", "role", "content", "create_time", "parent_id")
-        selected = ", ".join(self._blob(name, self._messages) for name in names)
-        for row in self._database.execute(f"SELECT {selected} FROM messages WHERE {where}", (given,) if given else ()):
-            id, role, content, created, parent = (text_of_blob(value, self.encoding) for value in row)
-            yield (
-                RawMessage(id, (role or "").strip()[:100] or "unknown", text_of(content), parse_any_time(created)),
-                parent,
-            )
 
     def _blob(self, name: str, known: set[str]) -> str:
         """A column as bytes, because its text may be damaged; NULL if the table lacks it."""

@@ -60,30 +60,25 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     for found in objects(item):
         if isinstance(found, Skipped):
             yield found
-        else:
-            yield from conversation(item, found)
-
-
-def conversation(item: Item, found: dict[str, Any]) -> Iterator[Conversation | Skipped]:
-    mapping = found.get("mapping")
-    if not isinstance(mapping, dict):
-        yield Skipped(item.name, "a conversation without messages")
-        return
-    nodes = {id: node for id, node in mapping.items() if isinstance(node, dict)}
-    path = _shown_last(nodes, found.get("current_node"))
-    id = found.get("id") or found.get("conversation_id")
-    if not id and path:  # made of values that stay the same while the conversation goes on
-        made = "\n".join([*path[:2], str(found.get("create_time") or found.get("title"))])
-        id = f"{path[0]}.{sha256(made.encode('utf-8', 'replace')).hexdigest()[:16]}"
-    yield from build_conversation(
-        item.name,
-        name,
-        id,
-        collect_messages(_said(id, nodes[id].get("message")) for id in path),
-        title=found.get("title"),
-        created_at=parse_any_time(found.get("create_time")),
-        updated_at=parse_any_time(found.get("update_time")),
-    )
+            continue
+        if not isinstance(mapping := found.get("mapping"), dict):
+            yield Skipped(item.name, "a conversation without messages")
+            continue
+        nodes = {id: node for id, node in mapping.items() if isinstance(node, dict)}
+        path = _shown_last(nodes, found.get("current_node"))
+        id = found.get("id") or found.get("conversation_id")
+        if not id and path:  # made of values that stay the same while the conversation goes on
+            made = "\n".join([*path[:2], str(found.get("create_time") or found.get("title"))])
+            id = f"{path[0]}.{sha256(made.encode('utf-8', 'replace')).hexdigest()[:16]}"
+        yield from build_conversation(
+            item.name,
+            name,
+            id,
+            collect_messages(_said(id, nodes[id].get("message")) for id in path),
+            title=found.get("title"),
+            created_at=parse_any_time(found.get("create_time")),
+            updated_at=parse_any_time(found.get("update_time")),
+        )
 
 
 def _shown_last(nodes: dict[str, dict[str, Any]], current: Any) -> list[str]:

@@ -43,29 +43,24 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     for found in objects(item):
         if isinstance(found, Skipped):
             yield found
-        else:
-            yield from conversation(item, found)
+            continue
+        if not isinstance(found.get("chat_messages"), list):
+            yield Skipped(item.name, "a conversation without messages")
+            continue
+        yield from build_conversation(
+            item.name,
+            name,
+            found.get("uuid"),
+            collect_messages(draft for message in _shown(found) for draft in _said(message)),
+            title=found.get("name"),
+            created_at=parse_time(found.get("created_at")),
+            updated_at=parse_time(found.get("updated_at")),
+        )
 
 
-def conversation(item: Item, found: dict[str, Any]) -> Iterator[Conversation | Skipped]:
-    messages = found.get("chat_messages")
-    if not isinstance(messages, list):
-        yield Skipped(item.name, "a conversation without messages")
-        return
-    shown = _shown([message for message in messages if isinstance(message, dict)], found)
-    yield from build_conversation(
-        item.name,
-        name,
-        found.get("uuid"),
-        collect_messages(draft for message in shown for draft in _said(message)),
-        title=found.get("name"),
-        created_at=parse_time(found.get("created_at")),
-        updated_at=parse_time(found.get("updated_at")),
-    )
-
-
-def _shown(messages: list[dict[str, Any]], found: dict[str, Any]) -> list[dict[str, Any]]:
+def _shown(found: dict[str, Any]) -> list[dict[str, Any]]:
     """One branch of the conversation; all messages if none names its parent."""
+    messages = [message for message in found["chat_messages"] if isinstance(message, dict)]
     by_id = {id: message for message in messages if isinstance(id := message.get("uuid"), str)}
     parents = {
         id: p if isinstance(p := message.get("parent_message_uuid"), str) else None for id, message in by_id.items()

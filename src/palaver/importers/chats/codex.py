@@ -147,7 +147,16 @@ def _is_echo(item: dict[str, Any], reading: ReadProgress) -> bool:
 def _item(item: dict[str, Any], kept: ToolOutput = "full") -> tuple[Role, str] | None:
     match item.get("type"):
         case "message":
-            return _message(item)
+            role, content = item.get("role"), item.get("content")
+            if role not in ("user", "assistant"):
+                return None
+            if not isinstance(content, list | str):
+                raise Unreadable("without content")
+            texts = [content] if isinstance(content, str) else block_texts(content)
+            if role == "user":
+                texts = [text for text in texts if not text.lstrip().startswith(_INJECTED)]
+            said = masked_text("\n".join(text for text in texts if text.strip()))
+            return (role, said) if said else None
         case "function_call":
             arguments = item.get("arguments")
             if isinstance(arguments, str):
@@ -173,21 +182,6 @@ def _item(item: dict[str, Any], kept: ToolOutput = "full") -> tuple[Role, str] |
             text = tool_result(output, kept, is_error=is_error)
             return ("tool", text) if text else None
     return None
-
-
-def _message(item: dict[str, Any]) -> tuple[Role, str] | None:
-    role, content = item.get("role"), item.get("content")
-    if role not in ("user", "assistant"):
-        return None
-    if not isinstance(content, list | str):
-        raise Unreadable("without content")
-    parts = [content] if isinstance(content, str) else block_texts(content)
-    if role == "user":
-        parts = [part for part in parts if not part.lstrip().startswith(_INJECTED)]
-    text = masked_text("\n".join(part for part in parts if part.strip()))
-    if text is None:
-        return None
-    return ("user", text) if role == "user" else ("assistant", text)
 
 
 def _has_failed(value: Any) -> bool:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -133,21 +134,13 @@ def _local(folder: str) -> str | None:
     return None if "://" in folder else storable_text(folder)
 
 
-def _folder_beside(item: Item) -> str | None:
-    """The folder in the `workspace.json` beside the database."""
-    if item.path is None:
-        return None
-    try:
-        with (item.path.parent / "workspace.json").open("rb") as file:
-            folder = parse_object(file.read(MOST_OF_A_WORKSPACE)).get("folder")
-    except (OSError, Unreadable):
-        return None
-    return _local(folder) if isinstance(folder, str) else None
-
-
 def _tell(
     item: Item, id: Any, composer: dict[str, Any], gathered: CollectedMessages, folder: str | None
 ) -> Iterator[Conversation | Skipped]:
+    if not folder and item.path:
+        with suppress(OSError, Unreadable), (item.path.parent / "workspace.json").open("rb") as file:
+            beside = parse_object(file.read(MOST_OF_A_WORKSPACE)).get("folder")
+            folder = _local(beside) if isinstance(beside, str) else None
     return build_conversation(
         item.name,
         name,
@@ -156,7 +149,7 @@ def _tell(
         title=composer.get("name") or composer.get("chatTitle"),
         created_at=parse_any_time(composer.get("createdAt")),
         updated_at=parse_any_time(composer.get("lastUpdatedAt") or composer.get("lastSendTime")),
-        folder=folder or _folder_beside(item),
+        folder=folder,
     )
 
 
@@ -192,27 +185,22 @@ def _timed(bubbles: Iterable[dict[str, Any]], about: dict[str, Any], kept: ToolO
     """The messages. A bubble without a time has that of the one before, or of the conversation."""
     at = parse_any_time(about.get("createdAt") or about.get("lastSendTime") or about.get("lastUpdatedAt"))
     for bubble in bubbles:
-        for draft in _said(bubble, kept):
-            at = draft.ts or at
-            yield draft._replace(ts=at)
-
-
-def _said(bubble: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
-    kind = bubble.get("type")
-    role = _ROLES.get(kind) if isinstance(kind, int | str) else None
-    if role is None:
-        return
-    id = bubble.get("bubbleId") or bubble.get("id")
-    timing = bubble.get("timingInfo")
-    began = timing.get("clientStartTime") if isinstance(timing, dict) else None
-    is_date = isinstance(began, int | float) and began > 1e12  # some versions count from the start of the editor
-    ts = parse_any_time(bubble.get("createdAt")) or (parse_any_time(began) if is_date else None)
-    text = bubble.get("text")
-    yield RawMessage(id, role, text if isinstance(text, str) and text else bubble.get("rawText"), ts)
-    tool = bubble.get("toolFormerData")
-    if isinstance(tool, dict) and isinstance(tool.get("name"), str) and not _is_own(tool):
-        yield RawMessage(id, "tool", tool_call_or_none(tool["name"], tool.get("rawArgs"), kept), ts)
-        yield RawMessage(id, "tool", tool_result(tool.get("result"), kept, is_error=tool.get("status") == "error"), ts)
+        kind = bubble.get("type")
+        role = _ROLES.get(kind) if isinstance(kind, int | str) else None
+        if role is None:
+            continue
+        id = bubble.get("bubbleId") or bubble.get("id")
+        timing = bubble.get("timingInfo")
+        began = timing.get("clientStartTime") if isinstance(timing, dict) else None
+        is_date = isinstance(began, int | float) and began > 1e12  # some versions count from the start of the editor
+        at = parse_any_time(bubble.get("createdAt")) or (parse_any_time(began) if is_date else None) or at
+        text = bubble.get("text")
+        yield RawMessage(id, role, text if isinstance(text, str) and text else bubble.get("rawText"), at)
+        tool = bubble.get("toolFormerData")
+        if isinstance(tool, dict) and isinstance(tool.get("name"), str) and not _is_own(tool):
+            result = tool_result(tool.get("result"), kept, is_error=tool.get("status") == "error")
+            yield RawMessage(id, "tool", tool_call_or_none(tool["name"], tool.get("rawArgs"), kept), at)
+            yield RawMessage(id, "tool", result, at)
 
 
 def _is_own(tool: dict[str, Any]) -> bool:

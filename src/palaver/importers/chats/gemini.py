@@ -24,7 +24,7 @@ from urllib.parse import unquote
 
 from palaver.importers import Unreadable, block_texts, clean, parse_object, parse_time, storable_text, tool_result
 from palaver.importers.chats.own_calls import is_own_tool
-from palaver.importers.files.lines import lines
+from palaver.importers.files.lines import lines, skip_line
 from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages, tool_call_or_none
 from palaver.importers.library.item_text import parse_json
 from palaver.model.library import Conversation
@@ -58,7 +58,14 @@ def recognises(item: Item, head: bytes) -> bool:
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     if saved := _SAVED.fullmatch(item.file_name):
-        yield from _saved(item, unquote(saved["name"] or ""))
+        # A checkpoint is a list of turns, or a list under `history`. Its folder is named after the project.
+        given = unquote(saved["name"] or "")
+        found = parse_json(_whole(item))
+        turns = found.get("history") if isinstance(found, dict) else found
+        project = PurePosixPath(item.path.absolute().as_posix() if item.path else item.inside).parent.name
+        taken = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
+        gathered = collect_messages(draft for turn in taken for draft in _turn(turn, item.tool_output))
+        yield from build_conversation(item.name, name, f"checkpoint:{project}:{given}", gathered, title=given)
         return
     session = _Session(item.tool_output)
     if item.file_name.endswith(".jsonl"):
@@ -69,8 +76,7 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
             try:
                 session.take(parse_object(line) if line.strip() else {})
             except Unreadable as problem:
-                is_torn = not line.endswith(b"\n")
-                yield Skipped(item.name, "the last line is not complete" if is_torn else f"a line that is {problem}")
+                yield skip_line(item, line, problem)
     else:
         session.take({"$set": parse_object(_whole(item))})
     about = session.about
@@ -105,16 +111,6 @@ def _whole(item: Item) -> bytes:
     if len(raw) > LONGEST_FILE:
         raise Unreadable("more than 128 MB in one piece")
     return raw
-
-
-def _saved(item: Item, name_given: str) -> Iterator[Conversation | Skipped]:
-    """A checkpoint: a list of turns, or a list under `history`. Its folder is named after the project."""
-    found = parse_json(_whole(item))
-    turns = found.get("history") if isinstance(found, dict) else found
-    project = PurePosixPath(item.path.absolute().as_posix() if item.path else item.inside).parent.name
-    taken = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
-    gathered = collect_messages(draft for turn in taken for draft in _turn(turn, item.tool_output))
-    yield from build_conversation(item.name, name, f"checkpoint:{project}:{name_given}", gathered, title=name_given)
 
 
 def _turn(turn: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from palaver.importers import Unreadable, clean, parse_object, parse_time, storable_text, truncate
-from palaver.importers.files.lines import lines
+from palaver.importers.files.lines import lines, skip_line
 from palaver.importers.item import LONGEST_TITLE, Item, RawMessage, Skipped, collect_messages, native_id
 from palaver.model.library import Conversation
 from palaver.model.projects import LONGEST
@@ -32,8 +32,7 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
             try:
                 yield _conversation(parse_object(line))
             except Unreadable as problem:
-                is_torn = not line.endswith(b"\n")
-                yield Skipped(item.name, "the last line is not complete" if is_torn else f"a line that is {problem}")
+                yield skip_line(item, line, problem)
 
 
 def _conversation(found: dict[str, Any]) -> Conversation:

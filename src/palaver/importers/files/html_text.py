@@ -157,7 +157,14 @@ class _Writer:
 
     def take(self, token: Token) -> None:
         if token.name.startswith("/"):
-            self._end_tag(token.name[1:])
+            tag = token.name[1:]
+            if tag in _BLOCKS or tag in _UNSEEN:
+                said = self.end_block()
+                if tag == "h1" and not self.heading:
+                    self.heading = said
+            if self._open[tag] > 0:
+                self._open[tag] -= 1
+                self._hidden -= tag in _UNSEEN
         elif token.name:
             self._start_tag(token.name, token.text)
         elif self._open["title"] and not self._open["svg"]:
@@ -183,15 +190,6 @@ class _Writer:
         if not attributes.endswith("/") or tag not in _UNSEEN | {"title"}:
             self._open[tag] += 1
             self._hidden += tag in _UNSEEN
-
-    def _end_tag(self, tag: str) -> None:
-        if tag in _BLOCKS or tag in _UNSEEN:
-            said = self.end_block()
-            if tag == "h1" and not self.heading:
-                self.heading = said
-        if self._open[tag] > 0:
-            self._open[tag] -= 1
-            self._hidden -= tag in _UNSEEN
 
     def end_block(self) -> str:
         text = "".join(self._parts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 import orjson
@@ -46,29 +47,23 @@ def is_json(item: Item, head: bytes) -> bool:
 def objects(item: Item) -> Iterator[dict[str, Any] | Skipped]:
     """The parsed objects of a file; Skipped for an element that is no object or too long."""
     with item.open() as source:
-        for raw in elements(source, must_end=True):
+        for raw in elements(source):
             if raw is None:
                 yield Skipped(item.name, "a conversation of more than 128 MB")
                 continue
             try:
                 yield parse_object(raw)
             except Unreadable as problem:
-                count = _values(raw)
+                count = 0  # of values that are no objects, with commas between them
+                with suppress(orjson.JSONDecodeError):
+                    count = len(orjson.loads(b"[" + raw + b"]")) if len(raw) < CHUNK else 0
                 yield Skipped(item.name, f"a conversation that is {'no JSON object' if count else problem}", count or 1)
 
 
-def _values(raw: bytes) -> int:
-    """The number of values that are no objects, with commas between them; 0 if this is not JSON."""
-    try:
-        return len(orjson.loads(b"[" + raw + b"]")) if len(raw) < CHUNK else 0
-    except orjson.JSONDecodeError:
-        return 0
-
-
-def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT, *, must_end: bool = False) -> Iterator[bytes | None]:
+def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT) -> Iterator[bytes | None]:
     """Yield each element; None for one longer than `longest` bytes.
 
-    Raises Unreadable at the end if the array is incomplete or, with `must_end`, if something follows it.
+    Raises Unreadable at the end if the array is incomplete, or if something follows it.
     """
     data = _beginning(source)
     is_array = data[0] == _ARRAY
@@ -120,23 +115,15 @@ def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT, *, must_end: bool
             if depth == inside:
                 yield element(at)
                 start, is_too_long = at, False
-            elif inside and depth == inside - 1:
-                yield from gap(at - 1)
-                if must_end and depth == 0:
-                    _must_end(data[at:], source)
-                return
-            elif depth == 0:
-                yield element(at)
-                if must_end:
-                    _must_end(data[at:], source)
-                return
-
-
-def _must_end(rest: bytes | bytearray, source: BinaryIO) -> None:
-    while not rest.strip():
+            elif depth == (inside or 1) - 1:
+                yield from gap(at - 1) if inside else [element(at)]
+                break
+    rest: bytes | bytearray = data[at:] if depth == 0 else b""
+    while depth == 0 and not rest.strip():
         if not (rest := source.read(CHUNK)):
             return
-    raise Unreadable(TRAILING)
+    if rest:
+        raise Unreadable(TRAILING)
 
 
 def _beginning(source: BinaryIO) -> bytearray:

@@ -26,6 +26,12 @@ def lines(item: Item) -> Iterator[bytes | Skipped]:
                 raw = source.readline(LONGEST_LINE)
 
 
+def skip_line(item: Item, line: bytes, problem: Exception) -> Skipped:
+    """Report a line that cannot be read."""
+    is_torn = not line.endswith(b"\n")
+    return Skipped(item.name, "the last line is not complete" if is_torn else f"a line that is {problem}")
+
+
 @contextmanager
 def open_unpacked(item: Item) -> Iterator[BinaryIO]:
     """Open the file, and decompress it if it is compressed with zstd."""

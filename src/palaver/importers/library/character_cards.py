@@ -44,11 +44,22 @@ def recognises(item: Item, head: bytes) -> bool:
 
 
 def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
+    card, problem = None, Unreadable("no character in it")
     with item.open() as source:
         is_png = source.read(8) == PNG
-    card = _in_picture(item) if is_png else parse_json(read_bytes(item))
+    if is_png:
+        with item.open() as source:
+            found = dict(_texts(source, is_long=True))
+        for keyword in _KEYWORDS:
+            if keyword in found and card is None:
+                try:
+                    card = parse_json(base64.b64decode(found[keyword] + b"===", validate=False))
+                except (binascii.Error, Unreadable):
+                    problem = Unreadable("a character that is damaged")
+    else:
+        card = parse_json(read_bytes(item))
     if not isinstance(card, dict):
-        raise Unreadable("no character in it")
+        raise problem
     yield from keep_piece(item, name, character(card))
 
 
@@ -84,19 +95,6 @@ def character(card: dict[str, Any]) -> Character:
 
 
 # PNG
-
-
-def _in_picture(item: Item) -> Any:
-    with item.open() as source:
-        found = dict(_texts(source, is_long=True))
-    problem = Unreadable("no character in it")
-    for keyword in _KEYWORDS:
-        if keyword in found:
-            try:
-                return parse_json(base64.b64decode(found[keyword] + b"===", validate=False))
-            except (binascii.Error, Unreadable):
-                problem = Unreadable("a character that is damaged")
-    raise problem
 
 
 def _texts(source: BinaryIO, *, is_long: bool) -> Iterator[tuple[bytes, bytes]]:

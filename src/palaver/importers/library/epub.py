@@ -49,14 +49,18 @@ class _Book:
 
 def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
     with open_parts(item) as parts:
-        root = _root(parts)
-        book = _book(parts, root)
-        locked = _locked(parts)
+        roots = _values(parts, "META-INF/container.xml", "rootfile", "full-path")
+        if not roots:
+            raise Unreadable("damaged: it does not say where its chapters are")
+        book, folder = _book(parts, roots[0]), posixpath.dirname(roots[0])
+        locked: set[str] = set()  # often fonts, which does not matter
+        if "META-INF/encryption.xml" in parts:
+            locked.update(map(unquote, _values(parts, "META-INF/encryption.xml", "CipherReference", "URI")))
         chapters: list[str] = []
         unread: list[str] = []
         length = 0
         for id in book.order[:MOST_CHAPTERS]:
-            file = posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(book.files.get(id, ""))))
+            file = posixpath.normpath(posixpath.join(folder, unquote(book.files.get(id, ""))))
             if id in book.contents or id not in book.files:
                 continue
             if file in locked:
@@ -84,17 +88,16 @@ def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
         yield Skipped(item.name, why, unread.count(why))
 
 
-def _root(parts: Parts) -> str:
+def _values(parts: Parts, part: str, wanted: str, attribute: str) -> list[str]:
+    """The values of an attribute in all tags of this name."""
     found: list[str] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        if tag == "rootfile" and "full-path" in attributes:
-            found.append(attributes["full-path"])
+        if tag == wanted and attribute in attributes:
+            found.append(attributes[attribute])
 
-    parts.parse("META-INF/container.xml", start, _nothing, _nothing)
-    if not found:
-        raise Unreadable("damaged: it does not say where its chapters are")
-    return found[0]
+    parts.parse(part, start, lambda tag: None, lambda text: None)
+    return found
 
 
 def _book(parts: Parts, root: str) -> _Book:
@@ -127,20 +130,3 @@ def _book(parts: Parts, root: str) -> _Book:
 
     parts.parse(root, start, end, words.append)
     return book
-
-
-def _locked(parts: Parts) -> set[str]:
-    """The files that are encrypted. Fonts often are; that does not matter."""
-    found: set[str] = set()
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        if tag == "CipherReference":
-            found.add(unquote(attributes.get("URI", "")))
-
-    if "META-INF/encryption.xml" in parts:
-        parts.parse("META-INF/encryption.xml", start, _nothing, _nothing)
-    return found
-
-
-def _nothing(*_: object) -> None:
-    return None

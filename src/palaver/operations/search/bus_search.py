@@ -19,7 +19,6 @@ from palaver.search import hints
 from palaver.search.match import match_messages
 from palaver.search.snippet import as_html, as_text, excerpts
 from palaver.store.bus import threads
-from palaver.store.bus.found_messages import FoundMessage
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import HUMAN_ONLY, document_scope
 from palaver.text import query as queries
@@ -94,16 +93,17 @@ def _marked(answer: Hits, dress: Callable[[str], str]) -> Hits:
     return replace(answer, results=results)
 
 
-def _late(request: SearchMessages) -> Hits:
-    return _nothing(request, "The search took too long. Add a word to narrow the search.")
-
-
 def _nothing(request: SearchMessages, hint: str) -> Hits:
     return HintedHits([], 0, request.query, False, hint)
 
 
 @operation(
-    Tool("msg_search", brings_words=True, show=_plain, if_late=_late),
+    Tool(
+        "msg_search",
+        brings_words=True,
+        show=_plain,
+        if_late=lambda request: _nothing(request, "The search took too long. Add a word to narrow the search."),
+    ),
     Route(
         "GET",
         "/api/search",
@@ -138,19 +138,18 @@ def search_messages(read: Reader, caller: Caller, request: SearchMessages) -> Hi
         advice = "Try fewer words, another spelling, or word* for other endings."
         return _nothing(request, hints.nothing_found("No message matches", ["thread_id"] if thread else [], advice))
     cut = excerpts(wanted, length=SNIPPET_TOKENS)
-    hits = [_hit(caller, message, cut) for message in found]
+    hits = [
+        Hit(
+            one.message_id,
+            one.thread_id,
+            one.thread_topic,
+            one.author,
+            one.seq,
+            instant(one.created_at),
+            visibility.HIDDEN if visibility.hides(caller, one.metadata) else cut(one.text),
+        )
+        for one in found
+    ]
     if page.capped:
         return HintedHits(hits, len(hits), request.query, page.has_more, CAPPED)
     return Hits(hits, len(hits), request.query, page.has_more)
-
-
-def _hit(caller: Caller, found: FoundMessage, cut: Callable[[str], str]) -> Hit:
-    return Hit(
-        found.message_id,
-        found.thread_id,
-        found.thread_topic,
-        found.author,
-        found.seq,
-        instant(found.created_at),
-        visibility.HIDDEN if visibility.hides(caller, found.metadata) else cut(found.text),
-    )

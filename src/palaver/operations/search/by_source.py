@@ -27,6 +27,8 @@ PART_HELP = (
     "{mode: snippet|chunk|chunk_with_siblings|full (pages of 1,000,000 characters)|auto, max_tokens, loc, query, "
     "cursor, sibling_window, …}."
 )
+WHOLE = {"characters": "card", "prompts": "prompt"}
+"""The sources whose items are opened as a whole, with a word for such an item."""
 PROMPT_FIELDS = ("name", "author", "details", "system_prompt", "user_prompt", "keywords")
 
 
@@ -88,11 +90,11 @@ def get_operation(source: Source) -> Operation:
         request = _model(name, (PagedGet,), **{source.id_field: id_field})
         work = _get_conversation
     else:
-        whole = {"characters": "card", "prompts": "prompt"}.get(source.name)
+        whole = WHOLE.get(source.name)
         help_text = f"Open a part of the {whole} instead of all of it." if whole else PART_HELP
         retrieval: Any = (RetrievalOptions | None, Field(None, description=help_text))
         request = _model(name, (Request,), **{source.id_field: id_field, "retrieval": retrieval})
-        work = _get_fields if whole else _get_text
+        work = _get_item
 
     def get(read: Reader, caller: Caller, request: Any) -> GetResponse:
         return work(read, caller, source, own_id(source.name, getattr(request, source.id_field)), request)
@@ -128,12 +130,10 @@ def _get_conversation(read: Reader, caller: Caller, source: Source, id: str, req
     return open_document(read, caller, source.name, id, plan)
 
 
-def _get_text(read: Reader, caller: Caller, source: Source, id: str, request: Any) -> GetResponse:
-    return open_document(read, caller, source.name, id, plan_of(request.retrieval, caller))
-
-
-def _get_fields(read: Reader, caller: Caller, source: Source, id: str, request: Any) -> GetResponse:
-    """A part of a character or a prompt, or all its fields."""
+def _get_item(read: Reader, caller: Caller, source: Source, id: str, request: Any) -> GetResponse:
+    """A part of an item, or all the fields of a character or a prompt."""
+    if source.name not in WHOLE:
+        return open_document(read, caller, source.name, id, plan_of(request.retrieval, caller))
     if source.name == "prompts":
         id = library.find_prompt(read, id).id
     response = open_document(read, caller, source.name, id, plan_of(request.retrieval, caller, "full"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -44,9 +45,7 @@ class SearchKnowledge(SearchText):
 
     limit: Annotated[int, clamp(1, 100)] = 20
     """At most this many results, 1 to 100."""
-    sources: Annotated[list[SourceName], BeforeValidator(_split_commas), Field(min_length=1, max_length=50)] | None = (
-        None
-    )
+    sources: Sources | None = None
     """Default: all."""
     order_by: Order | None = None
     """relevance or recent (newest first)."""
@@ -73,12 +72,12 @@ class SearchKnowledge(SearchText):
     def wanted(self) -> tuple[SourceName, ...]:
         return tuple(dict.fromkeys(self.sources)) if self.sources is not None else ALL_SOURCES
 
-    def scopes(self, read: Reader, caller: Caller) -> list[Scope]:
+    def scopes(self, read: Reader, caller: Caller, sources: Sequence[SourceName]) -> list[Scope]:
         """One scope for all sources without filters, and one for each source with filters."""
-        wanted = tuple(name for name in self.wanted if not self.project or name in WITH_PROJECTS)
-        narrowed = {name: getattr(self.filters, name) for name in wanted} if self.filters else {}
-        found = [own for name in wanted if (given := narrowed.get(name)) and (own := given.scope(read, caller))]
-        others = tuple(name for name in wanted if not narrowed.get(name))
+        sources = [name for name in sources if not self.project or name in WITH_PROJECTS]
+        narrowed = {name: getattr(self.filters, name) for name in sources} if self.filters else {}
+        found = [own for name in sources if (given := narrowed.get(name)) and (own := given.scope(read, caller))]
+        others = tuple(name for name in sources if not narrowed.get(name))
         if others:
             found.append(Scope(others))
         if self.project:
@@ -131,22 +130,27 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
     prompts. Pass keywords or a whole question. Results that were already shown in this session are left out."""
     question = parse(request.query)
     session_id, session = _session_of(here, caller, request)
-    key, asked = request.key, request
-    order = request.order_by or _media_order(request) or caller.config.get("order_by") or "relevance"
-    wanted, errors = request.wanted, {}
-    if "sessions" in wanted and not here.settings.sessions_index:
+    sources, errors = request.wanted, {}
+    # An order for media alone is the order of a search in media alone.
+    media = request.filters.media if request.filters and sources == ("media",) else None
+    order = request.order_by or (media and media.order_by) or caller.config.get("order_by") or "relevance"
+    if "sessions" in sources and not here.settings.sessions_index:
         errors["sessions"] = SESSIONS_OFF
-        if wanted == ("sessions",):
+        if sources == ("sessions",):
             raise Unavailable(SESSIONS_OFF)
-        request = request.model_copy(update={"sources": [name for name in wanted if name != "sessions"]})
+        sources = tuple(name for name in sources if name != "sessions")
     async with search_sessions.turn_of(session):
-        seen = search_sessions.seen_before(session, key, is_new=request.offset == 0) if session else frozenset[str]()
+        seen = (
+            search_sessions.seen_before(session, request.key, is_new=request.offset == 0)
+            if session
+            else frozenset[str]()
+        )
         page = await here.read(
             lambda read: find_page(
                 read,
                 caller,
                 question,
-                request.scopes(read, caller),
+                request.scopes(read, caller, sources),
                 order,
                 request,
                 seen,
@@ -158,15 +162,11 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
             search_sessions.mark_seen(session, page.names)
             if request.offset == 0:
                 search_sessions.remember(session, request.query)
-    hint = hint_for(caller, question, page, asked, request.wanted)
+    hint = hint_for(caller, question, page, request, sources)
     answer = response_of(page, request, session_id=session_id, errors=errors or None, hint=hint)
-    return _compact(answer) if request.shape == "compact" else answer
-
-
-def _media_order(request: SearchKnowledge) -> Order | None:
-    """An order for media alone is the order of a search in media alone."""
-    media = request.filters.media if request.filters else None
-    return media.order_by if media and request.wanted == ("media",) else None
+    if request.shape == "compact":
+        return replace(answer, results=[compact_item(item) for item in page.items])
+    return answer
 
 
 def _session_of(here: Workspace, caller: Caller, request: SearchKnowledge) -> tuple[str | None, SearchSession | None]:
@@ -178,11 +178,6 @@ def _session_of(here: Workspace, caller: Caller, request: SearchKnowledge) -> tu
         session = here.search_sessions.refresh(caller.search_session)
         return here.search_sessions.id_of(owner, session) if session.is_named else None, session
     return here.search_sessions.find_or_start(owner, request.session_id)
-
-
-def _compact(answer: SearchResponse) -> SearchResponse:
-    items = [compact_item(item) for item in answer.results if isinstance(item, ResultItem)]
-    return replace(answer, results=list(items))
 
 
 def compact_item(item: ResultItem) -> CompactItem:

@@ -66,14 +66,14 @@ def find_page(
 ) -> Page:
     """Search, leave out results that were shown before, and present one page."""
     wanted = request.offset + request.limit + len(seen)
-    found = search(read, question, readable_scopes(caller, scopes), order, wanted)
-    fresh = [one for one in found.ranked if one.name not in seen] if seen else found.ranked
-    is_again = bool(found.ranked) and not fresh and not found.more
+    results = search(read, question, readable_scopes(caller, scopes), order, wanted)
+    fresh = [one for one in results.ranked if one.name not in seen] if seen else results.ranked
+    is_again = bool(results.ranked) and not fresh and not results.more
     if is_again:
-        fresh = found.ranked
+        fresh = results.ranked
     page = fresh[request.offset : request.offset + request.limit]
     length = request.snippet_length or caller.config.get("snippet_length") or SNIPPET
-    items = present(read, caller, page, question.terms, found.hits, length, highlight=highlight) if page else []
+    items = present(read, caller, results, page, length, highlight=highlight) if page else []
     explanations = None
     if explain:
         explanations = {
@@ -85,11 +85,11 @@ def find_page(
         [replace(item, seen=True) for item in items] if is_again else items,
         [one.name for one in page],
         is_again,
-        total=len(fresh) + found.more,
-        suppressed=len(found.ranked) - len(fresh),
-        matched=found.matched,
-        left_out=found.left_out(question.terms),
-        capped=found.capped(question.terms),
+        total=len(fresh) + results.more,
+        suppressed=len(results.ranked) - len(fresh),
+        matched=results.matched,
+        left_out=results.left_out,
+        capped=results.capped,
         explanations=explanations,
     )
 

@@ -118,9 +118,7 @@ class RecordOwnTurn(Recorded):
 
 
 @dataclass(frozen=True)
-class RecordedTurn(OmitsDefaults):
-    """A recorded turn. `project` is present if it is known."""
-
+class TurnAnswer(OmitsDefaults):
     omit_if_default = ("project",)
 
     id: str
@@ -129,6 +127,12 @@ class RecordedTurn(OmitsDefaults):
     role: str
     content: str
     ts: datetime
+
+
+@dataclass(frozen=True)
+class RecordedTurn(TurnAnswer):
+    """A recorded turn. `project` is present if it is known."""
+
     project: str | None = None
 
 
@@ -241,17 +245,13 @@ def _not_written(problem: OSError) -> Unavailable:
 # Searching
 
 
-class SearchConversations(Request):
-    agent_id: Annotated[Id, NotBlank]
-    """Id or slug of the agent."""
+class SearchAllConversations(Request):
     query: Annotated[Query, NotBlank]
     """Words; all are required."""
     limit: Annotated[int, clamp(1, 100)] = 20
     """Maximum number of hits, up to 100."""
     role: Line | None = None
     """Only turns of this role."""
-    session_id: Id | None = None
-    """Only this session."""
     since: Time | None = None
     """Only turns at or after this time."""
     until: Time | None = None
@@ -260,18 +260,17 @@ class SearchConversations(Request):
     """Only turns of this project: path or folder name."""
 
 
+class SearchConversations(SearchAllConversations):
+    agent_id: Annotated[Id, NotBlank]
+    """Id or slug of the agent."""
+    session_id: Id | None = None
+    """Only this session."""
+
+
 @dataclass(frozen=True)
-class ConversationHit(OmitsDefaults):
+class ConversationHit(TurnAnswer):
     """A turn that matches. `project` is present if it is known."""
 
-    omit_if_default = ("project",)
-
-    id: str
-    session_id: str
-    agent_id: str
-    role: str
-    content: str
-    ts: datetime
     snippet: str
     project: str | None = None
 
@@ -319,14 +318,14 @@ def find(read: Reader, text: str, limit: int, **filters: Any) -> ConversationHit
 
 
 def _find(
-    read: Reader, request: SearchConversations | SearchAllConversations, agent_id: str | None
+    read: Reader, request: SearchAllConversations, agent_id: str | None, session_id: str | None = None
 ) -> ConversationHits:
     return find(
         read,
         request.query,
         request.limit,
         agent_id=agent_id,
-        session_id=request.session_id,
+        session_id=session_id,
         role=request.role,
         since=parse(request.since) if request.since else None,
         until=parse(request.until, end_of_day=True) if request.until else None,
@@ -341,26 +340,7 @@ def search_conversations(read: Reader, caller: Caller, request: SearchConversati
     """Search the sessions of one agent by keywords, best match first."""
     must_be_indexed(read)
     owner = owner_of(read, caller, request.agent_id)
-    return _find(read, request, owner.id)
-
-
-class SearchAllConversations(Request):
-    query: Annotated[Query, NotBlank]
-    """Words; all are required."""
-    limit: Annotated[int, clamp(1, 100)] = 20
-    """Maximum number of hits, up to 100."""
-    role: Line | None = None
-    """Only turns of this role."""
-    since: Time | None = None
-    """Only turns at or after this time."""
-    until: Time | None = None
-    """Only turns up to this time; a date means the end of that day."""
-    project: Project | None = None
-    """Only turns of this project: path or folder name."""
-
-    @property
-    def session_id(self) -> None:
-        return None
+    return _find(read, request, owner.id, request.session_id)
 
 
 @operation(

@@ -8,6 +8,11 @@ from collections.abc import Callable, Sequence
 
 from palaver.text.passages import Piece
 
+LEAST_SHARED = 12
+"""A shorter overlap of two chunks may be chance."""
+MOST_SHARED = 4_000
+_BLANK = re.compile(r"\s*")
+
 
 def characters(tokens: int, per_token: float) -> int:
     """The number of characters of a number of tokens, at most."""
@@ -32,9 +37,6 @@ def spread(anchor: int, count: int, reach: int, budget: int, cost: Callable[[int
             else:
                 can_grow[side] = False
     return first, last
-
-
-_BLANK = re.compile(r"\s*")
 
 
 def locate_chunks(chunks: Sequence[str], text: str) -> list[Piece] | None:
@@ -63,25 +65,9 @@ def join_chunks(chunks: list[str], separator: str = "\n\n") -> str:
     """Join chunks that overlap: text that two neighbours share appears once."""
     whole = chunks[0] if chunks else ""
     for chunk in chunks[1:]:
-        shared = _shared(whole, chunk)
-        whole += chunk[shared:] if shared else separator + chunk
+        tail, head = whole[-MOST_SHARED:], chunk[:LEAST_SHARED]
+        at = tail.find(head) if len(chunk) >= LEAST_SHARED else -1
+        while at >= 0 and not chunk.startswith(tail[at:]):
+            at = tail.find(head, at + 1)
+        whole += chunk[len(tail) - at :] if at >= 0 else separator + chunk
     return whole
-
-
-LEAST_SHARED = 12
-"""A shorter overlap may be chance."""
-MOST_SHARED = 4_000
-
-
-def _shared(before: str, after: str) -> int:
-    """The number of characters at the end of one text that begin the other."""
-    tail = before[-MOST_SHARED:]
-    if len(after) < LEAST_SHARED:
-        return 0
-    head = after[:LEAST_SHARED]
-    at = tail.find(head)
-    while at >= 0:
-        if after.startswith(tail[at:]):
-            return len(tail) - at
-        at = tail.find(head, at + 1)
-    return 0

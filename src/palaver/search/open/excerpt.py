@@ -141,7 +141,7 @@ def cut(excerpt: Excerpt, plan: Plan) -> Cut:
     if plan.mode == "snippet":
         length = min(plan.snippet_length, plan.budget) if plan.has_budget else plan.snippet_length
         if terms:
-            snippet = passage_snippet(alone, any_of(terms), length=length, stemmed=True)
+            snippet = passage_snippet(alone, any_of(terms), length=length)
         elif place:
             snippet = snippet_at(alone, place[0], length)
         else:

@@ -90,13 +90,17 @@ def _first_field(opening: Opening) -> str:
 
 
 def _excerpt(opening: Opening, field: str, loc: Loc, offset: int) -> Excerpt:
-    """The pieces of a field, and which of them is the anchor."""
+    """The pieces of a field, or the chunks that a media item came with, and which of them is the anchor."""
     read, at, plan = opening.read, opening.at, opening.plan
     text = items.body(read, at.document_id, field) or (_joined_chunks(opening) if field == "content" else "")
     given = _given_chunks(opening) if field == "content" else None
     names_chunk = any(loc.get(key) is not None for key in ("chunk_index", "chunk_uuid"))
     if given is not None and (plan.prefers_given or (names_chunk and loc.get("approx_offset") is None)):
-        excerpt = _excerpt_of_chunks(opening, given, text, loc)
+        # If the chunks are pieces of the text, the text between them is known too.
+        anchor, located = _anchor_chunk(opening, given, text, loc), locate_chunks(given, text)
+        excerpt = Excerpt(anchor, texts=given, whole=text if located else "", pieces=located or ())
+        if loc.get("chunk_offset") is not None:
+            excerpt.place = place_in(excerpt.alone(), number_in(loc, "chunk_offset"))
         if plan.prefers_given or not excerpt.pieces:
             return excerpt
         loc = {"approx_offset": excerpt.pieces[excerpt.anchor].start + (excerpt.place or 0)}
@@ -105,15 +109,6 @@ def _excerpt(opening: Opening, field: str, loc: Loc, offset: int) -> Excerpt:
     if pieces and loc.get("approx_offset") is not None:
         place = number_in(loc, "approx_offset") - pieces[excerpt.anchor].start
         excerpt.place = place_in(excerpt.alone(), place)
-    return excerpt
-
-
-def _excerpt_of_chunks(opening: Opening, chunks: list[str], text: str, loc: Loc) -> Excerpt:
-    """The chunks that a media item came with. If they are pieces of its text, the text between them is known too."""
-    anchor, pieces = _anchor_chunk(opening, chunks, text, loc), locate_chunks(chunks, text)
-    excerpt = Excerpt(anchor, texts=chunks, whole=text, pieces=pieces) if pieces else Excerpt(anchor, texts=chunks)
-    if loc.get("chunk_offset") is not None:
-        excerpt.place = place_in(excerpt.alone(), number_in(loc, "chunk_offset"))
     return excerpt
 
 

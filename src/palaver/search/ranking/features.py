@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import log, log1p
 from operator import mul
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from palaver.search.question import Question
 from palaver.search.recall import DocumentCover
@@ -26,6 +26,9 @@ from palaver.text.tokenize import stems, words
 
 Kind = Literal["people", "assistant", "text", "word"]
 """The table of weights to use: by who talks in the document, or "word" for a single keyword."""
+
+Columns: TypeAlias = dict[str, Sequence[float]]
+"""Some features by name, each with its value for every passage."""
 
 NEAR = 20
 """Terms within this many words of each other are close."""
@@ -248,36 +251,42 @@ class TermMatches:
 
 def features_of(matches: TermMatches, cover: DocumentCover, similarity: Similarity) -> list[Features]:
     """The features of each passage."""
-    question, passages, rarity, total = matches.question, matches.passages, matches.rarity, matches.total_rarity
+    passages = matches.passages
+    number_at = {(one.document_id, one.position): n for n, one in enumerate(passages)}
+    previous = [number_at.get((one.document_id, one.position - 1)) if one.position > 1 else None for one in passages]
+    columns = {
+        **_word_columns(matches),
+        **_place_columns(matches, cover, previous),
+        **_meaning_columns(matches, similarity, previous),
+    }
+    return list(map(Features._make, zip(*(columns[name] for name in Features._fields), strict=True)))
+
+
+def _word_columns(matches: TermMatches) -> Columns:
+    """The features of the words that match, and of the number of words."""
+    passages, rarity, total = matches.passages, matches.rarity, matches.total_rarity
     lengths = [len(text) for text in matches.words]
-    usual = _usual_lengths(passages, lengths)
+    of_kind: dict[Kind, list[int]] = defaultdict(list)
+    for one, length in zip(passages, lengths, strict=True):
+        of_kind[one.kind].append(length)
+    usual = {kind: max(1.0, sum(some) / len(some)) for kind, some in of_kind.items()}
     relative = [length / usual[one.kind] for one, length in zip(passages, lengths, strict=True)]
     counts = [_count(places) for places in matches.places]
     bm25 = [_bm25(some, length, rarity) for some, length in zip(counts, relative, strict=True)]
     typed = [term.words for term in matches.terms]
-    exact = [
-        _bm25(_count_exact(text, places, typed), length, rarity)
-        for text, places, length in zip(matches.words, matches.places, relative, strict=True)
-    ]
+    exact = []
+    for text, places, share in zip(matches.words, matches.places, relative, strict=True):
+        as_typed = [
+            (place, number)
+            for place, number in places
+            if text[place] == typed[number][0]
+            and (len(typed[number]) == 1 or tuple(text[place : place + len(typed[number])]) == typed[number])
+        ]
+        exact.append(_bm25(_count(as_typed), share, rarity))
     highest, highest_exact = max(bm25, default=0.0) or 1.0, max(exact, default=0.0) or 1.0
-    best_of, most_like = _best_by_document(passages, bm25), _best_by_document(passages, similarity.best)
+    best_of = _best_by_document(passages, bm25)
     titles = {title: matches.title_cover(title) for title in {one.title for one in passages}}
-    asks = [1.0 if "?" in one.text else 0.0 for one in passages]
-    number_at = {(one.document_id, one.position): n for n, one in enumerate(passages)}
-    previous = [number_at.get((one.document_id, one.position - 1)) if one.position > 1 else None for one in passages]
-    sides = [one.side if question.is_mine or question.is_yours else None for one in passages]
-
-    def cover_at(one: Passage, step: int) -> float:
-        is_message = one.position > -step if step < 0 else one.position
-        return cover.passages.get((one.document_id, one.position + step), 0.0) if is_message else 0.0
-
-    def weighed(likes: Sequence[float]) -> float:
-        points: float = sum(map(mul, likes, rarity))
-        return points / total
-
-    likes = similarity.terms
-    words_like = [weighed(some) for some in likes]
-    columns: dict[str, Sequence[float]] = {
+    return {
         "words": [value / highest for value in bm25],
         "exact": [value / highest_exact for value in exact],
         "cover": [sum([rarity[number] for number in some]) / total for some in counts],
@@ -286,22 +295,67 @@ def features_of(matches: TermMatches, cover: DocumentCover, similarity: Similari
             for places, some in zip(matches.places, counts, strict=True)
         ],
         "near": [_densest(places, rarity) / total for places in matches.places],
+        "document_best": [best_of[one.document_id] / highest for one in passages],
+        "title": [titles[one.title] for one in passages],
+        "length": [min(1.0, log1p(length) / _LONG) for length in lengths],
+    }
+
+
+def _place_columns(matches: TermMatches, cover: DocumentCover, previous: Sequence[int | None]) -> Columns:
+    """The features of the place in the document, of the speaker and of the time."""
+    question, passages = matches.question, matches.passages
+    asks = [1.0 if "?" in one.text else 0.0 for one in passages]
+    sides = [one.side if question.is_mine or question.is_yours else None for one in passages]
+    times = sorted({one.at for one in passages}) if question.wants_latest else []
+    newness = {time: n / max(1, len(times) - 1) for n, time in enumerate(times)}
+
+    def cover_at(one: Passage, step: int) -> float:
+        is_message = one.position > -step if step < 0 else one.position
+        return cover.passages.get((one.document_id, one.position + step), 0.0) if is_message else 0.0
+
+    def has_time(one: Passage, folded: Sequence[str]) -> bool:
+        return not _TIME_WORDS.isdisjoint(folded) or bool(_TIME_NUMBER.search(one.text))
+
+    return {
         "before": [cover_at(one, -1) for one in passages],
         "after": [cover_at(one, 1) for one in passages],
         "before_that": [cover_at(one, -2) for one in passages],
         "document": [cover.frequency.get(one.document_id, 0.0) for one in passages],
-        "document_best": [best_of[one.document_id] / highest for one in passages],
         "document_cover": [cover.together.get(one.document_id, 0.0) for one in passages],
-        "title": [titles[one.title] for one in passages],
         "is_title": [0.0 if one.position else 1.0 for one in passages],
         "speaker": [1.0 if matches.names and names & matches.names else 0.0 for names in matches.speakers],
         "asks": asks,
         "answers": [asks[n] if n is not None else 0.0 for n in previous],
-        "length": [min(1.0, log1p(length) / _LONG) for length in lengths],
         "time": [
-            1.0 if question.wants_time and _has_time(one.text, text) else 0.0
+            1.0 if question.wants_time and has_time(one, text) else 0.0
             for one, text in zip(passages, matches.words, strict=True)
         ],
+        "mine": [1.0 if question.is_mine and side == "asking" else 0.0 for side in sides],
+        "yours": [1.0 if question.is_yours and side == "answering" else 0.0 for side in sides],
+        "newest": [newness.get(one.at, 0.0) for one in passages],
+    }
+
+
+def _meaning_columns(matches: TermMatches, similarity: Similarity, previous: Sequence[int | None]) -> Columns:
+    """The features of the similarity in meaning. Those of an optional embedding model are 0 without one."""
+    passages, rarity, total = matches.passages, matches.rarity, matches.total_rarity
+    most_like, likes = _best_by_document(passages, similarity.best), similarity.terms
+
+    def weighed(likes: Sequence[float]) -> float:
+        points: float = sum(map(mul, likes, rarity))
+        return points / total
+
+    words_like = [weighed(some) for some in likes]
+    stronger = similarity.stronger or [0.0] * len(passages)
+    unknown, places = median(stronger) if similarity.stronger else 0.0, dict[int, int]()
+    if matches.question.is_asked and similarity.stronger:
+        best, counts = _best_by_document(passages, stronger), Counter[Kind]()
+        kinds = {one.document_id: one.kind for one in passages}
+        for document in sorted(kinds, key=lambda id: (-best[id], id)):
+            places[document] = counts[kinds[document]]
+            counts[kinds[document]] += 1
+    behind = [places.get(one.document_id, 0) for one in passages]
+    return {
         "like": similarity.whole,
         "like_best": similarity.best,
         "document_like": [most_like[one.document_id] for one in passages],
@@ -310,15 +364,10 @@ def features_of(matches: TermMatches, cover: DocumentCover, similarity: Similari
             own if n is None else weighed(list(map(max, some, likes[n])))
             for own, some, n in zip(words_like, likes, previous, strict=True)
         ],
-        "mine": [1.0 if question.is_mine and side == "asking" else 0.0 for side in sides],
-        "yours": [1.0 if question.is_yours and side == "answering" else 0.0 for side in sides],
-        "newest": _age_ranks([one.at for one in passages]) if question.wants_latest else [0.0] * len(passages),
+        "stronger": stronger,
+        "stronger_before": [stronger[n] if n is not None else unknown for n in previous],
+        "stronger_behind": [place / (place + _HALF_BEHIND) for place in behind],
     }
-    if similarity.stronger:
-        columns |= _stronger_columns(question, passages, similarity.stronger, previous)
-    else:
-        columns |= dict.fromkeys(("stronger", "stronger_before", "stronger_behind"), [0.0] * len(passages))
-    return list(map(Features._make, zip(*(columns[name] for name in Features._fields), strict=True)))
 
 
 def _bm25(counts: Mapping[int, int], length: float, rarity: Sequence[float]) -> float:
@@ -332,20 +381,6 @@ def _count(places: Iterable[tuple[int, int]]) -> dict[int, int]:
     for _, number in places:
         counts[number] = counts.get(number, 0) + 1
     return counts
-
-
-def _count_exact(
-    text: Sequence[str], places: Sequence[tuple[int, int]], typed: Sequence[tuple[str, ...]]
-) -> dict[int, int]:
-    """How often each term occurs as it was typed."""
-    return _count(
-        [
-            (place, number)
-            for place, number in places
-            if text[place] == typed[number][0]
-            and (len(typed[number]) == 1 or tuple(text[place : place + len(typed[number])]) == typed[number])
-        ]
-    )
 
 
 def _adjacent_pairs(places: Sequence[tuple[int, int]], terms: int) -> float:
@@ -378,46 +413,8 @@ def _densest(places: Sequence[tuple[int, int]], rarity: Sequence[float]) -> floa
     return best
 
 
-def _has_time(text: str, folded: Sequence[str]) -> bool:
-    return not _TIME_WORDS.isdisjoint(folded) or bool(_TIME_NUMBER.search(text))
-
-
 def _best_by_document(passages: Sequence[Passage], values: Sequence[float]) -> dict[int, float]:
     found: dict[int, float] = {}
     for one, value in zip(passages, values, strict=True):
         found[one.document_id] = max(found.get(one.document_id, value), value)
     return found
-
-
-def _stronger_columns(
-    question: Question, passages: Sequence[Passage], stronger: Sequence[float], previous: Sequence[int | None]
-) -> dict[str, Sequence[float]]:
-    """The features of an optional embedding model: for the passage, the one before it, and its document."""
-    unknown, best, places = median(stronger), _best_by_document(passages, stronger), dict[int, int]()
-    kinds = {one.document_id: one.kind for one in passages} if question.is_asked else {}
-    counts = Counter[Kind]()
-    for document in sorted(kinds, key=lambda id: (-best[id], id)):
-        places[document] = counts[kinds[document]]
-        counts[kinds[document]] += 1
-    behind = [places.get(one.document_id, 0) for one in passages]
-    return {
-        "stronger": stronger,
-        "stronger_before": [stronger[n] if n is not None else unknown for n in previous],
-        "stronger_behind": [place / (place + _HALF_BEHIND) for place in behind],
-    }
-
-
-def _usual_lengths(passages: Sequence[Passage], lengths: Sequence[int]) -> dict[str, float]:
-    """The average number of words of each kind of passage."""
-    sums: dict[str, list[int]] = defaultdict(list)
-    for one, length in zip(passages, lengths, strict=True):
-        sums[one.kind].append(length)
-    return {kind: max(1.0, sum(some) / len(some)) for kind, some in sums.items()}
-
-
-def _age_ranks(times: Sequence[int]) -> list[float]:
-    """The rank of each time, from 0 for the oldest to 1 for the newest."""
-    order = sorted(set(times))
-    last = max(1, len(order) - 1)
-    rank = {time: n / last for n, time in enumerate(order)}
-    return [rank[time] for time in times]

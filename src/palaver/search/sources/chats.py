@@ -13,7 +13,7 @@ from palaver.store.engines.database import Reader, Scope
 
 class ChatsFilters(SourceFilters):
     by: Literal["both", "title", "message"] | None = None
-    """CandidateText in titles, in messages, or in both."""
+    """Look in titles, in messages, or in both."""
     character_id: AnyId | None = None
     """Only chats with this character."""
     sender: Line | None = None

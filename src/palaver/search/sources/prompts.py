@@ -19,7 +19,7 @@ PromptField = Literal["name", "details", "system_prompt", "user_prompt", "author
 
 class PromptsFilters(SourceFilters):
     fields: Annotated[list[PromptField], Field(max_length=20)] | None = None
-    """CandidateText only in these fields."""
+    """Look only in these fields."""
 
     def scope(self, read: Reader, caller: Caller) -> Scope | None:
         fields = tuple(tokens.field(name) for name in self.fields or ())

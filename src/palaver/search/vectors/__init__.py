@@ -1,7 +1,7 @@
-"""What was learned beforehand: a vector for each frequent word, and how much each feature of a passage counts."""
+"""Vectors of words and texts, to compare their meanings."""
 
 import os
 
-# Before numpy is imported. More threads do not make such sums faster, they only keep the other processors busy: where
-# others work too they wait for each other, and everything takes ten times as long.
+# Set before numpy is imported. More threads do not make these small sums faster, and where other processes are busy
+# they wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

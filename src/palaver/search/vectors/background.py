@@ -78,22 +78,16 @@ async def catch_up(here: Workspace, told: Callable[[int], None] = lambda more: N
     if encoder is None:
         return 0
     while some := await here.read(lambda read: vectors.missing(read, model, after, TOGETHER)):  # noqa: B023
-        made_of = await _encoded(encoder, [one.text for one in some])
-        pairs = list(zip(some, made_of, strict=True))
+        cut = [sentences(one.text) for one in some]
+        parts = [part for own in cut for part in own]
+        rows: list[Array] = []
+        for at in range(0, len(parts), AT_ONCE):
+            rows.append(await asyncio.to_thread(encoder.encode, parts[at : at + AT_ONCE], BATCH_SECONDS))
+        pairs = list(zip(some, encoders.packed(rows, [len(own) for own in cut]), strict=True))
         await here.change(lambda change: vectors.put(change, model, pairs))  # noqa: B023
         after, made = some[-1].id, made + len(some)
         told(len(some))
     return made
-
-
-async def _encoded(encoder: Encoder, texts: Sequence[str]) -> list[bytes]:
-    """The vectors of the sentences of each text."""
-    cut = [sentences(text) for text in texts]
-    parts = [part for some in cut for part in some]
-    rows: list[Array] = []
-    for at in range(0, len(parts), AT_ONCE):
-        rows.append(await asyncio.to_thread(encoder.encode, parts[at : at + AT_ONCE], BATCH_SECONDS))
-    return encoders.packed(rows, [len(some) for some in cut])
 
 
 async def make_all(here: Workspace, told: Callable[[int], None]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,23 +33,19 @@ class MiniLM:
     def __call__(self, texts: Sequence[str]) -> Array:
         """A row of length one for each text."""
         rows = [self._pieces.of(text) for text in texts]
-        order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
+        groups: list[list[int]] = []  # of texts that go through the network together
+        length = 0
+        for number in sorted(range(len(rows)), key=lambda number: len(rows[number])):
+            length += len(rows[number])
+            if not groups or length > AT_ONCE:
+                groups.append([])
+                length = len(rows[number])
+            groups[-1].append(number)
         found: Array = np.zeros((len(rows), self._run.width), np.float32)
-        for some in _groups(order, rows):
+        for some in groups:
             found[some] = self._run([rows[number] for number in some])
         found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
         return found
-
-
-def _groups(order: Sequence[int], rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    some: list[int] = []
-    for number in order:
-        if some and sum(len(rows[one]) for one in some) + len(rows[number]) > AT_ONCE:
-            yield some
-            some = []
-        some.append(number)
-    if some:
-        yield some
 
 
 # Pieces of words
@@ -92,18 +88,18 @@ class _Signs(dict[int, str]):
     """What becomes of a sign: accents and control characters vanish, punctuation and ideographs stand alone."""
 
     def __missing__(self, code: int) -> str:
-        sign = chr(code)
-        self[code] = found = self._of(sign, code, unicodedata.category(sign))
-        return found
-
-    @staticmethod
-    def _of(sign: str, code: int, category: str) -> str:
-        if sign in "\t\n\r" or category == "Zs":
-            return " "
-        if category[0] == "C" or category == "Mn" or code == 0xFFFD:
-            return ""
+        sign, category = chr(code), unicodedata.category(chr(code))
         is_punctuation = category[0] == "P" or (code < 128 and category[0] == "S")
-        return f" {sign} " if is_punctuation or any(first <= code <= last for first, last in _IDEOGRAPHS) else sign
+        if sign in "\t\n\r" or category == "Zs":
+            found = " "
+        elif category[0] == "C" or category == "Mn" or code == 0xFFFD:
+            found = ""
+        elif is_punctuation or any(first <= code <= last for first, last in _IDEOGRAPHS):
+            found = f" {sign} "
+        else:
+            found = sign
+        self[code] = found
+        return found
 
 
 _SIGNS = _Signs()
