@@ -22,8 +22,8 @@ from tests.tokens import count_tokens
 
 from palaver import hook
 
-PLENTY = "import palaver.hook as h; h.SECONDS = 20.0; import sys; sys.exit(h.main(sys.argv[1:]))"
-"""The hook with much time for an answer: other tests may keep the machine busy."""
+PLENTY = {"PALAVER_HOOK_SECONDS": "20"}
+"""Much time for an answer: other tests may keep the machine busy."""
 
 
 class Program:
@@ -51,7 +51,12 @@ class Program:
 def run_hook(words: list[str], given: str | bytes, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     data = given.decode("utf-8", "replace") if isinstance(given, bytes) else given
     return subprocess.run(
-        [sys.executable, "-c", PLENTY, *words], input=data, env=env, capture_output=True, text=True, timeout=PATIENCE
+        [sys.executable, "-m", "palaver", "hook", *words],
+        input=data,
+        env=env | PLENTY,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
 
 
@@ -308,8 +313,8 @@ def test_a_broken_server_is_given_up_soon(tmp_path: Path, behaviour: str):
 def test_input_that_is_left_open_does_not_hang_the_hook(place: Server, tmp_path: Path):
     read, write = os.pipe()
     os.write(write, json.dumps({"session_id": word(), "cwd": str(tmp_path)}).encode())
-    command = [sys.executable, "-c", PLENTY, "session-start"]
-    done = subprocess.run(command, stdin=read, env=place.env, capture_output=True, text=True, timeout=PATIENCE)
+    command = [sys.executable, "-m", "palaver", "hook", "session-start"]
+    done = subprocess.run(command, stdin=read, env=place.env | PLENTY, capture_output=True, text=True, timeout=PATIENCE)
     os.close(read)
     os.close(write)
     assert "You are the agent" in done.stdout

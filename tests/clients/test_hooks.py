@@ -1,0 +1,119 @@
+"""The hooks of real clients: what palaver has to say arrives in what the model reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.clients.install import installed, path_of
+from tests.clients.model import Model, Script, start_model
+from tests.clients.programs import PROGRAMS, Program, Start
+from tests.clients.run import Palaver, start_palaver
+from tests.helpers import eventually, started_with
+
+pytestmark = pytest.mark.clients
+
+NAMES = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli"}
+
+
+@dataclass
+class Desk:
+    """A client that was set up with hooks, a palaver server, and a model that speaks while the client works."""
+
+    program: Program
+    place: Path
+    home: Path
+    palaver: Palaver
+    posts: list[str] = field(default_factory=list)
+    """Messages that are posted while the model is asked for the first time."""
+    model: Model | None = None
+
+    @property
+    def name(self) -> str:
+        return NAMES[self.program.name]
+
+    @property
+    def env(self) -> dict[str, str]:
+        assert self.model
+        env = {name: os.environ[name] for name in ("LANG", "TERM", "TMPDIR", "USER") if name in os.environ}
+        env |= {"PATH": f"{path_of(self.program, self.place)}:{os.environ['PATH']}", "HOME": str(self.home)}
+        env |= {"HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1,localhost", "CI": "true"}
+        env |= {"PALAVER_HOME": str(self.palaver.home), "PALAVER_HOOK_SECONDS": "30", "DO_NOT_TRACK": "1"}
+        return env | self.program.environment(self.start)
+
+    @property
+    def start(self) -> Start:
+        assert self.model
+        return Start(self.home, self.place, f"http://127.0.0.1:{self.palaver.port}/mcp?tools=core", self.model.base_url)
+
+    def post(self, text: str) -> None:
+        with self.palaver.rest() as api:
+            api.post("/api/threads", json={"topic": "plans"})
+            api.post("/api/threads/plans/messages", json={"author": "ann", "content": text}).raise_for_status()
+
+    def script(self) -> Script:
+        for text in self.posts:
+            self.post(text)
+        return
+        yield
+
+    def work(self) -> list[str]:
+        """Set the client up and let it work on one prompt. Returns what the model read, request by request."""
+        with start_model(self.script()) as self.model:
+            for name, content in self.program.settings(self.start).items():
+                (self.home / name).parent.mkdir(parents=True, exist_ok=True)
+                (self.home / name).write_text(content, "utf-8")
+            done = started_with(self.env, "setup", self.name)
+            assert done.returncode == 0, (done.stdout, done.stderr)
+            command = self.program.command(self.start)
+            if self.program.name == "codex":  # a person trusts the hooks with /hooks
+                command[2:2] = ["--dangerously-bypass-hook-trust"]
+            work = self.home / "work"
+            work.mkdir(exist_ok=True)
+            ran = subprocess.run(
+                command, env=self.env, cwd=work, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=110
+            )
+            assert ran.returncode == 0, (ran.stdout[-2000:], ran.stderr[-2000:])
+            return [json.dumps(body) for _, body in self.model.requests if "bus_connect" in json.dumps(body)]
+
+
+@pytest.fixture(params=list(NAMES))
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
+    program = next(program for program in PROGRAMS if program.name == request.param)
+    place = installed(program)
+    if not place:
+        pytest.skip(f"{program.name} is not installed: run tools/clients {program.name}")
+    with start_palaver(tmp_path / "palaver") as palaver:
+        (tmp_path / "home").mkdir()
+        yield Desk(program, place, tmp_path / "home", palaver)
+
+
+def test_the_model_reads_who_it_is_and_what_was_said_to_it(desk: Desk):
+    desk.post(f"@{desk.name} the parser drops the last line")
+    read = desk.work()
+    assert f"You are the agent {desk.name} in palaver" in read[0]
+    assert "[plans #1] ann" in read[0]
+    assert "the parser drops the last line" in read[0]
+
+
+def test_an_agent_that_is_named_while_it_works_goes_on_once(desk: Desk):
+    desk.posts = [f"@{desk.name} wait, the lighthouse is dark"]
+    read = desk.work()
+    assert ["the lighthouse is dark" in one for one in read[-2:]] == [False, True], "it goes on once"
+
+
+def test_the_session_is_recorded_when_it_ends(desk: Desk):
+    desk.work()
+    if desk.program.name == "codex":
+        pytest.skip("codex exec reports no end of its session")
+
+    def recorded() -> bool:
+        with desk.palaver.rest() as api:
+            return any(one["turns"] for one in api.get("/api/v1/sessions").json()["sessions"])
+
+    eventually(recorded)
