@@ -203,6 +203,7 @@ CONSTANT: dict[str, Any] = {
     "confirm": True,
     "dedupe": False,
     "url": "http://127.0.0.1:9/x",
+    "turns": [],
 }
 NAMED = {"content", "title", "name", "topic", "thread_name", "summary", "display_name"}
 """Texts a caller gives: always their own, or the test itself would carry them over."""
@@ -214,8 +215,8 @@ REFERS = {
 }  # fmt: skip
 
 CREATES = {
-    "connect", "create_thread", "register_agent", "create_template", "record_turn", "record_own_turn", "create_note",
-    "create_media", "create_chat", "create_character", "create_prompt", "create_token",
+    "connect", "create_thread", "register_agent", "create_template", "record_turn", "record_own_turn", "merge_turns",
+    "create_note", "create_media", "create_chat", "create_character", "create_prompt", "create_token",
 }  # fmt: skip
 
 
