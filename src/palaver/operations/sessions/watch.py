@@ -19,6 +19,7 @@ import asyncio
 import logging
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
@@ -62,6 +63,11 @@ PROGRAMS = "Claude Code, Codex, Gemini CLI, opencode, Copilot CLI or Cline"
 
 FILES_AT_ONCE = 4
 """Several files are read at a time, so that small ones share a commit."""
+TURNS_AT_ONCE = 1_000
+GENTLE_TURNS_AT_ONCE = 25
+"""A server records few turns at once, because requests wait for the transaction."""
+GENTLE_PAUSE = 2.0
+"""A server then pauses for this many times as long as recording them took."""
 RESCAN_SECONDS = 30.0
 RESCAN_ALONE_SECONDS = 3.0
 """The interval of scans where the system does not report changes."""
@@ -158,8 +164,12 @@ class Watch:
         agent: str | None = None,
         tool_output: ToolOutput = "short",
         progress: Callable[[WatchCounts], None] = lambda counts: None,
+        *,
+        is_gentle: bool = False,
     ) -> None:
+        """`is_gentle`: requests are answered in the same process, and must not wait for long."""
         self.counts = WatchCounts()
+        self._is_gentle = is_gentle
         self._store = store
         self._agent = agent
         self._tool_output: ToolOutput = tool_output
@@ -188,7 +198,7 @@ class Watch:
                 self.counts.done += 1
                 self._progress(self.counts)
 
-        tasks = [asyncio.create_task(work()) for _ in range(FILES_AT_ONCE)]
+        tasks = [asyncio.create_task(work()) for _ in range(1 if self._is_gentle else FILES_AT_ONCE)]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -406,9 +416,18 @@ class Watch:
         """Record turns. Returns the number of turns that are new or changed."""
         if not turns.said and not turns.removed:
             return 0
-        merged = await self._store.merge(agent, turns)
-        count = merged.added + merged.changed
-        self.counts.turns += count
+        most = GENTLE_TURNS_AT_ONCE if self._is_gentle else TURNS_AT_ONCE
+        count = 0
+        for start in range(0, len(turns.said) or 1, most):
+            began = time.monotonic()
+            part = replace(
+                turns, said=turns.said[start : start + most], removed=frozenset() if start else turns.removed
+            )
+            merged = await self._store.merge(agent, part)
+            count += merged.added + merged.changed
+            self.counts.turns += merged.added + merged.changed
+            if self._is_gentle and len(turns.said) > most:
+                await asyncio.sleep(GENTLE_PAUSE * (time.monotonic() - began))
         return count
 
     def _report(self, agent: str, session_id: str, count: int) -> list[NewTurns]:
