@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 from palaver.errors import Conflict, NotFound, Refused
 from palaver.model.audit import TERMINAL, Entry
 from palaver.operations.admin import maintenance
 from palaver.operations.admin.access import Access
 from palaver.operations.admin.repair import HealthProblem, health_problems
+from palaver.operations.sessions.background_watch import WatchStatus, watch_forever
 from palaver.settings import Settings
 from palaver.store.admin import audit, data_losses, tokens
 from palaver.store.admin.active_logins import ActiveLogins
@@ -54,6 +57,8 @@ class App:
         self._workspaces: dict[str, Workspace] = {}
         self._background: list[asyncio.Task[None]] = []
         self._indexing: set[asyncio.Task[None]] = set()
+        self.watch: WatchStatus | None = None
+        """The state of the watch of session files, if this process has one."""
         self.trail = AuditLog(self._database)
         self.access = Access(self.trail, ActiveLogins(), self.open)
 
@@ -191,7 +196,9 @@ class App:
 
     # Life of the process
 
-    def start_background_tasks(self) -> None:
+    def start_background_tasks(self, watch: Sequence[Path] = ()) -> None:
+        """Start maintenance, and the watch of the session files in the places `watch`, if there are any."""
+
         async def check_access() -> None:
             await self.access.close_ended()
             if self._workspaces.keys() - {DEFAULT}:
@@ -212,6 +219,9 @@ class App:
         ]
         if self.settings.model != "builtin":
             work.append(maintenance.embed_forever(opened))
+        if watch:
+            self.watch = WatchStatus()
+            work.append(watch_forever(self.open, watch, self.watch))
         self._background = [asyncio.create_task(loop) for loop in work]
 
     def dismiss_listeners(self) -> None:

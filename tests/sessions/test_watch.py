@@ -38,6 +38,7 @@ from palaver.errors import Unavailable
 from palaver.model.people import Caller
 from palaver.operations.sessions import watch as watching
 from palaver.operations.sessions import watched_file
+from palaver.operations.sessions.local_turns import LocalTurns
 from palaver.settings import Settings
 from palaver.store.sessions.transcripts import Transcripts
 
@@ -488,7 +489,7 @@ async def test_where_the_system_does_not_tell_it_looks_by_itself(tmp_path: Path,
     app = App(Settings(home=tmp_path / "palaver"))
     try:
         (tmp_path / "p").mkdir()
-        watch = watching.Watch(await app.open(), Caller(kind="human"), [tmp_path / "p"])
+        watch = watching.Watch(LocalTurns(await app.open(), Caller(kind="human")), [tmp_path / "p"])
         await watch.read_all()
         grown: asyncio.Queue[watching.NewTurns] = asyncio.Queue()
         following = asyncio.create_task(watch.follow(grown.put_nowait))
@@ -520,17 +521,10 @@ def test_it_works_beside_a_running_server(server: Server, api: httpx.Client, tmp
 def test_nothing_to_follow_is_not_found(person: Person):
     result = person.terminal.run("watch", HOME=str(person.home), CLAUDE_CONFIG_DIR="", CODEX_HOME="")
     assert result.exit_code == 3
-    assert "Found no sessions of Claude Code or Codex" in result.stderr
+    assert "Found no sessions of Claude Code, Codex, Gemini CLI" in result.stderr
     result = person.terminal.run("watch", str(person.home / "nowhere"))
     assert result.exit_code == 3
     assert "There is no file or folder" in result.stderr
-
-
-def test_files_are_not_followed_through_a_server(person: Person):
-    for args in (("--url", "http://127.0.0.1:9", "watch"), ("watch", "--url", "http://127.0.0.1:9")):
-        result = person.terminal.run(*args)
-        assert result.exit_code == 2
-        assert "only on local data" in result.stderr
 
 
 def test_who_may_only_read_may_not_watch(person: Person):

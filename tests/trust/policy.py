@@ -59,6 +59,7 @@ ROUTES: dict[str, Need] = {
     "POST /api/templates": "write",
     "DELETE /api/templates/{template_id}": "write",
     "POST /api/v1/agents/{agent}/sessions/{session:any}/messages": "write",
+    "PUT /api/v1/agents/{agent}/sessions/{session:any}/messages": "write",
     "POST /api/v1/conversations/search": "read",
     "POST /api/v1/conversations/search/all": "read",
     "GET /api/v1/sessions": "read",

@@ -206,6 +206,7 @@ CONSTANT: dict[str, Any] = {
     "keep_unread": True,
     "event": "pre-compact",
     "client": "codex",
+    "turns": [],
 }
 NAMED = {"content", "title", "name", "topic", "thread_name", "summary", "display_name"}
 """Texts a caller gives: always their own, or the test itself would carry them over."""
@@ -217,8 +218,8 @@ REFERS = {
 }  # fmt: skip
 
 CREATES = {
-    "connect", "create_thread", "register_agent", "create_template", "record_turn", "record_own_turn", "create_note",
-    "create_media", "create_chat", "create_character", "create_prompt", "create_token",
+    "connect", "create_thread", "register_agent", "create_template", "record_turn", "record_own_turn", "merge_turns",
+    "create_note", "create_media", "create_chat", "create_character", "create_prompt", "create_token",
 }  # fmt: skip
 
 

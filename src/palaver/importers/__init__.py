@@ -1,6 +1,6 @@
 """Importers read the files of other programs and turn them into messages. `registry` is the table of all importers.
 
-A line reader (`claude_code`, `codex`) has three functions to read a session file line by line:
+A line reader (`claude_code`, `codex`, `copilot`) has three functions to read a session file line by line:
 
     recognises(path, head) -> bool             whether the file has this format; `head` is its first bytes
     begin(path) -> ReadProgress                the progress before the first line

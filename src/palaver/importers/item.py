@@ -50,6 +50,8 @@ class Item:
     """The path within the folder that is imported, the same on every machine: `vault/recipes/bread.md`."""
     tool_output: ToolOutput = "full"
     """How much to keep of the tool calls of coding agents and of their output."""
+    since: int = 0
+    """A database may leave out conversations that were last changed before this time (milliseconds since 1970)."""
 
     @property
     def file_name(self) -> str:

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import entry_points
-from typing import TypeGuard
+from typing import Protocol, TypeGuard, runtime_checkable
 
 from palaver.importers.chats import (
     canonical_db,
     chatgpt,
     claude_ai,
     claude_code,
+    cline,
     codex,
     codex_json,
+    copilot,
     cursor,
     gemini,
+    opencode,
     palaver_export,
 )
 from palaver.importers.chats.session_files import SessionFiles
 from palaver.importers.files.problems import printable
-from palaver.importers.item import Importer, LibraryImporter, Skipped
+from palaver.importers.item import Importer, Item, LibraryImporter, Skipped
 from palaver.importers.library import (
     character_cards,
     epub,
@@ -36,11 +39,27 @@ from palaver.importers.library import (
     web_pages,
 )
 
+
+@runtime_checkable
+class WholeSessions(Importer, Protocol):
+    """An importer whose files `palaver watch` reads again as a whole whenever they change."""
+
+    @property
+    def session_names(self) -> tuple[str, ...]:
+        """The names of its files, with wildcards."""
+
+    def last_change(self, item: Item) -> int:
+        """The time of the last change in a database, for `Item.since`; 0 for other files."""
+
+
 CHATS: tuple[Importer, ...] = (
     palaver_export,
     canonical_db,
     cursor,
+    opencode,
+    SessionFiles("copilot", copilot),
     gemini,
+    cline,
     chatgpt,
     claude_ai,
     codex_json,

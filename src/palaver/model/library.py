@@ -26,12 +26,12 @@ COPYING = "claude-code:"
 """Prefix of conversation ids of Claude Code. It copies messages with their ids into a session that resumes or forks
 another; a search finds a copied message once."""
 
-_UNIQUE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z])", re.IGNORECASE)
+_UNIQUE = re.compile(r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|prt_[0-9a-z]{26})(?![0-9a-z])", re.IGNORECASE)
 
 
 def is_unique(message_id: str) -> bool:
-    """Whether an id is globally unique: it begins with a UUID. So a search finds a message once, even if its session
-    was both watched and imported, or was forked."""
+    """Whether an id is globally unique: it begins with a UUID or with an id of opencode. So a search finds a message
+    once, even if its session was both watched and imported, or was forked."""
     return _UNIQUE.match(message_id) is not None
 
 

@@ -1,4 +1,4 @@
-"""Sessions of agents: their owner and their turns."""
+"""Sessions of agents: their owner, their turns, and how far session files of other programs were read."""
 
 from __future__ import annotations
 
@@ -26,3 +26,23 @@ class Turn:
     recorded_at: datetime
     project: str | None = None
     """The path of its project; None if unknown, or if it is that of the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a file was read, and how to recognise it after a rename."""
+
+    path: str
+    reader: str
+    place: str
+    """Device and inode. They stay the same if the file is renamed."""
+    head_bytes: int
+    head_hash: str
+    """The hash of the first bytes. It detects another file with the same inode or name."""
+    bytes: int
+    reading: str
+
+
+def session_path(path: str, session_id: str) -> str:
+    """The path under which the mark of one session in a file is kept. A file may hold many sessions."""
+    return f"{path}#{session_id}"

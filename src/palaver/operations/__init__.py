@@ -18,7 +18,7 @@ from palaver.operations.library import captions, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import answer_context, bus_search, deep_research, knowledge, retrieval
 from palaver.operations.search.by_source import BY_SOURCE
-from palaver.operations.sessions import sessions
+from palaver.operations.sessions import merge, sessions
 
 OPERATIONS: tuple[Operation, ...] = (
     connect.connect,
@@ -63,6 +63,7 @@ OPERATIONS: tuple[Operation, ...] = (
     templates.create_template,
     templates.delete_template,
     sessions.record_turn,
+    merge.merge_turns,
     sessions.record_own_turn,
     sessions.search_own_conversations,
     sessions.search_conversations,

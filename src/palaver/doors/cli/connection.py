@@ -55,7 +55,7 @@ async def connect(target: Target) -> AsyncIterator[Connection]:
     if target.server:
         if target.workspace is not None:
             raise Refused("On a server the token decides the workspace. Remove --workspace or --url.")
-        async with _client(target.server, target.token) as client:
+        async with server_client(target.server, target.token) as client:
             yield ServerConnection(client)
     else:
         async with open_app(target.settings()) as app:
@@ -97,10 +97,10 @@ def refuse_server(target: Target) -> None:
         raise Refused("This command works only on local data. Remove --url and PALAVER_URL.")
 
 
-async def local_requester(app: App, target: Target) -> Requester:
-    """Access to the files means full access. PALAVER_TOKEN reduces it to the token's own."""
-    if target.token and target.workspace is None:
-        return await authenticate(app, target.token, "human")
+async def local_requester(app: App, target: Target, token: str | None = None) -> Requester:
+    """Access to the files means full access. A token (PALAVER_TOKEN) reduces it to the token's own."""
+    if (token := token or target.token) and target.workspace is None:
+        return await authenticate(app, token, "human")
     return Requester(await app.open(target.workspace or DEFAULT), Caller(kind="human", name="human"))
 
 
@@ -195,7 +195,7 @@ class ServerConnection:
 
 
 @asynccontextmanager
-async def _client(url: str, token: str | None) -> AsyncIterator[httpx2.AsyncClient]:
+async def server_client(url: str, token: str | None) -> AsyncIterator[httpx2.AsyncClient]:
     import ssl
 
     import httpx2

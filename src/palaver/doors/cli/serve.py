@@ -63,8 +63,9 @@ EVERY_SETTING = [setting.name for setting in dataclasses.fields(Settings) if set
 @options.add(*options.DATA)
 @settings_options(*(name for name in EVERY_SETTING if name not in ONLY_STDIO))
 @click.command()
+@click.option("--watch", is_flag=True, help="Also record the sessions of coding agents, as 'palaver watch' does.")
 @click.pass_obj
-def serve(target: options.Target, /, **flags: Any) -> None:
+def serve(target: options.Target, /, watch: bool, **flags: Any) -> None:
     """Run the server: console, REST, events and MCP on one port.
 
     By default it listens only on this machine, and every user of the machine has access. Any other address needs
@@ -78,7 +79,12 @@ def serve(target: options.Target, /, **flags: Any) -> None:
     toolsets.select_tools(settings.toolsets)  # report unknown names now
     rate_limits.must_know_tools(settings, {name.replace(".", "_") for name in toolsets.select_tools(("all",))})
 
-    run_server(settings, output.styled(banner(settings)))
+    places = []
+    if watch:
+        from palaver.operations.sessions.watch import default_folders
+
+        places = default_folders()
+    run_server(settings, output.styled(banner(settings)), places)
 
 
 def banner(settings: Settings) -> str:

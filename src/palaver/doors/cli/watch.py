@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -17,25 +18,30 @@ import click
 from palaver.doors.cli import options, output
 from palaver.doors.cli.connection import (
     NotFoundMessage,
+    ServerConnection,
     connect,
     local_requester,
     open_app,
-    refuse_server,
+    server_client,
     thread_id_of,
 )
-from palaver.operations.sessions.watch import NewTurns, Watch, WatchCounts, default_folders
+from palaver.doors.cli.server_turns import ServerTurns
+from palaver.errors import Refused
+from palaver.operations.sessions.local_turns import LocalTurns
+from palaver.operations.sessions.watch import PROGRAMS, NewTurns, TurnStore, Watch, WatchCounts, default_folders
 from palaver.text.tool_output import CHOICES, ToolOutput
 
 REDRAW_SECONDS = 0.1
 TOOL_OUTPUT_HELP = "How much of the tool calls of coding agents to keep. [default: short]"
 
 
-@options.add("format", "json", "workspace", *options.DATA)
+@options.add("format", "json", "workspace", "url", *options.DATA)
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATH…]", type=click.Path(path_type=Path))
 @click.option("--once", is_flag=True, help="Stop when all existing files have been read.")
-@click.option("--agent", metavar="NAME", help="Agent that gets the sessions. [default: claude-code or codex]")
+@click.option("--agent", metavar="NAME", help="Agent that gets the sessions. [default: the name of the program]")
 @click.option("--tool-output", type=click.Choice(CHOICES), default="short", help=TOOL_OUTPUT_HELP)
+@click.option("--token", metavar="TOKEN", help="Token for the server. Better set PALAVER_TOKEN: others see options.")
 @click.option("--quiet", is_flag=True, help="Do not print progress.")
 @click.pass_obj
 def watch(
@@ -44,13 +50,19 @@ def watch(
     once: bool,
     agent: str | None,
     tool_output: ToolOutput,
+    token: str | None,
     quiet: bool,
 ) -> None:
-    """Record the sessions of Claude Code and Codex, and follow them until Ctrl-C.
+    """Record the sessions of coding agents, and follow them until Ctrl-C.
 
-    PATH is a file or a folder. The default is the session folders of these programs (CLAUDE_CONFIG_DIR and CODEX_HOME
-    are honoured). The turns become sessions of the agents 'claude-code' and 'codex', and 'palaver conversation
-    search' finds them. A later run continues where this one stopped. Sessions that the programs delete are kept.
+    PATH is a file or a folder. The default is the session folders of Claude Code, Codex, Gemini CLI, opencode, GitHub
+    Copilot CLI and Cline (CLAUDE_CONFIG_DIR, CODEX_HOME, GEMINI_CLI_HOME and COPILOT_HOME are honoured). The turns
+    become sessions of the agents 'claude-code', 'codex', 'gemini', 'opencode', 'copilot' and 'cline', and 'palaver
+    conversation search' finds them. A later run continues where this one stopped. Sessions that the programs delete
+    are kept.
+
+    With --url or PALAVER_URL the turns go to a server, each once. While the server cannot be reached, the command
+    waits and tries again. It remembers in PALAVER_HOME what was sent.
 
     Each session keeps its project: the git repository it ran in. Text is recorded unchanged. --tool-output says how
     much of tool calls is kept. 'short' keeps the tool's name, its shortened arguments, the first and last lines of
@@ -60,32 +72,36 @@ def watch(
     Well-known kinds of keys and tokens are masked: '[a GitHub token]' replaces one. So are passwords assigned to a
     name: DB_PASSWORD=… becomes 'DB_PASSWORD=[a password]'. Other passwords are not recognised.
     """
-    refuse_server(target)
+    if target.server and target.workspace is not None:
+        raise Refused("On a server the token decides the workspace. Remove --workspace or --url.")
     for path in paths:
         if not path.exists():
             raise NotFoundMessage(f"There is no file or folder '{output.clean(str(path))}'.")
     places = list(paths) or default_folders()
     if not any(place.exists() for place in places):
         looked = ", ".join(str(place) for place in places)
-        raise NotFoundMessage(f"Found no sessions of Claude Code or Codex in {looked}. Give a path: palaver watch PATH")
+        raise NotFoundMessage(f"Found no sessions of {PROGRAMS} in {looked}. Give a path: palaver watch PATH")
     with contextlib.suppress(asyncio.CancelledError):  # stopped by SIGTERM
-        asyncio.run(_watch(target, places, once, agent, tool_output, quiet))
-
-
-watch.params += options.make("url", hidden=True)
+        asyncio.run(_watch(target, places, once, agent, tool_output, token or target.token, quiet))
 
 
 async def _watch(
-    target: options.Target, places: list[Path], once: bool, agent: str | None, tool_output: ToolOutput, quiet: bool
+    target: options.Target,
+    places: list[Path],
+    once: bool,
+    agent: str | None,
+    tool_output: ToolOutput,
+    token: str | None,
+    quiet: bool,
 ) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with open_app(target.settings()) as app:
-        requester = await local_requester(app, target)
+    async with _turn_store(target, token, is_patient=not once) as store:
         progress = Progress(is_shown=not quiet and sys.stderr.isatty())
-        watch = Watch(requester.workspace, requester.caller, places, agent, tool_output, progress.update)
-        tally = await watch.read_all(retry=not once)
+        watch = Watch(store, places, agent, tool_output, progress.update)
+        only_files = once and all(place.is_file() for place in places)
+        tally = await watch.read_all(retry=not once, only_files=only_files)
         if not quiet:
             output.say(_summary(tally, target.format))
             if not once and target.format == "table":
@@ -103,6 +119,19 @@ async def _watch(
 
         if not once:
             await watch.follow(show)
+
+
+@contextlib.asynccontextmanager
+async def _turn_store(target: options.Target, token: str | None, *, is_patient: bool) -> AsyncIterator[TurnStore]:
+    if target.server:
+        async with server_client(target.server, token) as client:
+            home = target.settings().data
+            connection = ServerConnection(client)
+            yield ServerTurns(connection, home, target.server, token, output.note, is_patient=is_patient)
+    else:
+        async with open_app(target.settings()) as app:
+            requester = await local_requester(app, target, token)
+            yield LocalTurns(requester.workspace, requester.caller)
 
 
 class Progress:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.datastructures import URL
@@ -32,13 +33,13 @@ from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.errors import PalaverError
 
 
-def web_application(app: App) -> ASGIApp:
+def web_application(app: App, watch: Sequence[Path] = ()) -> ASGIApp:
     mcp, jobs, console = LazyMcpRoute(app), imports.Imports(), console_files.Console()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await app.open()
-        app.start_background_tasks()
+        app.start_background_tasks(watch)
         async with mcp.running():
             yield
         await jobs.close()
@@ -82,21 +83,24 @@ async def _healthy(request: Request) -> Response:
 async def _ready(request: Request) -> Response:
     """Readiness: the database can be read and written, and a quick look finds no missing data.
 
-    `degraded` (200): data is missing, but requests are answered. `unavailable` (503): send no requests here.
+    `degraded` (200): data is missing, but requests are answered. `unavailable` (503): send no requests here. `watch` is
+    the state of `palaver serve --watch`: starting, reading, following or failed, and how many turns it has recorded.
     """
     try:
-        here = await request.app.state.app.open()
+        app: App = request.app.state.app
+        here = await app.open()
         await here.ping()
-        signs = await request.app.state.app.signs()
+        signs = await app.signs()
     except PalaverError as problem:
         return json_response({"status": "unavailable", "detail": problem.message}, 503)
+    watch = {"watch": app.watch} if app.watch else {}
     if not signs:
-        return json_response({"status": "ready"})
+        return json_response({"status": "ready"} | watch)
     detail = f"{signs[0].says}. Run 'palaver doctor' on the server."
     problems = [sign.says for sign in signs]
     if any(sign.stops for sign in signs):
         return json_response({"status": "unavailable", "detail": detail, "problems": problems}, 503)
-    return json_response({"status": "degraded", "detail": detail, "problems": problems})
+    return json_response({"status": "degraded", "detail": detail, "problems": problems} | watch)
 
 
 async def _http_problem(request: Request, problem: Exception) -> Response:

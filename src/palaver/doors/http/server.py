@@ -6,6 +6,8 @@ import asyncio
 import os
 import socket
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -30,8 +32,11 @@ class _Server(uvicorn.Server):
         asyncio.get_event_loop().call_soon_threadsafe(self.app.dismiss_listeners)
 
 
-def serve(settings: Settings, banner: str = "") -> None:
-    """Serve until a signal stops the process. All acknowledged data is on disk."""
+def serve(settings: Settings, banner: str = "", watch: Sequence[Path] = ()) -> None:
+    """Serve until a signal stops the process. All acknowledged data is on disk.
+
+    `watch` are places of session files to follow meanwhile.
+    """
     os.umask(0o077)  # new files are private
     sys.setswitchinterval(0.001)  # the default of 5 ms delays the writer thread
     sock = listening_socket(settings)
@@ -39,7 +44,7 @@ def serve(settings: Settings, banner: str = "") -> None:
     asyncio.run(check_before_serving(app))
     app = App(settings)
     config = uvicorn.Config(
-        web_application(app),
+        web_application(app, watch),
         loop="uvloop" if sys.platform != "win32" else "asyncio",
         http=HttpProtocol,
         ws="websockets-sansio",

@@ -3,7 +3,8 @@
 
 Kept, each with its id: messages of the user, text answers of the model, calls of tools as `[tool NAME] {args}` cut at
 2,000 characters, and their results, cut at 10,000 (role tool). A message that is written again replaces the earlier
-one, and rewound messages are removed.
+one, and rewound messages are removed. A resumed session lists its messages again, with other times and without the
+results of tools: then the earlier ones count.
 
 Left out: thoughts, infos, warnings and errors, the context that the program sends first in the user's name, and calls
 of palaver's own tools with their results.
@@ -32,6 +33,7 @@ from palaver.model.projects import LONGEST
 from palaver.text.tool_output import ToolOutput
 
 name = "gemini"
+session_names = ("session-*.json", "session-*.jsonl")
 
 LONGEST_FILE = 128 * 1024 * 1024
 _SESSION = re.compile(rb'"sessionId"\s*:')
@@ -54,6 +56,10 @@ def recognises(item: Item, head: bytes) -> bool:
     if not first.startswith(b"{") or _FOREIGN.search(first):
         return False
     return bool(_SESSION.search(first) and _START.search(first))
+
+
+def last_change(item: Item) -> int:
+    return 0
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
@@ -138,6 +144,8 @@ class _Session:
         self._kept: ToolOutput = kept
         self.about: dict[str, Any] = {}
         self.messages: dict[str, list[RawMessage]] = {}
+        self._seen: dict[str, list[RawMessage]] = {}
+        """All messages so far, with those that are gone."""
 
     def take(self, found: dict[str, Any]) -> None:
         if "$rewindTo" in found:
@@ -147,19 +155,24 @@ class _Session:
                 del self.messages[gone]
         elif isinstance(given := found.get("$set"), dict):
             if isinstance(messages := given.get("messages"), list):
-                self.messages = {}
+                before, self.messages = self.messages, {}
                 for message in messages:
-                    self._add(message)
+                    self._add(message, is_again=True)
+                if not any(self.messages.values()):  # a resumed session lists its context first, then all
+                    self.messages = before
             self.about |= {key: value for key, value in given.items() if key != "messages"}
         elif "sessionId" in found:
-            self.about |= found
+            self.about |= found | {key: self.about[key] for key in ("startTime",) if key in self.about}
         else:
             self._add(found)
 
-    def _add(self, message: Any) -> None:
-        if isinstance(message, dict) and message:
-            id = message.get("id")
-            self.messages[id if isinstance(id, str) else f"#{len(self.messages)}"] = list(_said(message, self._kept))
+    def _add(self, message: Any, *, is_again: bool = False) -> None:
+        if not isinstance(message, dict) or not message:
+            return
+        id = given if isinstance(given := message.get("id"), str) else f"#{len(self.messages)}"
+        if not (is_again and given in self._seen):
+            self._seen[id] = list(_said(message, self._kept))
+        self.messages[id] = self._seen[id]
 
 
 def _said(message: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:

@@ -1,4 +1,4 @@
-"""Import the session files of Claude Code and Codex with their line readers: one conversation a file.
+"""Import the session files of Claude Code, Codex and Copilot CLI with their line readers: one conversation a file.
 
 The modules of the readers say what is kept and left out. A line that cannot be read, or an incomplete last line, is
 left out and counted.

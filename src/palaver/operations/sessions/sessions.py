@@ -53,7 +53,7 @@ log = logging.getLogger("palaver")
 NOT_AVAILABLE = "Conversation search is not available"
 
 # On these routes an invalid field is a 400, and errors have an `error` field.
-_v1 = partial(Route, invalid=400, complaint=("error", "detail"))
+v1_route = partial(Route, invalid=400, complaint=("error", "detail"))
 
 # Whose sessions
 
@@ -141,7 +141,7 @@ def recorded_turn(turn: Turn) -> RecordedTurn:
 
 
 @operation(
-    _v1("POST", "/api/v1/agents/{agent}/sessions/{session:any}/messages", status=201),
+    v1_route("POST", "/api/v1/agents/{agent}/sessions/{session:any}/messages", status=201),
     needs="write",
 )
 async def record_turn(workspace: Workspace, caller: Caller, request: RecordTurn) -> RecordedTurn:
@@ -183,16 +183,23 @@ async def record_without_database(settings: Settings, workspace: str, request: R
 
 
 async def record(workspace: Workspace, owner: Owner, session_id: str, request: Recorded) -> Turn:
-    """Record a turn, unless a turn with its id is in the index."""
+    """Record a turn, unless a turn with its id is recorded."""
+    after = None
     if (turn_id := request.id) and workspace.settings.sessions_index:
+        file = workspace.transcripts.of(owner, session_id).path.name
         try:
-            known = await workspace.read(lambda read: sessions.find_turn(read, owner, session_id, turn_id))
+            known, after = await workspace.read(
+                lambda read: (
+                    sessions.find_turn(read, owner, session_id, turn_id),
+                    sessions.mark(read, owner.id, file),
+                )
+            )
         except Exception:  # the turn is then written twice; readers take the first
             known = None
         if known:
             return known
     turn = _turn_of(owner, session_id, request)
-    await append(workspace, owner, session_id, [turn])
+    await append(workspace, owner, session_id, [turn], after)
     return turn
 
 
@@ -210,10 +217,15 @@ def _turn_of(owner: Owner, session_id: str, request: Recorded) -> Turn:
     )
 
 
-async def append(workspace: Workspace, owner: Owner, session_id: str, turns: list[Turn]) -> None:
-    """Write turns to the transcript, then to the index. The index may fail; it catches up later."""
+async def append(
+    workspace: Workspace, owner: Owner, session_id: str, turns: list[Turn], after: int | None = None
+) -> list[Turn]:
+    """Write turns to the transcript, then to the index. The index may fail; it catches up later.
+
+    Turns that the transcript has after the offset `after` are left out. Returns the turns that were written.
+    """
     try:
-        await asyncio.to_thread(workspace.transcripts.append, owner, session_id, turns)
+        turns = await asyncio.to_thread(workspace.transcripts.append, owner, session_id, turns, after)
     except OSError as problem:
         raise _not_written(problem) from problem
     if workspace.settings.sessions_index:
@@ -221,6 +233,7 @@ async def append(workspace: Workspace, owner: Owner, session_id: str, turns: lis
             await catch_up(workspace, workspace.transcripts.of(owner, session_id))
         except Exception as problem:  # the turn is safe in the transcript
             log.warning("a turn was recorded but not indexed yet: %s", problem)
+    return turns
 
 
 async def take_back(workspace: Workspace, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
@@ -334,7 +347,7 @@ def _find(
 
 
 @operation(
-    _v1("POST", "/api/v1/conversations/search", show=_html),
+    v1_route("POST", "/api/v1/conversations/search", show=_html),
 )
 def search_conversations(read: Reader, caller: Caller, request: SearchConversations) -> ConversationHits:
     """Search the sessions of one agent by keywords, best match first."""
@@ -344,7 +357,7 @@ def search_conversations(read: Reader, caller: Caller, request: SearchConversati
 
 
 @operation(
-    _v1("POST", "/api/v1/conversations/search/all", show=_html),
+    v1_route("POST", "/api/v1/conversations/search/all", show=_html),
 )
 def search_all_conversations(read: Reader, caller: Caller, request: SearchAllConversations) -> ConversationHits:
     """Search the sessions of all agents in the workspace. An agent searches only its own."""
@@ -437,7 +450,7 @@ class Sessions:
 
 
 @operation(
-    _v1("GET", "/api/v1/sessions"),
+    v1_route("GET", "/api/v1/sessions"),
     Command(
         "session list", columns=("session_id", "agent", "project", "turns", "last_turn_at", "title"), rows="sessions"
     ),
@@ -473,7 +486,7 @@ class SessionTurns:
 
 
 @operation(
-    _v1("GET", "/api/v1/agents/{agent}/sessions/{session:any}/messages"),
+    v1_route("GET", "/api/v1/agents/{agent}/sessions/{session:any}/messages"),
     Command("session show", takes=("agent", "session"), columns=("ts", "role", "content"), rows="turns"),
 )
 def show_session(read: Reader, caller: Caller, request: ShowSession) -> SessionTurns:
@@ -492,7 +505,7 @@ class SessionDeleted:
 
 
 @operation(
-    _v1("DELETE", "/api/v1/agents/{agent}/sessions/{session:any}"),
+    v1_route("DELETE", "/api/v1/agents/{agent}/sessions/{session:any}"),
     Command("session delete", takes=("agent", "session")),
     needs="write",
 )
@@ -532,7 +545,7 @@ class SessionExport:
 
 
 @operation(
-    _v1(
+    v1_route(
         "GET",
         "/api/v1/agents/{agent}/sessions/{session:any}/export",
         show=only(SessionExport, "text"),

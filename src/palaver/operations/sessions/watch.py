@@ -1,8 +1,12 @@
-"""Follow the session files of coding agents (Claude Code, Codex), and record their turns as sessions.
+"""Follow the session files of coding agents, and record their turns as sessions.
 
-First all files are read, then new lines as they are written. A mark for each file says how far it has been read. It
-moves after the turns before it are in a transcript, so nothing is lost at a stop; turns that are read twice are known
-by their ids.
+First all files are read, then changes as they are written. Files that only grow (Claude Code, Codex, Copilot CLI) are
+read line by line. A mark for each file says how far it has been read. Files that are written again as a whole (Gemini
+CLI, opencode, Cline) are read again as a whole. A mark for each session in them has the ids of its turns and a hash of
+each, so only turns that are new or changed are recorded.
+
+A mark moves after the turns before it are recorded, so nothing is lost at a stop; turns that are read twice are known
+by their ids. Turns and marks go to a `TurnStore`: a workspace on this machine, or a server.
 
 A session stays recorded when its file is deleted. Turns that were rewound or rolled back in the file are removed. A
 session that was deleted here is not recorded again from its file. Keys and tokens of well-known kinds are masked. Calls
@@ -14,50 +18,56 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Protocol
 
 import orjson
 
-from palaver.errors import Forbidden, PalaverError, Unavailable
-from palaver.importers import BYTE_ORDER_MARK, LONGEST_ID, LineReader, ReadProgress
+from palaver.errors import Forbidden, PalaverError, Unauthorized, Unavailable
+from palaver.importers import BYTE_ORDER_MARK, LONGEST_ID, ReadProgress, Said, Unreadable
 from palaver.importers.chats.session_files import SessionFiles
-from palaver.importers.registry import CHATS
-from palaver.model.people import Caller
-from palaver.model.sessions import Owner, Turn
-from palaver.model.times import now
-from palaver.operations.sessions.session_index import catch_up_all
-from palaver.operations.sessions.sessions import append, owner_or_new, take_back
+from palaver.importers.files.sqlite_file import Changed, Locked
+from palaver.importers.registry import CHATS, WholeSessions
+from palaver.model.sessions import Mark, session_path
+from palaver.operations.sessions.merge import MergedTurns
 from palaver.operations.sessions.watched_file import (
-    SUFFIXES,
+    WRITE_AHEAD_LOG,
     FileState,
     TurnBatch,
     WatchedFile,
+    WholeSession,
+    digest_of,
     files_below,
     find_superseded,
+    has_session_name,
     open_file,
+    read_sessions,
     read_turns,
     state_of,
 )
-from palaver.store.sessions import followed_files
-from palaver.store.sessions.followed_files import Mark
-from palaver.store.workspaces import Workspace
-from palaver.text.tool_output import ToolOutput
+from palaver.text.tool_output import CHOICES, ToolOutput
 
 log = logging.getLogger("palaver")
 
-READERS: dict[str, LineReader] = {one.name: one.reader for one in CHATS if isinstance(one, SessionFiles)}
+Source = SessionFiles | WholeSessions
+SOURCES: dict[str, Source] = {one.name: one for one in CHATS if isinstance(one, SessionFiles | WholeSessions)}
 """The readers by agent. A file goes to the first that recognises it."""
+PROGRAMS = "Claude Code, Codex, Gemini CLI, opencode, Copilot CLI or Cline"
 
 FILES_AT_ONCE = 4
 """Several files are read at a time, so that small ones share a commit."""
-MANY_BYTES = 256 * 1024
-"""For this much new text the ids of all turns of a session are loaded at once."""
-
+TURNS_AT_ONCE = 1_000
+GENTLE_TURNS_AT_ONCE = 25
+"""A server records few turns at once, because requests wait for the transaction."""
+GENTLE_PAUSE = 2.0
+"""A server then pauses for this many times as long as recording them took."""
 RESCAN_SECONDS = 30.0
 RESCAN_ALONE_SECONDS = 3.0
 """The interval of scans where the system does not report changes."""
@@ -69,8 +79,9 @@ CLOSED = "cannot be read"
 
 
 def default_folders(environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """The folders where Claude Code and Codex keep their sessions, whether or not they exist."""
+    """The folders and files where the programs keep their sessions, whether or not they exist."""
     home = Path(environ.get("HOME") or Path.home())
+    config = home / ("Library/Application Support" if sys.platform == "darwin" else ".config")
     claude = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     codex_home = Path(environ.get("CODEX_HOME") or home / ".codex")
     folders = [
@@ -78,8 +89,43 @@ def default_folders(environ: Mapping[str, str] = os.environ) -> list[Path]:
         home / ".config" / "claude" / "projects",
         codex_home / "sessions",
         codex_home / "archived_sessions",
+        Path(environ.get("GEMINI_CLI_HOME") or home) / ".gemini" / "tmp",
+        Path(environ.get("COPILOT_HOME") or home / ".copilot") / "session-state",
+        Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "opencode" / "opencode.db",
+        home / ".cline" / "data" / "tasks",
+        config / "Code" / "User" / "globalStorage" / "saoudrizwan.claude-dev" / "tasks",
     ]
     return list(dict.fromkeys(folders))
+
+
+class TurnStore(Protocol):
+    """Where turns and marks are kept: in a workspace on this machine, or turns on a server and marks in a file."""
+
+    async def open(self, paths: list[str] | None) -> dict[str, Mark]:
+        """Prepare for recording. Returns the marks of these files, or of all files."""
+
+    async def keep_mark(self, mark: Mark, instead_of: str | None) -> None:
+        """Store a mark. `instead_of` is the previous name of the file."""
+
+    async def merge(self, agent: str, session: SessionTurns) -> MergedTurns:
+        """Record turns, each once. The agent is registered if it is new."""
+
+    async def removed_turns(self, agent: str, session_id: str) -> set[str] | None:
+        """The ids of turns that were removed because they were rewound; None if they are not known here."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTurns:
+    """Turns of a session to record, and ids of turns to remove."""
+
+    session_id: str
+    said: list[Said]
+    written: datetime
+    """The time for turns that have none."""
+    project: str | None = None
+    removed: frozenset[str] = frozenset()
+    replace: bool = False
+    """Whether a turn replaces a recorded one that has its id and another text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,40 +155,40 @@ class _FileClosed(Exception):
 
 
 class Watch:
-    """Reads the files in some places into the sessions of a workspace."""
+    """Reads the files in some places into a store of turns."""
 
     def __init__(
         self,
-        here: Workspace,
-        caller: Caller,
+        store: TurnStore,
         places: Iterable[Path],
         agent: str | None = None,
         tool_output: ToolOutput = "short",
         progress: Callable[[WatchCounts], None] = lambda counts: None,
+        *,
+        is_gentle: bool = False,
     ) -> None:
-        if "write" not in caller.scopes:
-            raise Forbidden("This token has no 'write' scope. Ask for one that has: palaver token create.")
-        self.here = here
+        """`is_gentle`: requests are answered in the same process, and must not wait for long."""
         self.counts = WatchCounts()
-        self._caller = caller
+        self._is_gentle = is_gentle
+        self._store = store
         self._agent = agent
         self._tool_output: ToolOutput = tool_output
         self._progress = progress
         self._places = [Path(os.path.realpath(place)) for place in places]
-        self._owners: dict[str, Owner] = {}
-        self._owner_lock = asyncio.Lock()
         self._marks: dict[str, Mark] = {}
         self._paths: dict[str, str] = {}
         """The path of each marked file, by device and inode."""
         self._seen: dict[Path, FileState] = {}
 
-    async def read_all(self, *, retry: bool = False) -> WatchCounts:
-        """Read all files, the oldest first. With `retry`, turns that cannot be stored now are read again later."""
-        await catch_up_all(self.here)
-        marks = await self.here.read(followed_files.marks)
-        self._marks = {path: mark for path, mark in marks.items() if mark.reader in READERS and _progress_of(mark)}
-        self._paths = {mark.place: mark.path for mark in self._marks.values()}
+    async def read_all(self, *, retry: bool = False, only_files: bool = False) -> WatchCounts:
+        """Read all files, the oldest first. With `retry`, turns that cannot be stored now are read again later.
+
+        `only_files`: the places are single files. Then nothing else is looked at, which is faster.
+        """
         paths = await asyncio.to_thread(self._find_changed)
+        keys = [os.fsencode(path).decode("utf-8", "backslashreplace") for path in paths] if only_files else None
+        self._marks = await self._store.open(keys)
+        self._paths = {mark.place: mark.path for mark in self._marks.values() if mark.place}
         self.counts.of = len(paths)
         left = iter(paths)
 
@@ -152,7 +198,7 @@ class Watch:
                 self.counts.done += 1
                 self._progress(self.counts)
 
-        tasks = [asyncio.create_task(work()) for _ in range(FILES_AT_ONCE)]
+        tasks = [asyncio.create_task(work()) for _ in range(1 if self._is_gentle else FILES_AT_ONCE)]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -160,7 +206,7 @@ class Watch:
         return self.counts
 
     async def follow(self, report: Callable[[NewTurns], None]) -> None:
-        """Read new lines as they are written, until cancelled."""
+        """Read changes as they are written, until cancelled."""
         changed: asyncio.Queue[Path | None] = asyncio.Queue()
         tasks = [
             asyncio.create_task(self._listen(changed, is_deep=True)),
@@ -173,27 +219,29 @@ class Watch:
                 while not changed.empty():
                     paths.add(changed.get_nowait())
                 for path in await asyncio.to_thread(self._find_changed, paths):
-                    if new := await self._read_or_retry(path):
+                    for new in await self._read_or_retry(path):
                         report(new)
         finally:
             await _cancel(tasks)
 
-    async def _read_or_retry(self, path: Path) -> NewTurns | None:
+    async def _read_or_retry(self, path: Path) -> list[NewTurns]:
         try:
             return await self._read_file(path)
+        except (Unauthorized, Forbidden):
+            raise
         except PalaverError as problem:
             self._seen.pop(path, None)  # the mark has not moved, so the next scan reads it again
             log.warning("%s could not be recorded, and will be tried again: %s", path.name, problem.message)
-            return None
+            return []
 
     # Changes
 
     def _find_changed(self, paths: Iterable[Path | None] = (None,)) -> list[Path]:
         """The files that have changed at these paths, the oldest first. None means all folders."""
-        given = set(paths)
+        given = {path and path.with_name(path.name.removesuffix(WRITE_AHEAD_LOG)) for path in paths}
         found: dict[Path, FileState] = {}
         for path in files_below(self._places if None in given else {path for path in given if path}):
-            is_below = path.name.endswith(SUFFIXES) and any(place in path.parents for place in self._places)
+            is_below = has_session_name(path) and any(place in path.parents for place in self._places)
             if (is_below or path in self._places) and (state := state_of(path)):
                 found[path] = state
         return sorted((p for p in found if found[p] != self._seen.get(p)), key=lambda p: (found[p][2], p))
@@ -250,29 +298,37 @@ class Watch:
 
     # One file
 
-    async def _read_file(self, path: Path) -> NewTurns | None:
-        """Record the turns that a file has beyond its mark."""
+    async def _read_file(self, path: Path) -> list[NewTurns]:
+        """Record the turns of a file that are not recorded yet."""
         try:
             file = await asyncio.to_thread(open_file, path)
         except OSError:
             if await asyncio.to_thread(os.path.exists, path):
                 self.counts.skipped_files[CLOSED] += 1
-            return None
+            return []
         before = self._mark_of(file)
-        name = before.reader if before else None
-        if name is None and file.size:
-            head = file.head.removeprefix(BYTE_ORDER_MARK)
-            name = next((name for name, reader in READERS.items() if reader.recognises(path, head)), None)
-            if name is None:
+        source = SOURCES.get(before.reader) if before else None
+        if source is None and file.size:
+            source = await asyncio.to_thread(_recognise, file)
+            if source is None:
                 self.counts.skipped_files[UNKNOWN] += 1
-        new = await self._record(file, name, before) if name else None
+        new: list[NewTurns] = []
+        try:
+            if isinstance(source, SessionFiles):
+                new = await self._record_lines(file, source, before)
+            elif source is not None:
+                new = await self._record_whole(file, source, before)
+        except _FileClosed:
+            self.counts.skipped_files[CLOSED] += 1
+        except OSError as problem:
+            raise Unavailable(f"Turns could not be stored: {problem.strerror or problem}.") from problem
         self._seen[path] = file.state
         return new
 
     def _mark_of(self, file: WatchedFile) -> Mark | None:
         """The mark of a file, also if it was renamed; None if it is new, or was written again from its start."""
         mark = self._marks.get(file.key)
-        if mark and file.matches(mark):
+        if mark and (file.matches(mark) or isinstance(SOURCES.get(mark.reader), WholeSessions)):
             return mark
         earlier = self._marks.get(self._paths.get(file.place, ""))
         if earlier is None or not file.matches(earlier):
@@ -280,128 +336,133 @@ class Watch:
         there = state_of(Path(earlier.path))
         return earlier if there is None or there[0] != file.place else None
 
-    async def _record(self, file: WatchedFile, name: str, before: Mark | None) -> NewTurns | None:
+    async def _record_lines(self, file: WatchedFile, source: SessionFiles, before: Mark | None) -> list[NewTurns]:
+        """Record the turns after the mark of a file that only grows."""
         self.counts.files += 1
-        reader = READERS[name]
+        reader = source.reader
         progress = _progress_of(before) if before else None
-        if before and before.path == file.key and before.bytes == file.size and not (progress and progress.is_forked):
-            return None
-        start = before.bytes if before and not file.is_compressed else 0
+        if before and before.path == file.key and before.bytes == file.size and progress and not progress.is_forked:
+            return []
+        start = before.bytes if before and progress and not file.is_compressed else 0
         if progress is None or file.is_compressed:
             progress = reader.begin(file.path)
         progress.tool_output = self._tool_output
+        agent = self._agent or source.name
+        written = datetime.fromtimestamp(file.changed / 1e9, UTC)
+        count, session_id = 0, ""
+        last: TurnBatch | None = None
         batches = read_turns(file, reader, progress, start)
-        try:
-            owner = await self._owner(self._agent or name)
-            recording = _Recording(self.here, owner, file, is_large=file.size - start > MANY_BYTES)
-            last: TurnBatch | None = None
-            coming = asyncio.create_task(asyncio.to_thread(_next, batches))
-            while batch := await coming:
-                coming = asyncio.create_task(asyncio.to_thread(_next, batches))  # read on while these are written
-                added = await recording.add(batch)  # on its own line: other files are counted meanwhile
-                self.counts.turns += added
-                self.counts.skipped_lines += batch.skipped
-                await self._move_mark(file, name, batch, before)
-                self._progress(self.counts)
-                last = batch
-            if last and last.progress.is_forked:
-                await recording.remove_superseded(reader, last.progress)
-                checked = replace(last, progress=replace(last.progress, is_forked=False))
-                await self._move_mark(file, name, checked, before)
-        except _FileClosed:
-            self.counts.skipped_files[CLOSED] += 1
-        except OSError as problem:
-            raise Unavailable(f"Turns could not be stored: {problem.strerror or problem}.") from problem
-        if not recording.turns:
-            return None
-        self.counts.sessions.add((owner.id, recording.session_id))
-        return NewTurns(owner.slug, recording.session_id, recording.turns)
+        coming = asyncio.create_task(asyncio.to_thread(_next, batches))
+        while batch := await coming:
+            coming = asyncio.create_task(asyncio.to_thread(_next, batches))  # read on while these are written
+            if batch.said:
+                session_id = session_id or batch.progress.session_id or Path(file.key).stem[:LONGEST_ID]
+                turns = SessionTurns(session_id, batch.said, written, batch.progress.project)
+                count += await self._merge(agent, turns)
+            self.counts.skipped_lines += batch.skipped
+            await self._move_mark(file, source.name, batch, before)
+            self._progress(self.counts)
+            last = batch
+        if last and last.progress.is_forked:  # compare the session with the whole file
+            session_id = session_id or last.progress.session_id or Path(file.key).stem[:LONGEST_ID]
+            removed = await self._store.removed_turns(agent, session_id)
+            gone, returned = await asyncio.to_thread(find_superseded, file, reader, removed, last.progress.tool_output)
+            turns = SessionTurns(session_id, returned, written, last.progress.project, frozenset(gone))
+            count += await self._merge(agent, turns)
+            checked = replace(last, progress=replace(last.progress, is_forked=False))
+            await self._move_mark(file, source.name, checked, before)
+        return self._report(agent, session_id, count)
 
-    async def _owner(self, name: str) -> Owner:
-        """The agent whose sessions these are. It is registered if it is new."""
-        async with self._owner_lock:
-            if name not in self._owners:
-                owner = await self.here.change(lambda change: owner_or_new(change, self._caller, name))
-                await asyncio.to_thread(self.here.transcripts.write_owner, owner)
-                self._owners[name] = owner
-        return self._owners[name]
+    async def _record_whole(self, file: WatchedFile, source: WholeSessions, before: Mark | None) -> list[NewTurns]:
+        """Record the turns of a file that is written again as a whole: those that are new, changed or gone."""
+        self.counts.files += 1
+        facts = _facts_of(before)
+        state = list(file.state)
+        if facts.get("state") == state:
+            return []
+        since = facts.get("since", 0)
+        agent = self._agent or source.name
+        written = datetime.fromtimestamp(file.changed / 1e9, UTC)
+        try:
+            latest = await asyncio.to_thread(source.last_change, file.item)
+            sessions, skipped = await asyncio.to_thread(read_sessions, file, source, self._tool_output, since)
+        except (Changed, Locked):
+            raise Unavailable("another program is writing it") from None
+        except (Unreadable, OSError) as problem:
+            raise _FileClosed from problem
+        self.counts.skipped_lines += skipped
+        read: dict[str, dict[str, WholeSession]] = {self._tool_output: sessions}
+        new: list[NewTurns] = []
+        for id, session in sessions.items():
+            known = _facts_of(self._marks.get(session_path(file.key, id)))
+            kept = known.get("tool_output", self._tool_output)
+            if kept not in read and kept in CHOICES:  # a session keeps the choice that it began with
+                read[kept], _ = await asyncio.to_thread(read_sessions, file, source, kept, since)
+            session = read.get(kept, sessions).get(id, session)
+            turns = {said.id: digest_of(said) for said in session.said}
+            recorded = known.get("turns", {})
+            said = [one for one in session.said if recorded.get(one.id) != turns[one.id]]
+            gone = frozenset(recorded.keys() - turns.keys())
+            if said or gone:
+                count = await self._merge(agent, SessionTurns(id, said, written, session.project, gone, replace=True))
+                facts_now = {"turns": turns, "tool_output": kept}
+                await self._keep(file.mark_of_session(source.name, id, orjson.dumps(facts_now).decode()))
+                new += self._report(agent, id, count)
+        mark = file.mark(source.name, file.size, orjson.dumps({"state": state, "since": latest}).decode())
+        await self._keep(mark)
+        return new
+
+    async def _merge(self, agent: str, turns: SessionTurns) -> int:
+        """Record turns. Returns the number of turns that are new or changed."""
+        if not turns.said and not turns.removed:
+            return 0
+        most = GENTLE_TURNS_AT_ONCE if self._is_gentle else TURNS_AT_ONCE
+        count = 0
+        for start in range(0, len(turns.said) or 1, most):
+            began = time.monotonic()
+            part = replace(
+                turns, said=turns.said[start : start + most], removed=frozenset() if start else turns.removed
+            )
+            merged = await self._store.merge(agent, part)
+            count += merged.added + merged.changed
+            self.counts.turns += merged.added + merged.changed
+            if self._is_gentle and len(turns.said) > most:
+                await asyncio.sleep(GENTLE_PAUSE * (time.monotonic() - began))
+        return count
+
+    def _report(self, agent: str, session_id: str, count: int) -> list[NewTurns]:
+        if not count:
+            return []
+        self.counts.sessions.add((agent, session_id))
+        return [NewTurns(agent, session_id, count)]
 
     async def _move_mark(self, file: WatchedFile, name: str, batch: TurnBatch, before: Mark | None) -> None:
         mark = file.mark(name, batch.end, orjson.dumps(asdict(batch.progress)).decode())
-        if mark == self._marks.get(file.key):
-            return
         renamed = before.path if before and before.path != file.key else None
-        await self.here.change(lambda change: followed_files.keep(change, mark, renamed))
-        if renamed:
-            self._marks.pop(renamed, None)
-        self._marks[file.key] = mark
+        await self._keep(mark, renamed)
         self._paths[file.place] = file.key
 
+    async def _keep(self, mark: Mark, renamed: str | None = None) -> None:
+        if mark == self._marks.get(mark.path):
+            return
+        await self._store.keep_mark(mark, renamed)
+        if renamed:
+            self._marks.pop(renamed, None)
+        self._marks[mark.path] = mark
 
-class _Recording:
-    """The session that the turns of a file are written to."""
 
-    def __init__(self, here: Workspace, owner: Owner, file: WatchedFile, *, is_large: bool) -> None:
-        self.session_id = ""
-        self.turns = 0
-        self._here, self._owner, self._file, self._is_large = here, owner, file, is_large
-        self._known: set[str] | None = None
-        self._deleted_at: datetime | None = None
+def _recognise(file: WatchedFile) -> Source | None:
+    head = file.head.removeprefix(BYTE_ORDER_MARK)
+    return next((source for source in SOURCES.values() if source.recognises(file.item, head)), None)
 
-    async def add(self, batch: TurnBatch) -> int:
-        """Record the turns that are new; returns their number."""
-        if not batch.said:
-            return 0
-        await self._begin(batch.progress)
-        known = await self._known_ids([said.id for said in batch.said])
-        written = datetime.fromtimestamp(self._file.changed / 1e9, UTC)
-        turns: dict[str, Turn] = {}
-        for said in batch.said:
-            ts = said.ts or written
-            if said.id in known or said.id in turns or (self._deleted_at and ts <= self._deleted_at):
-                continue
-            turns[said.id] = Turn(
-                said.id, self.session_id, self._owner.id, said.role, said.text, ts, now(), batch.progress.project
-            )
-        if turns:
-            await append(self._here, self._owner, self.session_id, list(turns.values()))
-            self.turns += len(turns)
-            known.update(turns)
-        return len(turns)
 
-    async def remove_superseded(self, reader: LineReader, progress: ReadProgress) -> None:
-        """Compare the session with the whole file: remove turns that were rewound, and add turns that are back."""
-        await self._begin(progress)
-        here, owner = self._here, self._owner
-        removed = {turn_id for at, turn_id in here.transcripts.taken_back(owner) if at == self.session_id}
-        gone, returned = await asyncio.to_thread(find_superseded, self._file, reader, removed, progress.tool_output)
-        recorded = await asyncio.to_thread(self._ids_in_transcript)
-        if gone := gone & recorded:
-            await take_back(here, owner, self.session_id, gone)
-            self._known = None
-        if returned := [said for said in returned if said.id not in recorded]:
-            await self.add(TurnBatch(returned, 0, progress, Counter()))
-
-    async def _begin(self, progress: ReadProgress) -> None:
-        if not self.session_id:
-            self.session_id = progress.session_id or Path(self._file.key).stem[:LONGEST_ID]
-            stones = await asyncio.to_thread(self._here.transcripts.tombstones, self._owner)
-            self._deleted_at = stones.get(self.session_id)
-
-    async def _known_ids(self, ids: list[str]) -> set[str]:
-        """The ids that are recorded: of these for a small file, of the whole session for a large one."""
-        owner, session_id = self._owner, self.session_id
-        is_indexed = self._here.settings.sessions_index
-        if is_indexed and not self._is_large:
-            return await self._here.read(lambda read: followed_files.known(read, owner, session_id, ids))
-        if self._known is None and is_indexed:
-            self._known = await self._here.read(lambda read: followed_files.turn_ids(read, owner, session_id))
-        elif self._known is None:
-            self._known = await asyncio.to_thread(self._ids_in_transcript)
-        return self._known
-
-    def _ids_in_transcript(self) -> set[str]:
-        return self._here.transcripts.turn_ids(self._here.transcripts.of(self._owner, self.session_id))
+def _facts_of(mark: Mark | None) -> dict[str, Any]:
+    """The facts in the mark of a file or session that is read as a whole; empty if another version wrote it."""
+    try:
+        found = orjson.loads(mark.reading) if mark else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _progress_of(mark: Mark) -> ReadProgress | None:

@@ -1,4 +1,4 @@
-"""A session file of a coding agent: how to know it again after a rename, and its turns in batches."""
+"""A session file of a coding agent: how to know it again after a rename, and its turns in batches or as a whole."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import BinaryIO
 
-from palaver.importers import LineReader, ReadProgress, Said, Unreadable
+from palaver.importers import LineReader, ReadProgress, Said, Unreadable, masked_text
 from palaver.importers.files import zstd
+from palaver.importers.item import Item, Skipped
+from palaver.importers.registry import CHATS, WholeSessions
 from palaver.model.projects import project_of
-from palaver.store.sessions.followed_files import Mark
+from palaver.model.sessions import Mark, session_path
 from palaver.text.tool_output import ToolOutput
 
 SUFFIXES = (".jsonl", ".jsonl.zst")
+NAMES = [name for one in CHATS if isinstance(one, WholeSessions) for name in one.session_names]
+"""The names of session files that are read as a whole, with wildcards."""
+WRITE_AHEAD_LOG = "-wal"
+"""SQLite writes changes to a file with this suffix first."""
 HEAD_BYTES = 64 * 1024
 IDENTIFYING_BYTES = 1024
 LONGEST_LINE = 32 * 1024 * 1024
@@ -54,6 +62,10 @@ class WatchedFile:
     def is_compressed(self) -> bool:
         return self.path.name.endswith(".zst")
 
+    @property
+    def item(self) -> Item:
+        return Item(self.path.name, self.size, self.path, lambda: self.path.open("rb"))
+
     def matches(self, mark: Mark) -> bool:
         """Whether the mark was made for this file, and the file is at least as long as it was then."""
         if self.size < mark.bytes or len(self.head) < mark.head_bytes:
@@ -64,6 +76,10 @@ class WatchedFile:
         """The mark of a file that has been read up to `end`."""
         head = self.head[:IDENTIFYING_BYTES]
         return Mark(self.key, reader, self.place, len(head), _hash(head), end, progress)
+
+    def mark_of_session(self, reader: str, session_id: str, progress: str) -> Mark:
+        """The mark of one session in a file that is read as a whole."""
+        return Mark(session_path(self.key, session_id), reader, "", 0, "", 0, progress)
 
     def lines(self, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
         """Each line with the offset of its end; None for one that is too long. An incomplete last line is left out."""
@@ -90,7 +106,7 @@ class WatchedFile:
 
 def open_file(path: Path) -> WatchedFile:
     with path.open("rb") as file:
-        return WatchedFile(path, *_state(os.fstat(file.fileno())), file.read(HEAD_BYTES))
+        return WatchedFile(path, *_state(path, os.fstat(file.fileno())), file.read(HEAD_BYTES))
 
 
 def state_of(path: Path) -> FileState | None:
@@ -99,15 +115,25 @@ def state_of(path: Path) -> FileState | None:
         found = path.stat()
     except (OSError, ValueError):
         return None
-    return _state(found) if stat.S_ISREG(found.st_mode) else None
+    return _state(path, found) if stat.S_ISREG(found.st_mode) else None
 
 
-def _state(found: os.stat_result) -> FileState:
-    return f"{found.st_dev}:{found.st_ino}", found.st_size, found.st_mtime_ns
+def _state(path: Path, found: os.stat_result) -> FileState:
+    place, size, changed = f"{found.st_dev}:{found.st_ino}", found.st_size, found.st_mtime_ns
+    if path.suffix == ".db":
+        with suppress(OSError):
+            log = path.with_name(path.name + WRITE_AHEAD_LOG).stat()
+            size, changed = size + log.st_size, max(changed, log.st_mtime_ns)
+    return place, size, changed
 
 
 def _hash(head: bytes) -> str:
     return hashlib.sha256(head).hexdigest()
+
+
+def has_session_name(path: Path) -> bool:
+    """Whether a file in a session folder may be a session, by its name."""
+    return path.name.endswith(SUFFIXES) or any(fnmatch(path.name, name) for name in NAMES)
 
 
 def files_below(places: Iterable[Path]) -> Iterator[Path]:
@@ -115,7 +141,7 @@ def files_below(places: Iterable[Path]) -> Iterator[Path]:
     for place in places:
         if place.is_dir():
             for folder, _, names in os.walk(place):
-                yield from (Path(folder, name) for name in names if name.endswith(SUFFIXES))
+                yield from (path for name in names if has_session_name(path := Path(folder, name)))
         else:
             yield place
 
@@ -157,9 +183,12 @@ def read_turns(file: WatchedFile, reader: LineReader, progress: ReadProgress, st
 
 
 def find_superseded(
-    file: WatchedFile, reader: LineReader, removed: set[str], tool_output: ToolOutput
+    file: WatchedFile, reader: LineReader, removed: set[str] | None, tool_output: ToolOutput
 ) -> tuple[set[str], list[Said]]:
-    """Read the whole file. Return the ids that were rewound in it, and the turns of `removed` that are valid again."""
+    """Read the whole file. Return the ids that were rewound in it, and the turns of `removed` that are valid again.
+
+    Without `removed`, all valid turns are returned.
+    """
     numbers = reader.superseded(raw or b"" for _, raw in file.lines())
     progress = reader.begin(file.path)
     progress.tool_output = tool_output
@@ -176,5 +205,38 @@ def find_superseded(
         if progress.lines in numbers:
             gone.update(said.id for said in said_here)
         else:
-            valid.update({said.id: said if said.id in removed else None for said in said_here})
+            valid.update({said.id: said if removed is None or said.id in removed else None for said in said_here})
     return gone - valid.keys(), [said for said in valid.values() if said]
+
+
+# Files that are read as a whole
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSession:
+    """A session as it is in a file now."""
+
+    id: str
+    project: str | None
+    said: list[Said]
+
+
+def read_sessions(
+    file: WatchedFile, source: WholeSessions, tool_output: ToolOutput, since: int
+) -> tuple[dict[str, WholeSession], Counter[str]]:
+    """The sessions of a file by id, and the reasons for which parts were left out. Keys and tokens are masked."""
+    sessions: dict[str, WholeSession] = {}
+    skipped: Counter[str] = Counter()
+    for found in source.conversations(replace(file.item, tool_output=tool_output, since=since)):
+        if isinstance(found, Skipped):
+            skipped[found.why] += found.count
+            continue
+        id = found.id.removeprefix(f"{source.name}:")
+        said = [replace(one, text=text) for one in found.messages if (text := masked_text(one.text))]
+        sessions[id] = WholeSession(id, project_of(found.project) if found.project else None, said)
+    return sessions, skipped
+
+
+def digest_of(said: Said) -> str:
+    """A short hash of a turn. It changes when the turn does."""
+    return hashlib.blake2b(f"{said.role}\0{said.text}".encode(), digest_size=6).hexdigest()

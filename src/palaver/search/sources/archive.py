@@ -16,7 +16,7 @@ from palaver.search.sources.shapes import Conversation, Hit, SourceFilters
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import project_scope
 
-RECORDED = (COPYING, "codex:")
+RECORDED = (COPYING, "codex:", "copilot:", "gemini:", "opencode:")
 """Prefixes of the ids of imported conversations that `palaver watch` can also record as sessions."""
 OF_CHATGPT = ("chatgpt:", "canonical-db:")
 """Prefixes of ChatGPT conversations. An export and a canonical database can hold the same one, with the same ids."""

@@ -7,30 +7,21 @@ them by their ids.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
-from palaver.model.sessions import Owner
+from palaver.model.sessions import Mark, Owner
 from palaver.store.engines.database import Change, Reader
 from palaver.store.sessions.sessions import native_id
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """How far a file was read, and how to recognise it after a rename."""
-
-    path: str
-    reader: str
-    place: str
-    """Device and inode. They stay the same if the file is renamed."""
-    head_bytes: int
-    head_hash: str
-    """The hash of the first bytes. It detects another file with the same inode or name."""
-    bytes: int
-    reading: str
-
-
-def marks(read: Reader) -> dict[str, Mark]:
-    return {row["path"]: Mark(**row) for row in read.all("watched_files")}
+def marks(read: Reader, paths: Iterable[str] | None = None) -> dict[str, Mark]:
+    """The marks of these files and of the sessions in them, by path; of all files by default."""
+    rows = (
+        read.all("watched_files")
+        if paths is None
+        else [row for path in paths for row in read.all("watched_file", path=path)]
+    )
+    return {row["path"]: Mark(**row) for row in rows}
 
 
 def keep(change: Change, mark: Mark, instead_of: str | None = None) -> None:

@@ -68,10 +68,19 @@ class Transcripts:
 
     # Writing
 
-    def append(self, owner: Owner, session_id: str, turns: list[Turn]) -> None:
-        """Append turns to a session's file. When this returns, they are on disk."""
+    def append(self, owner: Owner, session_id: str, turns: list[Turn], after: int | None = None) -> list[Turn]:
+        """Append turns to a session's file. When this returns, they are on disk. Returns the turns that were written.
+
+        The lines after the offset `after` are read under the lock, and turns whose ids are there are not written again.
+        """
         self.write_owner(owner)
         with _locked(self.path(owner, session_id)) as file:
+            if after is not None:
+                written = self.lines(self.of(owner, session_id), min(after, os.fstat(file).st_size))
+                known = {line.turn.id for line in written if line.turn}
+                turns = [turn for turn in turns if turn.id not in known]
+                if not turns:
+                    return []
             at = now()  # under the lock, so that turns and deletions have one order
             tombstones = self._tombstones(owner)
             for deleted_at in (
@@ -80,6 +89,7 @@ class Transcripts:
             ):
                 at = max(at, deleted_at + MICROSECOND) if deleted_at else at  # even if the clock was set back
             _write_whole(file, b"".join(_line(turn, at) for turn in turns))
+        return turns
 
     def write_owner(self, owner: Owner) -> None:
         """Write agent.json, so that the files alone tell whose they are."""

@@ -1,6 +1,10 @@
 -- name: watched_files  how far each followed file was read
 SELECT path, reader, place, head_bytes, head_hash, bytes, reading FROM watched_files;
 
+-- name: watched_file  how far one followed file was read, and each session in it
+SELECT path, reader, place, head_bytes, head_hash, bytes, reading FROM watched_files
+WHERE path = :path OR substr(path, 1, length(:path) + 1) = :path || '#';
+
 -- name: keep_watched  store how far a file was read
 INSERT INTO watched_files (path, reader, place, head_bytes, head_hash, bytes, reading)
 VALUES (:path, :reader, :place, :head_bytes, :head_hash, :bytes, :reading)

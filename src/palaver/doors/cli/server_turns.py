@@ -1,0 +1,177 @@
+"""Send watched turns to a server. How far each file was sent is kept in a file on this machine.
+
+A request that may or may not have arrived is sent again. The server knows turns by their ids, so each is recorded
+once. The mark of a file moves after the server has answered; a process that stops in between sends some turns again.
+
+    watch/<server>/marks.jsonl    one mark a line, the last one of a file counts
+                   marks.lock     locked while the marks are written; several processes may send to one server
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from palaver.doors.cli.connection import NotFoundMessage, ServerConnection
+from palaver.errors import PalaverError, Unavailable
+from palaver.model.sessions import Mark
+from palaver.model.times import iso
+from palaver.operations.sessions.merge import MergedTurns, merge_turns
+from palaver.operations.sessions.watch import SessionTurns
+
+TURNS_AT_ONCE = 500
+BYTES_AT_ONCE = 1_000_000
+IDS_AT_ONCE = 1_000
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds until a request is sent again. The pause doubles each time."""
+REWRITE_BYTES = 8 * 1024 * 1024
+"""The file of marks is rewritten without outdated lines when it has grown by this much."""
+
+
+class ServerTurns:
+    """A `TurnStore` of a server."""
+
+    def __init__(
+        self,
+        connection: ServerConnection,
+        home: Path,
+        url: str,
+        token: str | None,
+        say: Callable[[str], None],
+        *,
+        is_patient: bool,
+    ) -> None:
+        self._connection, self._say, self._is_patient = connection, say, is_patient
+        name = hashlib.sha256(f"{url.rstrip('/')}\0{token or ''}".encode()).hexdigest()[:16]
+        self._folder = home / "watch" / name
+        self._marks = self._folder / "marks.jsonl"
+        self._size_after_rewrite = 0
+        self._is_waiting = False
+
+    # Marks
+
+    async def open(self, paths: list[str] | None) -> dict[str, Mark]:
+        marks = await asyncio.to_thread(self._rewrite)
+        if paths is None:
+            return marks
+        return {path: mark for path, mark in marks.items() if path in paths or path.partition("#")[0] in paths}
+
+    async def keep_mark(self, mark: Mark, instead_of: str | None) -> None:
+        lines = [{"path": instead_of, "is_gone": True}] if instead_of else []
+        await asyncio.to_thread(self._append, [*lines, asdict(mark)])
+
+    def _append(self, lines: list[dict[str, Any]]) -> None:
+        raw = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+        with self._locked(), self._marks.open("ab") as file:
+            if file.tell() and not self._ends_with_line():
+                raw = b"\n" + raw
+            file.write(raw)
+            size = file.tell()
+        if size > self._size_after_rewrite + REWRITE_BYTES:
+            self._rewrite()
+
+    def _rewrite(self) -> dict[str, Mark]:
+        """Read all marks, and leave out outdated lines in the file."""
+        with self._locked():
+            marks: dict[str, Mark] = {}
+            raw = self._marks.read_bytes() if self._marks.exists() else b""
+            for line in raw.splitlines():
+                try:
+                    found = orjson.loads(line)
+                    marks.pop(found["path"], None)
+                    if not found.get("is_gone"):
+                        marks[found["path"]] = Mark(**found)
+                except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+                    continue  # the last line may be incomplete after a crash
+            kept = b"".join(orjson.dumps(asdict(mark)) + b"\n" for mark in marks.values())
+            if kept != raw:
+                draft = self._marks.with_suffix(".draft")
+                draft.write_bytes(kept)
+                os.replace(draft, self._marks)
+            self._size_after_rewrite = len(kept)
+        return marks
+
+    def _ends_with_line(self) -> bool:
+        with self._marks.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = os.open(self._folder / "marks.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as problem:
+            raise Unavailable(f"{self._folder} cannot be written: {problem.strerror}.") from problem
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    # Turns
+
+    async def merge(self, agent: str, session: SessionTurns) -> MergedTurns:
+        turns = [
+            {
+                "id": said.id,
+                "role": said.role,
+                "content": said.text,
+                "ts": iso(said.ts or session.written),
+                **({"project": session.project} if session.project else {}),
+            }
+            for said in session.said
+        ]
+        removed = sorted(session.removed)
+        requests: list[dict[str, Any]] = [
+            {"turns": [], "removed": removed[n : n + IDS_AT_ONCE]} for n in range(0, len(removed), IDS_AT_ONCE)
+        ]
+        size = BYTES_AT_ONCE
+        for turn in turns:
+            if size >= BYTES_AT_ONCE or len(requests[-1]["turns"]) >= TURNS_AT_ONCE:
+                requests.append({"turns": []})
+                size = 0
+            requests[-1]["turns"].append(turn)
+            size += len(turn["content"])
+        total = MergedTurns(0, 0, 0)
+        for request in requests:
+            given = {"agent": agent, "session": session.session_id, "replace": session.replace, **request}
+            answer = await self._send(given)
+            total = MergedTurns(
+                total.added + answer["added"], total.changed + answer["changed"], total.removed + answer["removed"]
+            )
+        return total
+
+    async def removed_turns(self, agent: str, session_id: str) -> set[str] | None:
+        return None
+
+    async def _send(self, given: dict[str, Any]) -> Any:
+        """Send a request until the server answers."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                answer = await self._connection.call(merge_turns, given)
+            except Unavailable as problem:
+                if not self._is_patient:
+                    raise
+                if not self._is_waiting:
+                    self._is_waiting = True
+                    self._say(f"{problem.message} Waiting for the server; nothing is lost.")
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            except NotFoundMessage as problem:
+                raise PalaverError(f"The server cannot take turns: {problem.message} Is it older than 0.2?") from None
+            else:
+                if self._is_waiting:
+                    self._is_waiting = False
+                    self._say("The server answers again.")
+                return answer

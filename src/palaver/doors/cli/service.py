@@ -1,0 +1,223 @@
+"""Commands `service install`, `status`, `logs` and `remove`: run the server in the background, at every login."""
+
+from __future__ import annotations
+
+import difflib
+import http.client
+import json
+import os
+import shutil
+import socket
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from palaver.doors import background_service
+from palaver.doors.background_service import ServiceManager
+from palaver.doors.cli import options, output
+from palaver.doors.cli.connection import NotFoundMessage
+from palaver.doors.cli.serve import settings_options
+from palaver.errors import Refused, Unavailable
+from palaver.settings import Settings, load
+
+START_SECONDS = 20.0
+"""How long installing waits for the first answer of the server."""
+ANSWER_SECONDS = 5.0
+NOT_INSTALLED = "The service is not installed. Install it with 'palaver service install'."
+
+
+@options.add(*options.DATA)
+@settings_options("host", "port", "public_url", "auth", "log_level")
+@click.command("install")
+@click.option("--no-watch", is_flag=True, help="Do not record the sessions of coding agents.")
+@click.pass_obj
+def install(target: options.Target, /, no_watch: bool, **flags: Any) -> None:
+    """Run 'palaver serve --watch' in the background, now and at every login.
+
+    On Linux this is a systemd unit of the user, on macOS a launchd agent. It is started again when it fails. The
+    options and the PALAVER_ variables of this command are written into its file, which only you can read. Run the
+    command again to change them.
+    """
+    manager = background_service.manager()
+    given = target.flags | flags
+    settings = load(given)
+    environment = background_service.service_environment(given)
+    command = [*background_service.palaver_command(), "serve", *([] if no_watch else ["--watch"])]
+    if why := manager.why_unavailable():
+        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        log = settings.data.absolute() / "server.log"
+        output.say(background_service.shell_line(command, environment, log))
+        raise Unavailable(
+            f"A service cannot be installed: {why}. Containers often have none. "
+            "Run the line above instead. It starts the server in the background, until the machine stops."
+        )
+    content = manager.file(command, environment)
+    before = _content(manager)
+    if before is not None and not background_service.is_ours(before):
+        raise Refused(f"{manager.path} was not written by palaver. Rename or delete it, then try again.")
+    is_same = before == content
+    if is_same and manager.state().is_running and _health(settings):
+        _make_private(manager.path)
+        output.say(f"The service is installed and running. Nothing to do. {settings.base_url}/")
+        return
+    if not manager.state().is_running:
+        _must_be_free(settings)
+    if before is not None and not is_same:
+        lines = difflib.unified_diff(before.splitlines(), content.splitlines(), "before", "now", lineterm="")
+        output.say("\n".join(_without_secrets(line) for line in lines))
+    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    background_service.write_private(manager.path, content)
+    manager.start()
+    until = time.monotonic() + START_SECONDS
+    while not _health(settings):
+        if time.monotonic() > until:
+            raise Unavailable(
+                f"The service was installed, but {settings.base_url} does not answer. See 'palaver service logs'."
+            )
+        time.sleep(0.1)
+    output.say(
+        f"The service runs now and at every login.\n"
+        f"  URL   {settings.base_url}/\n  Data  {settings.data.absolute()}\n  File  {manager.path}"
+    )
+    if note := _linger_note():
+        output.note(note)
+
+
+def _must_be_free(settings: Settings) -> None:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((settings.host, settings.port))
+            return
+        except OSError as problem:
+            reason = os.strerror(problem.errno or 0)
+    by = "another palaver server" if _health(settings) else "another program"
+    raise Unavailable(
+        f"Port {settings.port} is not free ({reason}): {by} uses it. Stop it, or choose another port with --port."
+    )
+
+
+def _linger_note() -> str | None:
+    """A hint for Linux: without lingering, services of a user stop when the user logs out."""
+    user = os.environ.get("USER") or ""
+    if not shutil.which("loginctl") or Path("/var/lib/systemd/linger", user).exists():
+        return None
+    return "The service stops when you log out. To keep it running: loginctl enable-linger"
+
+
+@options.add("format", "json")
+@click.command("status")
+@click.pass_obj
+def status(target: options.Target) -> None:
+    """Show whether the service is installed, runs and answers. The exit code is 5 if it does not answer."""
+    manager = background_service.manager()
+    content = _content(manager)
+    if content is None or not background_service.is_ours(content):
+        raise NotFoundMessage(NOT_INSTALLED)
+    state = manager.state()
+    settings = load({}, manager.environment(content))
+    health = _health(settings)
+    ready = _get(settings, "/readyz") if health else None
+    watch = (ready or {}).get("watch")
+    facts: dict[str, Any] = {
+        "file": str(manager.path),
+        "state": state.detail,
+        "running_since": state.since,
+        "pid": state.pid,
+        "url": f"{settings.base_url}/",
+        "data": str(settings.data.absolute()),
+        "answers": bool(health),
+        "version": (health or {}).get("version"),
+        "watch": watch["state"] if isinstance(watch, dict) else "off",
+        "recorded_turns": watch["turns"] if isinstance(watch, dict) else None,
+    }
+    if target.format == "table":
+        output.say("\n".join(f"{name.replace('_', ' '):<15} {_shown(value)}" for name, value in facts.items()))
+    else:
+        output.say(json.dumps(facts, ensure_ascii=False))
+    if not health:
+        raise Unavailable(f"The server does not answer at {settings.base_url}. See 'palaver service logs'.")
+
+
+def _shown(value: Any) -> str:
+    return {None: "-", True: "yes", False: "no"}[value] if value is None or isinstance(value, bool) else str(value)
+
+
+@click.command("logs")
+@click.option("--follow", "-f", is_flag=True, help="Show new lines as they are written, until Ctrl-C.")
+@click.option("--lines", "-n", type=click.IntRange(0), default=200, help="Number of lines. [default: 200]")
+def logs(follow: bool, lines: int) -> None:
+    """Show the log of the service."""
+    manager = background_service.manager()
+    if _content(manager) is None:
+        raise NotFoundMessage(NOT_INSTALLED)
+    command = manager.logs(lines, follow=follow)
+    if not shutil.which(command[0]):
+        raise Unavailable(f"'{command[0]}' is not installed, so the log cannot be shown.")
+    os.execvp(command[0], command)
+
+
+@click.command("remove")
+def remove() -> None:
+    """Stop the service and remove its file. The data stays."""
+    manager = background_service.manager()
+    content = _content(manager)
+    if content is None:
+        raise NotFoundMessage(NOT_INSTALLED)
+    if not background_service.is_ours(content):
+        raise Refused(f"{manager.path} was not written by palaver, so it is not removed.")
+    if manager.why_unavailable() is None:
+        manager.stop()
+    manager.path.unlink()
+    if manager.why_unavailable() is None:
+        manager.reload()
+    data = manager.environment(content).get("PALAVER_HOME", "")
+    output.say(f"The service was removed. Its data stays in {data}.")
+
+
+def _content(manager: ServiceManager) -> str | None:
+    try:
+        return manager.path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise Unavailable(f"{manager.path} cannot be read: {problem}.") from None
+
+
+def _make_private(path: Path) -> None:
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+
+
+def _without_secrets(line: str) -> str:
+    """A line of the diff. Values of keys and database URLs are not shown."""
+    for name in ("PALAVER_MODEL_KEY=", "PALAVER_DATABASE_URL="):
+        head, sign, _ = line.partition(name)
+        if sign:
+            return f"{head}{sign}…"
+    return line
+
+
+def _health(settings: Settings) -> dict[str, Any] | None:
+    """The answer of /healthz if a palaver server answers, else None."""
+    found = _get(settings, "/healthz")
+    return found if found and "version" in found else None
+
+
+def _get(settings: Settings, path: str) -> dict[str, Any] | None:
+    """Ask the server on its own address: a public URL may lead through a proxy."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
+    connection = http.client.HTTPConnection(host, settings.port, timeout=ANSWER_SECONDS)
+    allowed = urlsplit(settings.base_url).netloc
+    try:
+        connection.request("GET", path, headers={"Host": allowed, "Accept": "application/json"})
+        found = json.loads(connection.getresponse().read(1_000_000))
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    return found if isinstance(found, dict) else None

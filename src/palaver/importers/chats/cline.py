@@ -1,0 +1,129 @@
+"""Cline: `tasks/<task>/ui_messages.json` of its editor extension and its command line (seen with CLI 2.18, core 3.82).
+
+Kept, each with its time as id, in the order of the file:
+
+- the task and further messages of the user (role user), answers and results of the model (assistant);
+- commands and tools as `[tool NAME] {arguments}`, cut at 2,000 characters, and the output of commands and MCP tools,
+  cut at 10,000 (role tool).
+
+Left out: requests to the model, reasoning, messages that are not finished (`partial`), questions of the program such
+as whether to go on, checkpoints, images, and calls of palaver's own tools with their results. Contents of files that a
+tool read are not in this file.
+
+The project is the folder in `state/taskHistory.json`, beside `tasks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from palaver.importers import Unreadable, parse_object, storable_text, tool_result
+from palaver.importers.chats.own_calls import is_own_tool
+from palaver.importers.item import (
+    Item,
+    RawMessage,
+    Skipped,
+    build_conversation,
+    collect_messages,
+    parse_any_time,
+    tool_call_or_none,
+)
+from palaver.importers.library.item_text import parse_json
+from palaver.model.library import Conversation
+from palaver.text.tool_output import ToolOutput
+
+name = "cline"
+session_names = ("ui_messages.json",)
+
+LONGEST_FILE = 128 * 1024 * 1024
+LONGEST_HISTORY = 32 * 1024 * 1024
+_SPOKEN = {
+    "task": "user",
+    "user_feedback": "user",
+    "text": "assistant",
+    "completion_result": "assistant",
+    "plan_mode_respond": "assistant",
+    "followup": "assistant",
+}
+
+
+def recognises(item: Item, head: bytes) -> bool:
+    start = head.lstrip()
+    return item.file_name in session_names and start.startswith(b"[") and b'"say"' in start and b'"ts"' in start
+
+
+def last_change(item: Item) -> int:
+    return 0
+
+
+def conversations(item: Item) -> Iterator[Conversation | Skipped]:
+    with item.open() as source:
+        raw = source.read(LONGEST_FILE + 1)
+    if len(raw) > LONGEST_FILE:
+        raise Unreadable("more than 128 MB in one piece")
+    found = parse_json(raw)
+    messages = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    task = item.path.parent.name if item.path else item.name.rpartition("/")[0].rpartition("/")[2]
+    about = _history(item, task)
+    yield from build_conversation(
+        item.name,
+        name,
+        task,
+        collect_messages(_said(messages, item.tool_output)),
+        folder=storable_text(about.get("cwdOnTaskInitialization")),
+    )
+
+
+def _history(item: Item, task: str) -> dict[str, Any]:
+    """The entry of a task in the list of tasks."""
+    if item.path is None:
+        return {}
+    with suppress(OSError, Unreadable), (item.path.parents[2] / "state" / "taskHistory.json").open("rb") as file:
+        found = parse_json(file.read(LONGEST_HISTORY))
+        entries = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        return next((one for one in entries if one.get("id") == task), {})
+    return {}
+
+
+def _said(messages: list[dict[str, Any]], kept: ToolOutput) -> Iterator[RawMessage]:
+    is_own = False
+    for message in messages:
+        kind, text = message.get("say") or message.get("ask"), message.get("text")
+        if message.get("partial") is True or not isinstance(kind, str):
+            continue
+        id, at = message.get("ts"), parse_any_time(message.get("ts"))
+        match kind:
+            case kind if kind in _SPOKEN:
+                yield RawMessage(id, _SPOKEN[kind], _spoken(kind, text), at)
+            case "command":
+                yield RawMessage(id, "tool", tool_call_or_none("execute_command", {"command": text}, kept), at)
+            case "command_output":
+                yield RawMessage(id, "tool", tool_result(text, kept), at)
+            case "tool":
+                call = _object(text)
+                given = {key: value for key, value in call.items() if key not in ("tool", "content")}
+                yield RawMessage(id, "tool", tool_call_or_none(call.get("tool"), given, kept), at)
+            case "use_mcp_server":
+                call = _object(text)
+                is_own = is_own_tool(call.get("toolName"), call.get("serverName"))
+                if not is_own:
+                    shown = f"{call.get('serverName')}.{call.get('toolName') or call.get('uri')}"
+                    yield RawMessage(id, "tool", tool_call_or_none(shown, call.get("arguments"), kept), at)
+            case "mcp_server_response" if not is_own:
+                yield RawMessage(id, "tool", tool_result(text, kept), at)
+
+
+def _spoken(kind: str, text: Any) -> Any:
+    """The text of a message. Questions and plans are objects with their text in a field."""
+    if kind in ("plan_mode_respond", "followup") and (found := _object(text)):
+        return found.get("response") or found.get("question")
+    return text
+
+
+def _object(text: Any) -> dict[str, Any]:
+    try:
+        return parse_object(text.encode("utf-8", "replace")) if isinstance(text, str) else {}
+    except Unreadable:
+        return {}

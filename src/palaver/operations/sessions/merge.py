@@ -1,0 +1,144 @@
+"""Merge turns from a session file of another program into a session: each turn once, however often it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from palaver.model.messages import Role
+from palaver.model.people import Caller
+from palaver.model.requests import Id, NotBlank, Project, Request, Text, Time
+from palaver.model.sessions import Owner, Turn
+from palaver.model.times import now, parse
+from palaver.operations.operation import operation
+from palaver.operations.sessions.sessions import append, recording_owner, take_back, v1_route
+from palaver.store.engines.database import Reader
+from palaver.store.sessions import followed_files, sessions
+from palaver.store.workspaces import Workspace
+
+MOST_TURNS = 1_000
+MOST_REMOVED = 10_000
+FEW_IDS = 50
+"""Up to this number, each turn id is looked up by itself. For more, all ids of the session are read."""
+
+
+class MergedTurn(Request):
+    id: Annotated[Id, NotBlank]
+    """Id of the turn. It is the same each time the turn is sent."""
+    role: Role
+    """user, assistant, system or tool."""
+    content: Annotated[Text, Field(min_length=1)]
+    """Text of the turn."""
+    ts: Time
+    """Time of the turn."""
+    project: Project | None = None
+    """Path of the project; later turns of the session inherit it."""
+
+
+class MergeTurns(Request):
+    agent: Annotated[Id, NotBlank]
+    """Id or slug of the agent. An unknown agent is created."""
+    session: Annotated[Id, NotBlank]
+    """Id of the session."""
+    turns: Annotated[list[MergedTurn], Field(max_length=MOST_TURNS)]
+    """Turns in order, at most 1,000."""
+    removed: Annotated[list[Id], Field(max_length=MOST_REMOVED)] = Field(default_factory=list)
+    """Ids of turns that were undone in their program."""
+    replace: bool = False
+    """Whether a turn replaces a recorded one that has its id and another text."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTurns:
+    """The numbers of turns that were added, replaced and removed."""
+
+    added: int
+    changed: int
+    removed: int
+
+
+@operation(v1_route("PUT", "/api/v1/agents/{agent}/sessions/{session:any}/messages"), needs="write")
+async def merge_turns(workspace: Workspace, caller: Caller, request: MergeTurns) -> MergedTurns:
+    """Merge turns into a session. A turn whose id is recorded is not added again, so a request can be repeated.
+
+    Turns from before the deletion of the session are left out.
+    """
+    owner = await recording_owner(workspace, caller, request.agent)
+    at = now()
+    turns = [
+        Turn(
+            id=one.id,
+            session_id=request.session,
+            agent_id=owner.id,
+            role=one.role,
+            content=one.content,
+            ts=parse(one.ts),
+            recorded_at=at,
+            project=one.project.strip() if one.project else None,
+        )
+        for one in request.turns
+    ]
+    return await merge(workspace, owner, request.session, turns, request.removed, replace=request.replace)
+
+
+async def merge(
+    workspace: Workspace,
+    owner: Owner,
+    session_id: str,
+    turns: Collection[Turn],
+    removed: Collection[str] = (),
+    *,
+    replace: bool = False,
+) -> MergedTurns:
+    """Add new turns, replace changed ones if `replace`, and remove turns. All that is done already is left out."""
+    deleted_at = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).get(session_id)
+    wanted: dict[str, Turn] = {}
+    for turn in turns:
+        if deleted_at is None or turn.ts > deleted_at:
+            wanted.setdefault(turn.id, turn)  # of equal ids the first counts
+    recorded, after = await _recorded(workspace, owner, session_id, {*wanted, *removed}, with_texts=replace)
+    changed = {id for id, turn in wanted.items() if recorded.get(id) not in (None, turn.content)} if replace else set()
+    undone = {id for id in removed if id in recorded and id not in wanted}
+    if undone or changed:
+        await take_back(workspace, owner, session_id, undone | changed)
+    new = [turn for id, turn in wanted.items() if id in changed or id not in recorded]
+    written = await append(workspace, owner, session_id, new, after) if new else []
+    replaced = sum(turn.id in changed for turn in written)
+    return MergedTurns(len(written) - replaced, replaced, len(undone))
+
+
+async def _recorded(
+    workspace: Workspace, owner: Owner, session_id: str, ids: set[str], *, with_texts: bool
+) -> tuple[dict[str, str], int]:
+    """The recorded turns with these ids, with their texts if wanted, and how far the transcript was looked through."""
+    transcript = workspace.transcripts.of(owner, session_id)
+
+    def look(read: Reader) -> tuple[dict[str, str], int]:
+        after = sessions.mark(read, owner.id, transcript.path.name)
+        if with_texts:
+            found = {id: sessions.find_turn(read, owner, session_id, id) for id in ids}
+            return {id: turn.content for id, turn in found.items() if turn}, after
+        known = (
+            followed_files.known(read, owner, session_id, ids)
+            if len(ids) <= FEW_IDS
+            else followed_files.turn_ids(read, owner, session_id)
+        )
+        return dict.fromkeys(known & ids, ""), after
+
+    def read_on(start: int) -> dict[str, str]:
+        lines = workspace.transcripts.lines(transcript, start)
+        return {line.turn.id: line.turn.content for line in lines if line.turn and line.turn.id in ids}
+
+    recorded: dict[str, str] = {}
+    after = 0
+    if workspace.settings.sessions_index:
+        recorded, after = await workspace.read(look)
+    size = transcript.size
+    if size != after:
+        after = after if after <= size else 0  # the file was cut short
+        recorded |= {id: text for id, text in (await asyncio.to_thread(read_on, after)).items() if id not in recorded}
+    return recorded, after

@@ -1,0 +1,222 @@
+"""`palaver service`: installed, changed, shown and removed, with a stand-in for systemctl that runs the unit."""
+
+from __future__ import annotations
+
+import json
+import os
+import plistlib
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers import PATIENCE, SOURCE, eventually, free_port, started_with, word
+from tests.importers.samples import claude_file
+
+from palaver.doors import background_service
+from palaver.doors.background_service import Launchd, Systemd
+from palaver.errors import Refused
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="systemd is on Linux")
+
+
+class Account:
+    """A user with systemd, whose home has blanks, quotes and other letters in its name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / 'Änne\'s "home" 100%'
+        self.state, self.port = folder / "state", free_port()
+        programs = self.home / ".local" / "bin"
+        programs.mkdir(parents=True)
+        self.state.mkdir()
+        shutil.copy(Path(__file__).with_name("fake_systemctl.py"), programs / "systemctl")
+        (programs / "systemctl").chmod(0o755)
+        run = "from palaver.doors.cli.main import main; main()"
+        (programs / "palaver").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{run}" "$@"\n')
+        (programs / "palaver").chmod(0o755)
+        (programs / "journalctl").write_text('#!/bin/sh\necho "$@"\n')
+        (programs / "journalctl").chmod(0o755)
+        self.env = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(self.home), "PYTHONPATH": str(SOURCE)}
+        self.env |= {"FAKE_SYSTEMD": str(self.state), "PALAVER_HOME": str(self.home / "my data")}
+        self.unit = self.home / ".config" / "systemd" / "user" / "palaver.service"
+
+    def run(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return started_with(self.env | env, "service", *args)
+
+    def install(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return self.run("install", "--port", str(self.port), *args, **env)
+
+    def status(self) -> dict[str, Any]:
+        return dict(json.loads(self.run("status", "--json").stdout))
+
+    def calls(self) -> list[str]:
+        return (self.state / "calls").read_text().splitlines()
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Iterator[Account]:
+    one = Account(tmp_path)
+    try:
+        yield one
+    finally:
+        (one.state / "away").unlink(missing_ok=True)
+        one.run("remove")
+
+
+def test_a_service_is_installed_runs_watches_and_is_removed(account: Account):
+    ivy = word()
+    claude_file(account.home / ".claude" / "projects" / "p", "11111111-2222-3333-4444-555555555555", ivy)
+    done = account.install()
+    assert done.returncode == 0, done.stderr
+    assert f"http://127.0.0.1:{account.port}/" in done.stdout
+    assert account.unit.stat().st_mode & 0o777 == 0o600
+    status = account.status()
+    assert (status["answers"], status["url"]) == (True, f"http://127.0.0.1:{account.port}/")
+    assert status["data"] == str(account.home / "my data")
+    assert status["running_since"] == "Tue 2026-11-17 07:00:00 UTC"
+    eventually(lambda: account.status()["recorded_turns"] == 4)
+    eventually(lambda: account.status()["watch"] == "following")
+    shown = account.run("logs", "--lines", "7", "--follow").stdout
+    assert shown == "--user --user-unit palaver.service --lines 7 --follow\n"
+    before = {path for path in account.home.rglob("*") if "my data" not in str(path)}
+    done = account.run("remove")
+    assert done.returncode == 0, done.stderr
+    gone = before - set(account.home.rglob("*"))
+    assert {path.name for path in gone} == {"palaver.service"}
+    assert (account.home / "my data" / "workspaces" / "default.db").exists()
+    assert account.run("status").returncode == account.run("remove").returncode == account.run("logs").returncode == 3
+
+
+def test_installing_again_does_nothing_and_a_change_is_shown(account: Account):
+    assert account.install().returncode == 0
+    calls = len([call for call in account.calls() if "restart" in call])
+    again = account.install()
+    assert "Nothing to do" in again.stdout
+    assert len([call for call in account.calls() if "restart" in call]) == calls
+    changed = account.install("--log-level", "info", PALAVER_MODEL_KEY="sk-secret")
+    assert changed.returncode == 0, changed.stderr
+    assert '+Environment="PALAVER_LOG_LEVEL=info"' in changed.stdout
+    assert "sk-secret" not in changed.stdout
+    assert "sk-secret" in account.unit.read_text("utf-8")
+    assert account.status()["answers"] is True
+
+
+def test_a_port_in_use_is_named_before_anything_is_written(account: Account):
+    with socket.create_server(("127.0.0.1", account.port)):
+        done = account.install()
+    assert done.returncode == 5
+    assert f"Port {account.port} is not free" in done.stderr
+    assert "another program uses it" in done.stderr
+    assert not account.unit.exists()
+
+
+def test_a_file_of_somebody_else_is_left_alone(account: Account):
+    account.unit.parent.mkdir(parents=True)
+    account.unit.write_text("[Service]\nExecStart=/bin/true\n")
+    assert account.install().returncode == 2
+    assert account.run("remove").returncode == 2
+    assert account.unit.read_text() == "[Service]\nExecStart=/bin/true\n"
+    account.unit.unlink()
+
+
+def test_without_systemd_the_line_to_run_instead_is_shown(account: Account):
+    (account.state / "away").touch()
+    done = account.install()
+    assert done.returncode == 5
+    assert "systemd does not run for this user" in done.stderr
+    assert not account.unit.exists()
+    line = done.stdout.strip()
+    process = subprocess.run(["sh", "-c", f"{line} echo $!"], env=account.env, capture_output=True, text=True)
+    pid = int(process.stdout)
+    try:
+        log = account.home / "my data" / "server.log"
+        eventually(lambda: log.exists() and "is listening" in log.read_text("utf-8"))
+    finally:
+        os.kill(pid, 15)
+        eventually(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text())
+
+
+def test_a_server_that_fails_is_reported(account: Account):
+    done = account.install("--host", "127.0.0.1", PALAVER_TOOLSETS="nonsense")
+    assert done.returncode == 5
+    assert "does not answer" in done.stderr
+    status = account.run("status")
+    assert status.returncode == 5
+    assert "answers         no" in status.stdout
+
+
+# The parts
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+@pytest.mark.parametrize("name", ["plain", "with blanks", "Ünïcode", "it's", 'say "so"', "back\\slash", "100% $x"])
+def test_systemd_accepts_the_unit(tmp_path: Path, name: str):
+    program = tmp_path / name / "palaver"
+    program.parent.mkdir()
+    program.symlink_to("/bin/true")
+    unit = tmp_path / "palaver.service"
+    systemd = Systemd(tmp_path)
+    environment = {"PALAVER_HOME": str(tmp_path / name)}
+    unit.write_text(systemd.file([str(program), "serve", "--watch"], environment), "utf-8")
+    assert systemd.environment(unit.read_text("utf-8")) == environment
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert unit.name not in done.stderr, done.stderr
+
+
+def test_the_command_survives_an_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tool = tmp_path / "tools" / "palaver-0.2" / "bin"
+    tool.mkdir(parents=True)
+    (tool.parent / "pyvenv.cfg").touch()
+    (tool / "palaver").write_text("#!/bin/sh\n")
+    (tool / "palaver").chmod(0o755)
+    link = tmp_path / ".local" / "bin" / "palaver"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tool / "palaver")
+    monkeypatch.setenv("PATH", str(link.parent))
+    assert background_service.palaver_command() == [str(link)]
+    monkeypatch.setenv("PATH", str(tool))  # a program of a virtual environment that is active now
+    assert background_service.palaver_command() == [os.path.abspath(sys.executable), "-m", "palaver"]
+    monkeypatch.setattr(sys, "executable", "/home/ann/.cache/uv/archive-v0/abc/bin/python")
+    with pytest.raises(Refused, match="temporary environment"):
+        background_service.palaver_command()
+
+
+def test_settings_of_the_installation_are_kept(tmp_path: Path):
+    environ = {"PALAVER_TOOLSETS": "core,bus", "PALAVER_TOKEN": "plv_x", "CODEX_HOME": "/c", "PALAVER_FETCH": "1"}
+    found = background_service.service_environment({"home": Path(tmp_path / "h"), "port": 7}, environ)
+    assert found == {
+        "CODEX_HOME": "/c",
+        "PALAVER_FETCH": "on",
+        "PALAVER_HOME": str(tmp_path / "h"),
+        "PALAVER_PORT": "7",
+        "PALAVER_TOOLSETS": "core,bus",
+    }
+    with pytest.raises(Refused, match="more than one line"):
+        background_service.service_environment({}, {"PALAVER_LANGUAGE": "two\nlines"})
+
+
+def test_the_launchd_agent_is_a_valid_property_list(tmp_path: Path):
+    agent = Launchd(tmp_path)
+    environment = {"PALAVER_HOME": '/Users/Änne & co/"x"'}
+    content = agent.file(["/usr/local/bin/palaver", "serve", "--watch"], environment)
+    assert background_service.is_ours(content)
+    assert agent.environment(content) == environment
+    found = plistlib.loads(content.encode())
+    assert found["ProgramArguments"] == ["/usr/local/bin/palaver", "serve", "--watch"]
+    assert (found["RunAtLoad"], found["KeepAlive"]) == (True, {"SuccessfulExit": False})
+
+
+def test_without_a_home_it_says_so(monkeypatch: pytest.MonkeyPatch):
+    def fail() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", fail)
+    with pytest.raises(Refused, match="HOME is not set"):
+        background_service.manager()
