@@ -66,22 +66,48 @@ class Engine:
         return cast(T, self.kept[name])
 
 
-LONG = ("console", "trust", "store", "doors", "search", "archive", "sessions", "importers")
-"""Folders whose files take long, the longest first."""
+LONGEST = [
+    "console/test_thread_view.py", "console/test_safety.py", "faults/test_doctor.py", "trust/test_isolation.py",
+    "faults/test_listeners.py", "faults/test_sessions.py", "sessions/test_session_search.py",
+    "archive/test_conversation_search.py", "clients/test_clients.py", "console/test_search_view.py",
+    "console/test_login.py", "console/test_library.py", "console/test_long_threads.py", "faults/test_kill.py",
+    "search/test_retrieval.py", "search/test_knowledge_search.py", "doors/test_bad_input.py",
+    "search/test_bus_search.py", "store/test_asked_first.py", "library/test_library.py",
+    "archive/test_cli_import.py", "sessions/test_sessions_source.py", "bus/test_bus.py", "doors/test_matrix.py",
+    "bus/test_identity.py", "store/test_change.py", "store/test_feed.py", "store/test_archive.py",
+    "store/test_long.py", "store/test_bus_machine.py", "doors/test_cli_reach.py", "faults/test_crowd.py",
+    "trust/test_keys.py",
+]  # fmt: skip
+"""The files that take longest, in this order. Other files follow, those with many tests first."""
+
+
+def is_chosen(item: pytest.Item) -> bool:
+    """Should this test run? The mark `on_postgres` that is nearest to it decides.
+
+    `on_postgres(False)` means SQLite only. `on_postgres(door=["stdio"])` means PostgreSQL with this value of `door` only.
+    """
+    mark = item.get_closest_marker("on_postgres")
+    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    if mark is None or "postgres" not in (params.get("engine"), params.get("place")):
+        return True
+    if mark.args:
+        return bool(mark.args[0])
+    return all(params[name] in values for name, values in mark.kwargs.items() if name in params)
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run long files first. Workers take one file at a time, and a long file at the end keeps the others waiting."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what `on_postgres` excludes, and run long files first.
+
+    Workers take one file at a time, and a long file at the end keeps the others waiting.
+    """
+    left_out = [item for item in items if not is_chosen(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if is_chosen(item)]
     sizes = Counter(item.path for item in items)
-    here = Path(__file__).parent
-
-    def place(path: Path) -> tuple[int, int, str]:
-        folder = path.relative_to(here).parts[0] if path.is_relative_to(here) else ""
-        return LONG.index(folder) if folder in LONG else len(LONG), -sizes[path], str(path)
-
-    places = {path: place(path) for path in sizes}
-    items.sort(key=lambda item: places[item.path])
+    places = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: (places.get(item.path, len(LONGEST)), -sizes[item.path], str(item.path)))
 
 
 def pytest_collection_finish() -> None:
@@ -185,8 +211,14 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return cast(Engine, request.getfixturevalue(f"on_{request.param}"))
 
 
-ONE_ENGINE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-"""Mark for tests whose answer never reaches the store, such as a refused argument: one engine is enough."""
+ONE_ENGINE = pytest.mark.on_postgres(False)
+"""Mark for tests that run on SQLite only: PostgreSQL cannot change their outcome, or `tests/store` proves it there.
+
+It may stand at a test or, as `pytestmark`, at the top of a file.
+"""
+
+BOTH_ENGINES = pytest.mark.on_postgres(True)
+"""Mark for tests that run on both engines in a file of ONE_ENGINE."""
 
 
 @pytest.fixture

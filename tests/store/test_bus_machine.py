@@ -305,7 +305,7 @@ def machine_test(settings: Settings, examples: int, steps: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_bus_does_what_its_model_does_on_sqlite():
+def test_random_operations_agree_with_a_model_on_sqlite():
     home = Path(tempfile.mkdtemp())
     try:
         machine_test(Settings(home=home), examples=50, steps=40)
@@ -314,5 +314,5 @@ def test_the_bus_does_what_its_model_does_on_sqlite():
 
 
 @pytest.mark.slow
-def test_the_bus_does_what_its_model_does_on_postgres(postgres: Callable[[], str]):
+def test_random_operations_agree_with_a_model_on_postgres(postgres: Callable[[], str]):
     machine_test(Settings(database_url=postgres()), examples=20, steps=30)

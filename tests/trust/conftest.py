@@ -6,22 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from tests.conftest import Engine
-from tests.faults.press import IS_LONG
 from tests.helpers import Server, start_server
 from tests.trust.people import Key, make_workspace
-
-ON_BOTH = {"nobody", "admin of 1", "agent of 2"}
-"""Callers that are tested on both engines. The others are tested on SQLite, and `make faults` tests all on both."""
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    def is_left_out(item: pytest.Item) -> bool:
-        params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        return params.get("engine") == "postgres" and params.get("comer", "nobody") not in ON_BOTH
-
-    if not IS_LONG:
-        config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
-        items[:] = [item for item in items if not is_left_out(item)]
 
 
 @pytest.fixture(scope="module")

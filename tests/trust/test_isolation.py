@@ -41,6 +41,9 @@ COMERS = [
 STRANGERS = [comer for comer in COMERS if comer in ("nobody", "forger", "revoked", "run out", "stale cookie")]
 KNOWN = [comer for comer in COMERS if comer not in STRANGERS]
 
+pytestmark = pytest.mark.on_postgres(comer=COMERS if IS_LONG else ["nobody", "admin of 1", "agent of 2"])
+"""`make faults` tests all callers on both engines."""
+
 
 @pytest.fixture(scope="module")
 def scene(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
