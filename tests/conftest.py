@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import shutil
@@ -11,6 +12,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +25,9 @@ import pytest
 from hypothesis import settings
 from tests.helpers import PATIENCE, Mcp, Server, Thread, start_server, word
 from tests.library_items import Library
+
+from palaver.app import App
+from palaver.settings import Settings
 
 # Without bytecode files each worker and each fresh process would compile everything again.
 sys.dont_write_bytecode = False
@@ -164,9 +169,6 @@ class Postgres:
 def postgres() -> Iterator[Postgres]:
     import psycopg
 
-    from palaver.store.engines.postgres.schemas import migrate
-    from palaver.store.workspaces import schema_of
-
     with postgres_server() as server:
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
             # These databases need not survive a crash. (Tests that stop PostgreSQL start a server of their own.)
@@ -175,10 +177,16 @@ def postgres() -> Iterator[Postgres]:
                 connection.execute(f"ALTER SYSTEM SET {setting} = off")
             connection.execute("SELECT pg_reload_conf()")
             connection.execute("CREATE DATABASE migrated")
-        # Copying tables costs a third of what migrating costs.
-        for name, kind in (("house", "house"), ("default", "workspace")):
-            migrate(server.get_uri(database="migrated"), schema_of(name, kind), kind)
+        # Copying tables costs a third of what migrating costs. The thread has no event loop yet.
+        with ThreadPoolExecutor(1) as thread, tempfile.TemporaryDirectory() as home:
+            thread.submit(asyncio.run, open_once(Path(home), server.get_uri(database="migrated"))).result()
         yield Postgres(server, "migrated")
+
+
+async def open_once(home: Path, url: str) -> None:
+    app = App(Settings(home=home, database_url=url))
+    await app.open()
+    await app.close()
 
 
 def stop_at_once(server: Any) -> None:
