@@ -192,6 +192,10 @@ def serve_forks(listening: socket.socket) -> list[str]:
 
 
 if __name__ == "__main__":
+    import anyio._backends._asyncio  # noqa: F401
+    import uvicorn.lifespan.on
+    import uvicorn.loops.uvloop
+    import uvicorn.protocols.websockets.websockets_sansio_impl  # noqa: F401
     import uvloop  # noqa: F401
     import websockets  # noqa: F401
 
@@ -200,10 +204,15 @@ if __name__ == "__main__":
     import palaver.store.engines.sqlite.engine
     from palaver.doors.cli import operation_commands
     from palaver.doors.cli.main import main
-    from palaver.doors.http import rest, server  # noqa: F401
+    from palaver.doors.http import console_files, rest, server  # noqa: F401
     from palaver.doors.mcp import tools
+    from palaver.search.vectors import words
 
-    # Fill the caches of schemas, which each server would otherwise compute.
+    # Fill the caches which each server would otherwise compute: the files of the console, word vectors and schemas.
+    console = console_files.Console()
+    console_files.Console = lambda: console  # type: ignore[assignment, misc]
+    words.related("boat")
+    words.asked_for(["no such word"])
     operation_commands.commands_by_name()
     rest.routes(1)
     for is_full in (True, False):
