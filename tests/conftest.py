@@ -23,7 +23,8 @@ import httpx
 import psutil
 import pytest
 from hypothesis import settings
-from tests.helpers import PATIENCE, Mcp, Server, Thread, start_server, word
+from tests import fork_server
+from tests.helpers import CAN_FORK, PATIENCE, Mcp, Server, Thread, start_server, word
 from tests.library_items import Library
 
 from palaver.app import App
@@ -84,6 +85,12 @@ LONGEST = [
     "trust/test_keys.py",
 ]  # fmt: skip
 """The files that take longest, in this order. Other files follow, those with many tests first."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let all workers share one fork server."""
+    if CAN_FORK and config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        fork_server.share()
 
 
 def is_chosen(item: pytest.Item) -> bool:

@@ -108,9 +108,20 @@ def run(
         return subprocess.CompletedProcess(["palaver", *args], code, *output)
 
 
+SHARED = "TESTS_FORK_SERVER"
+"""Environment variable with the address of a fork server for all workers of a test run."""
+
+
+def share() -> None:
+    """Start a fork server now, for this process and those that it starts from now on."""
+    os.environ[SHARED] = _address()
+
+
 @cache
 def _address() -> str:
-    """The name of the fork server's socket. The server runs until this process ends."""
+    """The name of the fork server's socket. The server runs until the process ends that started it."""
+    if SHARED in os.environ:
+        return os.environ[SHARED]
     address = f"fork-server-{uuid4().hex}"
     listening = socket.socket(socket.AF_UNIX)
     listening.bind("\0" + address)  # an abstract address: it leaves no file behind
