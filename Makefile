@@ -24,9 +24,7 @@ serve: setup ## run the server: make serve ARGS="--port 8000"
 test: setup-dev ## run the tests: make test ARGS="-k search"
 	@tools/ensure-chromium >/dev/null
 	@tools/clients --install
-	@# Tests that break things or run real clients come second, with fewer at once. (Exit code 5: ARGS selected no test.)
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not faults and not clients" $(ARGS) || [ $$? -eq 5 ]
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "faults or clients" $(if $(findstring tests/,$(ARGS)),,tests/faults tests/clients) $(ARGS) || [ $$? -eq 5 ]
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: setup-dev ## check style, format and types
 	@$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import shutil
@@ -11,6 +12,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +23,12 @@ import httpx
 import psutil
 import pytest
 from hypothesis import settings
-from tests.helpers import PATIENCE, Mcp, Server, Thread, start_server, word
+from tests import fork_server
+from tests.helpers import CAN_FORK, PATIENCE, Mcp, Server, Thread, start_server, word
 from tests.library_items import Library
+
+from palaver.app import App
+from palaver.settings import Settings
 
 # Without bytecode files each worker and each fresh process would compile everything again.
 sys.dont_write_bytecode = False
@@ -48,7 +54,10 @@ class Engine:
 
     name: str
     fresh: Callable[[], str]
-    """Returns the PALAVER_DATABASE_URL of a new empty database."""
+    """Returns the PALAVER_DATABASE_URL of a new database. On PostgreSQL it has its tables already."""
+
+    empty: Callable[[], str]
+    """Returns the URL of a new database without tables, for tests about migrating and restoring."""
 
     until_the_end: ExitStack = field(default_factory=ExitStack, repr=False)
     kept: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -63,22 +72,54 @@ class Engine:
         return cast(T, self.kept[name])
 
 
-LONG = ("console", "trust", "store", "doors", "search", "archive", "sessions", "importers")
-"""Folders whose files take long, the longest first."""
+LONGEST = [
+    "console/test_thread_view.py", "console/test_safety.py", "faults/test_doctor.py", "trust/test_isolation.py",
+    "faults/test_listeners.py", "faults/test_sessions.py", "sessions/test_session_search.py",
+    "archive/test_conversation_search.py", "clients/test_clients.py", "console/test_search_view.py",
+    "console/test_login.py", "console/test_library.py", "console/test_long_threads.py", "faults/test_kill.py",
+    "search/test_retrieval.py", "search/test_knowledge_search.py", "doors/test_bad_input.py",
+    "search/test_bus_search.py", "store/test_asked_first.py", "library/test_library.py",
+    "archive/test_cli_import.py", "sessions/test_sessions_source.py", "bus/test_bus.py", "doors/test_matrix.py",
+    "bus/test_identity.py", "store/test_change.py", "store/test_feed.py", "store/test_archive.py",
+    "store/test_long.py", "store/test_bus_machine.py", "doors/test_cli_reach.py", "faults/test_crowd.py",
+    "trust/test_keys.py",
+]  # fmt: skip
+"""The files that take longest, in this order. Other files follow, those with many tests first."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let all workers share one fork server."""
+    if CAN_FORK and config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        fork_server.share()
+
+
+def is_chosen(item: pytest.Item) -> bool:
+    """Should this test run? The mark `on_postgres` that is nearest to it decides.
+
+    `on_postgres(False)` means SQLite only. `on_postgres(door=["stdio"])` means PostgreSQL with this value of `door` only.
+    """
+    mark = item.get_closest_marker("on_postgres")
+    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    if mark is None or "postgres" not in (params.get("engine"), params.get("place")):
+        return True
+    if mark.args:
+        return bool(mark.args[0])
+    return all(params[name] in values for name, values in mark.kwargs.items() if name in params)
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run long files first. Workers take one file at a time, and a long file at the end keeps the others waiting."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what `on_postgres` excludes, and run long files first.
+
+    Workers take one file at a time, and a long file at the end keeps the others waiting.
+    """
+    left_out = [item for item in items if not is_chosen(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if is_chosen(item)]
     sizes = Counter(item.path for item in items)
-    here = Path(__file__).parent
-
-    def place(path: Path) -> tuple[int, int, str]:
-        folder = path.relative_to(here).parts[0] if path.is_relative_to(here) else ""
-        return LONG.index(folder) if folder in LONG else len(LONG), -sizes[path], str(path)
-
-    places = {path: place(path) for path in sizes}
-    items.sort(key=lambda item: places[item.path])
+    places = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: (places.get(item.path, len(LONGEST)), -sizes[item.path], str(item.path)))
 
 
 def pytest_collection_finish() -> None:
@@ -109,9 +150,30 @@ def postgres_server() -> Iterator[Any]:
         shutil.rmtree(place, ignore_errors=True)
 
 
+@dataclass(frozen=True)
+class Postgres:
+    """One PostgreSQL for all tests. Call it for the URL of a new database that has its tables already."""
+
+    server: Any
+    template: str
+
+    def __call__(self) -> str:
+        return self.create(self.template)
+
+    def empty(self) -> str:
+        return self.create("template1")
+
+    def create(self, template: str) -> str:
+        import psycopg
+
+        name = f"t{uuid4().hex}"
+        with psycopg.connect(self.server.get_uri(), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        return str(self.server.get_uri(database=name))
+
+
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Callable[[], str]]:
-    """One PostgreSQL for all tests. Call it for the URL of a new empty database."""
+def postgres() -> Iterator[Postgres]:
     import psycopg
 
     with postgres_server() as server:
@@ -121,14 +183,17 @@ def postgres() -> Iterator[Callable[[], str]]:
             for setting in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum"):
                 connection.execute(f"ALTER SYSTEM SET {setting} = off")
             connection.execute("SELECT pg_reload_conf()")
+            connection.execute("CREATE DATABASE migrated")
+        # Copying tables costs a third of what migrating costs. The thread has no event loop yet.
+        with ThreadPoolExecutor(1) as thread, tempfile.TemporaryDirectory() as home:
+            thread.submit(asyncio.run, open_once(Path(home), server.get_uri(database="migrated"))).result()
+        yield Postgres(server, "migrated")
 
-        def fresh() -> str:
-            name = f"t{uuid4().hex}"
-            with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-                connection.execute(f"CREATE DATABASE {name}")
-            return str(server.get_uri(database=name))
 
-        yield fresh
+async def open_once(home: Path, url: str) -> None:
+    app = App(Settings(home=home, database_url=url))
+    await app.open()
+    await app.close()
 
 
 def stop_at_once(server: Any) -> None:
@@ -140,14 +205,17 @@ def stop_at_once(server: Any) -> None:
 
 @pytest.fixture(scope="session")
 def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    engine = Engine("sqlite", lambda: f"sqlite:///{tmp_path_factory.mktemp('sqlite')}")
+    def fresh() -> str:
+        return f"sqlite:///{tmp_path_factory.mktemp('sqlite')}"
+
+    engine = Engine("sqlite", fresh, fresh)
     with engine.until_the_end:
         yield engine
 
 
 @pytest.fixture(scope="session")
-def on_postgres(postgres: Callable[[], str]) -> Iterator[Engine]:
-    engine = Engine("postgres", postgres)
+def on_postgres(postgres: Postgres) -> Iterator[Engine]:
+    engine = Engine("postgres", postgres, postgres.empty)
     with engine.until_the_end:
         yield engine
 
@@ -158,8 +226,14 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return cast(Engine, request.getfixturevalue(f"on_{request.param}"))
 
 
-ONE_ENGINE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-"""Mark for tests whose answer never reaches the store, such as a refused argument: one engine is enough."""
+ONE_ENGINE = pytest.mark.on_postgres(False)
+"""Mark for tests that run on SQLite only: PostgreSQL cannot change their outcome, or `tests/store` proves it there.
+
+It may stand at a test or, as `pytestmark`, at the top of a file.
+"""
+
+BOTH_ENGINES = pytest.mark.on_postgres(True)
+"""Mark for tests that run on both engines in a file of ONE_ENGINE."""
 
 
 @pytest.fixture

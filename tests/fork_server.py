@@ -108,9 +108,20 @@ def run(
         return subprocess.CompletedProcess(["palaver", *args], code, *output)
 
 
+SHARED = "TESTS_FORK_SERVER"
+"""Environment variable with the address of a fork server for all workers of a test run."""
+
+
+def share() -> None:
+    """Start a fork server now, for this process and those that it starts from now on."""
+    os.environ[SHARED] = _address()
+
+
 @cache
 def _address() -> str:
-    """The name of the fork server's socket. The server runs until this process ends."""
+    """The name of the fork server's socket. The server runs until the process ends that started it."""
+    if SHARED in os.environ:
+        return os.environ[SHARED]
     address = f"fork-server-{uuid4().hex}"
     listening = socket.socket(socket.AF_UNIX)
     listening.bind("\0" + address)  # an abstract address: it leaves no file behind
@@ -192,6 +203,10 @@ def serve_forks(listening: socket.socket) -> list[str]:
 
 
 if __name__ == "__main__":
+    import anyio._backends._asyncio  # noqa: F401
+    import uvicorn.lifespan.on
+    import uvicorn.loops.uvloop
+    import uvicorn.protocols.websockets.websockets_sansio_impl  # noqa: F401
     import uvloop  # noqa: F401
     import websockets  # noqa: F401
 
@@ -200,10 +215,15 @@ if __name__ == "__main__":
     import palaver.store.engines.sqlite.engine
     from palaver.doors.cli import operation_commands
     from palaver.doors.cli.main import main
-    from palaver.doors.http import rest, server  # noqa: F401
+    from palaver.doors.http import console_files, rest, server  # noqa: F401
     from palaver.doors.mcp import tools
+    from palaver.search.vectors import words
 
-    # Fill the caches of schemas, which each server would otherwise compute.
+    # Fill the caches which each server would otherwise compute: the files of the console, word vectors and schemas.
+    console = console_files.Console()
+    console_files.Console = lambda: console  # type: ignore[assignment, misc]
+    words.related("boat")
+    words.asked_for(["no such word"])
     operation_commands.commands_by_name()
     rest.routes(1)
     for is_full in (True, False):

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 from tests.archive.test_conversation_search import NOON, NOTHING, answer, chat
-from tests.conftest import Engine
+from tests.conftest import ONE_ENGINE, Engine
 from tests.doors.test_cli import Terminal
 from tests.helpers import environment, eventually, palaver_command
 from tests.importers import samples
@@ -182,6 +182,7 @@ MAKERS: list[tuple[str, Callable[[Path], Path]]] = [
 # What can be brought
 
 
+@pytest.mark.on_postgres(kind=["canonical-db"])  # the next tests import all kinds on both engines
 @pytest.mark.parametrize("kind, make", MAKERS, ids=[make.__name__ for _, make in MAKERS])
 def test_each_kind_is_recognised_imported_counted_found_and_brought_again_without_doubling(
     desk: Desk, tmp_path: Path, kind: str, make: Callable[[Path], Path]
@@ -398,6 +399,7 @@ def nothing(to: Path) -> Path:
 HOSTILE = [bomb, deep, cut_zip, noise, noise_called_json, noise_called_database, linked, nothing]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("make", HOSTILE, ids=[make.__name__ for make in HOSTILE])
 def test_a_hostile_file_is_a_clear_message_that_names_it_and_the_good_one_is_kept(
     desk: Desk, tmp_path: Path, make: Callable[[Path], Path]
@@ -446,7 +448,7 @@ import_batches.read_batches = stop_after_two
 
 def test_an_interrupted_import_goes_on_when_it_is_run_again(engine: Engine, tmp_path: Path):
     desk = Desk(tmp_path / "home", engine.fresh())
-    count, each = 400, 25
+    count, each = 240, 25
     path = export_of(
         tmp_path / "conversations.json",
         *(
@@ -469,7 +471,7 @@ def test_an_interrupted_import_goes_on_when_it_is_run_again(engine: Engine, tmp_
     assert (summary["new"], summary["unchanged"], summary["changed"]) == (count - before, before, 0)
     listed = desk.json("archive", "list", "--limit", "1000")["conversations"]
     assert [one["messages"] for one in listed] == [each] * count
-    assert desk.find(query="talk 399 word 24") == ["talk 399 word 24"]
+    assert desk.find(query="talk 239 word 24") == ["talk 239 word 24"]
     assert desk.find(query="talk 0 word 0") == ["talk 0 word 0"]
 
 

@@ -23,7 +23,7 @@ import httpx
 import mcp_types as types
 import pytest
 from mcp.client.client import Client
-from tests.conftest import Engine
+from tests.conftest import ONE_ENGINE, Engine
 from tests.helpers import PATIENCE, Mcp, Server, environment, palaver_command, start_server, started_with, word
 from tests.importers import test_canonical_db as canonical
 from tests.importers import test_chatgpt as chatgpt
@@ -142,6 +142,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 # Tool name, description, parameters
 
 
+@ONE_ENGINE
 def test_the_tool_is_listed_with_exactly_these_parameters_all_optional(place: Place):
     tools = {tool["name"]: tool for tool in place.mcp.ask("tools/list")["tools"]}
     tool = tools["conversation_search"]
@@ -162,6 +163,7 @@ def test_the_tool_is_listed_with_exactly_these_parameters_all_optional(place: Pl
     assert tool["annotations"]["readOnlyHint"] is True
 
 
+@ONE_ENGINE
 def test_its_description_is_the_one_the_model_expects_and_says_that_what_is_found_is_data(place: Place):
     (tool,) = (t for t in place.mcp.ask("tools/list")["tools"] if t["name"] == "conversation_search")
     assert tool["description"].startswith(
@@ -187,12 +189,14 @@ def test_null_is_the_same_as_absent(place: Place):
     assert place.search(query=None, **everything) == place.search()
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("blank", ["", "   ", "\n\t"])
 def test_a_blank_query_is_no_filter(place: Place, blank: str):
     place.hold("t", ("user", word(), NOON))
     assert place.search(query=blank) == place.search()
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("blank", ["", "  "])
 def test_a_blank_date_is_no_filter(place: Place, blank: str):
     unique = word()
@@ -248,6 +252,7 @@ def test_any_part_of_a_word_and_across_words_is_found(place: Place):
     assert place.blocks(query=f"{unique} omega") == []
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "text, queries",
     [
@@ -278,6 +283,7 @@ def test_titles_are_found_whatever_their_case_too(place: Place):
         assert place.blocks(query=query) == ["said"]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "sign", ["%", "_", "*", '"', "'", "\\", "?", "[a-z]", "--", ";", "(", "{", "}", ",", ":", "^", "NOT ", " OR "]
 )
@@ -317,6 +323,7 @@ def test_parts_of_one_and_two_characters_are_found(place: Place):
         assert place.blocks(query=query, **dates) == found, query
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "text", ["日本語のテキストを検索する", "안녕하세요 세계", "ภาษาไทยง่ายนิดเดียว", "👩‍👩‍👧 family 👍🏽 ok", "🇩🇪🇫🇷 flags"]
 )
@@ -373,6 +380,7 @@ def test_roles_restrict_without_a_text_filter(place: Place):
     assert text == NOTHING or all(re.match(r"\[[^]]+\] assistant \(conv: ", block) for block in text.split(SEPARATOR))
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("roles", [["system"], ["User"], "user", ["user", 1], {"user": True}, 5])
 def test_other_roles_are_refused_by_name(place: Place, roles: Any):
     said = place.error(roles=roles)
@@ -431,6 +439,7 @@ def test_either_end_may_stand_alone(days: Place):
     assert days.blocks(query="14:30", start_date="2013-01-15") == ["14:30"]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("name", ["start_date", "end_date"])
 @pytest.mark.parametrize("date", ["yesterday", "2024-13-01", "2024-02-30", "15.01.2024", "2024-01-15T25:00", "x" * 500])
 def test_an_unparsable_date_is_an_error_that_names_it(place: Place, name: str, date: str):
@@ -439,6 +448,7 @@ def test_an_unparsable_date_is_an_error_that_names_it(place: Place, name: str, d
     assert "Traceback" not in said
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("date", [5, ["2024-01-15"], True, 1.5])
 def test_a_date_of_the_wrong_type_is_an_error_that_names_it(place: Place, date: Any):
     assert place.error(start_date=date).startswith("Error: start_date")
@@ -467,6 +477,7 @@ def test_the_limit_is_50_if_absent_and_clamped_to_1_to_200(many: tuple[Place, st
     assert place.blocks(query=unique, limit=limit) == [f"{unique} {n}" for n in range(259, 259 - count, -1)]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("limit", ["ten", "20", 1.5, True, [1]])
 def test_a_limit_of_the_wrong_type_is_an_error_that_names_it(place: Place, limit: Any):
     assert place.error(limit=limit).startswith("Error: limit")
@@ -510,6 +521,7 @@ def test_the_output_is_this_text_exactly(place: Place):
     }
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("length, is_cut", [(1999, False), (2000, False), (2001, True), (50_000, True)])
 def test_content_is_cut_at_2000_characters_with_three_dots(place: Place, length: int, is_cut: bool):
     unique = word()
@@ -540,6 +552,7 @@ def test_nothing_found_is_said_in_these_words(place: Place):
 # Errors
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "given, near",
     [("queri", "query"), ("role", "roles"), ("startdate", "start_date"), ("end", "end_date"), ("limits", "limit")],
@@ -548,6 +561,7 @@ def test_an_unknown_argument_is_refused_with_the_nearest_name(place: Place, give
     assert place.error(**{given: "x"}) == f"Error: Unknown argument '{given}'. Did you mean '{near}'?"
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("given", ["db_path", "workspace", "user_id", "xyzzy"])
 def test_no_argument_reaches_another_database(place: Place, given: str):
     said = place.error(**{given: "/etc/passwd"})
@@ -555,6 +569,7 @@ def test_no_argument_reaches_another_database(place: Place, given: str):
     assert "passwd" not in said
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("query", [5, ["x"], {"a": 1}, True, "x" * 100_001])
 def test_a_query_of_the_wrong_shape_is_an_error_that_names_it(place: Place, query: Any):
     assert place.error(query=query).startswith("Error: query")
@@ -576,10 +591,10 @@ def test_any_other_error_is_a_short_message_without_details_and_the_log_has_them
 # The same through every door
 
 
-# A canonical database over stdio has tests of its own below.
+# The protocols do not depend on where it searches. A canonical database over stdio has tests of its own below.
 @pytest.mark.parametrize(
     "place, door",
-    [(kind, door) for kind in KINDS for door in DOORS if (kind, door) != ("canonical", "stdio")],
+    [*(("sqlite", door) for door in DOORS), ("postgres", "stdio"), ("canonical", "http-2025")],
     indirect=["place"],
 )
 def test_it_is_the_same_text_through_every_door(place: Place, door: str):

@@ -82,7 +82,7 @@ async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 async def test_what_was_read_before_the_reader_died_is_kept_and_the_rest_comes_next_time(
     here: Workspace, tmp_path: Path
 ):
-    folder = history(tmp_path / "history", count=1_500)
+    folder = history(tmp_path / "history", count=600)
 
     def kill(summary: Summary) -> None:
         if summary.new:
@@ -91,17 +91,17 @@ async def test_what_was_read_before_the_reader_died_is_kept_and_the_rest_comes_n
 
     summary = await import_paths(here, [folder], progress=kill)
     assert summary.failed
-    assert 0 < summary.new < 1_500
+    assert 0 < summary.new < 600
     assert "signal 9" in summary.skipped[-1].why
     again = await import_paths(here, [folder])
-    assert (again.new, again.unchanged) == (1_500 - summary.new, summary.new)
+    assert (again.new, again.unchanged) == (600 - summary.new, summary.new)
     assert await here.read(documents.seems_complete)
 
 
 async def test_who_gives_up_leaves_no_reader_behind(here: Workspace, tmp_path: Path):
     began = asyncio.Event()
     task = asyncio.create_task(
-        import_paths(here, [history(tmp_path / "history", count=1_500)], progress=lambda summary: began.set())
+        import_paths(here, [history(tmp_path / "history", count=600)], progress=lambda summary: began.set())
     )
     async with asyncio.timeout(PATIENCE):
         await began.wait()
@@ -113,7 +113,7 @@ async def test_who_gives_up_leaves_no_reader_behind(here: Workspace, tmp_path: P
 
 
 async def test_a_reader_whose_parent_was_killed_ends(tmp_path: Path):
-    folder = history(tmp_path / "history", count=3_000)
+    folder = history(tmp_path / "history", count=800)
     code = (
         "import asyncio, pathlib, sys\n"
         "from palaver.operations.archive import import_batches as r\n"

@@ -222,7 +222,7 @@ def test_every_tool_that_brings_what_others_wrote_says_so(mcp: Mcp):
     assert all("\n" not in said for said in listed.values())
 
 
-def test_the_config_says_what_to_know(mcp: Mcp, api: httpx.Client, server: Server):
+def test_the_config_has_the_settings_a_client_needs(mcp: Mcp, api: httpx.Client, server: Server):
     config = mcp.call("bus_get_config")
     assert config == api.get("/api/config").json()
     assert (config["bus_name"], config["endpoint"]) == ("palaver", server.url)
@@ -684,7 +684,7 @@ def test_waiting_takes_45_seconds_unless_told_otherwise(mcp: Mcp):
     assert tool["inputSchema"]["properties"]["timeout_ms"]["default"] == 45_000
 
 
-def test_whoever_waits_for_mentions_hears_only_those(mcp: Mcp, api: httpx.Client, thread: Thread):
+def test_waiting_for_mentions_returns_only_mentions(mcp: Mcp, api: httpx.Client, thread: Thread):
     name = word("Bob")
     bob = mcp.call("bus_connect", thread_name=thread.topic, display_name=name)["agent"]
     thread.post("for all")
@@ -1157,7 +1157,7 @@ def test_the_filter_can_be_switched_off(strict: httpx.Client):
     assert strict.put(f"/api/messages/{message['id']}", json={"content": f"{AWS_KEY}!"}).status_code == 200
 
 
-def test_whoever_posts_too_much_is_told_when_to_come_back(strict: httpx.Client):
+def test_a_rate_limit_error_says_when_to_try_again(strict: httpx.Client):
     thread, author, mcp = Thread(strict), word(), Mcp(strict)
     for n in range(3):
         thread.post(str(n), author=author, idempotency_key=str(n))
@@ -1229,7 +1229,7 @@ def test_the_language_can_be_set(strict: httpx.Client):
     assert strict.get("/api/config").json()["preferred_language"] == "Deutsch"
 
 
-def test_without_a_rate_limit_nobody_has_to_wait(thread: Thread):
+def test_without_a_rate_limit_posts_are_never_refused(thread: Thread):
     with ThreadPoolExecutor(8) as pool:
         assert len(list(pool.map(lambda n: thread.post(str(n)), range(100)))) == 100
 

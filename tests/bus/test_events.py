@@ -218,7 +218,7 @@ def test_a_quiet_stream_is_kept_alive_every_15_seconds(quick: httpx.Client):
         assert listener.next().data == message
 
 
-def test_whoever_waits_is_told_of_progress_at_least_every_10_seconds(quick: httpx.Client):
+def test_waiting_reports_progress_at_least_every_10_seconds(quick: httpx.Client):
     assert mcp_requests.PROGRESS_SECONDS <= 10
     thread, mcp = Thread(quick), Mcp(quick)
     params = {

@@ -116,6 +116,7 @@ def test_a_reply_token_cannot_be_made_up(api: httpx.Client, program: str, thread
 # A connection is its agent, also after a restart
 
 
+@pytest.mark.on_postgres(way=["session"])
 @pytest.mark.parametrize("way", ["session", "stateless"])
 def test_a_restart_changes_nothing(engine: Engine, tmp_path: Path, way: str):
     url = engine.fresh()
@@ -163,7 +164,7 @@ def test_a_client_that_left_comes_back_as_the_same_agent(api: httpx.Client, prog
         ).is_success
 
 
-def test_who_says_to_be_somebody_else_does_not_come_back(api: httpx.Client, program: str):
+def test_a_different_name_does_not_resume_the_agent(api: httpx.Client, program: str):
     client = Program(api, program)
     first = connected(client, ide="Editor", model="one", display_name=word("Ann"))["agent"]["agent_id"]
     api.request("DELETE", "/mcp", headers=client.headers)
@@ -326,7 +327,7 @@ def test_a_stateless_client_is_its_only_agent_and_is_told_so(api: httpx.Client, 
     assert Stateless(api, word("other")).call("conversation_search_own", query="x")["available"] is False
 
 
-def test_a_session_that_did_not_connect_is_nobody(api: httpx.Client, program: str):
+def test_a_session_that_did_not_connect_has_no_history(api: httpx.Client, program: str):
     agent = connected(Program(api, program))["agent"]
     answer = Program(api, program).call("conversation_search_own", query="x")
     assert (answer["available"], agent["agent_id"] in json.dumps(answer)) == (False, False)

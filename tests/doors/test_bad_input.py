@@ -7,7 +7,7 @@ import http.client
 import json
 import re
 import socket
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -78,6 +78,14 @@ TEXTS = [
 WEIRD_IDS = ["%00", "a%00b", "%ED%A0%80", "%FF", "%F0%9F%9A%80", "x" * 257, "x" * 8000, "'%20OR%201=1--", "%2E%2E%2Fhouse.db", "null", "0", "-1", "%20x", "{}", "%25", "é"]  # fmt: skip
 
 
+T = TypeVar("T")
+
+
+def some_of(values: list[T], turn: int) -> list[T]:
+    """A third of the values. Fields and routes take turns, so that together they get all of them."""
+    return values[turn % 3 :: 3]
+
+
 def must_be_fine(response: httpx.Response, what: Any = "") -> None:
     """It was done, or refused by the rules."""
     assert response.status_code < 500, (what, response.status_code, response.text)
@@ -122,8 +130,8 @@ def sent(api: httpx.Client, method: str, path: str, body: Any) -> httpx.Response
 def test_a_field_of_the_wrong_kind_is_refused_by_name(api: httpx.Client, operation: Operation, route: Route):
     path = path_of(route, api)
     good = good_body(operation)
-    for name in [*operation.request.model_fields, *route.also]:
-        for value in JUNK:
+    for turn, name in enumerate([*operation.request.model_fields, *route.also], WITH_BODY.index((operation, route))):
+        for value in some_of(JUNK, turn):
             response = sent(api, route.method, path, {**good, name: value})
             must_be_fine(response, (name, value))
             if response.status_code == 422 and "{" + name not in route.path:
@@ -134,8 +142,8 @@ def test_a_field_of_the_wrong_kind_is_refused_by_name(api: httpx.Client, operati
 @pytest.mark.parametrize("operation, route", WITHOUT_BODY, ids=named)
 def test_a_parameter_of_the_wrong_kind_is_refused(api: httpx.Client, operation: Operation, route: Route):
     path = path_of(route, api)
-    for name in [*operation.request.model_fields, *route.also]:
-        for value in TEXTS:
+    for turn, name in enumerate([*operation.request.model_fields, *route.also], WITHOUT_BODY.index((operation, route))):
+        for value in some_of(TEXTS, turn):
             params = {"q": "x", "timeout_ms": "0", name: value}
             must_be_fine(api.request(route.method, path, params=params), (name, value))
 
@@ -143,7 +151,7 @@ def test_a_parameter_of_the_wrong_kind_is_refused(api: httpx.Client, operation: 
 @pytest.mark.parametrize("operation, route", [pair for pair in ROUTES if "{" in pair[1].path], ids=named)
 def test_an_id_nobody_knows_is_refused_whatever_it_looks_like(api: httpx.Client, operation: Operation, route: Route):
     body = good_body(operation) if route.method in ("POST", "PUT") else None
-    for weird in WEIRD_IDS:
+    for weird in some_of(WEIRD_IDS, ROUTES.index((operation, route))):
         path = re.sub(r"\{[^}]+\}", weird, route.path)
         response = api.request(route.method, path, json=body, params={"timeout_ms": 0} if body is None else None)
         must_be_fine(response, weird)
@@ -182,7 +190,7 @@ BODIES = {
 def test_a_body_that_is_no_json_object_is_refused(api: httpx.Client, operation: Operation, route: Route):
     path = path_of(route, api)
     needs_something = bool(good_body(operation))
-    for name, body in BODIES.items():
+    for name, body in some_of(list(BODIES.items()), WITH_BODY.index((operation, route))):
         kind = "text/plain" if name == "form" else "application/json"
         response = api.request(route.method, path, content=body, headers={"content-type": kind})
         must_be_fine(response, name)
@@ -311,8 +319,8 @@ def test_a_tool_refuses_arguments_of_the_wrong_kind(mcp: Mcp, thread: Thread, op
     message = thread.post("hello")
     good = {**good_body(operation), "thread_id": thread.id, "message_id": message["id"], "timeout_ms": 0}
     good = {name: value for name, value in good.items() if name in operation.request.model_fields}
-    for name in operation.request.model_fields:
-        for value in JUNK_FOR_TOOLS:
+    for turn, name in enumerate(operation.request.model_fields, TOOLS.index((operation, tool))):
+        for value in some_of(JUNK_FOR_TOOLS, turn):
             response = mcp.exchange("tools/call", name=tool.name, arguments={**good, name: value})
             assert "result" in response, (name, value, response)
             if response["result"].get("isError"):
@@ -336,12 +344,12 @@ ANY_JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ANY_TEXT, inner, max_size=4),
     max_leaves=8,
 )
-FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+FUZZ = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
 
 @FUZZ
 @given(query=st.text(max_size=200) | st.text(alphabet="ab\"()*+^: ANDORTE,-\\'{}", max_size=40))
-def test_any_query_is_answered_alike_as_a_tool_and_over_rest(api: httpx.Client, server: Server, query: str):
+def test_any_query_is_answered_or_refused(api: httpx.Client, server: Server, query: str):
     response = api.get(f"/api/search?q={quote(query.encode('utf-8', 'replace'))}")
     must_be_fine(response, query)
     if response.status_code == 200:

@@ -202,7 +202,7 @@ def test_the_doctor_makes_nothing_where_nothing_is(terminal: Terminal):
 
 
 def test_the_doctor_checks_postgresql_too(terminal: Terminal, postgres):
-    result = terminal.run("doctor", "--database-url", postgres())
+    result = terminal.run("doctor", "--database-url", postgres.empty())
     assert result.exit_code == 0, result.output
     assert "✓ workspace default: opens" in result.stdout
 

@@ -14,7 +14,7 @@ def demo(home: Path, url: str, *options: str) -> subprocess.CompletedProcess[str
 
 
 def test_it_fills_every_shelf_once_and_only_an_empty_place(engine: Engine, tmp_path: Path):
-    url = engine.fresh()
+    url = engine.empty()
     told = demo(tmp_path, url)
     assert told.returncode == 0, told.stderr
     assert "25 messages in 5 threads" in told.stdout

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from tests.conftest import Engine
+from tests.conftest import ONE_ENGINE, Engine
 from tests.helpers import Mcp, Server, Thread, eventually, inside, started_with, word
 from tests.mcp_clients import DOORS, through
 
@@ -21,6 +21,9 @@ READING = {
     "bus_get_config", "thread_list", "thread_get", "msg_list", "msg_get", "msg_wait", "msg_edit_history", "msg_search",
     "agent_list", "template_list", "template_get",
 }  # fmt: skip
+pytestmark = pytest.mark.on_postgres(door=["http-2025", "stdio"])
+"""The protocols do not depend on the engine. Only a process on stdio opens the database itself."""
+
 BUS = {tool.name: operation for operation in OPERATIONS for tool in operation.tools if tool.toolset == "bus"}
 
 
@@ -147,12 +150,14 @@ ERRORS = [
 ]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("tool, arguments, expected", ERRORS)
 def test_an_error_is_the_same_through_every_door(door: Mcp, tool: str, arguments: dict[str, Any], expected: dict):
     answer = door.answer(tool, arguments)
     assert (answer.value, answer.is_error) == (expected, True)
 
 
+@ONE_ENGINE
 def test_an_unknown_tool_is_a_protocol_error(mcp: Mcp):
     said = mcp.exchange("tools/call", name="msg_serch", arguments={})["error"]
     assert said == {"code": -32602, "message": "There is no tool 'msg_serch'. Did you mean 'msg_search'?"}
@@ -199,6 +204,7 @@ def listed(api: httpx.Client) -> list[dict[str, Any]]:
     return tools(Mcp(api))
 
 
+@ONE_ENGINE
 def test_the_tools_of_the_bus_are_those_of_the_contract(listed: list[dict[str, Any]]):
     names = [tool["name"] for tool in listed]
     assert len(set(names)) == len(names)
@@ -212,6 +218,7 @@ def test_the_tools_of_the_bus_are_those_of_the_contract(listed: list[dict[str, A
     }  # fmt: skip
 
 
+@ONE_ENGINE
 def test_every_tool_is_named_and_described_so_that_all_clients_take_it(listed: list[dict[str, Any]]):
     for tool in listed:
         assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["name"])
@@ -228,12 +235,14 @@ def test_every_tool_is_named_and_described_so_that_all_clients_take_it(listed: l
             assert field.get("description") or field.get("enum"), f"{tool['name']}.{name} says nothing about itself"
 
 
+@ONE_ENGINE
 def test_tools_that_delete_say_so(listed: list[dict[str, Any]]):
     destructive = {t["name"] for t in listed if t["annotations"].get("destructiveHint")}
     assert {"thread_delete", "msg_delete"} <= destructive
     assert not destructive & {"msg_post", "msg_react", "bus_connect", "thread_create"}
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("way_in", DOORS[:3])
 def test_a_client_can_ask_for_some_groups_of_tools_only(server: Server, api: httpx.Client, way_in: str):
     with through(way_in, server, api, "?tools=bus") as client:
@@ -297,12 +306,13 @@ def test_every_answer_is_what_its_schema_says_and_takes_null_for_absent(
     (asked,) = (t["inputSchema"] for t in listed if t["name"] == tool)
     for fill in ({}, dict.fromkeys(asked.get("properties", {}))):
         given = EXAMPLES[tool](talk)
-        jsonschema.validate(given, asked)
+        jsonschema.Draft202012Validator(asked).validate(given)
         answer = mcp.call(tool, {**fill, **given})
-        jsonschema.validate(answer, schema, format_checker=jsonschema.FormatChecker())
+        jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker()).validate(answer)
         assert set(schema.get("required", ())) <= set(answer) <= set(schema.get("properties", answer))
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("tool", sorted(EXAMPLES))
 def test_an_unknown_argument_is_refused_by_name(mcp: Mcp, talk: dict[str, Any], tool: str):
     for intruder in ("user_id", "workspace", "db_path", "xyzzy"):

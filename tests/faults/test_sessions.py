@@ -30,7 +30,7 @@ from palaver.app import App
 from palaver.operations.sessions import session_index
 from palaver.settings import Settings
 
-PROCESSES, EACH = 8, 500 if IS_LONG else 100
+PROCESSES, EACH = 8, 500 if IS_LONG else 40
 KILLS = {"sqlite": 20 if IS_LONG else 2, "postgres": 10 if IS_LONG else 1}
 QUICK = """
 import palaver.store.engines.sqlite.engine

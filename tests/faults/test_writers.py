@@ -13,7 +13,7 @@ from tests.faults.conftest import Start
 from tests.faults.press import IS_LONG, Client, must_be_whole, percentile, tell
 from tests.helpers import PATIENCE, Mcp, Server
 
-WRITERS, SECONDS = 200, 15.0 if IS_LONG else 3.0
+WRITERS, SECONDS = 200, 15.0 if IS_LONG else 1.5
 
 
 async def write_on(server: Server, room: str, number: int, until: float, kept: list[str], took: list[float]) -> None:

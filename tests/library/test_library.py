@@ -382,6 +382,7 @@ ODD = [
 ]
 
 
+@pytest.mark.on_postgres(source=["notes"])
 @pytest.mark.parametrize("text", ODD)
 @pytest.mark.parametrize("source", LIBRARY)
 def test_nothing_is_trimmed_or_normalised(api: httpx.Client, mcp: Mcp, source: str, text: str):

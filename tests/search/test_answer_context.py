@@ -43,7 +43,7 @@ def test_the_evidence_comes_from_all_sources_with_where_it_stands(api: httpx.Cli
     assert answer["matched"] == "some words"
 
 
-def test_nobody_gets_the_words_of_another(server: Server, api: httpx.Client, mcp: Mcp):
+def test_each_line_of_a_context_names_its_speaker(server: Server, api: httpx.Client, mcp: Mcp):
     """In every source each line names the one who said it: the user's words are not the agent's."""
     unique = word()
     question, answer = f"who may deploy the {unique} today?", f"Only Ann may deploy the {unique}."

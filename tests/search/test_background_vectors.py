@@ -227,7 +227,7 @@ async def test_another_model_makes_its_own_vectors(database_url: str, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["minilm:x", "openai", "fastembed:", "gpt", "openai:"])
-def test_a_model_nobody_knows_is_refused_with_what_can_be_said(name: str):
+def test_an_unknown_model_is_refused_with_the_known_ones(name: str):
     with pytest.raises(Invalid, match="openai:NAME"):
         load(environ={"PALAVER_MODEL": name})
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.conftest import Engine, Restarted
+from tests.conftest import ONE_ENGINE, Engine, Restarted
 from tests.helpers import Mcp, Thread, start_server, word
 
 HIDDEN = "[human-only content hidden]"
@@ -31,6 +31,13 @@ def search(request: pytest.FixtureRequest, api: httpx.Client, mcp: Mcp) -> Searc
         return dict(mcp.call("msg_search", query=query, **more))
 
     return over_rest if request.param == "rest" else over_mcp
+
+
+pytestmark = pytest.mark.on_postgres(search=["rest"])
+"""Both doors call one operation: on PostgreSQL one of them is enough."""
+
+REST_ONLY = pytest.mark.parametrize("search", ["rest"], indirect=True)
+"""Mark for rules about texts and expressions, which do not depend on the door."""
 
 
 def found(answer: dict[str, Any]) -> list[str]:
@@ -135,6 +142,7 @@ def test_total_counts_the_results_and_has_more_tells_of_others(search: Search, t
         assert (answer["total"], len(answer["results"]), answer["has_more"]) == (total, total, has_more)
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("limit", ["ten", "1.5", "", "[]"])
 def test_a_limit_of_the_wrong_type_is_refused_by_name(api: httpx.Client, limit: str):
     response = api.get("/api/search", params={"q": "x", "limit": limit})
@@ -142,6 +150,7 @@ def test_a_limit_of_the_wrong_type_is_refused_by_name(api: httpx.Client, limit: 
     assert "limit" in response.json()["detail"]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("limit", ["10", 1.5, True, [], {}])
 def test_a_limit_of_the_wrong_type_is_refused_by_name_as_a_tool_too(mcp: Mcp, limit: Any):
     assert "limit" in mcp.refused("msg_search", query="x", limit=limit)["error"]
@@ -186,6 +195,7 @@ def test_the_thread_id_is_the_one_bus_connect_returns(mcp: Mcp, api: httpx.Clien
     assert mcp.call("msg_search", query=unique, thread_id=connected["thread"]["thread_id"])["total"] == 1
 
 
+@REST_ONLY
 @pytest.mark.parametrize("thread_id", ["no-such-thread", "0", "'; DROP TABLE passages; --", "ünï", "x" * 256])
 def test_an_unknown_thread_gives_an_empty_result(search: Search, thread: Thread, thread_id: str):
     unique = word()
@@ -267,6 +277,8 @@ def test_the_content_column_can_be_named(search: Search, thread: Thread):
     assert seqs(search("{content} : alpha", thread_id=thread.id)) == [1]
 
 
+@ONE_ENGINE
+@REST_ONLY
 @pytest.mark.parametrize("query", ["Angular", "angular", "ANGULAR", "aNGULAR", "ANGU*"])
 def test_searching_does_not_care_about_case(search: Search, thread: Thread, query: str):
     for text in ("Angular", "angular", "ANGULAR"):
@@ -280,6 +292,8 @@ def test_words_are_not_stemmed(search: Search, thread: Thread):
     assert seqs(search("runs", thread_id=thread.id)) == []
 
 
+@ONE_ENGINE
+@REST_ONLY
 @pytest.mark.parametrize(
     "text, query",
     [
@@ -310,6 +324,8 @@ def test_a_bareword_with_punctuation_is_not_its_parts_apart(search: Search, thre
     assert seqs(search("quick-brown", thread_id=thread.id)) == []
 
 
+@ONE_ENGINE
+@REST_ONLY
 @pytest.mark.parametrize(
     "query",
     [
@@ -338,6 +354,8 @@ def test_a_malformed_expression_gives_an_empty_result_and_a_hint(search: Search,
     assert hint
 
 
+@ONE_ENGINE
+@REST_ONLY
 @pytest.mark.parametrize("query", ["...", "?!", "-", "--", "'", "“”", "§$%&/", ":", ";", ","])
 def test_pure_punctuation_finds_nothing_and_never_everything(search: Search, thread: Thread, query: str):
     thread.post("alpha beta ... ?! - § % & / ; ,")
@@ -345,6 +363,7 @@ def test_pure_punctuation_finds_nothing_and_never_everything(search: Search, thr
     assert (answer["results"], answer["total"], answer["query"]) == ([], 0, query)
 
 
+@REST_ONLY
 @pytest.mark.parametrize(
     "text, query",
     [
@@ -431,24 +450,27 @@ def test_text_that_looks_like_sql_is_only_text(search: Search, thread: Thread):
 # Snippets
 
 
-def test_every_matching_term_is_marked(search: Search, thread: Thread):
-    thread.post("alpha and beta and Alpha again")
-    (hit,) = search("alpha beta", thread_id=thread.id)["results"]
-    assert hit["snippet"] == "<mark>alpha</mark> and <mark>beta</mark> and <mark>Alpha</mark> again"
+@ONE_ENGINE
+@REST_ONLY
+@pytest.mark.parametrize(
+    "text, query, snippet",
+    [
+        ("alpha and beta and Alpha", "alpha beta", "<mark>alpha</mark> and <mark>beta</mark> and <mark>Alpha</mark>"),
+        ("we like angular signals", '"angular signals"', "we like <mark>angular signals</mark>"),
+        ("good performance here", "perf*", "good <mark>performance</mark> here"),
+        ("das Café Zürich 👍🏽 eröffnet", "cafe", "das <mark>Café</mark> Zürich 👍🏽 eröffnet"),
+        ("alpha gamma", "alpha NOT beta", "<mark>alpha</mark> gamma"),
+    ],
+    ids=["each term", "a phrase as one", "the word of a prefix", "as it was written", "not what is excluded"],
+)
+def test_a_snippet_marks_the_matches(search: Search, thread: Thread, text: str, query: str, snippet: str):
+    thread.post(text)
+    (hit,) = search(query, thread_id=thread.id)["results"]
+    assert hit["snippet"] == snippet
 
 
-def test_a_phrase_is_marked_as_one(search: Search, thread: Thread):
-    thread.post("we like angular signals a lot")
-    (hit,) = search('"angular signals"', thread_id=thread.id)["results"]
-    assert hit["snippet"] == "we like <mark>angular signals</mark> a lot"
-
-
-def test_a_prefix_marks_the_whole_word(search: Search, thread: Thread):
-    thread.post("good performance here")
-    (hit,) = search("perf*", thread_id=thread.id)["results"]
-    assert hit["snippet"] == "good <mark>performance</mark> here"
-
-
+@ONE_ENGINE
+@REST_ONLY
 def test_a_snippet_has_at_most_20_tokens_with_ellipses_where_it_is_cut(search: Search, thread: Thread):
     numbers = [f"n{n}" for n in range(100)]
     thread.post(" ".join(numbers))
@@ -464,6 +486,8 @@ def test_a_snippet_has_at_most_20_tokens_with_ellipses_where_it_is_cut(search: S
         assert snippet.endswith("…") == (last < 99)
 
 
+@ONE_ENGINE
+@REST_ONLY
 def test_a_short_message_is_shown_whole_without_ellipses(search: Search, thread: Thread):
     words = " ".join(f"n{n}" for n in range(20))
     thread.post(words)
@@ -493,18 +517,6 @@ def test_mcp_snippets_are_plain_text_with_marks(mcp: Mcp, thread: Thread):
     thread.post(f'<script>alert("x")</script> & {unique}')
     (hit,) = mcp.call("msg_search", query=unique)["results"]
     assert hit["snippet"] == f'<script>alert("x")</script> & <mark>{unique}</mark>'
-
-
-def test_accents_and_emoji_are_shown_as_they_were_written(search: Search, thread: Thread):
-    thread.post("das Café Zürich 👍🏽 eröffnet")
-    (hit,) = search("cafe", thread_id=thread.id)["results"]
-    assert hit["snippet"] == "das <mark>Café</mark> Zürich 👍🏽 eröffnet"
-
-
-def test_what_is_not_wanted_is_not_marked(search: Search, thread: Thread):
-    thread.post("alpha gamma")
-    (hit,) = search("alpha NOT beta", thread_id=thread.id)["results"]
-    assert hit["snippet"] == "<mark>alpha</mark> gamma"
 
 
 # Human-only messages
@@ -547,6 +559,7 @@ def test_other_metadata_hides_nothing(mcp: Mcp, thread: Thread):
 # Errors
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("query", ["", " ", "\t\n "])
 def test_an_empty_query_is_an_error_with_these_words(api: httpx.Client, mcp: Mcp, query: str):
     answer = mcp.answer("msg_search", query=query)
@@ -555,6 +568,7 @@ def test_an_empty_query_is_an_error_with_these_words(api: httpx.Client, mcp: Mcp
     assert (response.status_code, response.json()) == (400, {"detail": "Query parameter 'q' must not be empty"})
 
 
+@ONE_ENGINE
 def test_a_missing_query_is_an_error(api: httpx.Client, mcp: Mcp):
     response = api.get("/api/search")
     assert (response.status_code, response.json()) == (400, {"detail": "Query parameter 'q' must not be empty"})

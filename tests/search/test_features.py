@@ -51,7 +51,7 @@ def test_words_side_by_side_are_seen():
     assert close.near > far.near
 
 
-def test_neighbours_and_the_whole_document_are_seen():
+def test_features_include_the_neighbours_and_the_whole_document():
     first, second, _, alone = seen(
         "blue boat",
         passage("is it a blue boat?"),
@@ -116,7 +116,7 @@ def test_keywords_are_not_moved_by_how_alike_whole_documents_are():
     assert found[0].stronger == 0.9
 
 
-def test_who_talks():
+def test_the_kind_of_a_document_follows_from_its_source_and_speakers():
     assert kind_of("bus", ["Ann", "Bob"]) == "people"
     assert kind_of("archive", ["user", "assistant"]) == "assistant"
     assert kind_of("notes", [""]) == "text"

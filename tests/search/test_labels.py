@@ -75,7 +75,7 @@ def test_labels_count_for_the_order(api: httpx.Client, mcp: Mcp):
     assert [hit["id"] for hit in mcp.call("notes_search", query=unique)["results"]] == [labelled, plain]
 
 
-def test_who_looks_in_keywords_alone_is_shown_keywords(api: httpx.Client, mcp: Mcp):
+def test_a_search_in_keywords_shows_keywords(api: httpx.Client, mcp: Mcp):
     unique = word()
     make(api, "prompts", f"{FILLER}The {unique} turns once in nine hours. {FILLER}", unique)
     (hit,) = mcp.call("prompts_search", query=unique, fields=["keywords"])["results"]

@@ -35,7 +35,7 @@ def test_the_meaningful_words_are_looked_for(asked: str, looked_for: list[str]):
     assert said(asked) == looked_for
 
 
-def test_what_the_other_words_give_away():
+def test_a_question_says_whose_it_is_and_which_time_it_asks_for():
     question = parse("When did you tell me about my latest trip?")
     assert question.is_asked
     assert question.is_mine

@@ -69,7 +69,7 @@ def test_a_title_of_words_that_stand_everywhere_comes_first_too(api: httpx.Clien
     assert ask(mcp, "it")["matched"] == "title"
 
 
-def test_explanations_say_what_was_seen(api: httpx.Client, mcp: Mcp):
+def test_an_explanation_contains_the_features_of_a_result(api: httpx.Client, mcp: Mcp):
     note(api, "Boats", f"the {(unique := word())} is blue")
     answer = ask(mcp, unique, explain=True)
     (hit,) = answer["results"]
@@ -131,7 +131,7 @@ def test_agents_are_senders_by_their_names(mcp: Mcp):
     assert f"[2] {names['Bob']}: The {unique} is green." in evidence
 
 
-def test_what_is_no_question_brings_no_answer(api: httpx.Client, mcp: Mcp):
+def test_a_statement_is_shown_without_an_answer(api: httpx.Client, mcp: Mcp):
     unique = word()
     chat(api, ("Ann", f"The {unique} is blue."), ("Bob", "I see."))
     (hit,) = mcp.call("chats_search", query=unique)["results"]
@@ -139,7 +139,7 @@ def test_what_is_no_question_brings_no_answer(api: httpx.Client, mcp: Mcp):
     assert "later" not in hit
 
 
-def test_what_took_it_back_later_is_shown_with_it(api: httpx.Client, mcp: Mcp):
+def test_a_later_correction_is_shown_with_the_result(api: httpx.Client, mcp: Mcp):
     unique, other = word(), word()
     chat(
         api,

@@ -9,9 +9,13 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.conftest import BOTH_ENGINES, ONE_ENGINE
 from tests.helpers import Mcp, Server, Thread, word
 from tests.library_items import GET_ID, SAID, SOURCES, Library, search, tokens
 from tests.mcp_clients import through
+
+pytestmark = ONE_ENGINE
+"""Passages are cut and put together above the store. What reads them from it is tested on both engines."""
 
 SENTENCES = [f"Sentence number {n} says that the thing called item{n} is blue. " for n in range(400)]
 LONG = "".join(SENTENCES)
@@ -52,6 +56,7 @@ def chat(library: Library) -> dict[str, Any]:
 # The answer
 
 
+@pytest.mark.on_postgres(mode=["chunk_with_siblings"])
 @pytest.mark.parametrize("mode", ["snippet", "chunk", "chunk_with_siblings", "full", "auto"])
 @pytest.mark.parametrize("source", SOURCES)
 def test_get_answers_meta_content_and_attachments_in_every_mode(
@@ -74,6 +79,7 @@ def test_get_answers_meta_content_and_attachments_in_every_mode(
     assert same == answer
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_uri_opens_as_well_as_source_and_id(library: Library, api: httpx.Client, mine: Mcp, agent: str, source: str):
     library.put_in(source, f"it says {(unique := word())}", agent)
@@ -152,6 +158,7 @@ def test_an_approximate_offset_lands_on_its_chunk(mcp: Mcp, note: dict[str, Any]
         assert f"item{n} " in get(mcp, "notes", note["id"], mode=mode, loc={"approx_offset": offset})["content"]
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize("n", [0, 77, 399])
 def test_a_query_finds_the_anchor(mcp: Mcp, note: dict[str, Any], n: int):
     for mode in ("chunk", "chunk_with_siblings", "snippet"):
@@ -160,6 +167,7 @@ def test_a_query_finds_the_anchor(mcp: Mcp, note: dict[str, Any], n: int):
     assert LONG.startswith(nothing)
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize("search", ["knowledge_search", "notes_search"])
 def test_without_loc_the_last_search_of_the_session_says_where(api: httpx.Client, note: dict[str, Any], search: str):
     client = Mcp(api)
@@ -231,6 +239,7 @@ def test_the_loc_of_another_item_is_refused(library: Library, mcp: Mcp, film: di
     assert "another item" in mcp.refused("chats_get", conversation_id=chat["id"], retrieval={"loc": loc})["error"]
 
 
+@BOTH_ENGINES
 def test_given_chunks_are_found_by_index_and_by_uuid(mcp: Mcp, film: dict[str, Any]):
     chunk = film["chunks"][7]
     for loc in ({"chunk_index": 7}, {"chunk_uuid": chunk["chunk_uuid"]}, {"media_id": film["id"], "chunk_index": 7}):
@@ -294,6 +303,7 @@ def test_chunks_of_a_size_and_overlap_are_cut_on_the_way(mcp: Mcp, note: dict[st
 LANDINGS = ["snippet", "chunk", "chunk_with_siblings", "auto"]
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_loc_of_a_result_lands_on_text_with_the_match(
     library: Library, api: httpx.Client, mine: Mcp, agent: str, source: str
@@ -324,6 +334,7 @@ def test_the_loc_of_a_title_lands_on_the_title(library: Library, mine: Mcp, sour
             assert unique in get(mine, source, hit["id"], mode=mode, loc=hit["loc"], **more)["content"]
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize(
     "source, field",
     [
@@ -370,7 +381,7 @@ def test_the_loc_of_a_medium_lands_in_its_chunks_or_its_transcript(library: Libr
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_wherever_the_word_stands_its_loc_lands_on_it(library: Library, data: st.DataObject):
+def test_the_loc_of_a_word_anywhere_in_a_text_opens_at_it(library: Library, data: st.DataObject):
     words = st.sampled_from(["one", "two.", "three\n", "vier!", "五。", "six\r\n\r\n", "seven" * 30, "é", "8"])
     before, after = data.draw(st.lists(words, max_size=400)), data.draw(st.lists(words, max_size=400))
     source, unique = data.draw(st.sampled_from(["notes", "prompts", "chats"])), word()
@@ -385,6 +396,7 @@ def test_wherever_the_word_stands_its_loc_lands_on_it(library: Library, data: st
 # The budget
 
 
+@BOTH_ENGINES
 def test_siblings_come_on_both_sides_within_the_window(mcp: Mcp, film: dict[str, Any], chat: dict[str, Any]):
     texts = [chunk["text"] for chunk in film["chunks"]]
     for window, wanted in ((0, [10]), (1, [9, 10, 11]), (3, [7, 8, 9, 10, 11, 12, 13]), (None, [8, 9, 10, 11, 12])):
@@ -430,7 +442,7 @@ def test_a_too_large_anchor_is_cut_and_says_so(mcp: Mcp, note: dict[str, Any]):
 
 
 @pytest.mark.parametrize("asked", [0, 1, 5, 15, 16])
-def test_a_budget_is_never_raised_above_what_was_asked(mcp: Mcp, note: dict[str, Any], asked: int):
+def test_a_budget_is_never_raised(mcp: Mcp, note: dict[str, Any], asked: int):
     for mode in ("snippet", "chunk", "chunk_with_siblings", "full"):
         answer = get(mcp, "notes", note["id"], mode=mode, max_tokens=asked)
         assert tokens(answer["content"]) <= asked
@@ -508,7 +520,7 @@ def test_neighbours_put_together_are_one_piece_of_the_text(
     assert LONG.count(content) == 1
 
 
-def test_what_given_chunks_share_at_their_edges_stands_once(library: Library, mcp: Mcp):
+def test_overlapping_chunks_are_joined_without_repetition(library: Library, mcp: Mcp):
     text = "".join(SENTENCES[:30])
     chunks = [{"text": text[start : start + 400]} for start in range(0, len(text), 300)]
     media = library.media(text, chunks=chunks)
@@ -530,6 +542,7 @@ def test_short_chunks_are_put_together_as_they_stand_in_the_text(library: Librar
 # Full
 
 
+@BOTH_ENGINES
 def test_full_is_everything_as_it_was_kept(library: Library, mcp: Mcp, note: dict[str, Any]):
     answer = get(mcp, "notes", note["id"], mode="full")
     assert (answer["content"], answer["truncated"], answer["next_cursor"]) == (LONG, False, None)
@@ -547,6 +560,7 @@ def pages_of(library: Library, source: str, id: Any, **more: Any) -> list[dict[s
     return pages
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize("source, count", [("notes", 2), ("media", 3)])
 def test_a_text_of_more_than_a_million_characters_is_paged_and_comes_together_exactly(
     library: Library, source: str, count: int
@@ -571,6 +585,7 @@ def test_pages_of_any_size_come_together_exactly(
         assert all(tokens(page["content"]) <= budget for page in pages)
 
 
+@BOTH_ENGINES
 def test_a_conversation_of_more_than_a_million_characters_is_paged(library: Library, api: httpx.Client):
     chat = library.chat(*(f"{n}: " + "x" * 400_000 for n in range(4)))
     pages = pages_of(library, "chats", chat["id"])
@@ -595,6 +610,7 @@ def test_with_no_room_at_all_there_is_no_next_page(library: Library, note: dict[
 # Chats by the page, cards as cards
 
 
+@BOTH_ENGINES
 def test_a_chat_is_read_by_pages_of_fifty(library: Library, mcp: Mcp):
     chat = library.chat(*(f"message {n}" for n in range(60)))
     first = mcp.call("chats_get", conversation_id=chat["id"])
@@ -645,11 +661,13 @@ def test_a_retrieval_limits_a_chat_to_a_window_around_the_anchor(mcp: Mcp, chat:
         assert "message_index" in said["error"]
 
 
+@BOTH_ENGINES
 def test_a_thread_of_the_bus_is_opened_at_a_seq(mcp: Mcp, thread_of_thirty: Thread):
     answer = mcp.call("bus_get", thread_id=thread_of_thirty.id, retrieval={"mode": "chunk", "loc": {"seq": 5}})
     assert answer["content"].startswith("message 4 ")
 
 
+@BOTH_ENGINES
 def test_characters_get_gives_the_whole_card(library: Library, mcp: Mcp):
     card: dict[str, Any] = {
         "name": "Ann",
@@ -675,6 +693,7 @@ def test_characters_get_gives_the_whole_card(library: Library, mcp: Mcp):
         assert text in whole
 
 
+@BOTH_ENGINES
 def test_prompts_get_gives_all_fields(library: Library, mcp: Mcp):
     fields: dict[str, Any] = {
         "name": f"p {word()}",
@@ -688,6 +707,7 @@ def test_prompts_get_gives_all_fields(library: Library, mcp: Mcp):
     assert mcp.call("prompts_get", prompt_id_or_name=fields["name"])["content"] == fields
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize("source", SOURCES)
 def test_what_is_not_there_is_not_found(mine: Mcp, source: str):
     for tool, ask in (
@@ -699,7 +719,7 @@ def test_what_is_not_there_is_not_found(mine: Mcp, source: str):
         assert "absent" in said["message"]
 
 
-def test_what_get_needs_is_named(mcp: Mcp):
+def test_a_missing_argument_of_get_is_named(mcp: Mcp):
     assert "source" in mcp.refused("knowledge_get", id="x")["error"]
     assert "id" in mcp.refused("knowledge_get", source="notes")["error"]
     assert "source" in mcp.refused("knowledge_get", source="tapes", id="x")["error"]

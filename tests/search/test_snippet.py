@@ -191,7 +191,7 @@ def test_an_excerpt_is_a_part_of_the_text(text, query, length):
 
 
 @given(texts, queries)
-def test_what_is_not_cut_is_there(text, query):
+def test_a_short_text_is_shown_whole(text, query):
     snippet = excerpt(text, query, length=10_000)
     if len(text) <= 600:
         assert snippet.replace("<mark>", "").replace("</mark>", "") == text

@@ -37,7 +37,7 @@ def test_asking_in_return_is_no_answer():
         "UPDATE: launches are off",
     ],
 )
-def test_what_takes_something_back_is_known(text: str):
+def test_a_correction_is_recognised(text: str):
     assert corrects(text, {"launch"})
 
 
@@ -51,5 +51,5 @@ def test_what_takes_something_back_is_known(text: str):
         "Actually, I had soup. " + "It was good. " * 40 + "The launch is on Friday.",
     ],
 )
-def test_what_does_not_is_not(text: str):
+def test_a_text_without_a_correction_is_not_taken_for_one(text: str):
     assert not corrects(text, {"launch"})

@@ -45,7 +45,7 @@ def test_each_word_finds_the_word_nearest_to_it():
     assert train > 0.5
 
 
-def test_what_is_said_in_passing_is_seen_where_stretches_are_given():
+def test_a_remark_inside_a_longer_text_is_compared_by_itself():
     passing = [
         "Which curtains suit a small kitchen with white tiles?",
         "My puppy has been sick since Monday, by the way.",
@@ -66,7 +66,7 @@ def test_a_word_of_a_question_that_is_not_in_the_table_is_meant_as_one_with_its_
     assert asked_for(["the", "quicksilverish", "x" * 300]) == []
 
 
-def test_the_theme_of_a_question_is_what_all_of_it_is_near_to():
+def test_the_theme_of_a_question_has_words_near_all_of_its_words():
     asked = "What should I cook for dinner with my tomatoes?"
     found = theme(words(asked), {"dinner"})
     assert {"meal", "recipe"} & set(found)
@@ -74,7 +74,7 @@ def test_the_theme_of_a_question_is_what_all_of_it_is_near_to():
     assert theme(["quicksilverish"], ()) == []
 
 
-def test_a_word_nobody_knows_says_nothing():
+def test_an_unknown_word_has_no_related_words():
     assert likeness("quicksilverish", "quicksilverish") == [0.0]
     assert related("quicksilverish") == ()
 

@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from click.testing import Result
-from tests.conftest import Engine, lose_the_index
+from tests.conftest import ONE_ENGINE, Engine, lose_the_index
 from tests.doors.test_cli import Terminal
 from tests.helpers import Mcp, Server, eventually, palaver_command, start_server, word
 from tests.mcp_clients import through
@@ -215,6 +216,7 @@ def test_the_same_turn_id_at_the_same_moment_is_one_turn(talk: Talk):
     assert talk.api.get(talk.path("s-1", "/export")).text.count(unique) == 1
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "given, kept",
     [
@@ -232,6 +234,7 @@ def test_times_are_utc_with_z(talk: Talk, given: str, kept: str):
     assert talk.hits("now")[0]["ts"] == kept
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "body, field",
     [
@@ -260,6 +263,7 @@ def test_a_turn_with_a_missing_or_misshapen_field_is_400(talk: Talk, body: dict[
     assert talk.api.get(f"/api/agents/{talk.agent}").status_code == 404
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("body", [b"{", b"[]", b"5", b"\xff", b'{"role": "user", "content": NaN}'])
 def test_a_turn_that_is_not_json_is_400(talk: Talk, body: bytes):
     response = talk.api.post(talk.path("s-1"), content=body)
@@ -298,6 +302,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.on_postgres(session=NAMES[-7:])
 @pytest.mark.parametrize("session", NAMES, ids=lambda name: repr(name[:20]))
 def test_a_session_may_have_any_name(server: Server, talk: Talk, session: str):
     unique = word()
@@ -317,6 +322,7 @@ def test_a_session_may_have_any_name(server: Server, talk: Talk, session: str):
     assert len(talk.found(unique)) == 2
 
 
+@ONE_ENGINE
 def test_a_name_of_more_than_256_characters_is_400(talk: Talk):
     response = talk.post("x", "n" * 257)
     assert response.status_code == 400
@@ -396,6 +402,7 @@ def test_the_default_limit_is_20_and_limits_are_clamped_to_1_and_100(server: Ser
         assert (limit, answer["count"], len(answer["hits"])) == (limit, expected, expected)
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "body, field",
     [
@@ -433,6 +440,7 @@ def test_400_when_a_field_is_missing_or_misshapen(talk: Talk, body: dict[str, An
     assert field in response.json()["error"]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("body", [b"{", b"nonsense", b"[]", b"5", b'"x"', b"\xff\xfe", b'{"agent_id": "a", "query": }'])
 def test_400_when_the_body_is_not_a_json_object(api: httpx.Client, body: bytes):
     for path in ("/api/v1/conversations/search", "/api/v1/conversations/search/all"):
@@ -496,6 +504,7 @@ def test_ties_are_newest_first(talk: Talk):
         assert talk.found(unique, limit=limit) == ["day-5", "day-4", "day-3"][:limit]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("operator", ["OR", "AND", "NOT", "NEAR"])
 def test_operators_are_literal_words(talk: Talk, operator: str):
     talk.say(f"alpha {operator.lower()} beta")
@@ -595,6 +604,7 @@ def test_since_and_until_narrow_the_search(talk: Talk):
     ]
 
 
+@ONE_ENGINE
 def test_an_unparsable_date_is_400_and_never_ignored(talk: Talk):
     talk.say("x")
     for path in ("/api/v1/conversations/search", "/api/v1/conversations/search/all"):
@@ -619,6 +629,7 @@ def test_search_all_searches_every_agent_of_the_workspace(api: httpx.Client):
     assert one.all(unique, until="2020-01-01") == []
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("body", [{}, {"query": ""}, {"query": 5}, {"query": "x", "limit": "x"}])
 def test_search_all_refuses_what_the_other_refuses(api: httpx.Client, body: dict[str, Any]):
     response = api.post("/api/v1/conversations/search/all", json=body)
@@ -698,6 +709,7 @@ def cyber(guarded: Guarded) -> httpx.Client:
     return guarded.key("default", "agent", "cyber")
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("path", ["/api/v1/conversations/search", "/api/v1/conversations/search/all"])
 @pytest.mark.parametrize("header", [None, "Bearer plv_nonsense", "Basic YTpi"])
 def test_401_without_a_workspace_in_the_request(guarded: Guarded, path: str, header: str | None):
@@ -807,6 +819,7 @@ def own(client: Mcp, query: str, tool: str = TOOLS[0]) -> list[str]:
     return [hit["id"] for hit in client.call(tool, query=query)["hits"]]
 
 
+@ONE_ENGINE
 def test_the_tool_is_listed_and_described(api: httpx.Client, mcp: Mcp):
     tools = {tool["name"]: tool for tool in mcp.ask("tools/list")["tools"]}
     tool = tools["conversation_search_own"]
@@ -868,6 +881,7 @@ def test_who_connected_in_the_session_is_that_agent(api: httpx.Client, mcp: Mcp)
     assert own(other, unique) == []
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("door", ["http-2025", "http-2026", "websocket"])
 def test_the_address_says_which_agent_a_client_is(server: Server, api: httpx.Client, talk: Talk, door: str):
     unique, other = word(), Talk(api)
@@ -879,6 +893,7 @@ def test_the_address_says_which_agent_a_client_is(server: Server, api: httpx.Cli
     assert talk.found(unique) == [said["id"]]
 
 
+@ONE_ENGINE
 def test_on_stdio_the_environment_says_which_agent_a_client_is(server: Server, api: httpx.Client, talk: Talk):
     unique, other = word(), Talk(api)
     mine, _ = talk.say(unique), other.say(unique)
@@ -1278,6 +1293,8 @@ def test_searches_go_on_while_the_index_is_made_again_and_appends_are_included(s
         added.append(talk.say(f"meanwhile{looks} {unique}x")["id"])
         assert talk.found(f"meanwhile{looks}") == [added[-1]]
         looks += 1
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
     _, complaint = process.communicate(timeout=30)
     assert process.returncode == 0, complaint
     assert looks > 3
@@ -1288,6 +1305,7 @@ def test_searches_go_on_while_the_index_is_made_again_and_appends_are_included(s
     assert [turn["id"] for turn in shown][-len(added) :] == added
 
 
+@ONE_ENGINE
 def test_lines_that_cannot_be_read_are_passed_over_and_counted(alone: Alone):
     alone.say("harbour one", "s-1", "--id", "t-1")
     with (alone.folder / "s-1.jsonl").open("ab") as out:

@@ -75,6 +75,7 @@ def test_so_do_searches_that_name_their_session(api: httpx.Client, twenty: list[
     assert len(shown) == len(set(shown)) == 20
 
 
+@pytest.mark.on_postgres(door=["stdio"])
 @pytest.mark.parametrize("door", ["http-2025", "websocket", "sse", "stdio"])
 def test_a_session_is_shown_nothing_twice(server: Server, api: httpx.Client, five: tuple[str, str], door: str):
     many, few = five
@@ -592,6 +593,7 @@ def test_links_lead_where_people_reach_the_server(settled: Server):
 # Every door
 
 
+@pytest.mark.on_postgres(door=["stdio"])
 @pytest.mark.parametrize("door", DOORS)
 def test_the_same_is_found_and_opened_through_every_door(
     server: Server, api: httpx.Client, library: Library, door: str

@@ -73,7 +73,7 @@ async def test_what_a_program_copied_into_the_session_that_resumes_another_is_fo
     assert await found(bus, "elm") == ["elm"]
 
 
-async def test_nothing_is_found_by_a_title_that_nobody_gave(bus: Bus):
+async def test_a_generated_title_is_not_searched(bus: Bus):
     given = talk(said("oak", 1), said("elm", 2), title="about ivy")
     await put(bus, replace(given, is_titled=False))
     assert (await found(bus, "ivy"), await found(bus, "iv")) == ([], [])
@@ -134,7 +134,7 @@ async def test_a_newer_state_replaces_and_an_older_one_does_not_undo_it(bus: Bus
     assert await found(bus, "new title") == ["answer two", "question one"]
 
 
-async def test_what_is_judged_is_what_putting_comes_to(bus: Bus):
+async def test_judging_an_import_predicts_its_result(bus: Bus):
     states = [
         talk(said("a"), updated=1),
         talk(said("a"), updated=1),
@@ -146,7 +146,7 @@ async def test_what_is_judged_is_what_putting_comes_to(bus: Bus):
         assert await put(bus, state) == [judged]
 
 
-async def test_what_has_been_replaced_is_found_no_more_in_any_index(bus: Bus):
+async def test_a_replaced_text_is_in_no_index(bus: Bus):
     await put(bus, talk(said("the regenerated answer"), updated=1))
     await put(bus, talk(said("the answer seen last", 5), updated=2))
     assert await found(bus, "regenerated") == []
@@ -197,7 +197,7 @@ async def test_an_import_tells_no_listener_of_the_bus(bus: Bus):
     assert await bus.last_event() == before
 
 
-async def test_what_the_index_has_lost_is_taken_up_again(bus: Bus):
+async def test_lost_index_rows_are_written_again(bus: Bus):
     await put(bus, talk(said("lost and found"), title="Lost title"))
     await bus.here.change(lambda change: change.connection.run("DELETE FROM passage_index", {}))
     await bus.here.change(lambda change: change.connection.run("DELETE FROM passage_trigrams", {}))
@@ -248,7 +248,7 @@ async def test_many_are_put_as_one_by_one(bus: Bus):
     assert await bus.here.change(partial(archive.put_all, batch=[])) == []
 
 
-async def test_what_is_long_is_stored_in_pieces(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+async def test_a_long_text_is_stored_in_pieces(bus: Bus, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("palaver.store.engines.database.BATCH_BYTES", 100)
     messages = [said(f"piece {n} " + "é\"\\\n'\t" * n, n) for n in range(40)]
     await put(bus, talk(*messages, title='Long "one"'))

@@ -51,7 +51,7 @@ async def test_a_change_is_there_as_a_whole(bus: Bus):
     ]
 
 
-async def test_what_is_answered_is_there_for_everybody(bus: Bus, settings: Settings):
+async def test_a_post_can_be_read_by_other_processes_when_it_is_answered(bus: Bus, settings: Settings):
     """Also for another process, at once: the answer comes after the commit."""
     thread = await bus.thread()
     async with opened(settings) as other:
@@ -94,7 +94,7 @@ async def test_an_error_reaches_the_caller_as_it_was_raised(bus: Bus):
         await bus.do(messages.post_message, thread_id="nowhere", content="x")
 
 
-async def test_one_who_goes_away_in_the_middle_leaves_no_gap(bus: Bus):
+async def test_a_cancelled_post_leaves_no_gap_in_the_numbers(bus: Bus):
     thread = await bus.thread()
     for round in range(20):
         task = asyncio.create_task(bus.post(thread, f"said {round}"))
@@ -162,7 +162,7 @@ async def test_the_order_of_event_ids_is_the_order_of_commits(bus: Bus):
     assert looks > 10
 
 
-async def test_a_read_is_one_look_however_many_statements_it_makes(bus: Bus):
+async def test_all_statements_of_a_read_see_the_same_snapshot(bus: Bus):
     thread = await bus.thread()
     message = await bus.post(thread, "heliotrope")
     looked, changed = threading.Event(), threading.Event()
@@ -336,7 +336,7 @@ async def test_searching_while_messages_go_away_never_fails(bus: Bus):
     assert await bus.found("heliotrope") == set()
 
 
-async def test_who_waits_at_the_same_moment_shares_a_commit(bus: Bus):
+async def test_writers_at_the_same_moment_share_a_commit(bus: Bus):
     thread = await bus.thread()
     before = bus.here.engine_stats().commits
     answers = await together(bus.here, *(posting(thread, f"word{n}") for n in range(40)))

@@ -69,7 +69,7 @@ async def test_many_slow_reads_at_once_are_all_given_up_and_writing_goes_on(sett
         await asyncio.gather(*(bus.state(thread) for _ in range(40)))
 
 
-async def test_a_read_nobody_waits_for_any_more_makes_room_for_others(settings: Settings):
+async def test_a_read_whose_caller_left_is_stopped(settings: Settings):
     async with opened(replace(settings, search_timeout=2.0)) as bus:
         thread = await bus.thread()
         slow = [asyncio.create_task(bus.here.read(endless, timeout=1.0)) for _ in range(4)]

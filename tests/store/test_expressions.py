@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from tests.store.bus import Bus, opened, rows
 from tests.store.oracle import matches
 
-from palaver.errors import PalaverError
+from palaver.errors import Invalid, TooLarge
 from palaver.settings import Settings
 from palaver.text.query import Malformed, expression
 
@@ -151,17 +152,17 @@ def said(both: Both, keys: set[str]) -> list[str]:
 
 @pytest.mark.parametrize("typed", EXPRESSIONS)
 @pytest.mark.parametrize("name", ["sqlite", "postgres"])
-async def test_an_expression_finds_what_it_means(both: Both, name: str, typed: str):
+async def test_an_expression_finds_the_same_as_the_oracle(both: Both, name: str, typed: str):
     assert said(both, await both.found(name, typed)) == said(both, both.wanted(typed))
 
 
 @pytest.mark.parametrize("typed", HARD)
 @pytest.mark.parametrize("name", ["sqlite", "postgres"])
-async def test_near_finds_what_it_means(both: Both, name: str, typed: str):
+async def test_near_finds_the_same_as_the_oracle(both: Both, name: str, typed: str):
     assert said(both, await both.found(name, typed)) == said(both, both.wanted(typed))
 
 
-def test_the_expressions_are_worth_asking():
+def test_most_expressions_match_some_texts_and_none_most_of_them():
     """Most of them find something, and none of them everything."""
     counts = [sum(matches(expression(typed), text) for text in TEXTS) for typed in EXPRESSIONS]
     assert sum(count > 0 for count in counts) > len(counts) * 0.85
@@ -209,7 +210,7 @@ async def small(postgres: Callable[[], str], tmp_path_factory: pytest.TempPathFa
         yield Both({"sqlite": one, "postgres": other}, texts)
 
 
-@bounded(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@bounded(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(typed=TYPED)
 async def test_any_expression_finds_the_same_on_both_engines(small: Both, typed: str):
     wanted = small.wanted(typed)
@@ -234,14 +235,11 @@ UGLY = [
 
 @pytest.mark.parametrize("typed", UGLY, ids=lambda typed: typed[:24])
 @pytest.mark.parametrize("name", ["sqlite", "postgres"])
-async def test_an_ugly_query_is_answered_or_refused_quickly(both: Both, name: str, typed: str):
-    began = time.monotonic()
-    try:
-        query = expression(typed)
-        await both.engines[name].passages_found(query)
-    except (Malformed, PalaverError):
-        pass
-    assert time.monotonic() - began < 3
+async def test_an_extreme_query_is_answered_or_refused_with_little_work(both: Both, name: str, typed: str):
+    began = time.process_time()
+    with suppress(Malformed, Invalid, TooLarge):  # and not Timeout
+        await both.engines[name].passages_found(expression(typed))
+    assert time.process_time() - began < 3
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgres"])

@@ -58,7 +58,7 @@ async def test_a_change_that_fails_is_not_heard_of(bus: Bus):
         assert [e.message_id for e in await hear(listener, 1)] == [message.id]
 
 
-async def test_what_is_heard_can_be_read(bus: Bus, settings: Settings):
+async def test_an_event_is_sent_after_its_change_can_be_read(bus: Bus, settings: Settings):
     """An event is never told before its change is there for everybody, also for another process."""
     thread = await bus.thread()
     async with opened(settings) as other, bus.here.feed() as listener:
@@ -121,7 +121,7 @@ async def test_a_listener_holds_few_bytes_and_misses_nothing(bus: Bus, scope: st
         assert [event.message_id for event in await listener.next(timeout=5)] == [message.id]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("scope", ["everything", "one thread"])
 async def test_slow_listeners_miss_nothing_and_hear_nothing_twice(
     bus: Bus, seed: int, scope: str, monkeypatch: pytest.MonkeyPatch
@@ -164,7 +164,7 @@ async def test_slow_listeners_miss_nothing_and_hear_nothing_twice(
     assert heard == [wanted] * 4
 
 
-async def test_a_listener_whose_place_is_gone_is_told_to_begin_anew(bus: Bus):
+async def test_a_listener_whose_last_event_was_deleted_is_told_to_reset(bus: Bus):
     thread = await bus.thread()
     for n in range(20):
         await bus.post(thread, f"word{n}")
@@ -181,7 +181,7 @@ async def test_a_listener_whose_place_is_gone_is_told_to_begin_anew(bus: Bus):
         assert [e.type for e in await hear(listener, 1)] == ["reset"]
 
 
-async def test_a_place_that_was_never_reached_is_told_to_begin_anew(bus: Bus):
+async def test_a_listener_with_an_event_id_from_the_future_is_told_to_reset(bus: Bus):
     """The database was replaced by an older copy, or the id is made up."""
     thread = await bus.thread()
     async with bus.here.feed(after=1_000) as listener:

@@ -29,7 +29,7 @@ async def test_each_passage_is_marked_with_the_words_it_has(bus: Bus):
     assert not found.is_capped
 
 
-async def test_what_covers_more_comes_first_and_of_those_the_newest(bus: Bus):
+async def test_passages_with_more_of_the_words_come_first_then_newer_ones(bus: Bus):
     thread = await bus.thread()
     for text in ("a blue boat", "blue sky", "blue sea", "the boat is blue"):
         await bus.post(thread, text)
@@ -40,7 +40,7 @@ async def test_what_covers_more_comes_first_and_of_those_the_newest(bus: Bus):
     assert third > fourth
 
 
-def test_no_source_stands_behind_another_because_of_its_lane():
+def test_the_id_range_of_a_source_does_not_change_its_rank():
     notes, titles = (id_range_of("notes", titles=titles)[0] for titles in (False, True))
     bus = id_range_of("bus")[0]
     ids = [*range(bus, bus + 4), *range(notes, notes + 4), *range(titles, titles + 4)]
@@ -78,7 +78,7 @@ async def test_a_rare_word_tells_more_than_a_common_one(bus: Bus):
     assert rare > common + 1
 
 
-async def test_a_word_nobody_wrote_brings_nothing(bus: Bus):
+async def test_a_word_that_occurs_nowhere_finds_nothing(bus: Bus):
     await bus.post(await bus.thread(), "harbour")
     found = await gathered(bus, "zanzibar")
     assert found.by_terms == {}
@@ -132,7 +132,7 @@ async def test_two_common_words_bring_the_passages_that_have_both(bus: Bus, monk
     assert both
 
 
-async def test_a_related_word_is_worth_half(bus: Bus):
+async def test_a_related_word_counts_half(bus: Bus):
     thread = await bus.thread()
     await bus.post(thread, "a dog")
     await bus.post(thread, "a puppy")

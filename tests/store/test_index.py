@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from tests.store.bus import Bus, rows
+from tests.conftest import Engine
+from tests.store.bus import Bus, opened, rows
 
 from palaver.operations.bus import threads
 from palaver.search.match import match
+from palaver.settings import Settings
 from palaver.store.bus import messages
 from palaver.store.engines.database import IndexRow, Reader, Scope
 from palaver.store.library import documents
@@ -150,22 +154,23 @@ async def test_long_texts_of_few_words_are_stored_and_found(bus: Bus, text: str)
     assert await bus.found(first) == {message.id}
 
 
-async def test_human_only_messages_of_an_older_index_are_marked(bus: Bus):
+async def test_human_only_messages_of_an_older_index_are_marked(engine: Engine, tmp_path: Path):
     """Version 0.1 indexed them like all others: agents found them."""
-    thread = await bus.thread()
-    await bus.post(thread, "heliotrope for humans in general")
-    hidden = await bus.post(thread, "heliotrope for people", metadata={"visibility": "Human_Only"})
-    stored = await bus.here.read(lambda read: messages.find(read, hidden.id))
-    assert stored
-    plain = IndexRow(("bus", "busbody"), "heliotrope", "heliotrop")
-    await bus.here.change(lambda change: change.index(stored.passage_id, plain, is_new=False))
+    async with opened(Settings(home=tmp_path, database_url=engine.empty())) as bus:
+        thread = await bus.thread()
+        await bus.post(thread, "heliotrope for humans in general")
+        hidden = await bus.post(thread, "heliotrope for people", metadata={"visibility": "Human_Only"})
+        stored = await bus.here.read(lambda read: messages.find(read, hidden.id))
+        assert stored
+        plain = IndexRow(("bus", "busbody"), "heliotrope", "heliotrop")
+        await bus.here.change(lambda change: change.index(stored.passage_id, plain, is_new=False))
 
-    async def found() -> int:
-        narrow = Scope(("bus",), titles=False, without=(documents.HUMAN_ONLY,), is_blind=True)
-        return len((await bus.here.read(lambda read: match(read, expression("heliotrope"), narrow, 9))).hits)
+        async def found() -> int:
+            narrow = Scope(("bus",), titles=False, without=(documents.HUMAN_ONLY,), is_blind=True)
+            return len((await bus.here.read(lambda read: match(read, expression("heliotrope"), narrow, 9))).hits)
 
-    assert await found() == 2
-    assert not await bus.here.read(documents.has_marked_human_only)
-    await bus.here.change(documents.mark_human_only)
-    assert await found() == 1
-    assert await bus.here.read(documents.has_marked_human_only)
+        assert await found() == 2
+        assert not await bus.here.read(documents.has_marked_human_only)
+        await bus.here.change(documents.mark_human_only)
+        assert await found() == 1
+        assert await bus.here.read(documents.has_marked_human_only)

@@ -128,7 +128,7 @@ async def test_a_lost_index_is_written_again_without_what_was_deleted(bus: Bus):
     await assert_whole(bus)
 
 
-async def test_versions_decide_who_was_first(bus: Bus):
+async def test_an_update_of_an_old_version_is_a_conflict(bus: Bus):
     kept = await add(bus, note("a"))
     newer = await bus.here.change(lambda change: library.update(change, kept, note("b")))
     assert (newer.version, newer.created_at) == (2, kept.created_at)

@@ -14,7 +14,7 @@ from palaver.store.search.search_sessions import (
 )
 
 
-def test_a_session_is_found_by_its_owner_and_nobody_else():
+def test_a_search_session_belongs_to_its_owner():
     held = SearchSessionCache(ttl=60)
     id, session = held.find_or_start("ann", None)
     assert held.find_or_start("ann", id) == (id, session)
@@ -23,12 +23,12 @@ def test_a_session_is_found_by_its_owner_and_nobody_else():
     assert other is not session
 
 
-def test_an_id_nobody_gave_out_begins_a_session_under_another_one():
+def test_an_unknown_session_id_starts_a_session_with_a_new_id():
     id, _ = SearchSessionCache(ttl=60).find_or_start("ann", "made up")
     assert id != "made up"
 
 
-def test_a_session_whose_time_is_over_is_a_new_one():
+def test_an_expired_search_session_starts_again():
     held = SearchSessionCache(ttl=-1)
     id, session = held.find_or_start("ann", None)
     mark_seen(session, ["notes://1"])
@@ -57,7 +57,7 @@ def test_sessions_are_not_more_than_so_many_and_those_in_use_stay():
     assert held.find_or_start("ann", idle)[0] != idle
 
 
-def test_what_was_seen_is_bounded_and_the_oldest_goes_first():
+def test_the_list_of_shown_results_is_bounded_and_drops_the_oldest():
     session = SearchSession()
     for n in range(MOST_SEEN + 10):
         mark_seen(session, [f"notes://{n}"])
@@ -76,7 +76,7 @@ def test_recent_queries_are_a_few():
     assert list(session.queries) == [str(n) for n in range(30, 50)]
 
 
-def test_paging_leaves_out_only_what_was_seen_before_the_search_began():
+def test_paging_hides_only_results_shown_before_the_search_began():
     session = SearchSession()
     mark_seen(session, ["a"])
     assert seen_before(session, "first", is_new=True) == {"a"}

@@ -86,7 +86,7 @@ def test_where_a_line_ends_the_next_one_begins(files: Transcripts):
         assert read(files, after=line.end) == lines[number + 1 :]
 
 
-def test_a_session_nobody_recorded_is_empty(files: Transcripts):
+def test_a_session_without_turns_is_empty(files: Transcripts):
     assert read(files) == []
     assert files.of(BOT, "s-1").size == 0
     assert list(files.all()) == []
@@ -213,7 +213,7 @@ def _lines_of(whole: bytes) -> list[Line]:
     return found
 
 
-def test_what_cannot_be_written_leaves_nothing_behind(files: Transcripts, monkeypatch: pytest.MonkeyPatch):
+def test_a_failed_write_leaves_the_transcript_unchanged(files: Transcripts, monkeypatch: pytest.MonkeyPatch):
     files.append(BOT, "s-1", [turn("t-1")])
     before = files.path(BOT, "s-1").read_bytes()
     write = os.write
@@ -281,7 +281,7 @@ def test_a_line_of_fifty_megabytes_is_passed_over_and_counted(files: Transcripts
     assert read(files)[-1].end == files.of(BOT, "s-1").size
 
 
-def test_blank_lines_and_a_nul_are_no_trouble(files: Transcripts):
+def test_blank_lines_and_nul_characters_are_accepted(files: Transcripts):
     files.append(BOT, "s-1", [turn("t-1")])
     scribble(files, b"\n  \n\r\n" + json.dumps(raw("t-2", content="a\0b")).encode() + b"\n\n")
     assert ids(files) == ["t-1", "t-2"]
@@ -358,7 +358,7 @@ def test_without_its_card_an_agent_is_known_by_its_lines(files: Transcripts, car
     assert [t.path.name for t in files.all()] == ["s-1.jsonl"]
 
 
-def test_what_lies_about_is_no_agent(files: Transcripts):
+def test_other_files_and_empty_folders_are_not_agents(files: Transcripts):
     files.append(BOT, "s-1", [turn("t-1")])
     (files.folder / "empty").mkdir()
     (files.folder / "file").write_text("x")

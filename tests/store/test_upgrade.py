@@ -80,7 +80,7 @@ async def write(settings: Settings) -> tuple[Thread, list[Message], str]:
 @pytest.fixture(scope="module")
 def written(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Written:
     home = tmp_path_factory.mktemp("today")
-    settings = Settings(home=home, database_url=engine.fresh())
+    settings = Settings(home=home, database_url=engine.empty())
     thread, told, secret = asyncio.run(write(settings))
     return Written(home, thread, told, secret, read_all(settings, "workspace"), read_all(settings, "house"))
 
@@ -183,7 +183,7 @@ async def test_a_workspace_of_any_earlier_schema_is_all_there(
     engine: Engine, written: Written, tmp_path: Path, step: int
 ):
     assert [number for number, _ in named_sql.migrations("postgres", "workspace")] == STEPS
-    settings = Settings(home=tmp_path / "home", database_url=engine.fresh())
+    settings = Settings(home=tmp_path / "home", database_url=engine.empty())
     build(settings, "workspace", step, as_of(written.workspace, step))
     if step >= SINCE["sessions"]:
         shutil.copytree(written.home / "sessions", settings.data / "sessions")
@@ -230,7 +230,7 @@ async def test_a_workspace_of_any_earlier_schema_is_all_there(
 async def test_a_house_of_any_earlier_schema_knows_its_people(
     engine: Engine, written: Written, tmp_path: Path, step: int
 ):
-    settings = Settings(home=tmp_path / "home", database_url=engine.fresh())
+    settings = Settings(home=tmp_path / "home", database_url=engine.empty())
     build(settings, "house", step, written.app)
     app = App(settings)
     try:

@@ -52,18 +52,16 @@ TIMES, GENEROUS = 16, 64
 
 
 def seconds(read: Callable[[str], object], text: str) -> float:
-    """The quickest of a few times, of this thread alone."""
-    times = []
-    for _ in range(3):
-        began = time.thread_time()
-        read(text)
-        times.append(time.thread_time() - began)
-    return min(times)
+    """CPU seconds of this thread alone."""
+    began = time.thread_time()
+    read(text)
+    return time.thread_time() - began
 
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_longer_text_takes_longer_in_proportion(reader: str, kind: str):
     read, text = READERS[reader], HOSTILE[kind] * LENGTH
-    some, more = seconds(read, text[: LENGTH // TIMES]), seconds(read, text[:LENGTH])
-    assert more < max(some, 0.002) * GENEROUS
+    some = min(seconds(read, text[: LENGTH // TIMES]) for _ in range(3))
+    most = max(some, 0.002) * GENEROUS
+    assert any(seconds(read, text[:LENGTH]) < most for _ in range(3))  # usually the first

@@ -41,7 +41,7 @@ def test_what_was_acknowledged_before_a_backup_comes_back_with_it(engine: Engine
             backed_up(server, backup)
             eventually(lambda: len(promised.messages) > len(before) + 20)
     assert backup.stat().st_mode & 0o077 == 0
-    home, url = tmp_path / "new", engine.fresh()
+    home, url = tmp_path / "new", engine.empty()
     again = restored(home, url, backup)
     assert again.returncode == 0, again.stderr
     with start_server(home, PALAVER_DATABASE_URL=url) as server, server.client() as api:

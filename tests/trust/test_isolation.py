@@ -41,6 +41,9 @@ COMERS = [
 STRANGERS = [comer for comer in COMERS if comer in ("nobody", "forger", "revoked", "run out", "stale cookie")]
 KNOWN = [comer for comer in COMERS if comer not in STRANGERS]
 
+pytestmark = pytest.mark.on_postgres(comer=COMERS if IS_LONG else ["nobody", "admin of 1", "agent of 2"])
+"""`make faults` tests all callers on both engines."""
+
 
 @pytest.fixture(scope="module")
 def scene(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
@@ -61,14 +64,18 @@ def checks(engine: Engine, request: pytest.FixtureRequest) -> Iterator[list[int]
     tell(f"{count[0]} answers looked at, {broken} tests failed", f"tests/trust/test_isolation.py::[{engine.name}]")
 
 
-ON_BOTH = {"nobody", "admin of 1", "agent of 2"}
-
-
 @pytest.fixture
-def comer(request: pytest.FixtureRequest, scene: Scene, engine: Engine) -> Comer:
-    if engine.name == "postgres" and request.param not in ON_BOTH and not IS_LONG:
-        pytest.skip("PostgreSQL is tested with three callers; 'make faults' tests all of them")
+def comer(request: pytest.FixtureRequest, scene: Scene) -> Comer:
     return scene.comers[request.param]
+
+
+def foreign_worlds(scene: Scene, comer: Comer) -> list[World]:
+    """One workspace that is not the caller's; `make faults` takes all of them.
+
+    Callers take turns: together they ask from every workspace for every other one.
+    """
+    others = scene.others(comer)
+    return others if IS_LONG else [others[COMERS.index(comer.kind) % len(others)]]
 
 
 # The policy and the program
@@ -220,7 +227,7 @@ HTTP_ALIKE = {
 def test_who_has_no_good_token_gets_nothing_anywhere(scene: Scene, comer: Comer, checks: list[int]):
     wrong: list[Any] = []
     for door in HTTP:
-        for world in scene.worlds.values():
+        for world in foreign_worlds(scene, comer):
             answer, asked = ask(comer, door, world)
             checks[0] += 1
             if ROUTES[door] in ("public", "login"):
@@ -247,7 +254,7 @@ def test_what_is_elsewhere_is_nowhere(scene: Scene, comer: Comer, checks: list[i
     for door in HTTP:
         if door in BUT_ONCE:
             continue
-        for world in scene.others(comer):
+        for world in foreign_worlds(scene, comer):
             nowhere = absent(world)
             (answer, asked), (empty, _) = ask(comer, door, world), ask(comer, door, nowhere)
             checks[0] += 1
@@ -332,8 +339,10 @@ def test_no_tool_tells_of_another_workspace_over_a_websocket(scene: Scene, comer
 
 def _wrong_tools(mcp: Mcp, scene: Scene, comer: Comer, checks: list[int]) -> list[Any]:
     wrong: list[Any] = []
+    assert comer.home
+    worlds = [scene.worlds[comer.home], *foreign_worlds(scene, comer)]
     for tool in TOOLS:
-        for world in scene.worlds.values():
+        for world in worlds:
             is_own = world.name == comer.home
             if is_own and re.search("delete|close|archive$|unregister", tool):
                 continue
@@ -353,10 +362,12 @@ def _wrong_tools(mcp: Mcp, scene: Scene, comer: Comer, checks: list[int]) -> lis
 
 @pytest.mark.parametrize("comer", AGENTS, indirect=True)
 def test_no_resource_and_no_prompt_tells_of_another_workspace(scene: Scene, comer: Comer, checks: list[int]):
+    assert comer.home
     mcp = Mcp(comer.api)
     wrong: list[Any] = []
+    worlds = [scene.worlds[comer.home], *foreign_worlds(scene, comer)]
     for uri in RESOURCES:
-        for world in scene.worlds.values():
+        for world in worlds:
             asked = uri.replace("{id}", _thing_of(uri, world))
             answer = json.dumps(mcp.exchange("resources/read", uri=asked), ensure_ascii=False)
             checks[0] += 1
@@ -367,7 +378,7 @@ def test_no_resource_and_no_prompt_tells_of_another_workspace(scene: Scene, come
         checks[0] += 1
         if seen := shown(scene, comer, answer):
             wrong.append((method, seen))
-    for world in scene.worlds.values():
+    for world in worlds:
         for name in (f"prompt {world.text}", world.things["prompt_id"], f"prompts://{world.things['prompt_id']}"):
             answer = json.dumps(mcp.exchange("prompts/get", name=name, arguments={}), ensure_ascii=False)
             checks[0] += 1
@@ -419,7 +430,7 @@ def test_no_command_shows_anything_of_another_workspace(scene: Scene, comer: Com
     env = {"PALAVER_URL": scene.server.url, "PALAVER_TOKEN": comer.api.headers["authorization"].removeprefix("Bearer ")}
     wrong: list[Any] = []
     for command, name in TERMINAL:
-        for world in scene.others(comer):
+        for world in foreign_worlds(scene, comer):
             args = [*command.split(" "), *_arguments(by_name[name], command, world)]
             result = CliRunner(env=env).invoke(main.palaver, ["--json", *args], input="own words")
             checks[0] += 1

@@ -240,6 +240,7 @@ STANDING = [
 ]
 
 
+@pytest.mark.on_postgres(opened=[_events, _waiting_in_a_session])
 @pytest.mark.parametrize("opened", STANDING)
 @pytest.mark.parametrize("how", ["over REST", "at the terminal", "by running out"])
 def test_when_a_token_ends_everything_that_stands_open_with_it_closes(

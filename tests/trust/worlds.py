@@ -140,13 +140,16 @@ class Scene:
     server: Server
     worlds: dict[str, World]
     comers: dict[str, Comer]
+    _marks: dict[str | None, set[str]] = field(default_factory=dict)
 
     def others(self, comer: Comer) -> list[World]:
         return [world for name, world in self.worlds.items() if name != comer.home]
 
     def marks_of_others(self, comer: Comer) -> set[str]:
-        own = self.worlds[comer.home].marks if comer.home else set()
-        return {mark for world in self.others(comer) for mark in world.marks} - own
+        if comer.home not in self._marks:
+            own = self.worlds[comer.home].marks if comer.home else set()
+            self._marks[comer.home] = {mark for world in self.others(comer) for mark in world.marks} - own
+        return self._marks[comer.home]
 
 
 def set_up(server: Server) -> Scene:
