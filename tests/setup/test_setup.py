@@ -620,17 +620,25 @@ def test_a_check_says_what_is_not_set_up(desk: Desk):
     }
 
 
-def test_a_check_finds_two_servers_and_a_missing_program(desk: Desk):
+@pytest.mark.parametrize(
+    "name, second",
+    [
+        ("bus", {"url": "http://localhost:39765/mcp"}),
+        ("bus", {"url": "http://127.0.0.1:8000/mcp?tools=core"}),
+        ("bus", {"command": "/old/bin/palaver", "args": ["mcp"]}),
+        ("palaver-old", {"url": "https://team.example/mcp"}),
+    ],
+)
+def test_a_check_finds_two_servers_and_a_missing_program(desk: Desk, name: str, second: dict):
     (desk.home / ".cursor").mkdir()
     ok(desk.setup())
     file = desk.home / ".cursor/mcp.json"
-    second = {"url": "http://localhost:39765/mcp"}
-    file.write_text(jsonc.put(file.read_text("utf-8"), ("mcpServers", "bus"), second), "utf-8")
+    file.write_text(jsonc.put(file.read_text("utf-8"), ("mcpServers", name), second), "utf-8")
     hooks = desk.home / ".cursor/hooks.json"
     hooks.write_text(re.sub(r"/\S*/palaver", "/gone/palaver", hooks.read_text("utf-8")), "utf-8")
     done = desk.setup("--check")
     assert done.returncode == 1
-    assert "'bus' is a second palaver server" in done.stdout
+    assert f"'{name}' is a second palaver server" in done.stdout
     assert "The hook stop runs /gone/palaver, which is not there. Run: palaver setup cursor" in done.stdout
 
 

@@ -97,7 +97,7 @@ def _at(values: Any, path: tuple[str, ...]) -> Any:
 def _check_server(state: State, values: Any, member: Member, version: str, environ: Mapping[str, str]) -> None:
     siblings = _at(values, member.path[:-1])
     for name, other in siblings.items() if isinstance(siblings, dict) else ():
-        if name != member.path[-1] and found_server(other).is_palaver:
+        if name != member.path[-1] and ("palaver" in name.lower() or found_server(other).is_palaver):
             state.problems.append(
                 f"'{name}' is a second palaver server in the same file ({found_server(other).says}). Remove one."
             )

@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from palaver.errors import Invalid
+from palaver.settings import LOOPBACK
 
 NAME = "palaver"
 """The name of the server in every client's settings."""
@@ -180,7 +182,10 @@ class Found:
         """Whether it looks like a palaver server, whatever its name is."""
         if self.command:
             return Path(self.command[0]).name in ("palaver", "palaver-bus") or "palaver-bus" in self.command
-        return bool(re.match(r"https?://(127\.0\.0\.1|localhost|\[::1\]):39765/(mcp|sse)", self.url))
+        place = urlsplit(self.url)
+        if place.hostname not in LOOPBACK or place.path.rstrip("/") not in ("/mcp", "/sse"):
+            return False
+        return ":39765" in place.netloc or bool(re.search(r"\b(tools|agent|project)=", place.query))
 
 
 def found_server(entry: Any) -> Found:
