@@ -54,6 +54,8 @@ def main(words: list[str]) -> int:
         return 0
     client = words[words.index("--client") + 1] if "--client" in words[:-1] else "claude-code"
     event = next((word for word in words if word in EVENTS), "")
+    if client == "claude-code" and os.environ.get("CURSOR_VERSION"):
+        return 0  # Cursor also runs the hooks of Claude Code, beside its own
     try:
         if not event:
             raise HookProblem(f"unknown event: {' '.join(words)}")

@@ -320,6 +320,13 @@ def test_input_that_is_left_open_does_not_hang_the_hook(place: Server, tmp_path:
     assert "You are the agent" in done.stdout
 
 
+def test_cursor_that_runs_the_hooks_of_claude_code_gets_nothing_twice(program: Program, place: Server):
+    given = json.dumps({"session_id": program.session, "cwd": str(program.project)})
+    inside = place.env | {"CURSOR_VERSION": "3.0"}
+    assert run_hook(["session-start", "--client", "claude-code"], given, inside).stdout == ""
+    assert "additional_context" in run_hook(["session-start", "--client", "cursor"], given, inside).stdout
+
+
 def test_a_home_that_is_missing_does_not_matter(tmp_path: Path):
     env = environment(tmp_path / "nowhere", PALAVER_URL="http://127.0.0.1:9")
     env.pop("HOME", None)

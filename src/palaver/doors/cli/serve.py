@@ -96,6 +96,7 @@ def banner(settings: Settings) -> str:
     code = json.dumps({"name": "palaver", "type": "http", "url": mcp} | header, ensure_ascii=False)
     claude = ' --header "Authorization: Bearer plv_…"' if settings.needs_token else ""
     codex = " --bearer-token-env-var PALAVER_TOKEN" if settings.needs_token else ""
+    home = ["--home", str(settings.data.absolute())] if settings.home else []
     lines = [
         f"{output.bold(f'palaver {__version__}')} is listening.",
         "",
@@ -104,7 +105,8 @@ def banner(settings: Settings) -> str:
         f"  Events       {url}/events",
         f"  MCP          {mcp}      (for coding agents; {url}/mcp lists more tools)",
         "",
-        "Connect an agent:",
+        "Connect your agents:",
+        f"  all of them  {shlex.join(['palaver', 'setup', *home])}",
         f'  Claude Code  claude mcp add --scope user --transport http palaver "{mcp}"{claude}',
         f'  Codex        codex mcp add palaver --url "{mcp}"{codex}',
         f"  VS Code      code --add-mcp '{code}'",
