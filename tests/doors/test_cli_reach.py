@@ -16,6 +16,7 @@ import pytest
 from click.testing import Result
 from tests.doors.test_cli import Terminal
 from tests.helpers import Server, environment, free_port, palaver_command, start_server, word
+from tests.mcp_clients import stdio_server
 
 from palaver.doors.cli import operation_commands
 from palaver.doors.cli.serve import stdio_command
@@ -237,7 +238,6 @@ def address_over_stdio(home: Path, **env: str) -> tuple[str, str]:
     """The address that bus_get_config names, and the one that a result's link begins with."""
     from mcp.client.client import Client
     from mcp.client.stdio import stdio_client
-    from tests.mcp_clients import stdio_server
 
     parameters = stdio_server(environment(home, **env))
 
@@ -280,7 +280,6 @@ def test_the_address_of_a_server_that_was_killed_is_ignored(tmp_path: Path):
 def test_an_mcp_client_talks_to_palaver_over_stdio_beside_a_running_server(running: Server, here: Way):
     from mcp.client.client import Client
     from mcp.client.stdio import stdio_client
-    from tests.mcp_clients import stdio_server
 
     topic = word("topic ")
     command = stdio_server(environment(running.home))
