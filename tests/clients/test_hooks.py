@@ -107,13 +107,17 @@ def test_an_agent_that_is_named_while_it_works_goes_on_once(desk: Desk):
     assert ["the lighthouse is dark" in one for one in read[-2:]] == [False, True], "it goes on once"
 
 
-def test_the_session_is_recorded_when_it_ends(desk: Desk):
-    desk.work()
+def test_the_next_session_in_the_project_knows_the_last_one(desk: Desk):
     if desk.program.name == "codex":
         pytest.skip("codex exec reports no end of its session")
+    desk.work()
 
     def recorded() -> bool:
         with desk.palaver.rest() as api:
             return any(one["turns"] for one in api.get("/api/v1/sessions").json()["sessions"])
 
     eventually(recorded)
+    read = desk.work()[0]
+    assert "Last sessions in this project" in read
+    assert "- Follow the script. (" in read
+    assert f"You are the agent {desk.name} in palaver" in read, "the same agent as before"
