@@ -174,7 +174,7 @@ class _Session:
         if not isinstance(message, dict) or not message:
             return
         id = given if isinstance(given := message.get("id"), str) else f"#{len(self.messages)}"
-        if not (is_again and given in self._seen):
+        if not (is_again and id == given and id in self._seen):
             self._seen[id] = list(_said(message, self._kept))
         self.messages[id] = self._seen[id]
 
