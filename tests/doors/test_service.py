@@ -195,6 +195,7 @@ def test_settings_of_the_installation_are_kept(tmp_path: Path):
         "CODEX_HOME": "/c",
         "PALAVER_FETCH": "on",
         "PALAVER_HOME": str(tmp_path / "h"),
+        "PALAVER_HOST": "127.0.0.1",
         "PALAVER_PORT": "7",
         "PALAVER_TOOLSETS": "core,bus",
     }

@@ -183,6 +183,21 @@ def test_a_gemini_session_keeps_its_turns_when_it_is_resumed(person: Person):
     assert set(person.recorded("gemini").values()) == {1}
 
 
+def test_a_gemini_session_of_an_older_version_is_followed_while_it_is_rewritten(person: Person):
+    path = made_gemini(person.home)
+    path = path.rename(path.with_suffix(".json"))
+    whole = json.loads((REAL / "gemini-session.json").read_bytes())
+    for number in range(1, len(whole["messages"]) + 1):
+        path.write_text(json.dumps(whole | {"messages": whole["messages"][:number]}, indent=2))
+        watch_once(person)
+    turns = turns_of(person, "gemini")
+    assert said_by(turns)[:2] == [SAID["gemini"][0], SAID["gemini"][1]]
+    assert [turn["role"] for turn in turns] == [
+        "user", "tool", "tool", "assistant", "user", "assistant", "user", "tool", "tool", "assistant",
+    ]  # fmt: skip
+    assert set(person.recorded("gemini").values()) == {1}
+
+
 def test_a_rewound_gemini_turn_leaves_and_a_changed_one_is_updated(person: Person):
     path = made_gemini(person.home)
     watch_once(person)

@@ -94,7 +94,7 @@ def palaver_command() -> list[str]:
 
 
 def service_environment(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The settings that are given now, as variables. The data directory is always named."""
+    """The settings that are given now, as variables. The data directory and the address are always named."""
     given = given_settings(flags, environ)
     known = {field.name for field in fields(Settings)}
     found: dict[str, str] = {}
@@ -104,6 +104,7 @@ def service_environment(flags: Mapping[str, Any], environ: Mapping[str, str] = o
             found[f"PALAVER_{name.upper()}"] = os.path.abspath(os.path.expanduser(text)) if _is_path(value) else text
     settings = load(flags, environ)
     found["PALAVER_HOME"] = os.path.abspath(settings.data)
+    found |= {"PALAVER_HOST": settings.host, "PALAVER_PORT": str(settings.port)}
     found |= {name: environ[name] for name in FOLDERS_OF_PROGRAMS if environ.get(name)}
     if any("\n" in value or "\0" in value for value in found.values()):
         raise Refused("A setting has more than one line. A service cannot have it.")

@@ -1,5 +1,5 @@
-"""Gemini CLI: `chats/session-<time>-<id>.jsonl`, the `.json` files of earlier versions, and saved checkpoints
-(`checkpoint-NAME.json`, which have no times).
+"""Gemini CLI: `chats/session-<time>-<id>.jsonl`, the `.json` files of earlier versions (seen with 0.61.0 and 0.30.1),
+and saved checkpoints (`checkpoint-NAME.json`, which have no times).
 
 Kept, each with its id: messages of the user, text answers of the model, calls of tools as `[tool NAME] {args}` cut at
 2,000 characters, and their results, cut at 10,000 (role tool). A message that is written again replaces the earlier
@@ -170,7 +170,7 @@ class _Session:
         if not isinstance(message, dict) or not message:
             return
         id = given if isinstance(given := message.get("id"), str) else f"#{len(self.messages)}"
-        if not (is_again and given in self._seen):
+        if not (is_again and id == given and id in self._seen):
             self._seen[id] = list(_said(message, self._kept))
         self.messages[id] = self._seen[id]
 

@@ -68,6 +68,8 @@ GENTLE_TURNS_AT_ONCE = 25
 """A server records few turns at once, because requests wait for the transaction."""
 GENTLE_PAUSE = 2.0
 """A server then pauses for this many times as long as recording them took."""
+REST_FACTOR = 4.0
+"""A file that is read as a whole is then left alone for this many times as long as reading it took."""
 RESCAN_SECONDS = 30.0
 RESCAN_ALONE_SECONDS = 3.0
 """The interval of scans where the system does not report changes."""
@@ -179,6 +181,8 @@ class Watch:
         self._paths: dict[str, str] = {}
         """The path of each marked file, by device and inode."""
         self._seen: dict[Path, FileState] = {}
+        self._not_before: dict[Path, float] = {}
+        """When a file that is read as a whole may be read again, by the clock of the event loop."""
 
     async def read_all(self, *, retry: bool = False, only_files: bool = False) -> WatchCounts:
         """Read all files, the oldest first. With `retry`, turns that cannot be stored now are read again later.
@@ -219,6 +223,10 @@ class Watch:
                 while not changed.empty():
                     paths.add(changed.get_nowait())
                 for path in await asyncio.to_thread(self._find_changed, paths):
+                    loop = asyncio.get_running_loop()
+                    if (later := self._not_before.get(path, 0.0)) > loop.time():
+                        loop.call_at(later, changed.put_nowait, path)
+                        continue
                     for new in await self._read_or_retry(path):
                         report(new)
         finally:
@@ -382,6 +390,7 @@ class Watch:
             return []
         since = facts.get("since", 0)
         agent = self._agent or source.name
+        began = asyncio.get_running_loop().time()
         written = datetime.fromtimestamp(file.changed / 1e9, UTC)
         try:
             latest = await asyncio.to_thread(source.last_change, file.item)
@@ -390,6 +399,8 @@ class Watch:
             raise Unavailable("another program is writing it") from None
         except (Unreadable, OSError) as problem:
             raise _FileClosed from problem
+        now = asyncio.get_running_loop().time()
+        self._not_before[file.path] = now + REST_FACTOR * (now - began)
         self.counts.skipped_lines += skipped
         read: dict[str, dict[str, WholeSession]] = {self._tool_output: sessions}
         new: list[NewTurns] = []
