@@ -68,6 +68,13 @@ def test_a_session_is_a_conversation():
     ]
 
 
+def test_the_text_of_hooks_before_a_prompt_is_left_out():
+    prompt = "<hook_context>You are the agent x. token y</hook_context>\n\nWhere is the ivy?"
+    assert said(message("1", "user", [{"text": prompt}])) == [("user", "Where is the ivy?")]
+    typed = "What does <hook_context> mean?"
+    assert said(message("1", "user", typed)) == [("user", typed)]
+
+
 def test_the_older_files_hold_it_in_one_piece():
     whole = {
         "sessionId": "s",

@@ -6,8 +6,8 @@ Kept, each with its id: messages of the user, text answers of the model, calls o
 one, and rewound messages are removed. A resumed session lists its messages again, with other times and without the
 results of tools: then the earlier ones count.
 
-Left out: thoughts, infos, warnings and errors, the context that the program sends first in the user's name, and calls
-of palaver's own tools with their results.
+Left out: thoughts, infos, warnings and errors, the context that the program sends first in the user's name, the text
+that hooks put before a prompt, and calls of palaver's own tools with their results.
 
 The project is the folder in `.project_root`, beside `chats`; else the one of the session's `directories` whose hash is
 in the session; else the first of them.
@@ -125,6 +125,7 @@ def _turn(turn: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
     if role is None:
         return
     text = "\n".join(block_texts([part for part in parts if part.get("thought") is not True]))
+    text = _without_hook_context(text) if role == "user" else text
     if not text.lstrip().startswith((*_SENT_AHEAD, _ACKNOWLEDGED)):
         yield RawMessage(None, role, text, None)
     for part in parts:
@@ -175,12 +176,20 @@ class _Session:
         self.messages[id] = self._seen[id]
 
 
+def _without_hook_context(text: str) -> str:
+    """What the user typed, without the text that hooks put before it."""
+    begin, found, rest = text.partition("<hook_context>")
+    return rest.rpartition("</hook_context>")[2].lstrip() if found and not begin.strip() else text
+
+
 def _said(message: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
     role = _ROLES.get(kind) if isinstance(kind := message.get("type"), str) else None
     if role is None:
         return
     id, ts, content = message.get("id"), parse_time(message.get("timestamp")), message.get("content")
     text = "\n".join(block_texts(content)) if isinstance(content, list) else content
+    if role == "user" and isinstance(text, str):
+        text = _without_hook_context(text)
     if not (role == "user" and isinstance(text, str) and text.lstrip().startswith(_SENT_AHEAD)):
         yield RawMessage(id, role, text, ts)
     calls = message.get("toolCalls")
