@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.doors.http.js_bundle import BundleError, bundle, import_from_bundle
+from palaver.doors.http.js_bundle import BundleError, bundle, import_from_bundle, modules_of
 
 FILES = {
     "js/app.js": 'import { greet as hail } from "./greet.js";\n\nhail();\n',
@@ -16,7 +16,7 @@ FILES = {
 
 
 def test_each_stands_before_whoever_needs_it_and_only_once():
-    whole = bundle(FILES, "js/app.js")
+    whole = bundle(FILES, modules_of(FILES, "js/app.js"))
     places = [whole.index(f"// {name}\n") for name in ("vendor/b.js", "vendor/a.js", "js/greet.js", "js/app.js")]
     assert places == sorted(places)
     assert whole.count("// vendor/b.js\n") == 1
@@ -24,7 +24,7 @@ def test_each_stands_before_whoever_needs_it_and_only_once():
 
 
 def test_imports_and_exports_become_names():
-    whole = bundle(FILES, "js/app.js")
+    whole = bundle(FILES, modules_of(FILES, "js/app.js"))
     assert "const { greet: hail } = modules['js/greet.js'];" in whole
     assert "const { b: c } = modules['vendor/b.js'];const { d } = modules['vendor/b.js'];" in whole
     assert "return { d: modules['vendor/b.js'].d, name: n };" in whole
@@ -34,7 +34,9 @@ def test_imports_and_exports_become_names():
 
 
 def test_a_module_apart_takes_from_the_joined_file_what_is_there():
-    assert import_from_bundle("js/places/far.js", FILES["js/places/far.js"], FILES, "js/app.js", "js/start.js") == (
+    assert import_from_bundle(
+        "js/places/far.js", FILES["js/places/far.js"], modules_of(FILES, "js/app.js"), "js/start.js"
+    ) == (
         'import { modules } from "../start.js";\n'
         "const { greet } = modules['js/greet.js'];\n"
         'import { near } from "./near.js";\n'
@@ -55,4 +57,4 @@ def test_a_module_apart_takes_from_the_joined_file_what_is_there():
 def test_what_it_does_not_know_it_refuses(text: str):
     files = {"a.js": 'import { b } from "./b.js";\nexport const a = b;', "b.js": text}
     with pytest.raises(BundleError):
-        bundle(files, "a.js")
+        bundle(files, modules_of(files, "a.js"))

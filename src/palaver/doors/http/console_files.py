@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from palaver.doors.http import login
-from palaver.doors.http.js_bundle import bundle, import_from_bundle
+from palaver.doors.http.js_bundle import bundle, import_from_bundle, modules_of
 from palaver.errors import PalaverError
 from palaver.model.events import encode
 
@@ -44,12 +44,13 @@ class Console:
             page = folder.joinpath("index.html").read_text("utf-8")
         # One file of code and one of styles contain all that the first page needs: each request costs time.
         code = {name: data.decode() for name, data in self._files.items() if name.endswith(".js")}
+        bundled = modules_of(code, ENTRY)
         made = {
-            name: import_from_bundle(name, text, code, ENTRY, BUNDLE)
+            name: import_from_bundle(name, text, bundled, BUNDLE)
             for name, text in code.items()
             if name.startswith(LAZY)
         }
-        made[BUNDLE] = bundle(code, ENTRY)
+        made[BUNDLE] = bundle(code, bundled)
         self._files |= {name: text.encode() for name, text in made.items()}
         self._files["css/all.css"] = b"".join(self._files[name] for name in STYLE_SHEETS)
         self._compressed = {name: gzip.compress(data, mtime=0) for name, data in self._files.items()}

@@ -7,7 +7,7 @@ Each module becomes a function that returns its exports. Modules outside the bun
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from posixpath import dirname, join, normpath, relpath
 
 IMPORT = re.compile(r'(?:^|(?<=;))\s*import\s*\{([^}]*)\}\s*from\s*"([^"]+)";?', re.MULTILINE)
@@ -21,25 +21,23 @@ class BundleError(Exception):
     """An unknown form of import or export, or modules that import each other."""
 
 
-def bundle(files: Mapping[str, str], entry: str) -> str:
-    """`entry` and all modules it imports, in order. `modules` has their exports by path."""
-    order = _modules_of(files, entry)
-    parts = [f"// {name}\nmodules[{name!r}] = (() => {{\n{_as_function(name, files[name])}}})();\n" for name in order]
+def bundle(files: Mapping[str, str], names: Collection[str]) -> str:
+    """These modules, in order. `modules` has their exports by path."""
+    parts = [f"// {name}\nmodules[{name!r}] = (() => {{\n{_as_function(name, files[name])}}})();\n" for name in names]
     return "export const modules = {};\n" + "".join(parts)
 
 
-def import_from_bundle(name: str, text: str, files: Mapping[str, str], entry: str, bundle: str) -> str:
+def import_from_bundle(name: str, text: str, bundled: Collection[str], bundle: str) -> str:
     """A module outside the bundle, changed to import bundled modules from the file `bundle`."""
-    shared = _modules_of(files, entry)
 
     def replace(found: re.Match[str]) -> str:
         path = _path(name, found[2])
-        return f"const {{ {_renamed(found[1])} }} = modules[{path!r}];" if path in shared else found[0]
+        return f"const {{ {_renamed(found[1])} }} = modules[{path!r}];" if path in bundled else found[0]
 
     return f'import {{ modules }} from "{relpath(bundle, dirname(name))}";\n{IMPORT.sub(replace, text)}'
 
 
-def _modules_of(files: Mapping[str, str], entry: str) -> dict[str, None]:
+def modules_of(files: Mapping[str, str], entry: str) -> dict[str, None]:
     """`entry` and all modules it imports, each after its own imports."""
     found: dict[str, None] = {}
 
