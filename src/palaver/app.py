@@ -52,7 +52,7 @@ class App:
         # The server database is always created before the first workspace. Without it, existing ones were lost.
         there = workspaces_with_data(settings)
         self._unlisted = there if there and not has_server_database(settings) else []
-        self._database: Engine = open_engine(settings, "house", "house")
+        self._database: Engine = open_engine(settings, "server", "server")
         self._has_noted_losses = False
         self._workspaces: dict[str, Workspace] = {}
         self._background: list[asyncio.Task[None]] = []
@@ -182,7 +182,7 @@ class App:
         await self._note_losses()
         found = await asyncio.to_thread(self._database.check)
         found = found or await self._database.read(
-            lambda read: [f"{t} is missing" for t in missing_tables.missing(read, "house")]
+            lambda read: [f"{t} is missing" for t in missing_tables.missing(read, "server")]
         )
         return found or await self._database.read(audit.problems, timeout=AUDIT_CHECK_SECONDS)
 

@@ -26,7 +26,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 class Clock:
-    """What the whole house takes for the time of day."""
+    """The time of day that the whole server uses."""
 
     shift = timedelta()
 

@@ -221,7 +221,7 @@ def test_a_damaged_list_of_workspaces_knows_them_again(place: Place):
     assert (code, "damaged" in wrong) == (1, True)
     code, said = place.repaired()
     assert code == 1
-    assert "repair of house: the file could not be read at all" in said
+    assert "repair of the server database: the file could not be read at all" in said
     assert "other" in Terminal(place.home).ok("workspace", "list", "--json")
     assert place.wrong() == (0, "")
 
@@ -316,7 +316,7 @@ def test_turns_that_are_discarded_are_kept_in_a_folder(place: Place):
     assert len(seen(place).turns) == 3
 
 
-def test_a_lost_house_is_told_and_its_workspaces_are_listed_again(engine: Engine, tmp_path: Path):
+def test_a_lost_server_database_is_reported_and_its_workspaces_are_listed_again(engine: Engine, tmp_path: Path):
     place = Place(tmp_path / "home", engine.fresh())
     terminal = Terminal(place.home)
     fill(place.home, place.url)

@@ -113,18 +113,18 @@ async def test_opening_for_the_first_time_by_many_at_once_is_fine(settings: Sett
         await asyncio.to_thread(bus.here.close)
 
 
-@pytest.mark.parametrize("kind", ["workspace", "house"])
+@pytest.mark.parametrize("kind", ["workspace", "server"])
 async def test_data_of_a_newer_palaver_is_refused_in_plain_words(settings: Settings, kind: str, engine: Engine):
-    name = "default" if kind == "workspace" else "house"
+    name = "default" if kind == "workspace" else "server"
     (await asyncio.to_thread(open_engine, settings, name, kind)).close()
     if engine.name == "sqlite":
         place = Path(settings.database_url.removeprefix("sqlite:///"))
-        file = place / "house.db" if kind == "house" else place / "workspaces" / "default.db"
+        file = place / "house.db" if kind == "server" else place / "workspaces" / "default.db"
         connection = apsw.Connection(str(file))
         connection.pragma("user_version", 9_999)
         connection.close()
     else:
-        schema = "palaver" if kind == "house" else "workspace_default"
+        schema = "palaver" if kind == "server" else "workspace_default"
         with psycopg.connect(settings.database_url) as raw:
             raw.execute(f"INSERT INTO {schema}.migrations VALUES (9999)".encode())
     with pytest.raises(Unavailable, match=r"newer palaver.*9999.*Upgrade palaver"):
@@ -225,7 +225,7 @@ async def test_a_url_that_names_a_file_is_the_default_workspace(tmp_path: Path):
     async with opened(settings) as bus, opened(settings, "house") as other:
         await bus.thread()
         await other.thread()
-    open_engine(settings, "house", "house").close()
+    open_engine(settings, "server", "server").close()
     assert sorted(p.name for p in tmp_path.glob("*.db")) == ["my-house.db", "my.db", "my.house.db"]
 
 

@@ -253,7 +253,7 @@ async def _slowly(bus: Bus, thread, number: int) -> None:
     await bus.post(thread, f"word{number}")
 
 
-async def test_when_the_house_closes_listeners_are_let_go(bus: Bus):
+async def test_listeners_end_when_the_workspace_closes(bus: Bus):
     async with bus.here.feed() as listener:
         waiting = asyncio.create_task(listener.next(timeout=10))
         await asyncio.sleep(0.01)

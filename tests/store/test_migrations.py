@@ -10,9 +10,9 @@ from palaver.store.engines import named_sql
 
 RELEASED = {
     ("sqlite", "workspace"): (11, "f327054036e3bff6"),
-    ("sqlite", "house"): (3, "a4ca18a554837fef"),
+    ("sqlite", "server"): (3, "a4ca18a554837fef"),
     ("postgres", "workspace"): (11, "012574bc980e98a2"),
-    ("postgres", "house"): (3, "dd3c6912e63741ca"),
+    ("postgres", "server"): (3, "dd3c6912e63741ca"),
 }
 """The number of the last migration of 0.1, and a hash of all up to it."""
 

@@ -82,7 +82,7 @@ def written(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Written
     home = tmp_path_factory.mktemp("today")
     settings = Settings(home=home, database_url=engine.empty())
     thread, told, secret = asyncio.run(write(settings))
-    return Written(home, thread, told, secret, read_all(settings, "workspace"), read_all(settings, "house"))
+    return Written(home, thread, told, secret, read_all(settings, "workspace"), read_all(settings, "server"))
 
 
 # Tables, past all doors
@@ -90,11 +90,11 @@ def written(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Written
 
 def file_of(settings: Settings, kind: str) -> Path:
     place = Path(settings.database_url.removeprefix("sqlite:///"))
-    return place / "house.db" if kind == "house" else place / "workspaces" / "default.db"
+    return place / "house.db" if kind == "server" else place / "workspaces" / "default.db"
 
 
 def schema_of(kind: str) -> str:
-    return "palaver" if kind == "house" else "workspace_default"
+    return "palaver" if kind == "server" else "workspace_default"
 
 
 def read_all(settings: Settings, kind: str) -> Rows:
@@ -226,12 +226,12 @@ async def test_a_workspace_of_any_earlier_schema_is_all_there(
     assert await problems(settings, "default") == []
 
 
-@pytest.mark.parametrize("step", [number for number, _ in named_sql.migrations("sqlite", "house")])
-async def test_a_house_of_any_earlier_schema_knows_its_people(
+@pytest.mark.parametrize("step", [number for number, _ in named_sql.migrations("sqlite", "server")])
+async def test_a_server_database_of_any_earlier_schema_is_upgraded(
     engine: Engine, written: Written, tmp_path: Path, step: int
 ):
     settings = Settings(home=tmp_path / "home", database_url=engine.empty())
-    build(settings, "house", step, written.app)
+    build(settings, "server", step, written.app)
     app = App(settings)
     try:
         token = await app.access.find_token(written.secret)

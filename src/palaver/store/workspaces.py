@@ -148,7 +148,7 @@ def check_name(name: str) -> str:
 
 
 def open_engine(settings: Settings, name: str, kind: str = "workspace") -> Engine:
-    """Open the database of a workspace, or the server's own (kind "house"), as the database URL says."""
+    """Open the database of a workspace, or the server's own (kind "server"), as the database URL says."""
     url = settings.database_url
     if url.startswith(("postgresql://", "postgres://")):
         from palaver.store.engines.postgres.engine import PostgresEngine
@@ -172,10 +172,10 @@ def schema_of(name: str, kind: str) -> str:
 def file_of(settings: Settings, name: str, kind: str) -> Path:
     place = Path(settings.database_url.removeprefix("sqlite:///")) if settings.database_url else settings.data
     if place.suffix == ".db":  # the file of the default workspace; the others are beside it
-        if kind == "house":
+        if kind == "server":
             return place.with_suffix(".house.db")  # this is not a valid name of a workspace
         return place if name == "default" else place.parent / f"{place.stem}-{name}.db"
-    return place / "house.db" if kind == "house" else place / "workspaces" / f"{name}.db"
+    return place / "house.db" if kind == "server" else place / "workspaces" / f"{name}.db"
 
 
 def sqlite_files(settings: Settings) -> dict[str, Path]:
@@ -204,8 +204,8 @@ def has_server_database(settings: Settings) -> bool:
     if engine_name(settings) == "postgres":
         from palaver.store.engines.postgres.schemas import existing_schemas
 
-        return bool(existing_schemas(settings.database_url, [schema_of("house", "house")]))
-    path = file_of(settings, "house", "house")
+        return bool(existing_schemas(settings.database_url, [schema_of("server", "server")]))
+    path = file_of(settings, "server", "server")
     return path.exists() and path.stat().st_size > 0
 
 

@@ -39,6 +39,7 @@ from palaver.store.workspaces import (
 if TYPE_CHECKING:
     from palaver.store.engines.sqlite.recovery import RecoveryResult
 
+SERVER = "the server database"
 INDEXED_AT_ONCE = 500
 """Passages that are indexed in one change."""
 LONG = 600.0
@@ -240,7 +241,7 @@ async def repair(settings: Settings, *, discard_missing: bool = False) -> AsyncI
             yield repaired
     async for repaired in _repair_list(settings):
         yield repaired
-    engine = await asyncio.to_thread(open_engine, settings, "house", "house")
+    engine = await asyncio.to_thread(open_engine, settings, "server", "server")
     try:
         names = await engine.read(tokens.workspaces)
     finally:
@@ -269,7 +270,7 @@ def _lost_logs(settings: Settings) -> list[Repaired]:
     """Databases whose write-ahead log is missing. Opening the file would begin a new log, so this comes first."""
     if engine_name(settings) == "postgres":
         return []
-    kinds = {"house": ("house", "house")} | {
+    kinds = {SERVER: ("server", "server")} | {
         f"workspace {name}": (name, "workspace") for name in sqlite_files(settings)
     }
     said = "the log with its newest changes (-wal) was missing: they may be lost. A backup may have them"
@@ -279,8 +280,8 @@ def _lost_logs(settings: Settings) -> list[Repaired]:
 async def _repair_files(settings: Settings) -> AsyncIterator[Repaired]:
     from palaver.store.engines.sqlite import recovery
 
-    house = file_of(settings, "house", "house")
-    files = {"house": (house, "house")} if house.exists() else {}
+    file = file_of(settings, "server", "server")
+    files = {SERVER: (file, "server")} if file.exists() else {}
     files |= {f"workspace {name}": (path, "workspace") for name, path in sqlite_files(settings).items()}
     for what, (path, kind) in files.items():
         found = await asyncio.to_thread(recovery.check_file, path)
@@ -326,15 +327,15 @@ async def _repair_list(settings: Settings) -> AsyncIterator[Repaired]:
             data_losses.settle(change)
         return again, known
 
-    engine = await asyncio.to_thread(open_engine, settings, "house", "house")
+    engine = await asyncio.to_thread(open_engine, settings, "server", "server")
     try:
         again, known = await engine.change(work)
     finally:
         await asyncio.to_thread(engine.close)
     for name in again:
-        yield Repaired("house", f"the workspace {name} was missing in the list, and was added again")
+        yield Repaired(SERVER, f"the workspace {name} was missing in the list, and was added again")
     for loss in known:
-        yield Repaired("house", loss, is_whole=False)
+        yield Repaired(SERVER, loss, is_whole=False)
 
 
 async def _repair_inside(workspace: Workspace, discard_missing: bool) -> AsyncIterator[Repaired]:

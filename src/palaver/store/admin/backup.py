@@ -191,7 +191,7 @@ def _to_sqlite(settings: Settings, found: UnpackedBackup) -> None:
     from palaver.store.engines.sqlite import engine as sqlite
     from palaver.store.workspaces import file_of
 
-    places: dict[Path, Path] = {found.database("house") / "database.db": file_of(settings, "house", "house")}
+    places: dict[Path, Path] = {found.database("house") / "database.db": file_of(settings, "server", "server")}
     for name in found.workspaces:
         places[found.database(f"workspaces/{name}") / "database.db"] = file_of(settings, name, "workspace")
     for place in places.values():
@@ -213,7 +213,7 @@ def _to_postgres(settings: Settings, found: UnpackedBackup) -> None:
     from palaver.store.engines.postgres import schemas as postgres
     from palaver.store.workspaces import schema_of
 
-    names = {"house": ("house", schema_of("house", "house"))}
+    names = {"house": ("server", schema_of("server", "server"))}
     names |= {f"workspaces/{n}": ("workspace", schema_of(n, "workspace")) for n in found.workspaces}
     taken = postgres.existing_schemas(settings.database_url, [schema for _, schema in names.values()])
     if taken:
