@@ -1,4 +1,7 @@
-"""Cline: `tasks/<task>/ui_messages.json` of its editor extension and its command line (seen with CLI 2.18, core 3.82).
+"""Cline: `tasks/<task>/ui_messages.json` of its editor extension and its command line.
+
+Seen with CLI 2.18 (core 3.82). Further messages of the user, questions and plans were not in the files seen; their form
+is from the program's source.
 
 Kept, each with its time as id, in the order of the file:
 
