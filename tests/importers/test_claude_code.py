@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.importers.samples import answered, jsonl, line, text, tool_result, tool_use, typed
 
 from palaver.importers import ReadProgress, Said, Unreadable
-from palaver.importers.chats import claude_code
-from palaver.importers.chats.claude_code import begin, read_line, recognises, superseded
+from palaver.importers.coding_agents import claude_code
+from palaver.importers.coding_agents.claude_code import begin, read_line, recognises, superseded
 
 SESSION = "0b5e2f6e-6a3e-4c1c-9a53-5d1f6e2c7a10"
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.importers.samples import codex_session, item, jsonl, message, meta, rollout, typed
 
 from palaver.importers import ReadProgress, Said, Unreadable
-from palaver.importers.chats.codex import begin, read_line, recognises
+from palaver.importers.coding_agents.codex import begin, read_line, recognises
 
 THREAD = "0199a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b"
 FILE = Path("sessions", "2025", "10", "03", f"rollout-2025-10-03T09-15-20-{THREAD}.jsonl")

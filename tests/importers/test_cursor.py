@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.importers.shapes import all_of, anything, assert_storable, few_ids, file_item, told
 
 from palaver.importers import Unreadable
-from palaver.importers.chats import cursor
+from palaver.importers.coding_agents import cursor
 from palaver.importers.item import Skipped
 from palaver.model.library import Conversation
 

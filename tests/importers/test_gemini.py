@@ -12,7 +12,7 @@ from tests.importers.samples import jsonl
 from tests.importers.shapes import all_of, anything, as_json, assert_storable, few_ids, item_of, told
 
 from palaver.importers import Unreadable
-from palaver.importers.chats import gemini
+from palaver.importers.coding_agents import gemini
 from palaver.importers.item import Item, Skipped
 from palaver.model.library import Conversation
 

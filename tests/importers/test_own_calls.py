@@ -14,8 +14,8 @@ from tests.importers.test_cursor import database
 from tests.importers.test_gemini import META, NAME, message
 
 from palaver.importers import ReadProgress
-from palaver.importers.chats import claude_code, codex, cursor, gemini
-from palaver.importers.chats.own_calls import is_own_tool
+from palaver.importers.coding_agents import claude_code, codex, cursor, gemini
+from palaver.importers.coding_agents.own_calls import is_own_tool
 
 SESSION = "0b5e2f6e-6a3e-4c1c-9a53-5d1f6e2c7a10"
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.importers.shapes import anything, as_json, assert_storable, few_ids, file_item, item_of
 
 from palaver.importers import Unreadable
-from palaver.importers.chats import cline, copilot, opencode
-from palaver.importers.chats.session_files import SessionFiles
+from palaver.importers.coding_agents import cline, copilot, opencode
+from palaver.importers.coding_agents.session_files import SessionFiles
 from palaver.importers.registry import CHATS
 
 COPILOT = SessionFiles("copilot", copilot)

@@ -9,7 +9,7 @@ import pytest
 from tests.importers.samples import answered, jsonl, text, tool_result, tool_use, typed
 
 from palaver.importers import LineReader
-from palaver.importers.chats import claude_code, codex
+from palaver.importers.coding_agents import claude_code, codex
 from palaver.importers.files.discover import find_sources
 from palaver.model.library import Conversation
 from palaver.text.tool_output import ToolOutput

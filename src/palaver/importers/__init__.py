@@ -31,7 +31,7 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
-from palaver.importers.chats.own_calls import MOST_CALLS
+from palaver.importers.coding_agents.own_calls import MOST_CALLS
 from palaver.model.library import Said as Said
 from palaver.model.requests import MAX_TEXT
 from palaver.model.times import parse

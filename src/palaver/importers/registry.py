@@ -10,21 +10,9 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Protocol, TypeGuard, runtime_checkable
 
-from palaver.importers.chats import (
-    canonical_db,
-    chatgpt,
-    claude_ai,
-    claude_code,
-    cline,
-    codex,
-    codex_json,
-    copilot,
-    cursor,
-    gemini,
-    opencode,
-    palaver_export,
-)
-from palaver.importers.chats.session_files import SessionFiles
+from palaver.importers.chats import canonical_db, chatgpt, claude_ai, palaver_export
+from palaver.importers.coding_agents import claude_code, cline, codex, codex_json, copilot, cursor, gemini, opencode
+from palaver.importers.coding_agents.session_files import SessionFiles
 from palaver.importers.files.problems import printable
 from palaver.importers.item import Importer, Item, LibraryImporter, Skipped
 from palaver.importers.library import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,6 +12,33 @@ from palaver.model.search import SearchSession
 
 TokenScope = Literal["read", "write", "admin"]
 ALL_SCOPES: frozenset[TokenScope] = frozenset({"read", "write", "admin"})
+
+PROGRAM_TITLES = {
+    "claude-code": "Claude Code",
+    "claude-ai": "Claude",
+    "codex": "Codex",
+    "cursor": "Cursor",
+    "gemini-cli": "Gemini CLI",
+    "opencode": "opencode",
+    "visual-studio-code": "VS Code",
+    "windsurf": "Windsurf",
+    "zed": "Zed",
+    "cline": "Cline",
+}
+"""Names of client programs for people, by their short names. `palaver watch` records sessions under the same short
+names, so that an agent finds the sessions of its program."""
+
+_ENDINGS = re.compile(r"(-mcp)?(-client)?$")
+
+
+def program_of(name: str) -> str:
+    """The short name, the same for all versions: 'codex-mcp-client' is 'codex'."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
+    return (_ENDINGS.sub("", plain) or plain)[:60]
+
+
+def title_of(name: str, title: str | None) -> str:
+    return (title or PROGRAM_TITLES.get(program_of(name)) or name).strip()[:100]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,7 @@ from palaver.doors.mcp.connection import (
     session_of,
 )
 from palaver.errors import Invalid, NotFound, PalaverError
-from palaver.model.client_programs import program_of, title_of
-from palaver.model.people import Caller, Client
+from palaver.model.people import Caller, Client, program_of, title_of
 from palaver.operations import toolsets
 from palaver.operations.bus import agent_prompts, resources
 from palaver.settings import Settings

@@ -1,1 +1,1 @@
-"""Readers of conversations: exports and local files of chat programs and coding agents."""
+"""Readers of conversations: exports and databases of chat programs."""

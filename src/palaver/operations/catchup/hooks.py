@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from palaver.model import visibility
-from palaver.model.client_programs import program_of, title_of
-from palaver.model.people import Agent, Caller, Client, Session
+from palaver.model.people import Agent, Caller, Client, Session, program_of, title_of
 from palaver.model.projects import project_of
 from palaver.model.requests import Id, Line, NotBlank, Project, Request, Text, clamp
 from palaver.operations.bus.connect import client_agent

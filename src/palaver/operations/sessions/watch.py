@@ -32,7 +32,7 @@ import orjson
 
 from palaver.errors import Forbidden, PalaverError, Unauthorized, Unavailable
 from palaver.importers import BYTE_ORDER_MARK, LONGEST_ID, ReadProgress, Said, Unreadable
-from palaver.importers.chats.session_files import SessionFiles
+from palaver.importers.coding_agents.session_files import SessionFiles
 from palaver.importers.files.sqlite_file import Changed, Locked
 from palaver.importers.registry import CHATS, WholeSessions
 from palaver.model.sessions import Mark, session_path

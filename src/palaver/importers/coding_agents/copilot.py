@@ -33,7 +33,7 @@ from palaver.importers import (
     tool_result,
     valid_id,
 )
-from palaver.importers.chats.own_calls import is_own_tool
+from palaver.importers.coding_agents.own_calls import is_own_tool
 
 _START = re.compile(rb'\{\s*"type"\s*:\s*"session\.start"')
 _PRODUCER = re.compile(rb'"producer"\s*:\s*"copilot-agent"')

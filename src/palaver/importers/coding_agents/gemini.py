@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from palaver.importers import Unreadable, block_texts, clean, parse_object, parse_time, storable_text, tool_result
-from palaver.importers.chats.own_calls import is_own_tool
+from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.lines import lines, skip_line
 from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages, tool_call_or_none
 from palaver.importers.library.item_text import parse_json

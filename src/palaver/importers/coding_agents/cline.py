@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Any
 
 from palaver.importers import Unreadable, parse_object, storable_text, tool_result
-from palaver.importers.chats.own_calls import is_own_tool
+from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.item import (
     Item,
     RawMessage,

@@ -21,7 +21,7 @@ from typing import Any
 import apsw
 
 from palaver.importers import Unreadable, parse_object, tool_result
-from palaver.importers.chats.own_calls import is_own_tool
+from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.sqlite_file import MAGIC, columns_of, describe_error, open_read_only, text_of_blob
 from palaver.importers.item import (
     Item,

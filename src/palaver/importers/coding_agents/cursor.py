@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 import apsw
 
 from palaver.importers import Unreadable, clean, parse_object, storable_text, tool_result
-from palaver.importers.chats.own_calls import is_own_tool
+from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.sqlite_file import MAGIC, columns_of, describe_error, open_read_only, text_of_blob
 from palaver.importers.item import (
     CollectedMessages,

@@ -198,7 +198,7 @@ def _workspace(settings: Settings, name: str, problems: list[str]) -> Finding:
 
 def _clients(settings: Settings) -> list[Finding]:
     """The clients on this machine. One whose server does not run now is not an error."""
-    from palaver.doors.cli.setup import client_states, says_of
+    from palaver.doors.cli.manage.setup import client_states, says_of
 
     found = []
     for state in client_states(settings):

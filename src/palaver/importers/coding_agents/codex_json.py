@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import astuple
 
 from palaver.importers import ReadProgress, Unreadable, parse_object, valid_id
-from palaver.importers.chats import codex
+from palaver.importers.coding_agents import codex
 from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages
 from palaver.importers.library.item_text import read_bytes
 from palaver.model.library import Conversation

@@ -44,7 +44,7 @@ from palaver.importers import (
     valid_id,
 )
 from palaver.importers.chats.branches import path_to
-from palaver.importers.chats.own_calls import asks_for_own_tools, is_own_tool
+from palaver.importers.coding_agents.own_calls import asks_for_own_tools, is_own_tool
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _SUBAGENT = re.compile(r"agent-[\w.-]+")

@@ -42,7 +42,7 @@ from palaver.importers import (
     tool_result,
     valid_id,
 )
-from palaver.importers.chats.own_calls import is_own_tool
+from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.text.tool_output import ToolOutput
 
 _NAME = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-((?P<thread>[0-9A-Za-z-]+)(?:_[\w-]+)?)\.jsonl(?:\.zst)?")

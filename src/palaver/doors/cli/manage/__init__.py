@@ -1,0 +1,1 @@
+"""Commands to set up, run, check and manage palaver."""
