@@ -61,6 +61,7 @@ conformance: setup-dev ## what the official MCP suite requires of a server, in b
 
 clients: setup-dev ## run real MCP clients with a scripted model (from npm and PyPI): make clients ARGS="claude codex"
 	@tools/clients $(ARGS)
+	@$(BIN)/python -m pytest -q tests/clients/test_setup.py tests/clients/test_hooks.py
 
 lock: ## pin the newest allowed versions in requirements/
 	@tools/lock $(ARGS)

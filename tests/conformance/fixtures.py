@@ -25,6 +25,7 @@ from palaver import operations
 from palaver.app import App
 from palaver.doors import mcp as mcp_package
 from palaver.doors.authentication import Requester
+from palaver.doors.mcp import requests as mcp_requests
 from palaver.doors.mcp import server as mcp
 from palaver.doors.mcp import tools
 from palaver.doors.mcp.connection import Context
@@ -43,7 +44,7 @@ Deed = Callable[["FixtureDoor", Context, Params], Awaitable[Answer]]
 
 def install() -> None:
     """From now on the MCP door is the one with the fixtures."""
-    own: Any = mcp
+    own: Any = mcp_requests
     package: Any = mcp_package
     fixtures = (test_simple_text, test_error_handling, test_tool_with_progress)
     for module in (operations, tools, toolsets):

