@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -138,3 +140,10 @@ def test_the_pure_layers_do_no_input_or_output(layer: str):
 )
 def test_an_import_from_a_layer_above_is_found(file: str, source: str):
     assert any(breaks_the_layers(found) for found in imports_of(file, source))
+
+
+def test_the_server_starts_without_the_mcp_sdk():
+    """The SDK takes a second to import, so it is loaded in the background."""
+    code = "import palaver.doors.http.server, sys; assert not {'mcp', 'mcp_types'} & sys.modules.keys()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -23,7 +23,6 @@ from mcp.shared.exceptions import MCPError
 
 from palaver import operations
 from palaver.app import App
-from palaver.doors import mcp as mcp_package
 from palaver.doors.authentication import Requester
 from palaver.doors.mcp import requests as mcp_requests
 from palaver.doors.mcp import server as mcp
@@ -45,13 +44,13 @@ Deed = Callable[["FixtureDoor", Context, Params], Awaitable[Answer]]
 def install() -> None:
     """From now on the MCP door is the one with the fixtures."""
     own: Any = mcp_requests
-    package: Any = mcp_package
+    server: Any = mcp
     fixtures = (test_simple_text, test_error_handling, test_tool_with_progress)
     for module in (operations, tools, toolsets):
         listing: Any = module
         listing.OPERATIONS = (*listing.OPERATIONS, *fixtures)
     tools.tools_by_name.cache_clear()
-    own.PROGRESS_SECONDS, package.McpDoor = 0.03, FixtureDoor
+    own.PROGRESS_SECONDS, server.McpDoor = 0.03, FixtureDoor
     ours: Any = agent_prompts
     ours.PROMPTS = (*ours.PROMPTS, *PROMPTS)
 

@@ -153,7 +153,7 @@ async def _stdio(settings: Settings, token: str | None) -> None:
         toolsets.select_tools(settings.toolsets)
         requester = await authenticate(app, token, "agent")
         app.start_background_tasks()
-        from palaver.doors.mcp import McpDoor  # a slow import, so only after authentication
+        from palaver.doors.mcp.server import McpDoor  # a slow import, so only after authentication
 
         serving = asyncio.ensure_future(McpDoor(app, requester, project_of(Path.cwd())).stdio())
         if requester.token_id is None:

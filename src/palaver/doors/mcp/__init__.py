@@ -1,5 +1,4 @@
-"""MCP: `McpDoor` serves the tools of all operations over HTTP, WebSocket, SSE and stdio."""
+"""MCP: `McpDoor` in server.py serves the tools of all operations over HTTP, WebSocket, SSE and stdio.
 
-from palaver.doors.mcp.server import McpDoor
-
-__all__ = ["McpDoor"]
+This file imports nothing: the MCP SDK takes a second to load, and the server loads it in the background.
+"""

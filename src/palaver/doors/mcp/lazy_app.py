@@ -49,7 +49,7 @@ class LazyMcpRoute(BaseRoute):
 
     async def _run(self, loaded: asyncio.Future[Router]) -> None:
         try:
-            mcp = await _import_in_thread("palaver.doors.mcp")
+            mcp = await _import_in_thread("palaver.doors.mcp.server")
             door = mcp.McpDoor(self._app)
             async with door.running():
                 loaded.set_result(Router(door.routes()))
