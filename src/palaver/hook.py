@@ -30,7 +30,7 @@ CONNECTION_FILE = "connection.json"
 EVENTS = ("session-start", "prompt", "stop", "pre-compact", "session-end")
 SHELLS = ("sh", "bash", "dash", "zsh", "fish", "ash", "ksh", "env")
 
-HELP = """Usage: palaver hook EVENT [--client CLIENT]
+HELP = """Usage: palaver hook EVENT [--client CLIENT] [--home DIR]
 
   Answer a hook of a coding agent. 'palaver setup' puts this command into the settings of the client.
 
@@ -53,6 +53,8 @@ def main(words: list[str]) -> int:
         sys.stdout.write(HELP)
         return 0
     client = words[words.index("--client") + 1] if "--client" in words[:-1] else "claude-code"
+    if "--home" in words[:-1]:
+        os.environ["PALAVER_HOME"] = words[words.index("--home") + 1]
     event = next((word for word in words if word in EVENTS), "")
     if client == "claude-code" and os.environ.get("CURSOR_VERSION"):
         return 0  # Cursor also runs the hooks of Claude Code, beside its own

@@ -320,6 +320,12 @@ def test_input_that_is_left_open_does_not_hang_the_hook(place: Server, tmp_path:
     assert "You are the agent" in done.stdout
 
 
+def test_the_data_directory_can_be_an_option(place: Server, tmp_path: Path):
+    env = environment(tmp_path / "another")
+    given = json.dumps({"session_id": word(), "cwd": str(tmp_path)})
+    assert "You are the agent" in run_hook(["session-start", "--home", str(place.home)], given, env).stdout
+
+
 def test_cursor_that_runs_the_hooks_of_claude_code_gets_nothing_twice(program: Program, place: Server):
     given = json.dumps({"session_id": program.session, "cwd": str(program.project)})
     inside = place.env | {"CURSOR_VERSION": "3.0"}

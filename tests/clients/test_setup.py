@@ -89,7 +89,7 @@ class Desk:
     def hooks(self) -> dict[str, dict]:
         """The input of each hook that ran, by its arguments."""
         calls = re.findall(r"^ARGS (.*)\n(.*)\n", (self.home / "calls.txt").read_text("utf-8"), re.MULTILINE)
-        return {arguments: json.loads(given) for arguments, given in calls}
+        return {arguments.partition(" --home ")[0]: json.loads(given) for arguments, given in calls}
 
     def told(self) -> str:
         """Everything that the client sent to the model."""

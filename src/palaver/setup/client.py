@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,11 @@ class Server:
     """It is on another machine: 'palaver mcp' cannot reach it."""
 
     use_stdio: bool = False
+
+    @property
+    def data_options(self) -> tuple[str, ...]:
+        """The options that name the data directory, if it is not the usual one."""
+        return self.arguments[1:]
 
     @property
     def headers(self) -> dict[str, Any]:
@@ -204,10 +209,10 @@ def found_server(entry: Any) -> Found:
     return Found(url, headers, tuple(map(str, command)) if not url else (), env)
 
 
-def hook_command(command: str, event: str, client: str) -> str:
+def hook_command(command: str, event: str, client: str, options: Sequence[str] = ()) -> str:
     """The shell command of a hook. If palaver was removed, it does nothing and succeeds."""
     program = shlex.quote(command)
-    return f"[ -x {program} ] && {program} hook {event} --client {client} || true"
+    return f"[ -x {program} ] && {program} hook {shlex.join([event, '--client', client, *options])} || true"
 
 
 def is_own_hook(command: Any) -> bool:

@@ -50,7 +50,9 @@ def edits(machine: Machine, server: Server, options: Options) -> list[Edit]:
     made = [Edit(state, "MCP server", (Member(("mcpServers", NAME), entry),))]
     if options.with_hooks:
         hooks = grouped_hooks(
-            EVENTS, lambda event: hook_command(server.command, event, "claude-code"), lambda _: TIMEOUT
+            EVENTS,
+            lambda event: hook_command(server.command, event, "claude-code", server.data_options),
+            lambda _: TIMEOUT,
         )
         made.append(Edit(folder(machine) / "settings.json", "hooks", hooks))
     if options.with_skill:

@@ -57,7 +57,7 @@ def edits(machine: Machine, server: Server, options: Options) -> list[Edit]:
     if options.with_hooks:
         hooks = grouped_hooks(
             EVENTS,
-            lambda event: hook_command(server.command, event, "codex"),
+            lambda event: hook_command(server.command, event, "codex", server.data_options),
             lambda event: LONGEST_END if event == "session-end" else TIMEOUT,
         )
         made.append(Edit(folder(machine) / "hooks.json", "hooks", hooks))

@@ -40,7 +40,10 @@ def edits(machine: Machine, server: Server, options: Options) -> list[Edit]:
     made = [Edit(folder / "mcp.json", "MCP server", (Member(("mcpServers", NAME), entry),))]
     if options.with_hooks:
         hooks = tuple(
-            Item(("hooks", theirs), {"command": hook_command(server.command, event, "cursor"), "timeout": TIMEOUT})
+            Item(
+                ("hooks", theirs),
+                {"command": hook_command(server.command, event, "cursor", server.data_options), "timeout": TIMEOUT},
+            )
             for event, theirs in EVENTS.items()
         )
         made.append(Edit(folder / "hooks.json", "hooks", (Default(("version",), 1), *hooks)))

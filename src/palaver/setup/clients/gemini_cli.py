@@ -40,7 +40,7 @@ def edits(machine: Machine, server: Server, options: Options) -> list[Edit]:
     if options.with_hooks:
         hooks = grouped_hooks(
             EVENTS,
-            lambda event: hook_command(server.command, event, "gemini-cli"),
+            lambda event: hook_command(server.command, event, "gemini-cli", server.data_options),
             lambda _: TIMEOUT * 1000,  # milliseconds here
         )
         made.append(Edit(folder / "settings.json", "hooks", hooks))

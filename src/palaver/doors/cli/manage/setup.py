@@ -188,11 +188,10 @@ def _server(
         base = re.sub(r"/mcp/?$", "", address.partition("?")[0]).rstrip("/")
     else:
         base = client_settings(settings).base_url
-    arguments = ("mcp", "--home", str(settings.data.absolute())) if settings.home else ("mcp",)
     server = Server(
         f"{base}/mcp?{urlsplit(address).query or 'tools=core'}",
         command,
-        arguments,
+        _stdio_arguments(settings),
         secret if address or token or kept or settings.needs_token else "",
         is_remote=bool(address) and urlsplit(address).hostname not in LOOPBACK,
         use_stdio=stdio,
@@ -366,13 +365,17 @@ def says_of(state: State) -> str:
     return says + (f", hooks: {state.hooks}" if state.hooks else "")
 
 
+def _stdio_arguments(settings: Settings) -> tuple[str, ...]:
+    return ("mcp", "--home", str(settings.data.absolute())) if settings.home else ("mcp",)
+
+
 def client_states(settings: Settings) -> list[State]:
     """The states of the clients on this machine, for `palaver doctor`."""
     try:
         machine = this_machine()
     except PalaverError:
         return []
-    server = Server(f"{client_settings(settings).base_url}/mcp?tools=core", palaver_path())
+    server = Server(f"{client_settings(settings).base_url}/mcp?tools=core", palaver_path(), _stdio_arguments(settings))
     states = [check(client, machine, server, __version__) for client in CLIENTS]
     return [state for state in states if state.status != "not installed"]
 
