@@ -199,7 +199,7 @@ def test_a_place_in_the_log_that_never_was_is_answered_with_reset(api: httpx.Cli
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     before = (
-        "import palaver.doors.http.sse, palaver.doors.mcp, palaver.operations.admin.maintenance\n"
+        "import palaver.doors.http.sse, palaver.doors.mcp.requests, palaver.operations.admin.maintenance\n"
         "palaver.doors.http.sse.KEEP_ALIVE_SECONDS = 0.1\n"
         "palaver.doors.mcp.requests.PROGRESS_SECONDS = 0.1\n"
         "palaver.operations.admin.maintenance.SWEEP_SECONDS = 0.05\n"

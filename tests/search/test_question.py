@@ -56,3 +56,8 @@ def test_any_question_gives_different_terms_that_are_not_too_many(asked: str):
     assert all(term.words and not term.prefix for term in found)
     assert terms_of(asked + "\x00") == found
     parse(asked)
+
+
+def test_a_very_long_joined_word_is_looked_up_by_its_first_words():
+    (term,) = parse("x-" * 5_000).terms
+    assert term.words == ("x",) * MOST_TERMS

@@ -120,7 +120,10 @@ def terms_of(text: str) -> tuple[Phrase, ...]:
     )
     meaningful = tuple(phrase for phrase in stripped if not STOP_WORDS.issuperset(phrase.words))
     split = dict.fromkeys(part for phrase in meaningful or typed for part in _split_ideographs(phrase))
-    return tuple(split)[:MOST_TERMS]
+    # A phrase of thousands of words would take the index seconds.
+    return tuple(
+        term if len(term.words) <= MOST_TERMS else Phrase(term.words[:MOST_TERMS]) for term in tuple(split)[:MOST_TERMS]
+    )
 
 
 def _split_ideographs(phrase: Phrase) -> Iterator[Phrase]:
