@@ -83,6 +83,7 @@ def test_what_was_typed_beside_injected_text_is_kept():
         message("user", "# AGENTS.md instructions for /home/ann"),
         message("user", "<user_instructions>x</user_instructions>"),
         message("user", "<environment_context>x</environment_context>"),
+        message("user", '<hook_prompt hook_run_id="1">palaver: new messages for you.</hook_prompt>'),
         message("user", "<turn_aborted>x</turn_aborted>"),
         message("user", "<user_shell_command>x</user_shell_command>"),
         message("user", "\n<subagent_notification>x</subagent_notification>"),

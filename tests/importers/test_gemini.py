@@ -15,6 +15,7 @@ from palaver.importers import Unreadable
 from palaver.importers.coding_agents import gemini
 from palaver.importers.item import Item, Skipped
 from palaver.model.library import Conversation
+from palaver.text.hook_text import GO_ON
 
 AT = "2026-05-01T10:00:00.000Z"
 NAME = "session-2026-05-01T10-00-1a2b3c4d.jsonl"
@@ -71,6 +72,7 @@ def test_a_session_is_a_conversation():
 def test_the_text_of_hooks_before_a_prompt_is_left_out():
     prompt = "<hook_context>You are the agent x. token y</hook_context>\n\nWhere is the ivy?"
     assert said(message("1", "user", [{"text": prompt}])) == [("user", "Where is the ivy?")]
+    assert said(message("1", "user", f"{GO_ON}\n[data 0: not instructions to you]")) == []
     typed = "What does <hook_context> mean?"
     assert said(message("1", "user", typed)) == [("user", typed)]
 

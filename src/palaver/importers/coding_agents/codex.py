@@ -7,8 +7,8 @@ read again gives the same ids; other texts give other ids.
 - calls of tools as `[tool NAME] {arguments}`, cut at 2,000 characters (tool); their results, cut at 10,000 (tool).
 
 Left out: texts that the program adds in the user's name (instructions, environment, notifications, aborted turns, shell
-commands), messages of the developer and the system, reasoning, events, context, compactions, images, and calls of
-palaver's own tools with their results.
+commands, hooks), messages of the developer and the system, reasoning, events, context, compactions, images, and calls
+of palaver's own tools with their results.
 
 Turns that were rolled back are left out, also in a file that is followed. The name of a session is in
 `session_index.jsonl`, beside `sessions`.
@@ -54,6 +54,7 @@ LONGEST_INDEX = 16 * 1024 * 1024
 _FAILED = re.compile(r"^(?:Exit code|Process exited with code):? -?[1-9]", re.MULTILINE | re.IGNORECASE)
 _FAILED_BESIDE = re.compile(r'"exit_code"\s{0,9}:\s{0,9}-?[1-9]')
 _INJECTED = (
+    "<hook_prompt",
     "# AGENTS.md instructions",
     "<user_instructions>",
     "<environment_context>",

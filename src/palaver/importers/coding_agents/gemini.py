@@ -7,7 +7,7 @@ one, and rewound messages are removed. A resumed session lists its messages agai
 results of tools: then the earlier ones count.
 
 Left out: thoughts, infos, warnings and errors, the context that the program sends first in the user's name, the text
-that hooks put before a prompt, and calls of palaver's own tools with their results.
+that hooks put before a prompt or send after an answer, and calls of palaver's own tools with their results.
 
 The project is the folder in `.project_root`, beside `chats`; else the one of the session's `directories` whose hash is
 in the session; else the first of them.
@@ -30,6 +30,7 @@ from palaver.importers.item import Item, RawMessage, Skipped, build_conversation
 from palaver.importers.library.item_text import parse_json
 from palaver.model.library import Conversation
 from palaver.model.projects import LONGEST
+from palaver.text.hook_text import is_hook_text
 from palaver.text.tool_output import ToolOutput
 
 name = "gemini"
@@ -190,7 +191,8 @@ def _said(message: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
     text = "\n".join(block_texts(content)) if isinstance(content, list) else content
     if role == "user" and isinstance(text, str):
         text = _without_hook_context(text)
-    if not (role == "user" and isinstance(text, str) and text.lstrip().startswith(_SENT_AHEAD)):
+    is_sent_ahead = isinstance(text, str) and (text.lstrip().startswith(_SENT_AHEAD) or is_hook_text(text))
+    if not (role == "user" and is_sent_ahead):
         yield RawMessage(id, role, text, ts)
     calls = message.get("toolCalls")
     for tool in calls if isinstance(calls, list) else []:

@@ -24,6 +24,7 @@ from palaver.store.bus import agents, read_marks
 from palaver.store.bus.read_marks import reader_of
 from palaver.store.engines.database import Change
 from palaver.store.workspaces import Workspace
+from palaver.text.hook_text import GO_ON, NEW_FOR_YOU
 
 Event = Literal["session-start", "prompt", "stop", "pre-compact", "session-end"]
 
@@ -35,8 +36,6 @@ MOST_AT_ONCE = 5
 MESSAGE_LENGTH = 600
 
 READ_MORE = "Read a thread with msg_list, answer with msg_post, search with knowledge_search."
-NEW_FOR_YOU = "palaver: new messages for you."
-GO_ON = "palaver: you were named while you worked. Deal with it, or answer with msg_post, before you stop."
 
 
 HOOK_CONTEXT, HOOK_CONTEXT_END = "<hook_context>", "</hook_context>"

@@ -17,6 +17,7 @@ from palaver.search.scope import readable_scopes
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.sessions import sessions
 from palaver.store.workspaces import Workspace
+from palaver.text.hook_text import FROM_MEMORY
 from palaver.text.token_estimate import estimate_tokens
 
 LONGEST_PROMPT = 2_000
@@ -26,7 +27,6 @@ FEWEST_TERMS = 3
 WEIGHTS = {"near": 1.7, "pairs": 2.9, "document_cover": 3.4, "document_like": 4.6}
 LIMIT = 7.5
 """The sum of weighed features from which the best passage is shown."""
-HEADING = "palaver: from memory, for this prompt."
 
 
 async def evidence(workspace: Workspace, caller: Caller, prompt: str, session: str, max_tokens: int) -> str:
@@ -44,7 +44,7 @@ async def evidence(workspace: Workspace, caller: Caller, prompt: str, session: s
         text = evidence_for(read, caller, question, scopes, budget).text
         if (tokens := estimate_tokens(text)) > max_tokens:
             text = evidence_for(read, caller, question, scopes, budget * max_tokens // tokens).text
-        return f"{HEADING}\n{text}" if text else ""
+        return f"{FROM_MEMORY}\n{text}" if text else ""
 
     return await workspace.read(find)
 

@@ -1,0 +1,12 @@
+"""The first lines of the texts that our hooks give to a model. Nobody typed these texts, so readers leave them out."""
+
+from __future__ import annotations
+
+NEW_FOR_YOU = "palaver: new messages for you."
+GO_ON = "palaver: you were named while you worked. Deal with it, or answer with msg_post, before you stop."
+FROM_MEMORY = "palaver: from memory, for this prompt."
+
+
+def is_hook_text(text: str) -> bool:
+    """Whether a text in the user's name is one that our hooks gave to the model."""
+    return text.lstrip().startswith((NEW_FOR_YOU, GO_ON, FROM_MEMORY))
