@@ -111,10 +111,6 @@ def move(change: Change, reader: str, document_id: int, seq: int) -> None:
     change.run("set_read_mark", reader=reader, document_id=document_id, seq=seq)
 
 
-def forget(change: Change, reader: str) -> None:
-    change.run("forget_read_marks", reader=reader)
-
-
 def since_of(read: Reader, reader: ThreadReader) -> datetime:
     """Threads without a mark are read up to this time. It is of use for people: agents read the threads they join."""
     row = read.one("read_since", reader=reader.key)
@@ -157,11 +153,6 @@ def count_unread(read: Reader, reader: ThreadReader, thread: UnreadThread) -> in
 def has_posted_after(read: Reader, reader: ThreadReader, document_id: int, seq: int) -> bool:
     args = {"agent_id": reader.agent_id, "person": reader.person}
     return read.one("posted_after", document_id=document_id, seq=seq, **args) is not None
-
-
-def has_reply(read: Reader, document_id: int, seq: int) -> bool:
-    """Whether anybody posted in the thread after this message."""
-    return read.one("posted_after", document_id=document_id, seq=seq, agent_id=None, person=None) is not None
 
 
 def mentions_of(read: Reader, reader: ThreadReader, since: datetime, limit: int) -> list[Mention]:

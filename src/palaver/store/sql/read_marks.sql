@@ -1,6 +1,3 @@
--- name: read_mark  how far a reader has read a thread
-SELECT seq FROM read_marks WHERE reader = :reader AND document_id = :document_id;
-
 -- name: advance_read_mark  a reader has read a thread up to a seq; a mark never moves back
 INSERT INTO read_marks (reader, document_id, seq) VALUES (:reader, :document_id, :seq)
 ON CONFLICT (reader, document_id) DO UPDATE SET seq = excluded.seq WHERE read_marks.seq < excluded.seq;
@@ -22,10 +19,6 @@ SELECT since FROM readers WHERE reader = :reader;
 
 -- name: insert_reader  store when a person first asked what is new
 INSERT INTO readers (reader, since) VALUES (:reader, :since) ON CONFLICT DO NOTHING;
-
--- name: set_read_since  everything before this time is read
-INSERT INTO readers (reader, since) VALUES (:reader, :since)
-ON CONFLICT (reader) DO UPDATE SET since = excluded.since;
 
 -- name: forget_read_marks  remove all marks of a reader
 DELETE FROM read_marks WHERE reader = :reader;
