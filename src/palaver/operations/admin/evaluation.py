@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +13,7 @@ from statistics import mean
 from urllib.parse import quote
 
 from palaver.errors import Refused
-from palaver.importers.chats.labelled_questions import Asked, Talk, World, worlds
+from palaver.importers.chats.labelled_questions import Asked, Talk, World, renamed, worlds
 from palaver.model.people import Caller
 from palaver.model.search import ResultItem
 from palaver.model.times import now
@@ -41,6 +42,8 @@ class Outcome:
     in_budget: float | None
     """The share of the evidence that fits in the budget."""
     milliseconds: float
+    type: str = ""
+    """The type of the question."""
 
 
 @dataclass
@@ -66,6 +69,11 @@ class Report:
             "CPU ms p95": round(times[int(len(times) * 0.95)], 1) if times else 0.0,
         }
 
+    def types(self) -> dict[str, Report]:
+        """A report for each type of question, by name."""
+        names = sorted({one.type for one in self.outcomes})
+        return {name: Report([one for one in self.outcomes if one.type == name]) for name in names}
+
 
 def _percent(values: Iterable[float]) -> float:
     some = list(values)
@@ -78,6 +86,20 @@ def read(path: Path) -> list[World]:
         return list(worlds(path))
     except (ValueError, KeyError, TypeError, OSError) as problem:
         raise Refused(f"{path.name} cannot be read as labelled questions ({problem}): 'palaver eval --help'.") from None
+
+
+def with_own_ids(files: Iterable[Iterable[World]]) -> list[list[World]]:
+    """The test sets of some files, ready for one workspace: each conversation has the name of its set before its id,
+    unless the sets share their conversations."""
+    used = Counter[str]()
+
+    def own(world: World) -> World:
+        if world.shares_talks:
+            return world
+        used[world.id] += 1
+        return renamed(world, world.id if used[world.id] == 1 else f"{world.id}-{used[world.id]}")
+
+    return [[own(world) for world in some] for some in files]
 
 
 async def add_conversations(workspace: Workspace, world: World) -> None:
@@ -131,6 +153,7 @@ async def evaluate(workspace: Workspace, asked: Asked, budget: int) -> Outcome:
         gain=sum(1 / log2(rank + 1) for rank in talk_ranks if rank <= 10) / ideal if ideal else 0.0,
         in_budget=_share_in(context.text, asked),
         milliseconds=spent,
+        type=asked.type,
     )
 
 
