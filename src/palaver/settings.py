@@ -77,9 +77,11 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 
 def _model(text: str) -> str:
     kind, _, name = text.strip().partition(":")
-    if (kind in ("builtin", "minilm") and not name) or (kind in ("openai", "fastembed") and name):
+    if text.strip() == "builtin":  # its name before 0.2
+        return "words"
+    if (kind in ("words", "minilm") and not name) or (kind in ("openai", "fastembed") and name):
         return text.strip()
-    raise ValueError("use builtin, minilm, fastembed:NAME or openai:NAME")
+    raise ValueError("use minilm, words, fastembed:NAME or openai:NAME")
 
 
 def setting(default: Any, help: str, read: Callable[[str], Any] = str, also: tuple[str, ...] = ()) -> Any:
@@ -131,8 +133,9 @@ class Settings:
         _one_of("", "deep-research"),
     )
     model: str = setting(
-        "builtin",
-        "Embedding model: builtin, minilm, fastembed:NAME or openai:NAME (any compatible endpoint).",
+        "minilm",
+        "Model of meaning: minilm (inside the package), words (quicker, without a network), fastembed:NAME or "
+        "openai:NAME (any compatible endpoint).",
         _model,
     )
     model_url: str = setting("https://api.openai.com/v1", "Base URL of the endpoint for an openai:NAME model.")

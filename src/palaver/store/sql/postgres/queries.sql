@@ -232,9 +232,9 @@ WHERE n.nspname = current_schema() AND c.relkind = 'r';
 SELECT passage_id, vector FROM vectors WHERE model = :model AND passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- name: put_vector  does nothing if the text has changed meanwhile
-INSERT INTO vectors (passage_id, model, vector)
-SELECT id, CAST(:model AS text), CAST(:vector AS bytea) FROM passages WHERE id = :id AND text = CAST(:text AS text)
-ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, vector = excluded.vector;
+INSERT INTO vectors (passage_id, model, made_at, vector)
+SELECT id, CAST(:model AS text), CAST(:made_at AS bigint), CAST(:vector AS bytea) FROM passages WHERE id = :id AND text = CAST(:text AS text)
+ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, made_at = excluded.made_at, vector = excluded.vector;
 
 -- name: begin_bulk_writes  nothing to do
 SELECT 1;

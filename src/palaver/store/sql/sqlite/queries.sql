@@ -263,9 +263,9 @@ SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_siz
 SELECT passage_id, vector FROM vectors WHERE model = :model AND passage_id IN (SELECT value FROM json_each(:ids));
 
 -- name: put_vector  does nothing if the text has changed meanwhile
-INSERT INTO vectors (passage_id, model, vector)
-SELECT id, CAST(:model AS text), :vector FROM passages WHERE id = :id AND text = CAST(:text AS text)
-ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, vector = excluded.vector;
+INSERT INTO vectors (passage_id, model, made_at, vector)
+SELECT id, CAST(:model AS text), CAST(:made_at AS integer), :vector FROM passages WHERE id = :id AND text = CAST(:text AS text)
+ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, made_at = excluded.made_at, vector = excluded.vector;
 
 -- name: begin_bulk_writes  a larger cache, fewer checkpoints and later merges, so that less is written twice
 -- With these limits the index never merges all segments at once, which would block all callers.
