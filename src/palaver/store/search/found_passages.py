@@ -10,9 +10,9 @@ import orjson
 
 from palaver.model.search import FoundPassage
 from palaver.model.times import instant, maybe_instant
-from palaver.store.engines.database import Reader, Row
+from palaver.store.engines.database import Reader, Row, Scope
 from palaver.store.engines.id_ranges import RECORDED_SOURCES, TEXT_SOURCES, id_range_of, id_ranges_of
-from palaver.store.library.documents import further_scopes
+from palaver.store.library.documents import further_scopes, scopes_of
 
 MOST_TITLED = 50
 """How many documents of one title are read."""
@@ -67,6 +67,31 @@ def candidate_texts(
         for row in read.rows("candidate_texts", spans=_json(spans))
         if not (row[-1] and without) or set(without).isdisjoint(further_scopes("bus", orjson.loads(row[-1])))
     ]
+
+
+def in_scopes(read: Reader, passage_ids: Sequence[int], scopes: Sequence[Scope]) -> list[int]:
+    """Those of the passages that are in one of the scopes, in the given order."""
+    found = set()
+    for id, source, document_id, field, author_id, role, created_at, data in read.rows(
+        "facts_of_passages", ids=_json(passage_ids)
+    ):
+        more = further_scopes(source, orjson.loads(data)) if data != "{}" else ()
+        tokens = set(scopes_of(source, document_id, field, author_id, role, more))
+        if any(_includes(one, source, field, tokens, created_at) for one in scopes):
+            found.add(id)
+    return [id for id in passage_ids if id in found]
+
+
+def _includes(scope: Scope, source: str, field: str, tokens: set[str], created_at: int | None) -> bool:
+    is_wanted = scope.titles if field == "title" else scope.bodies
+    is_timely = not scope.is_timed or (created_at is not None and scope.since <= created_at <= scope.until)
+    return (
+        is_wanted
+        and is_timely
+        and source in scope.sources
+        and all(not tokens.isdisjoint(group) for group in scope.token_groups)
+        and tokens.isdisjoint(scope.without)
+    )
 
 
 def passage_ids_in(read: Reader, spans: Iterable[tuple[int, int, int]]) -> dict[int, dict[int, int]]:

@@ -18,3 +18,9 @@ ORDER BY made_at, passage_id LIMIT :limit;
 -- name: vectors_after  the vectors of passages after one
 SELECT passage_id, made_at, vector FROM vectors WHERE passage_id > :passage_id AND model = :model
 ORDER BY passage_id LIMIT :limit;
+
+-- name: newest_vector  when the newest vector was made
+SELECT coalesce(max(made_at), 0) AS made_at FROM vectors WHERE model = :model;
+
+-- name: count_vectors_up_to  the number of vectors, at most :most
+SELECT count(*) AS vectors FROM (SELECT 1 FROM vectors WHERE model = :model LIMIT :most) AS some;

@@ -262,6 +262,11 @@ SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_siz
 -- name: vectors_of  the vectors of these passages
 SELECT passage_id, vector FROM vectors WHERE model = :model AND passage_id IN (SELECT value FROM json_each(:ids));
 
+-- name: facts_of_passages  what decides in which scopes passages are
+SELECT p.id, d.source, p.document_id, p.field, p.author_id, p.role, p.created_at, p.data
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN (SELECT value FROM json_each(:ids)) AND d.deleted_at IS NULL;
+
 -- name: put_vector  does nothing if the text has changed meanwhile
 INSERT INTO vectors (passage_id, model, made_at, vector)
 SELECT id, CAST(:model AS text), CAST(:made_at AS integer), :vector FROM passages WHERE id = :id AND text = CAST(:text AS text)

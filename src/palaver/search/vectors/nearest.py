@@ -1,0 +1,175 @@
+"""The passages of a workspace whose vectors are nearest to a question.
+
+The signs of all vectors are kept in memory: 56 bytes a passage. The number of equal signs says well enough which
+passages are near; their whole vectors are then read from the database. A million passages take about 16 ms.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from palaver.search.vectors import encoders
+from palaver.search.vectors.encoders import WORDS
+from palaver.store.engines.database import Dialect, Reader, Scope
+from palaver.store.search import found_passages, vectors
+from palaver.store.search.vectors import StoredVector
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+AT_ONCE = 20_000
+"""Vectors that are loaded in one read."""
+OVERLAP = 10_000_000
+"""Microseconds: vectors that were made so shortly before the last one are read again. Another server may have
+committed them late."""
+LOADED_AT_ONCE = 50_000
+"""An index of up to this many vectors is loaded by the first question. A larger one is loaded in the background."""
+FIRST = 1_000
+"""Nearest passages whose scope is checked first; four times as many each time, until enough are in scope."""
+
+
+class SignIndex:
+    """The signs of the vectors of one workspace and model."""
+
+    def __init__(self, model: str) -> None:
+        import numpy as np
+
+        self.model = model
+        self.made_at = 0
+        self.is_loaded = False
+        self._lock = threading.Lock()
+        self._np = np
+        self._count = 0
+        self._ids = np.empty(0, np.int64)
+        self._bits = np.empty((0, 0), np.uint64)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, rows: Sequence[StoredVector]) -> None:
+        """Add vectors. A passage whose vector was made again is in the index twice; the old row does no harm."""
+        np = self._np
+        size = max(len(row.vector) for row in rows)
+        signs = np.frombuffer(b"".join(row.vector for row in rows if len(row.vector) == size), np.int8)
+        packed = np.packbits(signs.reshape(-1, size) > 0, axis=1)
+        bits = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8))).view(np.uint64).T
+        ids = np.array([row.passage_id for row in rows if len(row.vector) == size], np.int64)
+        with self._lock:
+            if len(self._bits) != len(bits):
+                self._bits, self._ids, self._count = np.empty((len(bits), 0), np.uint64), self._ids[:0], 0
+            end = self._count + len(ids)
+            if end > len(self._ids):
+                room = max(end, len(self._ids) * 5 // 4, 1024)
+                grown = np.empty((len(bits), room), np.uint64)
+                grown[:, : self._count] = self._bits[:, : self._count]
+                more = np.empty(room, np.int64)
+                more[: self._count] = self._ids[: self._count]
+                self._bits, self._ids = grown, more
+            self._bits[:, self._count : end] = bits
+            self._ids[self._count : end] = ids
+            self._count = end
+            self.made_at = max(self.made_at, *(row.made_at for row in rows))
+
+    def distances(self, question: Array) -> tuple[Array, Array]:
+        """The ids of all passages, and how many signs of each differ from the question's."""
+        np = self._np
+        with self._lock:
+            count, ids, bits = self._count, self._ids, self._bits
+        own = np.packbits(question > 0)
+        own = np.pad(own, (0, -len(own) % 8)).view(np.uint64)
+        found = np.zeros(count, np.uint16)
+        if len(own) != len(bits):
+            return ids[:0], found[:0]
+        for at in range(0, count, 65_536):
+            some = found[at : at + 65_536]
+            for word, row in zip(own, bits, strict=True):
+                some += np.bitwise_count(row[at : min(at + 65_536, count)] ^ word)
+        return ids[:count], found
+
+
+_indexes: WeakKeyDictionary[Dialect, SignIndex] = WeakKeyDictionary()
+"""The index of each open workspace; a workspace has a dialect of its own."""
+_opening = threading.Lock()
+
+
+def index_of(read: Reader) -> SignIndex | None:
+    """The index of the workspace, with the vectors that were made since the last question. None if it is not loaded."""
+    if read.settings.model == WORDS:
+        return None
+    model, dialect = encoders.stored_name(read.settings.model), read.connection.dialect
+    with _opening:
+        found = _indexes.get(dialect)
+        if found is None or found.model != model:
+            found = _indexes[dialect] = SignIndex(model)
+    if not found.is_loaded:
+        if vectors.counts_up_to(read, model, LOADED_AT_ONCE + 1) > LOADED_AT_ONCE:
+            return None
+        load(read, found)
+    elif (newest := vectors.newest(read, model)) > found.made_at:
+        while new := vectors.made_since(read, model, found.made_at - OVERLAP, AT_ONCE):
+            found.add(new)
+            if len(new) < AT_ONCE or found.made_at >= newest:
+                break
+    return found
+
+
+def load(read: Reader, index: SignIndex) -> None:
+    """Load all vectors of a workspace."""
+    after = -1
+    while rows := vectors.after(read, index.model, after, AT_ONCE):
+        index.add(rows)
+        after = rows[-1].passage_id
+    index.is_loaded = True
+
+
+class Nearest:
+    """How far all passages are from a question."""
+
+    def __init__(self, ids: Array, distances: Array, size: int) -> None:
+        import numpy as np
+
+        self._np, self._ids, self._distances, self._size = np, ids, distances, size
+        self._order: Array | None = None
+
+    def similarity(self, passage_ids: Sequence[int]) -> list[float]:
+        """The share of equal signs, from 0 to 1, of each passage; one half for a passage that has no vector."""
+        np = self._np
+        wanted = np.array(passage_ids, np.int64)
+        if not len(self._ids):
+            return [0.5] * len(wanted)
+        if self._order is None:
+            self._order = np.argsort(self._ids, kind="stable")
+        places = np.searchsorted(self._ids, wanted, sorter=self._order, side="right") - 1
+        rows = self._order[np.maximum(places, 0)]
+        values = 1 - self._distances[rows] / self._size
+        found: list[float] = np.where(self._ids[rows] == wanted, values, 0.5).tolist()
+        return found
+
+    def in_scope(self, read: Reader, scopes: Sequence[Scope], wanted: int) -> list[int]:
+        """The nearest passages that are in one of the scopes. Passages outside change nothing."""
+        np = self._np
+        sizes = np.cumsum(np.bincount(self._distances, minlength=1))
+        found: dict[int, None] = {}
+        most, limit = FIRST, -1
+        while len(found) < wanted and limit < len(sizes) - 1:
+            before, limit = limit, int(np.searchsorted(sizes, most))
+            limit = min(max(limit, before + 1), len(sizes) - 1)
+            rows = np.flatnonzero((self._distances <= limit) & (self._distances.astype(np.int32) > before))
+            rows = rows[np.lexsort((self._ids[rows], self._distances[rows]))]
+            ids = self._ids[rows].tolist()
+            found |= dict.fromkeys(found_passages.in_scopes(read, ids, scopes))
+            most *= 4
+        return list(found)[:wanted]
+
+
+def nearest(read: Reader, question: Array) -> Nearest | None:
+    """The distances of all passages; None while the index is not loaded."""
+    index = index_of(read)
+    if index is None or not len(index):
+        return None
+    return Nearest(*index.distances(question), len(question))
