@@ -266,10 +266,7 @@ def test_easter_is_computed(day: str):
 # Any text
 
 PIECES = st.sampled_from(
-    """the a on in May march 3 3. 3rd 31 2023 0 99999 12.5. 12.5.2023 2023-05-08 2023-02-30T25:00 since before after
-    between and to - from last next this week weeks month year weekend ago two few couple of vor dem letzten zwei Wochen
-    Montag Freitagabend Mai im Q3 KW 53 Easter around early end half first second before. will did ? , ' s new Valentine
-    yesterday gestern Abend past 9999 1 . \u0301 ٣ seit bis zum""".split()
+    ["the", "a", "on", "in", "May", "march", "3", "3.", "3rd", "31", "2023", "0", "99999", "12.5.", "12.5.2023", "2023-05-08", "2023-02-30T25:00", "since", "before", "after", "between", "and", "to", "-", "from", "last", "next", "this", "week", "weeks", "month", "year", "weekend", "ago", "two", "few", "couple", "of", "vor", "dem", "letzten", "zwei", "Wochen", "Montag", "Freitagabend", "Mai", "im", "Q3", "KW", "53", "Easter", "around", "early", "end", "half", "first", "second", "before.", "will", "did", "?", ",", "'", "s", "new", "Valentine", "yesterday", "gestern", "Abend", "past", "9999", "1", ".", "́", "٣", "seit", "bis", "zum"]
 )
 TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=30).map(" ".join))
 MOMENTS = st.datetimes(timezones=st.just(UTC))
