@@ -209,12 +209,18 @@ def test_the_quick_check_misses_no_date(text: str):
         "Guten Morgen",
         "2023-02-30 and 32.1.2023",
         "Mondays",
+        "w44a30 of May2023 and the 1990s",
+        "a30 im",
         "a week",
         "",
     ],
 )
 def test_other_words_and_numbers_are_no_dates(text: str):
     assert ranges(text) == []
+
+
+def test_digits_of_an_identifier_are_no_day():
+    assert ranges("ff44a30 im Mai 2023") == [("Mai 2023", "2023-05-01", "2023-06-01")]
 
 
 def test_a_text_may_have_several_dates():

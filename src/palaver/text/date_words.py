@@ -184,6 +184,6 @@ TIME_WORDS = frozenset().union(
 STARTS = frozenset().union(
     *(MONTHS, WEEKDAYS, SHORT_WEEKDAYS, WEEKDAYS_WITH_PARTS, SEASONS, DAYS, WHICH, LAST, THIRDS, OPENERS, BETWEEN),
     *(FROM, AROUND, NUMBERS, ORDINALS, FEW, ABOUT, ("the", "in", "tonight", "morgen", "new", "valentine")),
-    ("q", "kw", "cw", "den", "dem", "day", "week", "weekend", "month", "year", "wochenende"),
+    ("kw", "cw", "den", "dem", "day", "week", "weekend", "month", "year", "wochenende"),
 )
 """Words that can begin a date."""

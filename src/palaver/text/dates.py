@@ -72,8 +72,9 @@ _TOKEN = re.compile(
     |(?P<dotted>\d{1,2}\.\ ?\d{1,2}\.(?:\ ?\d{4}(?!\d)|\d\d(?![\d.]))?(?!\d))
     |(?P<slashed>\d{4}/\d{1,2}/\d{1,2}(?![\w/])|\d{1,2}/\d{1,2}/\d{4}(?![\w/]))
     |(?P<ordinal>\d{1,2}(?:st|nd|rd|th)(?!\w))
-    |(?P<number>\d+)
-    |(?P<word>[^\W\d_]+)
+    |(?P<number>\d+(?![^\W_]))
+    |(?P<coded>(?:[Qq][1-4]|[KkCc][Ww]\d{1,2})(?![^\W_]))
+    |(?P<word>[^\W_]+)
     |(?P<sign>[^\w\s]|_)
     """,
     re.VERBOSE,
@@ -436,15 +437,16 @@ class _Text:
     def _numbered(self, n: int, sure: bool) -> _Match | None:
         """Q3 2025, the third quarter of 2025, KW 34, week 34 of 2023."""
         start = self.skip(n, ("the",))
-        word = self.word(start)
-        beside = self.at(start + 1).begin == self.at(start).end
-        number, after, period_of = self.number_at(start + 1, 53), start + 2, quarter_of
-        found = self.day_at(start)
-        if found and found[0] <= 4 and words.UNITS.get(self.word(found[1])) == "quarter":
-            number, after = found[0], found[1] + 1
-        elif word in ("kw", "cw") or (word == "week" and self.at(start + 1).kind == "number"):
-            period_of = week_of
-        elif not (word == "q" and beside and number and number <= 4):
+        one, found = self.at(start), self.day_at(start)
+        number: int | None
+        if one.kind == "coded":
+            number, after = int(one.text.lstrip("QqKkCcWw")), start + 1
+            period_of = quarter_of if one.word[0] == "q" else week_of
+        elif found and found[0] <= 4 and words.UNITS.get(self.word(found[1])) == "quarter":
+            number, after, period_of = found[0], found[1] + 1, quarter_of
+        elif one.word in ("kw", "cw", "week") and self.at(start + 1).kind == "number":
+            number, after, period_of = self.number_at(start + 1, 53), start + 2, week_of
+        else:
             return None
         if number is None:
             return None
