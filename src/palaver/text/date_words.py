@@ -155,6 +155,9 @@ AT = any_of(
     "at on around over during before after since by for until last this next an zu um über vor nach seit bis am"
 )
 """Words before a name that make it a holiday."""
+BEFORE_DAY = any_of("am vom zum dem den")
+BEFORE_NUMBER = BEFORE_DAY | {"kw", "cw"}
+"""Words before a number that make it a day or a week."""
 BEFORE_WEEKEND = any_of("the am at over this on")
 NOT_TOMORROW = any_of("am guten jeden heute gestern")
 """Words before "morgen" that show that it is the morning."""

@@ -51,6 +51,8 @@ LONGEST_READ = 5_000
 """Characters of a text that are read."""
 MOST_RANGES = 8
 """Ranges that are returned."""
+LONGEST_START = 7
+"""A date has a name of a time, or a full number, at most this many tokens after its first one."""
 EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 """The bounds of ranges that are open on one side, as in "before 2023"."""
 
@@ -107,19 +109,27 @@ class _Text:
 
     def __init__(self, text: str, local: Callable[[datetime], datetime], this_year: int) -> None:
         self.text, self.local, self.this_year = text, local, this_year
-        self.tokens = [
-            _Token(one.lastgroup or "", one[0], words.fold(one[0]), one.start(), one.end())
-            for one in _TOKEN.finditer(text)
-        ]
+        fold = str.lower if text.isascii() else words.fold
+        self.tokens = [_Token(one.lastgroup or "", one[0], fold(one[0]), *one.span()) for one in _TOKEN.finditer(text)]
+        self.size = len(self.tokens)
         self._ends = [n for n, one in enumerate(self.tokens) if one.text in ".!?;" and one.kind == "sign"]
         self._tenses: dict[int, bool] = {}
         self._depth = 0
 
     def at(self, number: int) -> _Token:
-        return self.tokens[number] if 0 <= number < len(self.tokens) else _NO_TOKEN
+        return self.tokens[number] if 0 <= number < self.size else _NO_TOKEN
 
     def word(self, number: int) -> str:
-        return self.at(number).word
+        return self.tokens[number].word if 0 <= number < self.size else ""
+
+    def is_about_time(self, number: int) -> bool:
+        """Whether this token can be the one that makes some words a date."""
+        one = self.tokens[number]
+        if one.kind == "word":
+            return one.word in _TIME_WORDS
+        if one.kind == "number":
+            return self.year_at(number) is not None or self.word(number - 1) in words.BEFORE_NUMBER
+        return one.kind != "sign"
 
     def is_future(self, number: int) -> bool:
         """Whether the sentence with this token is about the future."""
@@ -487,7 +497,7 @@ class _Text:
             is_on = before in ("on", "since", "before", "after", "until", "around")
             if not is_on or self.at(start).kind != "ordinal":
                 return None
-        elif before not in ("am", "vom", "zum", "dem", "den") or self.at(n).kind == "ordinal":
+        elif before not in words.BEFORE_DAY or self.at(n).kind == "ordinal":
             return None
         found = self.day_at(start)
         if found is None or (self.at(start).kind == "number" and found[1] == start + 1):
@@ -542,15 +552,16 @@ class _Text:
     def range_at(self, n: int) -> _Match | None:
         """One period, or a range: between X and Y, from X to Y, since X, before X, May 3-7."""
         word = self.word(n)
-        if word in words.BETWEEN and (found := self._two_dates(n + 1, words.AND, sure=True)):
+        if word in words.BETWEEN and (found := self._two_dates(n + 1, words.AND)):
             return found
-        if word in words.FROM and (found := self._two_dates(n + 1, words.TO, sure=True)):
+        if word in words.FROM and (found := self._two_dates(n + 1, words.TO)):
             return found
         if word == "vor" and (ago := self._ago(n)):
             return ago
         if (opener := words.OPENERS.get(word)) and (found := self._open_range(n, opener)):
             return found
-        return self._two_dates(n, words.TO, sure=False) or self.qualified_at(n)
+        one = self.qualified_at(n)
+        return self._two_dates(n, words.TO, one) or one
 
     def _open_range(self, n: int, opener: str) -> _Match | None:
         after = n + 1
@@ -577,9 +588,11 @@ class _Text:
 
         return _Match(resolve, inner.next, inner.floats)
 
-    def _two_dates(self, n: int, joiners: frozenset[str], sure: bool) -> _Match | None:
-        """Two dates with a word or a dash between them."""
-        first = self.qualified_at(n, sure)
+    def _two_dates(self, n: int, joiners: frozenset[str], *found: _Match | None) -> _Match | None:
+        """Two dates with a word or a dash between them. `found` is the first, if it was looked for already: then no
+        word announces a range."""
+        sure = not found
+        first = found[0] if found else self.qualified_at(n, sure=True)
         number = None if first else self._bare_day(n)
         after = first.next if first else number[1] if number else n
         is_dash = self.at(after).text in ("-", "–", "—") and after > n
@@ -674,9 +687,11 @@ _NO_SUCH_TIME = (ValueError, OverflowError, OSError)
 def _matches(text: _Text) -> Iterator[tuple[int, _Match]]:
     """The dates of a text, each with the number of its first token."""
     number = found = 0
+    timed = [n for n in range(len(text.tokens)) if text.is_about_time(n)]
+    near = {n for end in timed for n in range(max(0, end - LONGEST_START), end + 1)}
     while number < len(text.tokens) and found < MOST_RANGES:
         one, match = text.tokens[number], None
-        if one.kind not in ("word", "sign") or one.word in _STARTS:
+        if number in near and (one.kind not in ("word", "sign") or one.word in _STARTS):
             with suppress(*_NO_SUCH_TIME):
                 match = text.range_at(number)
         if match:

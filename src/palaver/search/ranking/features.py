@@ -370,7 +370,7 @@ def _time_columns(matches: TermMatches) -> Columns:
     wanted = [(micros(one.begin), micros(one.end)) for one in question.times]
 
     def names(one: Passage, folded: Sequence[str]) -> float:
-        if not may_name_time(folded):
+        if one.side == "answering" or not may_name_time(folded):  # an assistant repeats the user's dates
             return 0.0
         named = find_dates(one.text[:MOST_DATED], instant(one.at), question.zone)
         shares = [
