@@ -209,6 +209,10 @@ def test_the_quick_check_misses_no_date(text: str):
         "Guten Morgen",
         "2023-02-30 and 32.1.2023",
         "Mondays",
+        "the rotation on a Sunday",
+        "jeden Montag",
+        "Black Friday",
+        "the SEP and the DEC",
         "w44a30 of May2023 and the 1990s",
         "a30 im",
         "a week",
@@ -217,6 +221,10 @@ def test_the_quick_check_misses_no_date(text: str):
 )
 def test_other_words_and_numbers_are_no_dates(text: str):
     assert ranges(text) == []
+
+
+def test_a_month_beside_another_needs_no_preposition():
+    assert [one[:2] for one in ranges("in March and April")] == [("March", "2023-03-01"), ("April", "2023-04-01")]
 
 
 def test_digits_of_an_identifier_are_no_day():

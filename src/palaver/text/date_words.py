@@ -142,6 +142,7 @@ OPENERS = {
 }
 TO = any_of("to until till through bis")
 AND = any_of("and und")
+OR = AND | any_of("or oder")
 BETWEEN = any_of("between zwischen")
 FROM = any_of("from von vom")
 ARTICLES = any_of("the der die das den dem des zum zur im am")
@@ -155,6 +156,8 @@ AT = any_of(
     "at on around over during before after since by for until last this next an zu um über vor nach seit bis am"
 )
 """Words before a name that make it a holiday."""
+NOT_A_DAY = any_of("a an any every each jeden jeder einem einen black good ash cyber")
+"""Words before a weekday that show that no single one is meant, or that it is a name."""
 BEFORE_DAY = any_of("am vom zum dem den")
 BEFORE_NUMBER = BEFORE_DAY | {"kw", "cw"}
 """Words before a number that make it a day or a week."""

@@ -267,11 +267,11 @@ class _Text:
         year, after = self._with_year(start + 1)
         if year:
             return _Match(fixed(*month_of(year, month)), after)
-        is_sure = (
-            sure or which is not None or self.word(n - 1) in words.IN or self.at(start).word not in words.UNSURE_MONTHS
-        )
-        # Three letters may be a name, or the start of one: Jan, Mar.
-        if not is_sure or (len(self.word(start)) == 3 and self.at(start).text.isupper()):
+        if len(self.word(start)) == 3 and self.at(start).text.isupper():  # an abbreviation of something else
+            return None
+        before, follows = self.word(n - 1), self.word(n - 2) in words.MONTHS  # in March and April
+        is_announced = sure or which is not None or before in words.IN or (follows and before in words.OR)
+        if not is_announced and self.word(start) in words.UNSURE_MONTHS:
             return None
         return _Match(yearly(lambda year: month_of(year, month), which), after, floats=True)
 
@@ -473,6 +473,8 @@ class _Text:
         start = n + 1 if which is not None else n
         word = self.word(start)
         part: str | None
+        if self.word(start - 1) in words.NOT_A_DAY:
+            return None
         if word in words.WEEKDAYS_WITH_PARTS:
             number, part = words.WEEKDAYS_WITH_PARTS[word]
             return _Match(hours_of(weekday(number, which), words.PARTS[part]), start + 1, floats=True)
