@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from palaver.search import followups, snippet
-from palaver.text import query, secrets, tokenize
+from palaver.text import dates, query, secrets, tokenize
 from palaver.text.passages import pieces
 
 HOSTILE = {
@@ -28,6 +28,10 @@ HOSTILE = {
     "sentences": "ﷺ",
     "backticks": "```\n",
     "keys": "-----BEGIN ",
+    "dates that depend on others": "one week before the week before ",
+    "half a date": "between the 3 and early ",
+    "numbers": "3.",
+    "digits": "2023-",
 }
 WANTED = query.expression("a OR b OR hello")
 READERS: dict[str, Callable[[str], object]] = {
@@ -39,6 +43,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "secrets": secrets.secret_in,
     "asks": followups.asks,
     "expression": lambda text: near(text),
+    "dates": lambda text: list(dates._matches(dates._Text(text, lambda moment: moment, 2023))),
 }
 
 

@@ -28,7 +28,7 @@ HIDDEN = {
 QUERIES = [
     "walrus", "tang*", "t*", "quartz OR zebra", "zebra OR mango", "mango OR zebra", "lantern OR mango", "harbour",
     "harbour NOT walrus", "NEAR(harbour zebra, 9)", "which fleet sails on tuesday?", "when does the harbour open?",
-    "zebra mango harbour", "treaty",
+    "zebra mango harbour", "treaty", "what was said today?", "what happened today?", "today", "this week",
 ]  # fmt: skip
 
 

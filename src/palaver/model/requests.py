@@ -14,7 +14,7 @@ import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from palaver.errors import Invalid
-from palaver.model.times import parse
+from palaver.model.times import parse, zone_of
 
 MAX_TEXT = 1_000_000
 FROM_TEXT = "from text"
@@ -88,6 +88,16 @@ def _time_if_any(text: str) -> str | None:
     return _time(text) if text.strip() else None
 
 
+def _zone_if_any(name: str) -> str | None:
+    if not name.strip():
+        return None
+    try:
+        zone_of(name)
+    except ValueError:
+        raise ValueError("must be a time zone as in Europe/Berlin, or an offset as in +02:00") from None
+    return name
+
+
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be empty")
@@ -107,6 +117,8 @@ Seq = Annotated[int, clamp(0, 2**53)]
 Time = Annotated[str, Field(max_length=64), AfterValidator(_time)]
 Date = Annotated[str, Field(max_length=64), AfterValidator(_time_if_any)]
 """A time bound of a search. Empty text means absent: many clients send it for an empty field."""
+TimeZone = Annotated[str, Field(max_length=64), AfterValidator(_zone_if_any)]
+"""A time zone. Empty text means absent."""
 
 
 def read(kind: type[RequestT], given: dict[str, Any], *, refuse_unknown: bool) -> RequestT:

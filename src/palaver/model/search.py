@@ -117,6 +117,10 @@ class Capped:
     words: list[str]
 
 
+NamedTime = dict[str, str | None]
+"""A period that a query names: `text`, `from` and `to`. A side without a bound is null."""
+
+
 @dataclass(frozen=True, slots=True)
 class SearchResponse:
     """A page of results, best first. Pass `next_offset` as `offset` to get the next page.
@@ -125,7 +129,8 @@ class SearchResponse:
     them. If all were shown before, they are shown again with `seen`. Pass `session_id` with the next search to stay in
     the session. `errors` names sources that failed. `matched` says how the best results match: by id, title, all
     words, some words, or only by similar words. `left_out` are words so common that they were searched only together
-    with others. `capped` is present if not everything was considered. `explanations` are the ranking features, by uri.
+    with others. `capped` is present if not everything was considered. `explanations` are the ranking features, by uri;
+    `time` are the periods that the query names. Both are there if `explain` was set.
     """
 
     results: list[ResultItem | SaidItem | CompactItem]
@@ -140,6 +145,7 @@ class SearchResponse:
     left_out: list[str] | None = None
     capped: Capped | None = None
     explanations: dict[str, dict[str, float]] | None = None
+    time: list[NamedTime] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
-
+_OFFSET = re.compile(r"([+ -])(\d\d):?(\d\d)$")
 
 _then: ContextVar[datetime | None] = ContextVar("then", default=None)
 
@@ -61,3 +63,22 @@ def between_dates(first: str | None, last: str | None) -> tuple[int, int]:
     """Two dates as microseconds; a missing one is before, or after, all times."""
     since = micros(parse(first)) if first else -(2**62)
     return since, micros(parse(last, end_of_day=True)) if last else 2**62
+
+
+def zone_of(name: str) -> tzinfo:
+    """A time zone: Europe/Berlin, UTC, or an offset such as +02:00. Raises ValueError."""
+    if offset := offset_of(name):
+        return offset
+    try:
+        return ZoneInfo(name)
+    except (KeyError, OSError) as problem:  # unknown, or the name of a folder
+        raise ValueError(f"unknown time zone: {name}") from problem
+
+
+def offset_of(text: str) -> timezone | None:
+    """The offset from UTC at the end of a time, if it has one. A '+' in a query string arrives as a blank."""
+    found = _OFFSET.search(text) if len(text) == 6 or "T" in text.upper() else None
+    if found is None:
+        return None
+    ahead = timedelta(hours=int(found[2]), minutes=int(found[3]))
+    return timezone(-ahead if found[1] == "-" else ahead) if ahead < timedelta(days=1) else None

@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
 from itertools import groupby, pairwise
 
+from palaver.model.times import now
+from palaver.text import dates
+from palaver.text.dates import TimeRange
 from palaver.text.query import AllOf, AnyOf, Nothing, Phrase, Query, plain
 from palaver.text.tokenize import words
 
@@ -41,7 +45,9 @@ _FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself"})
 _SECOND_PERSON = frozenset({"you", "your", "yours"})
 _WHEN = re.compile(
     r"\b(when|date|how long|how (many|much) (days?|weeks?|months?|years?|time)"
-    r"|(what|which) (time|day|month|year|week))\b",
+    r"|(what|which) (time|day|month|year|week)"
+    r"|wann|datum|wie lange|wie viele? (tage?|wochen?|monate?|jahre?|zeit|uhr)"
+    r"|welche[mnrs]? (zeit|tag|monat|jahr|woche))\b",
     re.IGNORECASE,
 )
 _LATEST = re.compile(r"\b(latest|newest|current|currently|most recent|now|these days|so far)\b", re.IGNORECASE)
@@ -61,7 +67,14 @@ class Question:
     is_yours: bool
     """It is about what the assistant said ("you", "your")."""
     wants_time: bool
+    """It asks for a time ("when")."""
     wants_latest: bool
+    times: tuple[TimeRange, ...] = ()
+    """The periods that it names ("last week")."""
+    zone: tzinfo | None = None
+    """The time zone of the person who asks; None is that of the server."""
+    time_terms: frozenset[Phrase] = frozenset()
+    """The terms that are part of the name of a period."""
 
     @property
     def is_word(self) -> bool:
@@ -83,14 +96,16 @@ def any_of(terms: Sequence[Phrase]) -> Query:
     return terms[0] if len(terms) == 1 else AnyOf(tuple(terms))
 
 
-def parse(text: str) -> Question:
-    """Parse a query into terms and intent."""
+def parse(text: str, as_of: datetime | None = None, zone: tzinfo | None = None) -> Question:
+    """Parse a query into terms and intent. It is asked at `as_of` (default: now) in this time zone."""
     folded = words(text[:LONGEST_READ])
     known = set(folded)
     terms = terms_of(text)
     joined = (term for term in terms if not any(map(_is_ideograph, term.words)))
     # A path or a version counts as one typed word.
     typed = len(folded) - sum(len(term.words) - 1 for term in joined)
+    times = dates.find(text[:LONGEST_READ], as_of or now(), zone)
+    timed = {word for one in times for word in words(one.text)}
     return Question(
         text=text,
         words=tuple(folded),
@@ -100,6 +115,9 @@ def parse(text: str) -> Question:
         is_yours=bool(known & _SECOND_PERSON),
         wants_time=bool(_WHEN.search(text[:LONGEST_READ])),
         wants_latest=bool(_LATEST.search(text[:LONGEST_READ])),
+        times=times,
+        zone=zone,
+        time_terms=frozenset(term for term in terms if timed.issuperset(term.words)),
     )
 
 

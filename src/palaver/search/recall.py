@@ -7,12 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import combinations, pairwise, zip_longest
+from itertools import combinations, islice, pairwise, zip_longest
 from math import log
 from operator import neg, or_
 from typing import NamedTuple
 
 from palaver.search.expand import Expansion
+from palaver.search.in_time import prefer_periods
 from palaver.search.question import Question
 from palaver.search.sources import SOURCES
 from palaver.search.terms import TermSet, TermWeights, only
@@ -29,6 +30,8 @@ MOST_HITS = 12_000
 """Hits that are collected from the index."""
 MOST_TOGETHER = 2_000
 """Hits that are collected for two common terms together."""
+MOST_IN_TIME = 200
+"""Hits from a period of the question that are placed before others."""
 MOST_RELATED = 3_000
 """Hits that are collected for the words related to one term. More common words are skipped."""
 MOST_COUNTED = 50_000
@@ -47,6 +50,8 @@ COUNTED = 300
 """Hits after the placed ones that are counted one by one to estimate the total."""
 ALL_COUNTED = 2_000
 """If no more hits than this follow the placed ones, all of them are counted."""
+IN_TIME = 0.5
+"""How much more is expected of a passage from a period of the question when it is decided which ones to read."""
 WITH_NEIGHBOURS = 60
 """The best passages that are read together with their neighbours in the conversation."""
 LABELS = frozenset({"keywords", "tags"})
@@ -69,6 +74,13 @@ class Hits:
     """The passages that each lookup found."""
     best: tuple[int, ...] = ()
     """If very many passages have all keywords: the ones that the index ranks first."""
+    in_time: frozenset[int] = frozenset()
+    """The passages from a period that the question names. They come before others."""
+
+    def among(self, passage_ids: Iterable[int]) -> set[int]:
+        """Those of some passages that have any of the terms."""
+        some = set(passage_ids)
+        return {id for ids in self.by_terms.values() for id in ids & some}
 
     def terms_of(self, passage_id: int) -> TermSet:
         return next((terms for terms, ids in self.by_terms.items() if passage_id in ids), 0)
@@ -94,7 +106,11 @@ class Hits:
         """The passages with their terms. Those that cover most of the question come first, then the newest of each
         source in turn."""
         best = dict.fromkeys(self.best, self.weights.everything)
-        for terms in sorted(self.by_terms, key=lambda terms: (-self.weights.cover(terms), terms)):
+        in_order = sorted(self.by_terms, key=lambda terms: (-self.weights.cover(terms), terms))
+        if self.in_time:
+            timed = ((id, terms) for terms in in_order for id in sorted(self.by_terms[terms] & self.in_time)[::-1])
+            best = dict(islice(timed, MOST_IN_TIME)) | best
+        for terms in in_order:
             if len(best) >= most:
                 break
             some = self.by_terms[terms]
@@ -121,7 +137,12 @@ def _newest_of_each_source(ids: list[int], most: int) -> list[int]:
 
 
 def find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
-    """Find the passages to choose from.
+    """Find the passages to choose from. Those from a period that the question names come first."""
+    return prefer_periods(read, expansion.question, scopes, _find_hits(read, expansion, scopes))
+
+
+def _find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
+    """Find the passages with terms of the question.
 
     If more passages have all keywords than can be read, ask the index for the best: the newest may not be the best.
     Passages with the keywords as a phrase come first.
@@ -348,6 +369,7 @@ def read_texts(
         if position:
             beside = cover.passages.get((at, position - 1), 0.0) + cover.passages.get((at, position + 1), 0.0)
         promised = weights.cover(terms_of[one.passage_id]) + 0.3 * beside + 0.5 * cover.frequency[at]
+        promised += IN_TIME if one.passage_id in hits.in_time else 0.0
         return rank_in_index.get(one.passage_id, 0.0), -promised, -one.passage_id
 
     best = sorted(candidates.placed, key=promise)[: effort.best]

@@ -38,6 +38,10 @@ BUS_COLUMNS = ("created_at", "thread_topic", "author", "snippet")
 @click.option("--from", "date_from", metavar="TIME", help="Only texts written at this time or later.")
 @click.option("--to", "date_to", metavar="TIME", help="Only texts written at this time or earlier.")
 @click.option(
+    "--as-of", metavar="TIME", help="When the question is asked, for words such as 'yesterday'. [default: now]"
+)
+@click.option("--time-zone", metavar="ZONE", help="Time zone of QUERY, as in Europe/Berlin. [default: the server's]")
+@click.option(
     "--project", metavar="PROJECT", help="Only sessions and imports of this project: a path, a name, or '.' for here."
 )
 @click.option("--snippet-length", type=int, metavar="N", help="Length of snippets in characters, 50 to 1000.")

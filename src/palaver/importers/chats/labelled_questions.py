@@ -7,8 +7,8 @@ A file has one test set (world) a line, as JSON; each is searched separately:
      "questions": [{"question": "When do we sail?", "evidence": ["c1/m1"]}]}
 
 `conversations` of a question are the ones that answer it; by default those of the evidence. `as_of` is when it is
-asked, `type` its type; both are optional. LoCoMo and LongMemEval are read in their published formats. Any file may be
-compressed with gzip.
+asked, by default at the last message; `type` is its type. LoCoMo and LongMemEval are read in their published formats.
+Any file may be compressed with gzip.
 """
 
 from __future__ import annotations
@@ -122,11 +122,12 @@ def _own(entry: dict[str, Any], number: int) -> World:
         )
         for talk in entry["conversations"]
     )
+    last = max((line.at for talk in talks for line in talk.lines if line.at), default=None)
     asked = []
     for one in entry["questions"]:
         evidence = frozenset((talk, line) for talk, _, line in (place.partition("/") for place in one["evidence"]))
         named = one.get("conversations") or [talk for talk, _ in evidence]
-        as_of, type = _time(one.get("as_of")), str(one.get("type") or "")
+        as_of, type = _time(one.get("as_of")) or last, str(one.get("type") or "")
         asked.append(Asked(one["question"], evidence, frozenset(named), as_of=as_of, type=type))
     return World(str(entry.get("id", number)), talks, tuple(asked))
 

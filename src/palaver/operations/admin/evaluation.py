@@ -16,7 +16,7 @@ from palaver.errors import Refused
 from palaver.importers.chats.labelled_questions import Asked, Talk, World, renamed, worlds
 from palaver.model.people import Caller
 from palaver.model.search import ResultItem
-from palaver.model.times import now
+from palaver.model.times import iso, now
 from palaver.operations.search.answer_context import AnswerContext, answer_context
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
 from palaver.store.engines.database import Change
@@ -131,13 +131,18 @@ async def add_conversations(workspace: Workspace, world: World) -> None:
 
 async def evaluate(workspace: Workspace, asked: Asked, budget: int) -> Outcome:
     """Search for one question, and measure where its evidence is in the results."""
+    as_of = iso(asked.as_of) if asked.as_of else None
     began = time.process_time()
     answer = await search_knowledge.work(
-        workspace, _ASKER, SearchKnowledge(query=asked.question, limit=DEEP, dedupe=False)
+        workspace,
+        _ASKER,
+        SearchKnowledge(query=asked.question, limit=DEEP, dedupe=False, as_of=as_of, time_zone="UTC"),
     )
     spent = (time.process_time() - began) * 1000
     context = await workspace.read(
-        lambda read: answer_context.work(read, _ASKER, AnswerContext(query=asked.question, max_tokens=budget))
+        lambda read: answer_context.work(
+            read, _ASKER, AnswerContext(query=asked.question, max_tokens=budget, as_of=as_of, time_zone="UTC")
+        )
     )
     items = [item for item in answer.results if isinstance(item, ResultItem)]
     messages = [item.message_id for item in items if item.message_id]

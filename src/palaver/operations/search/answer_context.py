@@ -8,19 +8,19 @@ from typing import Annotated
 from pydantic import Field
 
 from palaver.model.people import Caller
-from palaver.model.requests import Query, Request, clamp
+from palaver.model.requests import Query, clamp
 from palaver.model.sources import ALL_SOURCES, SourceName
 from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.operations.search.asking import HIDDEN, Asking
 from palaver.search import hints
 from palaver.search.context import Context, evidence_for
 from palaver.search.open import PER_TOKEN
-from palaver.search.question import parse
 from palaver.search.scope import readable_scopes
 from palaver.store.engines.database import Reader, Scope
 
 
-class AnswerContext(Request):
+class AnswerContext(Asking):
     query: Query
     """The question to answer."""
     max_tokens: Annotated[int, clamp(16, 200_000)] = 2000
@@ -30,7 +30,7 @@ class AnswerContext(Request):
 
 
 @operation(
-    Tool("knowledge.answer_context", brings_words=True, toolset="knowledge"),
+    Tool("knowledge.answer_context", brings_words=True, toolset="knowledge", hidden=HIDDEN),
     Route("GET", "/api/knowledge/context", also={"q": "query"}),
     Command("context", rest="query", text="text"),
     before=import_if_changed,
@@ -38,7 +38,7 @@ class AnswerContext(Request):
 def answer_context(read: Reader, caller: Caller, request: AnswerContext) -> Context:
     """Get the best evidence for a question from all sources, as one text within a token budget. Each piece names its
     source, author and time. The text is between two lines with the same random mark."""
-    question = parse(request.query)
+    question = request.question(request.query)
     sources = tuple(dict.fromkeys(request.sources)) if request.sources is not None else ALL_SOURCES
     if not read.settings.sessions_index:
         sources = tuple(name for name in sources if name != "sessions")

@@ -13,9 +13,9 @@ from palaver.model.search import GetResponse, Order, SearchResponse
 from palaver.operations import library
 from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Operation, Tool, operation
+from palaver.operations.search.asking import HIDDEN
 from palaver.operations.search.page import Paged, SearchText, find_page, hint_for, response_of
 from palaver.search.open import RetrievalOptions, open_document, open_page, plan_of
-from palaver.search.question import parse
 from palaver.search.scope import must_be_on
 from palaver.search.sources import SOURCES, Source, SourceFilters, parse_uri
 from palaver.search.sources.characters import CHARACTER_FACTS, CHARACTER_TEXTS
@@ -56,7 +56,7 @@ def search_operation(source: Source) -> Operation:
     def search(read: Reader, caller: Caller, request: Any) -> SearchResponse:
         if source.name == "sessions":
             must_be_on(read)
-        question = parse(request.query if isinstance(request.query, str) else ", ".join(request.query))
+        question = request.question(request.query if isinstance(request.query, str) else ", ".join(request.query))
         filters = request if isinstance(request, SourceFilters) else source.filters()
         scope = filters.scope(read, caller)
         order: Order = getattr(request, "order_by", None) or caller.config.get("order_by") or "relevance"
@@ -68,7 +68,7 @@ def search_operation(source: Source) -> Operation:
         )
 
     is_own = source.name == "sessions"
-    tool = Tool(f"{source.name}.search", brings_words=True, acts=is_own, toolset=TOOLSET)
+    tool = Tool(f"{source.name}.search", brings_words=True, acts=is_own, toolset=TOOLSET, hidden=HIDDEN)
     return _described(search, f"search_{source.name}", source.search_help, request, tool, source)
 
 

@@ -17,8 +17,8 @@ from palaver.model.sources import ALL_SOURCES, SOURCES, SourceName
 from palaver.model.times import between_dates, iso
 from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Route, Tool, operation
+from palaver.operations.search.asking import HIDDEN
 from palaver.operations.search.page import SearchText, find_page, hint_for, response_of
-from palaver.search.question import parse
 from palaver.search.scope import SESSIONS_OFF, Filters
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import project_scope
@@ -62,7 +62,7 @@ class SearchKnowledge(SearchText):
     dedupe: bool = True
     """false: also show results shown before."""
     explain: bool = False
-    """Add the ranking features of each result."""
+    """Add the ranking features of each result, and the times that the query names."""
     highlight: bool = False
     """Add `highlights` to each snippet: where matched words begin and end."""
     shape: Literal["full", "compact"] = "full"
@@ -107,7 +107,11 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
 
 @operation(
     Tool(
-        "knowledge.search", brings_words=True, acts=True, toolset="knowledge", hidden=("explain", "highlight", "shape")
+        "knowledge.search",
+        brings_words=True,
+        acts=True,
+        toolset="knowledge",
+        hidden=("explain", "highlight", "shape", *HIDDEN),
     ),
     Route(
         "GET",
@@ -128,7 +132,7 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
 async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowledge) -> SearchResponse:
     """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and
     prompts. Pass keywords or a whole question. Results that were already shown in this session are left out."""
-    question = parse(request.query)
+    question = request.question(request.query)
     session_id, session = _session_of(here, caller, request)
     sources, errors = request.wanted, {}
     # An order for media alone is the order of a search in media alone.

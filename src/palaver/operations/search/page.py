@@ -7,19 +7,24 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from palaver.model.people import Caller
-from palaver.model.requests import Query, Request, clamp
-from palaver.model.search import Capped, Order, ResultItem, SearchResponse
+from palaver.model.requests import Query, clamp
+from palaver.model.search import Capped, NamedTime, Order, ResultItem, SearchResponse
+from palaver.model.times import iso
 from palaver.operations.identity import unknown_agent
+from palaver.operations.search.asking import Asking
 from palaver.search import hints, search
 from palaver.search.present import SNIPPET, present
 from palaver.search.question import Question
 from palaver.search.results import Matched
 from palaver.search.scope import readable_scopes
 from palaver.store.engines.database import Reader, Scope
+from palaver.text.dates import EARLIEST, LATEST, TimeRange
 
 
-class Paged(Request):
-    no_filters: ClassVar[frozenset[str]] = frozenset({"query", "limit", "offset", "snippet_length", "order_by"})
+class Paged(Asking):
+    no_filters: ClassVar[frozenset[str]] = frozenset(
+        {"query", "limit", "offset", "snippet_length", "order_by", "as_of", "time_zone"}
+    )
     """Arguments that leave no results out."""
 
     limit: Annotated[int, clamp(1, 100)] = 10
@@ -50,6 +55,7 @@ class Page:
     left_out: list[str] | None
     capped: Capped | None
     explanations: dict[str, dict[str, float]] | None
+    time: list[NamedTime] | None
 
 
 def find_page(
@@ -91,7 +97,14 @@ def find_page(
         left_out=results.left_out,
         capped=results.capped,
         explanations=explanations,
+        time=[named_time(one) for one in question.times] if explain else None,
     )
+
+
+def named_time(one: TimeRange) -> NamedTime:
+    """A period of the question, as it is sent. A side without a bound is null."""
+    begin, end = None if one.begin == EARLIEST else iso(one.begin), None if one.end == LATEST else iso(one.end)
+    return {"text": one.text, "from": begin, "to": end}
 
 
 def response_of(page: Page, request: Paged, **more: Any) -> SearchResponse:
@@ -107,6 +120,7 @@ def response_of(page: Page, request: Paged, **more: Any) -> SearchResponse:
         left_out=page.left_out,
         capped=page.capped,
         explanations=page.explanations,
+        time=page.time,
         **more,
     )
 

@@ -11,16 +11,19 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import log, log1p
+from math import exp, log, log1p
 from operator import mul
 from statistics import median
 from typing import Literal, NamedTuple, TypeAlias
 
+from palaver.model.times import instant, micros
 from palaver.search.question import Question
 from palaver.search.recall import DocumentCover
 from palaver.search.terms import K1
 from palaver.search.word_positions import WordFinder
 from palaver.store.search.found_passages import CandidateText
+from palaver.text.dates import find as find_dates
+from palaver.text.dates import may_name_time
 from palaver.text.query import Phrase
 from palaver.text.tokenize import stems, words
 
@@ -35,6 +38,12 @@ NEAR = 20
 _B = 0.75
 """How much the length of a passage counts, as in bm25."""
 _LONG = log(1000)
+_SHORTEST_NEAR, _LONGEST_NEAR = 24 * 3600 * 10**6, 30 * 24 * 3600 * 10**6
+"""In microseconds: how far from a period `in_time` is 1/e, at least and at most."""
+_AFTER = 4.0
+"""How much slower `in_time` falls after a period than before it."""
+MOST_DATED = 800
+"""Characters of a text in which dates are looked for."""
 _HALF_BEHIND = 5
 """A document at this place behind the best gets half of the highest `stronger_behind`."""
 
@@ -43,10 +52,13 @@ _TIME_WORDS = frozenset(
     words(
         "yesterday today tomorrow tonight ago last next week weekend month year monday tuesday wednesday thursday "
         "friday saturday sunday january february march april may june july august september october november december "
-        "recently spring summer autumn fall winter morning night day since already just"
+        "recently spring summer autumn fall winter morning night day since already just "
+        "gestern vorgestern heute morgen übermorgen letzte letzten letztes nächste woche wochenende monat jahr "
+        "tag abend nacht montag dienstag mittwoch donnerstag freitag samstag sonntag januar februar märz mai juni juli "
+        "oktober dezember frühling sommer herbst seit neulich kürzlich bereits"
     )
 )
-_TIME_NUMBER = re.compile(r"\b(?:\d{4}|\d{1,2}(?:st|nd|rd|th)|\d{1,2}:\d\d)\b")
+_TIME_NUMBER = re.compile(r"\b(?:\d{4}|\d{1,2}(?:st|nd|rd|th)|\d{1,2}:\d\d|\d{1,2}\.\d{1,2}(?=\.))\b")
 
 
 class Features(NamedTuple):
@@ -104,6 +116,10 @@ class Features(NamedTuple):
     """1 if the question is about what the assistant said, and the assistant said this."""
     newest: float
     """If the latest is asked for: how new the passage is among those that were read."""
+    in_time: float
+    """1 if the passage was written in a period that the question names, less if it was written near it."""
+    names_time: float
+    """How much of a period that the text names is in a period that the question names."""
     stronger: float = 0.0
     """Similarity of the most similar sentence by an optional embedding model; 0 if none is configured."""
     stronger_before: float = 0.0
@@ -235,9 +251,13 @@ class TermMatches:
         typed = f" {' '.join(self.question.words)} "
         stemmed = f" {' '.join(stems(self.question.words))} "
         identifiers = {n for n, term in enumerate(self.terms) if len(term.words) > 1 or not term.words[0].isalpha()}
+        # A passage from May need not say "May".
+        timed = {n for n, term in enumerate(self.terms) if term in self.question.time_terms}
         found = []
-        for text, places, is_apart in zip(self.words, self.places, self.is_apart, strict=True):
+        for one, text, places, is_apart in zip(self.passages, self.words, self.places, self.is_apart, strict=True):
             there = {number for _, number in places}
+            if timed and is_in_time(self.question, one.at):
+                there |= timed
             if len(there) < len(self.terms):
                 found.append(1 if identifiers <= there else 0)
             elif is_apart:
@@ -333,7 +353,46 @@ def _place_columns(matches: TermMatches, cover: DocumentCover, previous: Sequenc
         "mine": [1.0 if question.is_mine and side == "asking" else 0.0 for side in sides],
         "yours": [1.0 if question.is_yours and side == "answering" else 0.0 for side in sides],
         "newest": [newness.get(one.at, 0.0) for one in passages],
+        **_time_columns(matches),
     }
+
+
+def is_in_time(question: Question, at: int) -> bool:
+    """Whether a time, in microseconds, is in a period that the question names."""
+    return any(micros(one.begin) <= at < micros(one.end) for one in question.times)
+
+
+def _time_columns(matches: TermMatches) -> Columns:
+    """How well each passage fits the periods that the question names."""
+    question, passages = matches.question, matches.passages
+    if not question.times:
+        return dict.fromkeys(("in_time", "names_time"), [0.0] * len(passages))
+    wanted = [(micros(one.begin), micros(one.end)) for one in question.times]
+
+    def names(one: Passage, folded: Sequence[str]) -> float:
+        if one.side == "answering" or not may_name_time(folded):  # an assistant repeats the user's dates
+            return 0.0
+        named = find_dates(one.text[:MOST_DATED], instant(one.at), question.zone)
+        shares = [
+            (min(end, micros(period.end)) - max(begin, micros(period.begin)))
+            / (micros(period.end) - micros(period.begin))
+            for period in named
+            for begin, end in wanted
+        ]
+        return max(0.0, *shares) if shares else 0.0
+
+    return {
+        "in_time": [max(_nearness(one.at, begin, end) for begin, end in wanted) for one in passages],
+        "names_time": list(map(names, passages, matches.words)),
+    }
+
+
+def _nearness(at: int, begin: int, end: int) -> float:
+    """1 inside a period. Outside it falls, and less after a period: people tell later what happened."""
+    if begin <= at < end:
+        return 1.0
+    half = min(max((end - begin) / 2, _SHORTEST_NEAR), _LONGEST_NEAR)
+    return exp(-(begin - at) / half) if at < begin else exp(-(at - end) / (_AFTER * half))
 
 
 def _meaning_columns(matches: TermMatches, similarity: Similarity, previous: Sequence[int | None]) -> Columns:

@@ -47,6 +47,11 @@ def candidates(read: Reader, passage_ids: Sequence[int]) -> list[Candidate]:
     return [found[id] for id in passage_ids if id in found]
 
 
+def timed_among(read: Reader, passage_ids: Iterable[int], since: int, until: int) -> set[int]:
+    """Those of some passages that are from a period."""
+    return {id for (id,) in read.rows("timed_among", ids=_json(passage_ids), since=since, until=until)}
+
+
 class CandidateText(NamedTuple):
     """A candidate with its text."""
 

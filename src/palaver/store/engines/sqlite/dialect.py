@@ -133,6 +133,22 @@ class SqliteDialect:
         name = "count_matches" if groups else "count_indexed"
         return self._count(connection, name, " AND ".join(groups), replace(scope, since=-FOREVER, until=FOREVER), cap)
 
+    def in_period(self, connection: Connection, scope: Scope, looked_at: int) -> list[int]:
+        params = self._params(scope) | {"cap": looked_at}
+        ids = [id for (id,) in connection.fetch_tuples(self.sql("indexed_between"), params)]
+
+        def having(tokens: str) -> set[int]:
+            some = {"match": tokens, "ids": orjson.dumps(ids).decode()}
+            return {id for (id,) in connection.fetch_tuples(self.sql("matches_among"), some)}
+
+        for group in _token_groups(scope):
+            wanted = having(group) if ids else set()
+            ids = [id for id in ids if id in wanted]
+        for token in scope.without:
+            unwanted = having(f"scope : {_quoted(SCOPE + token)}") if ids else set()
+            ids = [id for id in ids if id not in unwanted]
+        return ids
+
     def _count(self, connection: Connection, name: str, match: str, scope: Scope, cap: int) -> int:
         params = self._params(scope) | {"match": match, "cap": cap}
         ranges = id_ranges_of(scope.sources, bodies=scope.bodies, titles=scope.titles)

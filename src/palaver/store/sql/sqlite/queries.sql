@@ -79,6 +79,22 @@ SELECT json_group_array(id) AS ids FROM (
     LIMIT :cap
 );
 
+-- name: matches_among  those of some passages that match
+SELECT rowid FROM passage_index
+WHERE passage_index MATCH :match AND rowid IN (SELECT value FROM json_each(:ids));
+
+-- name: indexed_between  the newest passages of a period that are in the index, at most :cap
+SELECT p.id FROM passages p
+WHERE p.created_at BETWEEN :since AND :until AND +p.id BETWEEN :first AND :last
+  AND (:ranges IS NULL OR p.id / :width IN (SELECT value FROM json_each(:ranges)))
+  AND EXISTS (SELECT 1 FROM passage_index_docsize i WHERE i.id = p.id)
+ORDER BY p.created_at DESC, p.id DESC
+LIMIT :cap;
+
+-- name: timed_among  those of some passages that are from a period
+SELECT id FROM passages
+WHERE id IN (SELECT value FROM json_each(:ids)) AND +created_at BETWEEN :since AND :until;
+
 -- name: count_matches  the number of matches in an id range, at most :cap
 SELECT count(*) AS passages FROM (
     SELECT 1 FROM passage_index
