@@ -28,10 +28,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from minilm_base import tensors
 from torch import Tensor, nn
 from torch.nn import functional
-
-from minilm_base import tensors
 
 from palaver.search.vectors.minilm import Pieces
 

@@ -10,13 +10,15 @@ from functools import reduce
 from itertools import combinations, islice, pairwise, zip_longest
 from math import log
 from operator import neg, or_
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from palaver.search.by_meaning import add_nearest
 from palaver.search.expand import Expansion
 from palaver.search.in_time import prefer_periods
 from palaver.search.question import Question
 from palaver.search.sources import SOURCES
 from palaver.search.terms import TermSet, TermWeights, only
+from palaver.search.vectors import meaning
 from palaver.store.engines.database import SCOPE, STEM, RankedPassage, Reader, Scope
 from palaver.store.engines.id_ranges import SHARED_SOURCES, WIDTH
 from palaver.store.library.documents import PROJECT, document_scope
@@ -24,6 +26,10 @@ from palaver.store.search import found_passages
 from palaver.store.search.found_passages import Candidate, CandidateText
 from palaver.text import tokenize
 from palaver.text.query import Phrase, with_parts
+
+if TYPE_CHECKING:
+    from palaver.search.vectors.encoders import Array
+    from palaver.search.vectors.nearest import Nearest
 
 MOST_CANDIDATES = 10_000
 MOST_HITS = 12_000
@@ -50,6 +56,10 @@ COUNTED = 300
 """Hits after the placed ones that are counted one by one to estimate the total."""
 ALL_COUNTED = 2_000
 """If no more hits than this follow the placed ones, all of them are counted."""
+EQUAL_SIGNS = 3.0
+"""How much the share of equal signs of two vectors counts beside the cover, when it is decided which hits to place."""
+MEANING = 1.5
+"""How much the similarity in meaning counts beside the cover, when it is decided which passages to read."""
 IN_TIME = 0.5
 """How much more is expected of a passage from a period of the question when it is decided which ones to read."""
 WITH_NEIGHBOURS = 60
@@ -76,6 +86,12 @@ class Hits:
     """If very many passages have all keywords: the ones that the index ranks first."""
     in_time: frozenset[int] = frozenset()
     """The passages from a period that the question names. They come before others."""
+    vector: Array | None = field(default=None, repr=False)
+    """The vector of the question; None for keywords, and without a model."""
+    near: Nearest | None = field(default=None, repr=False)
+    """How far all passages are from the question."""
+    nearest: tuple[int, ...] = ()
+    """The passages that are nearest in meaning. They come before others."""
 
     def among(self, passage_ids: Iterable[int]) -> set[int]:
         """Those of some passages that have any of the terms."""
@@ -104,7 +120,9 @@ class Hits:
 
     def best_first(self, most: int = MOST_CANDIDATES) -> dict[int, TermSet]:
         """The passages with their terms. Those that cover most of the question come first, then the newest of each
-        source in turn."""
+        source in turn. If the distances in meaning are known, they count too."""
+        if self.near:
+            return self._by_cover_and_meaning(self.near, most)
         best = dict.fromkeys(self.best, self.weights.everything)
         in_order = sorted(self.by_terms, key=lambda terms: (-self.weights.cover(terms), terms))
         if self.in_time:
@@ -123,6 +141,21 @@ class Hits:
         return best
 
 
+    def _by_cover_and_meaning(self, near: Nearest, most: int) -> dict[int, TermSet]:
+        terms_of = {id: terms for terms, ids in self.by_terms.items() for id in ids}
+        values = {
+            id: self.weights.cover(terms_of[id]) + EQUAL_SIGNS * share + (IN_TIME if id in self.in_time else 0.0)
+            for id, share in zip(terms_of, near.similarity(list(terms_of)), strict=True)
+        }
+        in_order = sorted(values, key=lambda id: (-values[id], -id))
+        return {id: terms_of[id] for id in islice(dict.fromkeys((*self.nearest, *in_order)), most)}
+
+    @property
+    def placed(self) -> int:
+        """How many of the best hits are placed."""
+        return PLACED + len(self.nearest)
+
+
 def _newest_of_each_source(ids: list[int], most: int) -> list[int]:
     """The newest passages of each source in turn, titles before bodies. `ids` are sorted, highest first."""
     ends = [0]
@@ -137,8 +170,10 @@ def _newest_of_each_source(ids: list[int], most: int) -> list[int]:
 
 
 def find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
-    """Find the passages to choose from. Those from a period that the question names come first."""
-    return prefer_periods(read, expansion.question, scopes, _find_hits(read, expansion, scopes))
+    """Find the passages to choose from: by their words, by the time that the question names, and by meaning."""
+    question = expansion.question
+    hits = prefer_periods(read, question, scopes, _find_hits(read, expansion, scopes))
+    return add_nearest(read, question, scopes, hits)
 
 
 def _find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
@@ -308,16 +343,21 @@ class Candidates(NamedTuple):
     """How many hits come after the placed ones."""
     next_ids: list[int]
     """The first of those."""
+    similar: Mapping[int, float]
+    """The similarity in meaning of the placed passages that have a vector."""
 
 
 def place_hits(read: Reader, hits: Hits) -> Candidates:
     """Look up the documents and positions of the best hits."""
-    left = max(0, min(hits.count, MOST_CANDIDATES) - PLACED)
-    terms_of = hits.best_first(PLACED + (left if left <= ALL_COUNTED else COUNTED))
+    left = max(0, min(hits.count, MOST_CANDIDATES) - hits.placed)
+    terms_of = hits.best_first(hits.placed + (left if left <= ALL_COUNTED else COUNTED))
     ids = list(terms_of)
-    placed = found_passages.candidates(read, ids[:PLACED])
+    placed = found_passages.candidates(read, ids[: hits.placed])
     cover = cover_of([(one.document_id, one.position, terms_of[one.passage_id]) for one in placed], hits.weights)
-    return Candidates(hits, placed, terms_of, cover, left, ids[PLACED:])
+    similar: Mapping[int, float] = {}
+    if hits.vector is not None:
+        similar = meaning.similarity(read, hits.vector, [one.passage_id for one in placed])
+    return Candidates(hits, placed, terms_of, cover, left, ids[hits.placed :], similar)
 
 
 def cover_of(found: Iterable[tuple[int, int, TermSet]], weights: TermWeights) -> DocumentCover:
@@ -360,7 +400,7 @@ def read_texts(
 ) -> list[CandidateText]:
     """Read the most promising passages. For a question, also read the neighbours of the best ones."""
     hits, cover, effort = candidates.hits, candidates.cover, effort_for(question, candidates.hits)
-    weights, terms_of = hits.weights, candidates.terms_of
+    weights, terms_of, similar = hits.weights, candidates.terms_of, candidates.similar
     rank_in_index = {id: -1 - 1 / (2 + n) for n, id in enumerate(hits.best)}
 
     def promise(one: Candidate) -> tuple[float, float, int]:
@@ -369,6 +409,7 @@ def read_texts(
         if position:
             beside = cover.passages.get((at, position - 1), 0.0) + cover.passages.get((at, position + 1), 0.0)
         promised = weights.cover(terms_of[one.passage_id]) + 0.3 * beside + 0.5 * cover.frequency[at]
+        promised += MEANING * similar.get(one.passage_id, 0.0)
         promised += IN_TIME if one.passage_id in hits.in_time else 0.0
         return rank_in_index.get(one.passage_id, 0.0), -promised, -one.passage_id
 

@@ -45,7 +45,7 @@ _AFTER = 4.0
 MOST_DATED = 800
 """Characters of a text in which dates are looked for."""
 _HALF_BEHIND = 5
-"""A document at this place behind the best gets half of the highest `stronger_behind`."""
+"""A document at this place behind the best gets half of the highest `meaning_behind`."""
 
 _ROLES = frozenset(["user", "assistant", "human", "ai", "model", "system", "tool", "bot"])
 _TIME_WORDS = frozenset(
@@ -120,12 +120,14 @@ class Features(NamedTuple):
     """1 if the passage was written in a period that the question names, less if it was written near it."""
     names_time: float
     """How much of a period that the text names is in a period that the question names."""
-    stronger: float = 0.0
-    """Similarity of the most similar sentence by an optional embedding model; 0 if none is configured."""
-    stronger_before: float = 0.0
+    meaning: float = 0.0
+    """Similarity in meaning by the vectors of the model; 0 without a model."""
+    meaning_before: float = 0.0
     """The same for the passage before."""
-    stronger_behind: float = 0.0
-    """For a question: how far the document is behind the most similar document of its kind. 0 for the first one."""
+    meaning_document: float = 0.0
+    """The highest `meaning` in the document."""
+    meaning_behind: float = 0.0
+    """How far the document is behind the most similar document of its kind. 0 for the first one."""
 
 
 class Passage(NamedTuple):
@@ -157,8 +159,8 @@ class Similarity(NamedTuple):
     """Similarity of its most similar sentence or two."""
     terms: Sequence[Sequence[float]]
     """For each term of the question, the similarity of the most similar word."""
-    stronger: Sequence[float] = ()
-    """Similarity by an optional embedding model; empty if none is configured."""
+    meaning: Sequence[float] = ()
+    """Similarity by the vectors of the model; empty if too few passages have one."""
 
     @classmethod
     def none(cls, passages: int, terms: int) -> Similarity:
@@ -396,7 +398,7 @@ def _nearness(at: int, begin: int, end: int) -> float:
 
 
 def _meaning_columns(matches: TermMatches, similarity: Similarity, previous: Sequence[int | None]) -> Columns:
-    """The features of the similarity in meaning. Those of an optional embedding model are 0 without one."""
+    """The features of the similarity in meaning. Those of the model's vectors are 0 without them."""
     passages, rarity, total = matches.passages, matches.rarity, matches.total_rarity
     most_like, likes = _best_by_document(passages, similarity.best), similarity.terms
 
@@ -405,10 +407,10 @@ def _meaning_columns(matches: TermMatches, similarity: Similarity, previous: Seq
         return points / total
 
     words_like = [weighed(some) for some in likes]
-    stronger = similarity.stronger or [0.0] * len(passages)
-    unknown, places = median(stronger) if similarity.stronger else 0.0, dict[int, int]()
-    if matches.question.is_asked and similarity.stronger:
-        best, counts = _best_by_document(passages, stronger), Counter[Kind]()
+    meaning = similarity.meaning or [0.0] * len(passages)
+    usual = median(meaning) if similarity.meaning else 0.0
+    best, places, counts = _best_by_document(passages, meaning), dict[int, int](), Counter[Kind]()
+    if similarity.meaning:
         kinds = {one.document_id: one.kind for one in passages}
         for document in sorted(kinds, key=lambda id: (-best[id], id)):
             places[document] = counts[kinds[document]]
@@ -423,9 +425,10 @@ def _meaning_columns(matches: TermMatches, similarity: Similarity, previous: Seq
             own if n is None else weighed(list(map(max, some, likes[n])))
             for own, some, n in zip(words_like, likes, previous, strict=True)
         ],
-        "stronger": stronger,
-        "stronger_before": [stronger[n] if n is not None else unknown for n in previous],
-        "stronger_behind": [place / (place + _HALF_BEHIND) for place in behind],
+        "meaning": meaning,
+        "meaning_before": [meaning[n] if n is not None else usual for n in previous],
+        "meaning_document": [best[one.document_id] for one in passages],
+        "meaning_behind": [place / (place + _HALF_BEHIND) for place in behind],
     }
 
 

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from math import exp
 from operator import mul
+from statistics import median
 from typing import Literal, NamedTuple
 
 from palaver.search.question import Question
 from palaver.search.ranking.features import Features, Kind, Passage, Similarity, TermMatches, features_of, passages_of
 from palaver.search.ranking.sentences import words_of_sentences
 from palaver.search.ranking.weights import weights
-from palaver.search.recall import PLACED, Candidates, Effort, effort_for
-from palaver.search.vectors import background
+from palaver.search.recall import Candidates, effort_for
+from palaver.search.vectors import meaning
 from palaver.search.vectors.words import QuestionVectors
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
@@ -23,6 +24,8 @@ AHEAD = 0.1
 """Points by which the worst passage with joined words together is ahead of the best one with them apart."""
 SOFTNESS = 3.0
 """How fast scores fall: a passage this many points behind the best gets 1/e of its score."""
+ENOUGH = 0.7
+"""The share of the passages that must have a vector. With fewer, words alone decide."""
 UNREAD = 0.99
 """The highest score of a passage that was not read, as a share of the lowest score of one that was."""
 
@@ -59,7 +62,7 @@ def rank(read: Reader, question: Question, candidates: Candidates, texts: Sequen
 def rank_rest(read: Reader, candidates: Candidates, lowest: float) -> list[ScoredPassage]:
     """Score the hits that were not placed. They come after all others, so pages cut before stay as they are."""
     terms_of = candidates.hits.best_first()
-    rest = found_passages.candidates(read, list(terms_of)[PLACED:])
+    rest = found_passages.candidates(read, list(terms_of)[candidates.hits.placed :])
     return [_score_unread(one, candidates._replace(terms_of=terms_of), lowest * UNREAD) for one in rest]
 
 
@@ -74,9 +77,13 @@ def _score_texts(
 ) -> list[ScoredPassage]:
     passages = passages_of(question, texts)
     matches = TermMatches(question, candidates.hits.weights.rarity, passages)
-    similarity = _similarity(read, question, matches, effort_for(question, candidates.hits))
+    similarity = _similarity(read, question, matches, candidates)
     features = features_of(matches, candidates.cover, similarity)
-    points = [weighed_sum(one, _weights_of(passage.kind)) for passage, one in zip(passages, features, strict=True)]
+    has_meaning = bool(similarity.meaning)
+    points = [
+        weighed_sum(one, _weights_of(passage.kind, has_meaning))
+        for passage, one in zip(passages, features, strict=True)
+    ]
     if not question.is_asked and len(question.words) > 1:
         step = max(points) - min(points) + 1.0
         points = [value + step * tier for value, tier in zip(points, matches.keyword_tiers(), strict=True)]
@@ -95,21 +102,24 @@ def _score_texts(
     ]
 
 
-def _similarity(read: Reader, question: Question, matches: TermMatches, effort: Effort) -> Similarity:
+def _similarity(read: Reader, question: Question, matches: TermMatches, candidates: Candidates) -> Similarity:
     """Compare the meaning of the passages with the question."""
     passages: Sequence[Passage] = matches.passages
     if question.is_word:
-        similarity = Similarity.none(len(passages), len(matches.terms))
-    else:
-        sentences = [
-            words_of_sentences(one.text) if question.is_asked and one.side in effort.sides else [] for one in passages
-        ]
-        vectors = QuestionVectors(question.words, [term.words for term in matches.terms])
-        similarity = Similarity(*vectors.similarity(matches.words, sentences))
-    stronger = background.similarity(read, question.text, [one.id for one in passages])
-    if stronger:
-        return similarity._replace(stronger=background.rescale(stronger, similarity.whole))
-    return similarity
+        return Similarity.none(len(passages), len(matches.terms))
+    sides = effort_for(question, candidates.hits).sides
+    sentences = [words_of_sentences(one.text) if question.is_asked and one.side in sides else [] for one in passages]
+    vectors = QuestionVectors(question.words, [term.words for term in matches.terms])
+    similarity = Similarity(*vectors.similarity(matches.words, sentences))
+    if candidates.hits.vector is None:
+        return similarity
+    others = [one.id for one in passages if one.id not in candidates.similar]
+    known = {**candidates.similar, **meaning.similarity(read, candidates.hits.vector, others)}
+    values = [known.get(one.id) for one in passages]
+    if sum(value is not None for value in values) < ENOUGH * len(values):
+        return similarity
+    usual = median(value for value in values if value is not None)
+    return similarity._replace(meaning=[usual if value is None else value for value in values])
 
 
 def _joined_words_first(points: list[float], matches: TermMatches) -> list[float]:
@@ -133,8 +143,9 @@ def weighed_sum(features: Features, weights: Sequence[float]) -> float:
 
 
 @cache
-def _weights_of(kind: Kind) -> tuple[float, ...]:
-    return in_order(weights()[kind])
+def _weights_of(kind: Kind, has_meaning: bool) -> tuple[float, ...]:
+    named = f"{kind} with meaning"
+    return in_order(weights()[named if has_meaning and named in weights() else kind])
 
 
 def in_order(weights: Mapping[str, float]) -> tuple[float, ...]:

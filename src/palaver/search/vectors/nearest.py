@@ -46,6 +46,7 @@ class SignIndex:
         self._np = np
         self._count = 0
         self._ids = np.empty(0, np.int64)
+        self._in_order: Array | None = None
         self._bits = np.empty((0, 0), np.uint64)
 
     def __len__(self) -> int:
@@ -72,8 +73,15 @@ class SignIndex:
                 self._bits, self._ids = grown, more
             self._bits[:, self._count : end] = bits
             self._ids[self._count : end] = ids
-            self._count = end
+            self._count, self._in_order = end, None
             self.made_at = max(self.made_at, *(row.made_at for row in rows))
+
+    def in_order(self) -> Array:
+        """The rows, sorted by passage id."""
+        with self._lock:
+            if self._in_order is None:
+                self._in_order = self._np.argsort(self._ids[: self._count], kind="stable")
+            return self._in_order
 
     def distances(self, question: Array) -> tuple[Array, Array]:
         """The ids of all passages, and how many signs of each differ from the question's."""
@@ -130,11 +138,10 @@ def load(read: Reader, index: SignIndex) -> None:
 class Nearest:
     """How far all passages are from a question."""
 
-    def __init__(self, ids: Array, distances: Array, size: int) -> None:
+    def __init__(self, ids: Array, distances: Array, in_order: Array, size: int) -> None:
         import numpy as np
 
-        self._np, self._ids, self._distances, self._size = np, ids, distances, size
-        self._order: Array | None = None
+        self._np, self._ids, self._distances, self._order, self._size = np, ids, distances, in_order, size
 
     def similarity(self, passage_ids: Sequence[int]) -> list[float]:
         """The share of equal signs, from 0 to 1, of each passage; one half for a passage that has no vector."""
@@ -142,8 +149,6 @@ class Nearest:
         wanted = np.array(passage_ids, np.int64)
         if not len(self._ids):
             return [0.5] * len(wanted)
-        if self._order is None:
-            self._order = np.argsort(self._ids, kind="stable")
         places = np.searchsorted(self._ids, wanted, sorter=self._order, side="right") - 1
         rows = self._order[np.maximum(places, 0)]
         values = 1 - self._distances[rows] / self._size
@@ -172,4 +177,5 @@ def nearest(read: Reader, question: Array) -> Nearest | None:
     index = index_of(read)
     if index is None or not len(index):
         return None
-    return Nearest(*index.distances(question), len(question))
+    ids, distances = index.distances(question)
+    return Nearest(ids, distances, index.in_order()[: len(ids)], len(question))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from palaver.search.question import STOP_WORDS
+from palaver.text.query import Phrase
 from palaver.text.tokenize import stem
 
 if TYPE_CHECKING:
@@ -104,6 +105,12 @@ def known(words: Sequence[str]) -> list[int]:
 def asked_for(words: Sequence[str]) -> list[int]:
     """The numbers of the words of a question. A word without a vector is replaced by one with the same stem."""
     return sorted(set(filter(None, map(_number_of, words))))
+
+
+def share_known(terms: Sequence[Phrase]) -> float:
+    """The share of the words of some terms that are frequent English words. Names and numbers do not count."""
+    typed = [word for term in terms for word in term.words if word.isalpha()]
+    return sum(word in _numbers() or stem(word) in _by_stem() for word in typed) / len(typed) if typed else 1.0
 
 
 @lru_cache(maxsize=4_096)

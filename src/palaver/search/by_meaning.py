@@ -1,0 +1,39 @@
+"""Candidates by meaning: the passages whose vectors are nearest to the question, besides those that have its words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from palaver.search.question import Question
+from palaver.search.vectors import meaning, nearest
+from palaver.search.vectors import words as word_vectors
+from palaver.store.engines.database import Reader, Scope
+
+if TYPE_CHECKING:
+    from palaver.search.recall import Hits
+
+COMPARED = 400
+"""The passages with the most equal signs, whose whole vectors are compared."""
+NEAREST = 150
+"""The nearest of those, which become candidates."""
+ENOUGH_KNOWN = 0.5
+"""The share of its words that the model must know. It knows English."""
+
+
+def add_nearest(read: Reader, question: Question, scopes: Sequence[Scope], hits: Hits) -> Hits:
+    """Add the passages that are nearest in meaning to a question. Keywords are found by their words only."""
+    if not question.is_asked or word_vectors.share_known(question.terms) < ENOUGH_KNOWN:
+        return hits
+    vector = meaning.question_vector(read, question.text)
+    if vector is None:
+        return hits
+    near = nearest.nearest(read, vector)
+    if near is None:
+        return replace(hits, vector=vector)
+    similar = meaning.similarity(read, vector, near.in_scope(read, scopes, COMPARED))
+    best = tuple(sorted(similar, key=lambda id: (-similar[id], id))[:NEAREST])
+    without_terms = set(best) - hits.among(best)
+    by_terms = {**hits.by_terms, 0: hits.by_terms.get(0, set()) | without_terms} if without_terms else hits.by_terms
+    return replace(hits, by_terms=by_terms, vector=vector, near=near, nearest=best)
