@@ -24,8 +24,8 @@ MOST_CHECKED = 3_000
 FEW = 20
 """If fewer hits are from the period, its other passages are looked at too."""
 MOST_WITHOUT_TERMS = 100
-LOOKED_AT = 1_000
-"""The newest passages of a period that are checked for what the caller may read."""
+LOOKED_AT = 3_000
+"""The newest passages of a period that are looked at for those that the caller may read."""
 
 
 def prefer_periods(read: Reader, question: Question, scopes: Sequence[Scope], hits: Hits) -> Hits:
