@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
-from tests.helpers import Mcp, word
+from tests.helpers import Mcp, started_with, word
 from tests.search.test_features import passage, seen
 
 from palaver.model.times import micros
@@ -88,6 +90,18 @@ def test_tools_accept_the_asking_date(mcp: Mcp, api: httpx.Client):
     for tool in ("knowledge_search", "chats_search"):
         assert mcp.call(tool, **asked)["results"][0]["snippet"].endswith("red")
     context = mcp.call("knowledge_answer_context", **asked)["text"]
+    assert context.index("red") < context.index("blue")
+
+
+def test_commands_take_the_asking_date(api: httpx.Client):
+    unique = word()
+    chat(api, (MAY, f"the {unique} is red"), (JULY, f"the {unique} is blue"))
+    query, asking = f"What did we say of the {unique} last week?", ("--as-of", "2023-05-17", "--time-zone", "UTC")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")}
+    found = started_with(env, "search", query, *asking, "--json", "--url", str(api.base_url))
+    assert found.returncode == 0, found.stderr
+    assert texts(json.loads(found.stdout))[0].endswith("red")
+    context = started_with(env, "context", query, *asking, "--url", str(api.base_url)).stdout
     assert context.index("red") < context.index("blue")
 
 

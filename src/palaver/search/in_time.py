@@ -19,13 +19,15 @@ WIDEST = timedelta(days=370)
 """Longer periods do not change which passages are looked at."""
 WIDEST_WITHOUT_TERMS = timedelta(days=32)
 """Passages without any term are looked at only for periods up to this length."""
-MOST_CHECKED = 3_000
+MOST_CHECKED = 2_000
 """The best hits whose time is looked up."""
 FEW = 20
 """If fewer hits are from the period, its other passages are looked at too."""
 MOST_WITHOUT_TERMS = 100
-LOOKED_AT = 1_000
-"""The newest passages of a period that are checked for what the caller may read."""
+MOST_IN_PERIOD = 300
+"""Passages of a period that are collected; some of them may have terms."""
+LOOKED_AT = 3_000
+"""The newest passages of a period that are looked at for those that the caller may read."""
 
 
 def prefer_periods(read: Reader, question: Question, scopes: Sequence[Scope], hits: Hits) -> Hits:
@@ -56,4 +58,6 @@ def prefer_periods(read: Reader, question: Question, scopes: Sequence[Scope], hi
 def _passages_of(read: Reader, scope: Scope, since: int, until: int) -> list[int]:
     """The newest passages of a scope in a period. A title says nothing about the time."""
     narrowed = replace(scope, titles=False, since=max(since, scope.since), until=min(until, scope.until))
-    return read.in_period(narrowed, LOOKED_AT) if scope.bodies and narrowed.since <= narrowed.until else []
+    return (
+        read.in_period(narrowed, MOST_IN_PERIOD, LOOKED_AT) if scope.bodies and narrowed.since <= narrowed.until else []
+    )

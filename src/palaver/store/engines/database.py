@@ -169,8 +169,9 @@ class Dialect(Protocol):
     def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
         """The number of passages in a scope, at any time; at most `cap` of each id range."""
 
-    def in_period(self, connection: Connection, scope: Scope, looked_at: int) -> list[int]:
-        """The newest passages of a scope in its period. At most `looked_at` passages of the period are looked at."""
+    def in_period(self, connection: Connection, scope: Scope, most: int, looked_at: int) -> list[int]:
+        """The newest passages of a scope in its period, at most `most`. Only the newest `looked_at` passages of the
+        period are looked at."""
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
         """Write or remove index rows (None removes one). Passages in `fresh` have no old row to remove."""
@@ -248,8 +249,8 @@ class Reader:
     def size_of(self, scope: Scope, cap: int) -> int:
         return self.connection.dialect.size_of(self.connection, scope, cap)
 
-    def in_period(self, scope: Scope, looked_at: int) -> list[int]:
-        return self.connection.dialect.in_period(self.connection, scope, looked_at)
+    def in_period(self, scope: Scope, most: int, looked_at: int) -> list[int]:
+        return self.connection.dialect.in_period(self.connection, scope, most, looked_at)
 
     def promising(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[RankedPassage]:
         return self.connection.dialect.promising(self.connection, groups, scope, cap)

@@ -192,8 +192,9 @@ class PostgresDialect:
         sql = _COUNT_ALL.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else "")
         return int(connection.fetch(sql, params)[0]["passages"])
 
-    def in_period(self, connection: Connection, scope: Scope, looked_at: int) -> list[int]:
-        params = {"match": " & ".join(_scopes(scope)), "since": scope.since, "until": scope.until, "cap": looked_at}
+    def in_period(self, connection: Connection, scope: Scope, most: int, looked_at: int) -> list[int]:
+        params = {"match": " & ".join(_scopes(scope)), "since": scope.since, "until": scope.until}
+        params |= {"most": most, "cap": looked_at}
         return [id for (id,) in connection.fetch_tuples(self.sql("matches_between"), params)]
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:

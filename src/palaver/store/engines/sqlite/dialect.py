@@ -42,6 +42,8 @@ SELECTIVE_PREFIX = 4
 """A prefix of this length matches few words."""
 FEW_ENOUGH = 20_000
 """With fewer candidates, the texts are read instead of more lookups."""
+CHECKED_AT_ONCE = 200
+"""How many passages of a period are checked at once for whether they are in a scope."""
 EXACT = 1
 """The index column of exact words. The column of stems comes after it."""
 PADDING = "\x01\x01"
@@ -133,21 +135,23 @@ class SqliteDialect:
         name = "count_matches" if groups else "count_indexed"
         return self._count(connection, name, " AND ".join(groups), replace(scope, since=-FOREVER, until=FOREVER), cap)
 
-    def in_period(self, connection: Connection, scope: Scope, looked_at: int) -> list[int]:
+    def in_period(self, connection: Connection, scope: Scope, most: int, looked_at: int) -> list[int]:
         params = self._params(scope) | {"cap": looked_at}
         ids = [id for (id,) in connection.fetch_tuples(self.sql("indexed_between"), params)]
+        found: list[int] = []
+        for begin in range(0, len(ids), CHECKED_AT_ONCE):
+            some = ids[begin : begin + CHECKED_AT_ONCE]
 
-        def having(tokens: str) -> set[int]:
-            some = {"match": tokens, "ids": orjson.dumps(ids).decode()}
-            return {id for (id,) in connection.fetch_tuples(self.sql("matches_among"), some)}
+            def having(tokens: str, among: Sequence[int] = some) -> set[int]:
+                given = {"match": tokens, "ids": orjson.dumps(among).decode()}
+                return {id for (id,) in connection.fetch_tuples(self.sql("matches_among"), given)}
 
-        for group in _token_groups(scope):
-            wanted = having(group) if ids else set()
-            ids = [id for id in ids if id in wanted]
-        for token in scope.without:
-            unwanted = having(f"scope : {_quoted(SCOPE + token)}") if ids else set()
-            ids = [id for id in ids if id not in unwanted]
-        return ids
+            inside = set(some).intersection(*map(having, _token_groups(scope)))
+            inside.difference_update(*(having(f"scope : {_quoted(SCOPE + token)}") for token in scope.without))
+            found += [id for id in some if id in inside]
+            if len(found) >= most:
+                break
+        return found[:most]
 
     def _count(self, connection: Connection, name: str, match: str, scope: Scope, cap: int) -> int:
         params = self._params(scope) | {"match": match, "cap": cap}

@@ -44,7 +44,8 @@ WITH newest AS MATERIALIZED (
 )
 SELECT newest.id FROM newest JOIN passage_index ON passage_id = newest.id
 WHERE CAST(:match AS text) = '' OR words @@ CAST(:match AS tsquery)
-ORDER BY newest.created_at DESC, newest.id DESC;
+ORDER BY newest.created_at DESC, newest.id DESC
+LIMIT :most;
 
 -- name: timed_among  those of some passages that are from a period
 SELECT id FROM passages

@@ -83,13 +83,16 @@ SELECT json_group_array(id) AS ids FROM (
 SELECT rowid FROM passage_index
 WHERE passage_index MATCH :match AND rowid IN (SELECT value FROM json_each(:ids));
 
--- name: indexed_between  the newest passages of a period that are in the index, at most :cap
-SELECT p.id FROM passages p
-WHERE p.created_at BETWEEN :since AND :until AND +p.id BETWEEN :first AND :last
-  AND (:ranges IS NULL OR p.id / :width IN (SELECT value FROM json_each(:ranges)))
-  AND EXISTS (SELECT 1 FROM passage_index_docsize i WHERE i.id = p.id)
-ORDER BY p.created_at DESC, p.id DESC
-LIMIT :cap;
+-- name: indexed_between  the passages among the newest :cap of a period that are in the index and in some id ranges
+WITH newest AS MATERIALIZED (
+    SELECT id, created_at FROM passages WHERE created_at BETWEEN :since AND :until
+    ORDER BY created_at DESC, id DESC LIMIT :cap
+)
+SELECT newest.id FROM newest
+WHERE newest.id BETWEEN :first AND :last
+  AND (:ranges IS NULL OR newest.id / :width IN (SELECT value FROM json_each(:ranges)))
+  AND EXISTS (SELECT 1 FROM passage_index_docsize i WHERE i.id = newest.id)
+ORDER BY newest.created_at DESC, newest.id DESC;
 
 -- name: timed_among  those of some passages that are from a period
 SELECT id FROM passages
