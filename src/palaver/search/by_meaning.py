@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COMPARED = 400
 """The passages with the most equal signs, whose whole vectors are compared."""
-NEAREST = 150
+NEAREST = 200
 """The nearest of those, which become candidates."""
 ENOUGH_KNOWN = 0.5
 """The share of its words that the model must know. It knows English."""

@@ -56,9 +56,9 @@ COUNTED = 300
 """Hits after the placed ones that are counted one by one to estimate the total."""
 ALL_COUNTED = 2_000
 """If no more hits than this follow the placed ones, all of them are counted."""
-EQUAL_SIGNS = 3.0
+EQUAL_SIGNS = 5.0
 """How much the share of equal signs of two vectors counts beside the cover, when it is decided which hits to place."""
-MEANING = 1.5
+MEANING = 3.0
 """How much the similarity in meaning counts beside the cover, when it is decided which passages to read."""
 IN_TIME = 0.5
 """How much more is expected of a passage from a period of the question when it is decided which ones to read."""
@@ -387,7 +387,7 @@ class Effort:
     sides: tuple[str, ...]
 
 
-USUAL, THOROUGH = Effort(90, 170, ("asking",)), Effort(150, 220, ("asking", "answering"))
+USUAL, THOROUGH = Effort(100, 180, ("asking",)), Effort(150, 220, ("asking", "answering"))
 
 
 def effort_for(question: Question, hits: Hits) -> Effort:
