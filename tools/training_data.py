@@ -21,14 +21,12 @@ import asyncio
 import gzip
 import json
 import random
-import re
 import tempfile
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from palaver.app import App
-from palaver.importers.chats.labelled_questions import Asked, World, worlds
+from palaver.importers.chats.labelled_questions import Asked, World, renamed, worlds
 from palaver.model.people import Caller
 from palaver.model.search import ResultItem
 from palaver.operations.admin import evaluation
@@ -66,16 +64,10 @@ class Messages:
         return found
 
 
-def unique(world: World) -> World:
-    """The same test set with conversation ids that no other set has. Sessions of LongMemEval have such ids already."""
-    if not re.fullmatch(r"(session_|c)\d+", world.talks[0].id):
-        return world
-    talks = tuple(replace(talk, id=f"{world.id}-{talk.id}") for talk in world.talks)
-    asked = tuple(
-        replace(one, evidence=frozenset((f"{world.id}-{talk}", line) for talk, line in one.evidence))
-        for one in world.asked
-    )
-    return replace(world, talks=talks, asked=asked)
+def named_apart(path: Path) -> Iterator[World]:
+    """The test sets of a file, with conversation ids that no other set has. Those of LongMemEval are such already."""
+    for world in worlds(path):
+        yield world if "longmemeval" in path.name else renamed(world, world.id)
 
 
 async def example(here: Workspace, asked: Asked, messages: Messages, inside: Sequence[int]) -> dict[str, object]:
@@ -94,7 +86,7 @@ async def collect(files: Sequence[Path], out: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="palaver-training-") as home:
         app = App(load({"home": Path(home)}))
         together = await app.create_workspace("together")
-        sets = [(path.name, world) for path in files for world in map(unique, worlds(path))]
+        sets = [(path.name, world) for path in files for world in named_apart(path)]
         for number, (file, world) in enumerate(sets):
             inside = messages.add(world)
             await evaluation.add_conversations(together, world)

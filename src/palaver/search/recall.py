@@ -140,15 +140,14 @@ class Hits:
             best |= dict.fromkeys(_newest_of_each_source(others, most - len(best)), terms)
         return best
 
-
     def _by_cover_and_meaning(self, near: Nearest, most: int) -> dict[int, TermSet]:
-        terms_of = {id: terms for terms, ids in self.by_terms.items() for id in ids}
-        values = {
-            id: self.weights.cover(terms_of[id]) + EQUAL_SIGNS * share + (IN_TIME if id in self.in_time else 0.0)
-            for id, share in zip(terms_of, near.similarity(list(terms_of)), strict=True)
-        }
-        in_order = sorted(values, key=lambda id: (-values[id], -id))
-        return {id: terms_of[id] for id in islice(dict.fromkeys((*self.nearest, *in_order)), most)}
+        groups = list(self.by_terms.items())
+        covers = [self.weights.cover(terms) for terms, _ in groups]
+        ids = near.best_first([ids for _, ids in groups], covers, EQUAL_SIGNS, self.in_time, IN_TIME)
+        best = dict.fromkeys((*self.nearest, *ids[:most]))
+        wanted = set(best)
+        terms_of = {id: terms for terms, some in groups for id in some & wanted}
+        return {id: terms_of[id] for id in islice(best, most)}
 
     @property
     def placed(self) -> int:

@@ -7,7 +7,8 @@ passages are near; their whole vectors are then read from the database. A millio
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -143,16 +144,30 @@ class Nearest:
 
         self._np, self._ids, self._distances, self._order, self._size = np, ids, distances, in_order, size
 
-    def similarity(self, passage_ids: Sequence[int]) -> list[float]:
-        """The share of equal signs, from 0 to 1, of each passage; one half for a passage that has no vector."""
+    def equal_signs(self, passage_ids: Array) -> Array:
+        """The share of equal signs of each passage, from 0 to 1; one half for a passage that has no vector."""
         np = self._np
-        wanted = np.array(passage_ids, np.int64)
-        if not len(self._ids):
-            return [0.5] * len(wanted)
-        places = np.searchsorted(self._ids, wanted, sorter=self._order, side="right") - 1
+        places = np.searchsorted(self._ids, passage_ids, sorter=self._order, side="right") - 1
         rows = self._order[np.maximum(places, 0)]
-        values = 1 - self._distances[rows] / self._size
-        found: list[float] = np.where(self._ids[rows] == wanted, values, 0.5).tolist()
+        found: Array = np.where(self._ids[rows] == passage_ids, 1 - self._distances[rows] / self._size, 0.5)
+        return found
+
+    def best_first(
+        self,
+        groups: Sequence[Collection[int]],
+        values: Sequence[float],
+        weight: float,
+        preferred: Collection[int],
+        bonus: float,
+    ) -> list[int]:
+        """The passages of all groups, by the value of the group and the share of equal signs. Preferred ones get a
+        bonus; where all is equal, the newest comes first."""
+        np = self._np
+        ids = np.fromiter(chain.from_iterable(groups), np.int64)
+        points = np.repeat(np.array(values), [len(group) for group in groups]) + weight * self.equal_signs(ids)
+        if preferred:
+            points += bonus * np.isin(ids, np.fromiter(preferred, np.int64))
+        found: list[int] = ids[np.lexsort((-ids, -points))].tolist()
         return found
 
     def in_scope(self, read: Reader, scopes: Sequence[Scope], wanted: int) -> list[int]:
@@ -164,7 +179,7 @@ class Nearest:
         while len(found) < wanted and limit < len(sizes) - 1:
             before, limit = limit, int(np.searchsorted(sizes, most))
             limit = min(max(limit, before + 1), len(sizes) - 1)
-            rows = np.flatnonzero((self._distances <= limit) & (self._distances.astype(np.int32) > before))
+            rows = np.flatnonzero((self._distances <= limit) & (self._distances >= before + 1))
             rows = rows[np.lexsort((self._ids[rows], self._distances[rows]))]
             ids = self._ids[rows].tolist()
             found |= dict.fromkeys(found_passages.in_scopes(read, ids, scopes))

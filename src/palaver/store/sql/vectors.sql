@@ -23,4 +23,4 @@ ORDER BY passage_id LIMIT :limit;
 SELECT coalesce(max(made_at), 0) AS made_at FROM vectors WHERE model = :model;
 
 -- name: count_vectors_up_to  the number of vectors, at most :most
-SELECT count(*) AS vectors FROM (SELECT 1 FROM vectors WHERE model = :model LIMIT :most) AS some;
+SELECT count(*) AS vectors FROM (SELECT 1 FROM vectors WHERE model = :model LIMIT :most) AS known;

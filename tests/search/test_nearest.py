@@ -1,0 +1,166 @@
+"""Candidates by meaning: the nearest vectors are found, in scope, and what is out of scope changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.app import App
+from palaver.importers.chats.labelled_questions import Line, Talk, World
+from palaver.model.people import Caller
+from palaver.model.search import ResultItem
+from palaver.operations.admin import evaluation
+from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
+from palaver.search.vectors import encoders, nearest
+from palaver.search.vectors.minilm import MiniLM
+from palaver.search.vectors.nearest import Nearest, SignIndex
+from palaver.settings import Settings
+from palaver.store.engines.database import Change, Scope
+from palaver.store.search import vectors
+from palaver.store.search.vectors import Missing, StoredVector
+from palaver.store.workspaces import Workspace
+
+MODEL = encoders.stored_name("minilm")
+SAID = [
+    "The cat gets tuna from a tin every morning, and biscuits at night.",
+    "Our flight to Lisbon leaves at seven from terminal two.",
+    "I moved the nightly backups to the new storage server.",
+    "The plumber fixed the leaking tap in the kitchen.",
+    "We chose green tiles for the bathroom.",
+    "My sister plays the cello in an orchestra.",
+]
+
+
+@pytest.fixture(scope="module")
+def model() -> MiniLM:
+    return MiniLM()
+
+
+@pytest.fixture
+async def here(database_url: str, tmp_path: Path) -> AsyncIterator[Workspace]:
+    app = App(Settings(home=tmp_path, database_url=database_url, model="minilm"))
+    yield await app.create_workspace("nearest")
+    await app.close()
+
+
+def stored(rows: np.ndarray, first: int = 1) -> list[StoredVector]:
+    packed = encoders.packed(rows)
+    return [StoredVector(first + n, 1_000 + n, vector) for n, vector in enumerate(packed)]
+
+
+async def say(here: Workspace, model: MiniLM, texts: Sequence[str], talk: str = "talk") -> None:
+    """Store messages with their vectors."""
+    lines = tuple(Line(str(n), "Ann", text, datetime(2026, 3, 1, tzinfo=UTC)) for n, text in enumerate(texts, 1))
+    await evaluation.add_conversations(here, World("w", (Talk(talk, "", lines),), ()))
+
+    def put(change: Change) -> None:
+        rows = [row for row in change.all("live_passages", after=-1, limit=1000) if row["text"] in texts]
+        made = encoders.packed(model([row["text"] for row in rows]))
+        vectors.put(change, MODEL, [(Missing(row["id"], row["text"]), one) for row, one in zip(rows, made, strict=True)])
+
+    await here.change(put)
+
+
+async def ask(here: Workspace, query: str) -> list[str]:
+    request = SearchKnowledge(query=query, dedupe=False)
+    answer = await search_knowledge.work(here, Caller("human"), request)
+    return [item.snippet for item in answer.results if isinstance(item, ResultItem)]
+
+
+async def test_a_question_finds_what_has_none_of_its_words(here: Workspace, model: MiniLM):
+    await say(here, model, SAID)
+    assert (await ask(here, "What do I feed my pet?"))[0].startswith("The cat gets tuna")
+    assert (await ask(here, "Who in my family makes music?"))[0].startswith("My sister plays")
+
+
+async def test_keywords_are_found_by_their_words_only(here: Workspace, model: MiniLM):
+    await say(here, model, SAID)
+    assert await ask(here, "feed pet") == []
+    assert [one[:14] for one in await ask(here, "green tiles")] == ["We chose green"]
+
+
+async def test_vectors_that_are_made_later_are_found(here: Workspace, model: MiniLM):
+    await say(here, model, SAID[1:])
+    assert not any("tuna" in one for one in await ask(here, "What do I feed my pet?"))
+    await say(here, model, SAID[:1], "later")
+    assert "tuna" in (await ask(here, "What do I feed my pet?"))[0]
+
+
+async def test_a_passage_without_a_vector_is_found_by_its_words(here: Workspace, model: MiniLM):
+    await say(here, model, SAID)
+    line = Line("1", "Ann", "The xylophone arrives on Monday.", None)
+    await evaluation.add_conversations(here, World("w", (Talk("bare", "", (line,)),), ()))
+    assert "xylophone" in (await ask(here, "When does the xylophone arrive?"))[0]
+
+
+async def test_a_model_that_is_off_changes_nothing(database_url: str, tmp_path: Path, model: MiniLM):
+    app = App(Settings(home=tmp_path, database_url=database_url, model="words"))
+    here = await app.create_workspace("words")
+    await say(here, model, SAID)
+    assert await here.read(nearest.index_of) is None
+    assert await ask(here, "Does anybody own a zebra?") == []
+    await app.close()
+
+
+@dataclass
+class Fake:
+    """A reader that allows the passages in some scopes."""
+
+    allowed: set[int]
+
+
+@given(st.integers(1, 400), st.integers(1, 60), st.data())
+def test_the_nearest_in_scope_are_the_nearest_of_the_scope(count: int, wanted: int, data: st.DataObject):
+    """Passages outside the scope do not change which ones are found, or their order."""
+    chance = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    rows = chance.standard_normal((count, 100))
+    question = chance.standard_normal(100)
+    allowed = {id for id in range(1, count + 1) if chance.random() < 0.3}
+    index = SignIndex(MODEL)
+    index.add(stored(rows))
+    alone = SignIndex(MODEL)
+    if allowed:
+        alone.add([row for row in stored(rows) if row.passage_id in allowed])
+
+    def found(index: SignIndex) -> list[int]:
+        ids, distances = index.distances(question)
+        near = Nearest(ids, distances, index.in_order(), 100)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(nearest, "FIRST", 7)
+            patch.setattr(nearest.found_passages, "in_scopes", lambda _, ids, __: [id for id in ids if id in allowed])
+            return near.in_scope(Fake(allowed), [Scope(("chats",))], wanted)  # type: ignore[arg-type]
+
+    by_hand = sorted(allowed, key=lambda id: (int((np.sign(rows[id - 1]) != np.sign(question)).sum()), id))
+    assert found(index) == by_hand[:wanted]
+    if allowed:
+        assert found(alone) == by_hand[:wanted]
+
+
+def test_an_index_grows_and_knows_equal_signs():
+    chance = np.random.default_rng(3)
+    rows = chance.standard_normal((3_000, 384))
+    index = SignIndex(MODEL)
+    for at in range(0, 3_000, 700):
+        index.add(stored(rows[at : at + 700], first=1 + at))
+    ids, distances = index.distances(rows[41])
+    assert len(index) == 3_000
+    assert distances[list(ids).index(42)] == 0
+    near = Nearest(ids, distances, index.in_order(), 384)
+    shares = near.equal_signs(np.array([42, 43, 9_999]))
+    assert shares[0] == 1.0
+    assert 0.3 < shares[1] < 0.7
+    assert shares[2] == 0.5
+
+
+def test_a_model_with_other_dimensions_replaces_the_index():
+    index = SignIndex(MODEL)
+    index.add(stored(np.random.default_rng(1).standard_normal((5, 384))))
+    index.add(stored(np.random.default_rng(1).standard_normal((4, 64))))
+    assert len(index) == 4
