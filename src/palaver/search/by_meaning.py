@@ -14,10 +14,8 @@ from palaver.store.engines.database import Reader, Scope
 if TYPE_CHECKING:
     from palaver.search.recall import Hits
 
-COMPARED = 400
-"""The passages with the most equal signs, whose whole vectors are compared."""
 NEAREST = 200
-"""The nearest of those, which become candidates."""
+"""The nearest passages, which become candidates."""
 ENOUGH_KNOWN = 0.5
 """The share of its words that the model must know. It knows English."""
 
@@ -32,8 +30,7 @@ def add_nearest(read: Reader, question: Question, scopes: Sequence[Scope], hits:
     near = nearest.nearest(read, vector)
     if near is None:
         return replace(hits, vector=vector)
-    similar = meaning.similarity(read, vector, near.in_scope(read, scopes, COMPARED))
-    best = tuple(sorted(similar, key=lambda id: (-similar[id], id))[:NEAREST])
+    best = tuple(near.in_scope(read, scopes, NEAREST))
     without_terms = set(best) - hits.among(best)
     by_terms = {**hits.by_terms, 0: hits.by_terms.get(0, set()) | without_terms} if without_terms else hits.by_terms
     return replace(hits, by_terms=by_terms, vector=vector, near=near, nearest=best)

@@ -18,7 +18,6 @@ from palaver.search.in_time import prefer_periods
 from palaver.search.question import Question
 from palaver.search.sources import SOURCES
 from palaver.search.terms import TermSet, TermWeights, only
-from palaver.search.vectors import meaning
 from palaver.store.engines.database import SCOPE, STEM, RankedPassage, Reader, Scope
 from palaver.store.engines.id_ranges import SHARED_SOURCES, WIDTH
 from palaver.store.library.documents import PROJECT, document_scope
@@ -343,7 +342,7 @@ class Candidates(NamedTuple):
     next_ids: list[int]
     """The first of those."""
     similar: Mapping[int, float]
-    """The similarity in meaning of the placed passages that have a vector."""
+    """About how similar in meaning the placed passages are, as far as that is known without reading."""
 
 
 def place_hits(read: Reader, hits: Hits) -> Candidates:
@@ -353,9 +352,7 @@ def place_hits(read: Reader, hits: Hits) -> Candidates:
     ids = list(terms_of)
     placed = found_passages.candidates(read, ids[: hits.placed])
     cover = cover_of([(one.document_id, one.position, terms_of[one.passage_id]) for one in placed], hits.weights)
-    similar: Mapping[int, float] = {}
-    if hits.vector is not None:
-        similar = meaning.similarity(read, hits.vector, [one.passage_id for one in placed])
+    similar = hits.near.similarity([one.passage_id for one in placed]) if hits.near else {}
     return Candidates(hits, placed, terms_of, cover, left, ids[hits.placed :], similar)
 
 

@@ -113,8 +113,7 @@ def _similarity(read: Reader, question: Question, matches: TermMatches, candidat
     similarity = Similarity(*vectors.similarity(matches.words, sentences))
     if candidates.hits.vector is None:
         return similarity
-    others = [one.id for one in passages if one.id not in candidates.similar]
-    known = {**candidates.similar, **meaning.similarity(read, candidates.hits.vector, others)}
+    known = meaning.similarity(read, candidates.hits.vector, [one.id for one in passages])
     values = [known.get(one.id) for one in passages]
     if sum(value is not None for value in values) < ENOUGH * len(values):
         return similarity

@@ -1,7 +1,7 @@
 """The passages of a workspace whose vectors are nearest to a question.
 
 The signs of all vectors are kept in memory: 56 bytes a passage. The number of equal signs says well enough which
-passages are near; their whole vectors are then read from the database. A million passages take about 16 ms.
+passages are near. A million passages take about 16 ms.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ OVERLAP = 10_000_000
 committed them late."""
 LOADED_AT_ONCE = 50_000
 """An index of up to this many vectors is loaded by the first question. A larger one is loaded in the background."""
-FIRST = 1_000
-"""Nearest passages whose scope is checked first; four times as many each time, until enough are in scope."""
+COMPARED = 1_000
+"""The passages in scope with the most equal signs, which are compared with the question itself."""
 
 
 class SignIndex:
@@ -84,8 +84,8 @@ class SignIndex:
                 self._in_order = self._np.argsort(self._ids[: self._count], kind="stable")
             return self._in_order
 
-    def distances(self, question: Array) -> tuple[Array, Array]:
-        """The ids of all passages, and how many signs of each differ from the question's."""
+    def distances(self, question: Array) -> tuple[Array, Array, Array]:
+        """The ids of all passages, how many signs of each differ from the question's, and the signs."""
         np = self._np
         with self._lock:
             count, ids, bits = self._count, self._ids, self._bits
@@ -93,12 +93,12 @@ class SignIndex:
         own = np.pad(own, (0, -len(own) % 8)).view(np.uint64)
         found = np.zeros(count, np.uint16)
         if len(own) != len(bits):
-            return ids[:0], found[:0]
+            return ids[:0], found[:0], bits
         for at in range(0, count, 65_536):
             some = found[at : at + 65_536]
             for word, row in zip(own, bits, strict=True):
                 some += np.bitwise_count(row[at : min(at + 65_536, count)] ^ word)
-        return ids[:count], found
+        return ids[:count], found, bits
 
 
 _indexes: WeakKeyDictionary[Dialect, SignIndex] = WeakKeyDictionary()
@@ -139,18 +139,24 @@ def load(read: Reader, index: SignIndex) -> None:
 class Nearest:
     """How far all passages are from a question."""
 
-    def __init__(self, ids: Array, distances: Array, in_order: Array, size: int) -> None:
+    def __init__(self, index: SignIndex, question: Array) -> None:
         import numpy as np
 
-        self._np, self._ids, self._distances, self._order, self._size = np, ids, distances, in_order, size
+        self._np, self._question = np, question
+        self._ids, self._distances, self._bits = index.distances(question)
+        self._order = index.in_order()[: len(self._ids)]
 
-    def equal_signs(self, passage_ids: Array) -> Array:
-        """The share of equal signs of each passage, from 0 to 1; one half for a passage that has no vector."""
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def similarity(self, passage_ids: Sequence[int]) -> dict[int, float]:
+        """The cosine of the question and the signs of each passage that has a vector: a little below that of the
+        vectors themselves."""
         np = self._np
-        places = np.searchsorted(self._ids, passage_ids, sorter=self._order, side="right") - 1
-        rows = self._order[np.maximum(places, 0)]
-        found: Array = np.where(self._ids[rows] == passage_ids, 1 - self._distances[rows] / self._size, 0.5)
-        return found
+        wanted = np.array(passage_ids, np.int64)
+        rows, is_known = self._rows(wanted)
+        values = self._cosines(rows[is_known])
+        return dict(zip(wanted[is_known].tolist(), values.tolist(), strict=True))
 
     def best_first(
         self,
@@ -164,33 +170,50 @@ class Nearest:
         bonus; where all is equal, the newest comes first."""
         np = self._np
         ids = np.fromiter(chain.from_iterable(groups), np.int64)
-        points = np.repeat(np.array(values), [len(group) for group in groups]) + weight * self.equal_signs(ids)
+        rows, is_known = self._rows(ids)
+        equal = np.where(is_known, 1 - self._distances[rows] / len(self._question), 0.5)
+        points = np.repeat(np.array(values), [len(group) for group in groups]) + weight * equal
         if preferred:
             points += bonus * np.isin(ids, np.fromiter(preferred, np.int64))
         found: list[int] = ids[np.lexsort((-ids, -points))].tolist()
         return found
 
     def in_scope(self, read: Reader, scopes: Sequence[Scope], wanted: int) -> list[int]:
-        """The nearest passages that are in one of the scopes. Passages outside change nothing."""
+        """The nearest passages that are in one of the scopes, the nearest first.
+
+        Passages outside change nothing: an agent must not see from its results that others exist.
+        """
         np = self._np
         sizes = np.cumsum(np.bincount(self._distances, minlength=1))
-        found: dict[int, None] = {}
-        most, limit = FIRST, -1
-        while len(found) < wanted and limit < len(sizes) - 1:
+        found: list[int] = []
+        most, limit = COMPARED, -1
+        while len(found) < COMPARED and limit < len(sizes) - 1:
             before, limit = limit, int(np.searchsorted(sizes, most))
             limit = min(max(limit, before + 1), len(sizes) - 1)
             rows = np.flatnonzero((self._distances <= limit) & (self._distances >= before + 1))
             rows = rows[np.lexsort((self._ids[rows], self._distances[rows]))]
-            ids = self._ids[rows].tolist()
-            found |= dict.fromkeys(found_passages.in_scopes(read, ids, scopes))
+            found += found_passages.in_scopes(read, self._ids[rows].tolist(), scopes)
             most *= 4
-        return list(found)[:wanted]
+        similar = self.similarity(list(dict.fromkeys(found))[:COMPARED])
+        return sorted(similar, key=lambda id: (-similar[id], id))[:wanted]
+
+    def _rows(self, passage_ids: Array) -> tuple[Array, Array]:
+        """The rows of passages, and whether each has one."""
+        np = self._np
+        places = np.searchsorted(self._ids, passage_ids, sorter=self._order, side="right") - 1
+        rows = self._order[np.maximum(places, 0)]
+        return rows, self._ids[rows] == passage_ids
+
+    def _cosines(self, rows: Array) -> Array:
+        np, size = self._np, len(self._question)
+        packed = np.ascontiguousarray(self._bits[:, rows].T).view(np.uint8)
+        signs = np.unpackbits(packed, axis=1, count=size).astype(np.float32) * 2 - 1
+        found: Array = signs @ self._question / max(float(np.linalg.norm(self._question)) * size**0.5, 1e-9)
+        return found
 
 
 def nearest(read: Reader, question: Array) -> Nearest | None:
-    """The distances of all passages; None while the index is not loaded."""
+    """The distances of all passages; None while the index is not loaded, and if it is empty."""
     index = index_of(read)
-    if index is None or not len(index):
-        return None
-    ids, distances = index.distances(question)
-    return Nearest(ids, distances, index.in_order()[: len(ids)], len(question))
+    found = Nearest(index, question) if index is not None and len(index) else None
+    return found if found is not None and len(found) else None
