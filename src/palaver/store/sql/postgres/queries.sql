@@ -231,6 +231,15 @@ WHERE n.nspname = current_schema() AND c.relkind = 'r';
 -- name: vectors_of  the vectors of these passages
 SELECT passage_id, vector FROM vectors WHERE model = :model AND passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
+-- name: texts_to_encode  the texts of those of these passages that have no vector of this model
+SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
+LEFT JOIN vectors v ON v.passage_id = p.id AND v.model = :model
+WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb))) AND v.passage_id IS NULL AND d.deleted_at IS NULL;
+
+-- name: mark_vector_stale  the passage has changed; rows with an empty model are quick to find
+INSERT INTO vectors (passage_id, model, made_at, vector) VALUES (:id, '', 0, '')
+ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, made_at = excluded.made_at, vector = excluded.vector;
+
 -- name: put_vector  does nothing if the text has changed meanwhile
 INSERT INTO vectors (passage_id, model, made_at, vector)
 SELECT id, CAST(:model AS text), CAST(:made_at AS bigint), CAST(:vector AS bytea) FROM passages WHERE id = :id AND text = CAST(:text AS text)
