@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -32,6 +32,7 @@ from palaver.search.vectors.background import Embedding
 from palaver.search.vectors.encoders import CannotEncode
 from palaver.search.vectors.worker import VectorWorker
 from palaver.settings import Settings, load
+from palaver.store.engines.database import Reader
 from palaver.store.library import documents
 from palaver.store.search import vectors
 from palaver.store.workspaces import Workspace
@@ -330,8 +331,12 @@ async def test_a_workspace_where_nothing_is_written_is_not_read(
     for _ in range(3):  # its own writes count as news
         await embedding.go_over(place.here)
     reads: list[object] = []
-    read = place.here.read
-    monkeypatch.setattr(place.here, "read", lambda work: reads.append(work) or read(work))
+
+    def read(work: Callable[[Reader], object]) -> Awaitable[object]:
+        reads.append(work)
+        return place.here._engine.read(work)
+
+    monkeypatch.setattr(place.here, "read", read)
     await embedding.go_over(place.here)
     assert reads == []
     await place.add(await place.document(), "two")
@@ -504,8 +509,10 @@ def child_of(server: Server) -> psutil.Process | None:
 
 
 def test_a_server_makes_vectors_in_a_process_that_does_not_outlive_it(database_url: str, tmp_path: Path):
-    environment = {"PALAVER_DATABASE_URL": database_url, "PALAVER_MODEL": "minilm", "PALAVER_LOG_LEVEL": "info"}
-    with start_server(tmp_path, **environment) as server, server.client() as api:
+    with (
+        start_server(tmp_path, PALAVER_DATABASE_URL=database_url, PALAVER_MODEL="minilm") as server,
+        server.client() as api,
+    ):
         for n in range(120):
             api.post("/api/notes", json={"title": "Boats", "content": f"about {n} boats"}).raise_for_status()
         child = eventually(lambda: child_of(server))

@@ -22,6 +22,8 @@ from palaver.store.workspaces import Workspace
 SWEEP_SECONDS = 5.0
 SWEEPS_PER_INDEX_CHECK = 6
 EMBED_SECONDS = 2.0
+EMBED_PAUSE_SECONDS = 0.05
+"""The pause between batches of vectors. It keeps the server quick while it looks for passages without vectors."""
 INDEX_CHECK_SECONDS = 120.0
 """Time limit for the query that looks for passages without an index entry: it reads all of them."""
 BACKFILL_BATCH = 500
@@ -66,7 +68,7 @@ async def embed_forever(settings: Settings, workspaces: Workspaces) -> None:
                 except Exception as problem:
                     log.warning("making vectors in workspace %s failed: %s", here.name, problem)
             await embedding.stop_idle_worker()
-            await asyncio.sleep(0 if has_more else EMBED_SECONDS)
+            await asyncio.sleep(EMBED_PAUSE_SECONDS if has_more else EMBED_SECONDS)
     finally:
         await embedding.close()
 

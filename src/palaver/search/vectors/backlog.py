@@ -18,7 +18,7 @@ from palaver.store.search.vectors import ANSWER, TYPED, Candidate, Missing
 
 WINDOW = 500
 """Passages that one query looks at."""
-MOST_WINDOWS = 20
+MOST_WINDOWS = 4
 """Windows that one call reads at most."""
 MOST_STRETCHES = 32
 SETTLE_SECONDS = 60.0

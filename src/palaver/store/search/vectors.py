@@ -54,8 +54,8 @@ class Counts(NamedTuple):
 def highest_ids(read: Reader) -> list[int]:
     """The highest id of each range of bodies that a source has. PostgreSQL uses the first range only."""
     ranges = [id_range_of(source) for source in SOURCES]
-    rows = [read.must("highest_passage_id", first=first, last=last)["id"] for first, last in ranges]
-    return [first - 1 if id is None else id for id, (first, _) in zip(rows, ranges, strict=True)]
+    rows = read.rows("highest_passage_ids", ranges=orjson.dumps(ranges).decode())
+    return [first - 1 if id is None else id for (id,), (first, _) in zip(rows, ranges, strict=True)]
 
 
 def lowest_ids() -> list[int]:

@@ -9,9 +9,6 @@ LEFT JOIN vectors v ON v.passage_id = p.id AND v.model = :model
 WHERE p.id > :after AND p.id <= :upto
 ORDER BY p.id DESC LIMIT :limit;
 
--- name: highest_passage_id  in a range of ids
-SELECT max(id) AS id FROM passages WHERE id BETWEEN :first AND :last;
-
 -- name: drop_vector  the passage is not in the index any more
 DELETE FROM vectors WHERE passage_id = :id;
 
@@ -20,12 +17,15 @@ SELECT p.id, p.text, p.position > 0 AND coalesce(p.role, '') <> 'tool' AND d.del
 FROM vectors v JOIN passages p ON p.id = v.passage_id JOIN documents d ON d.id = p.document_id
 WHERE v.model = '' LIMIT :limit;
 
--- name: count_vectors  the number of vectors of this model, and of passages that get one. Each count reads an index only.
+-- name: count_vectors  the number of vectors of this model, and of passages that get one: those without the output of
+-- tools, titles and deleted documents. CROSS JOIN makes SQLite begin with the deleted documents, which are few.
 SELECT (SELECT count(*) FROM vectors WHERE model = :model) AS vectors,
        (SELECT count(*) FROM passages WHERE coalesce(role, '') <> 'tool')
-       - (SELECT count(*) FROM passages WHERE position = 0)
-       - (SELECT count(*) FROM documents d JOIN passages p ON p.document_id = d.id
-          WHERE d.deleted_at IS NOT NULL AND p.position > 0 AND coalesce(p.role, '') <> 'tool') AS passages;
+       - (SELECT count(*) FROM documents d
+          WHERE EXISTS (SELECT 1 FROM passages p WHERE p.document_id = d.id AND p.position = 0))
+       - (SELECT count(*) FROM documents d CROSS JOIN passages p
+          WHERE d.deleted_at IS NOT NULL AND p.document_id = d.id AND p.position > 0
+            AND coalesce(p.role, '') <> 'tool') AS passages;
 
 -- name: take_vector_lease  no row if another process has it
 INSERT INTO counters (name, value) VALUES ('vector lease', :until)

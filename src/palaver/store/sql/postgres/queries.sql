@@ -231,6 +231,10 @@ WHERE n.nspname = current_schema() AND c.relkind = 'r';
 -- name: vectors_of  the vectors of these passages
 SELECT passage_id, vector FROM vectors WHERE model = :model AND passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
+-- name: highest_passage_ids  of each of these ranges of ids
+SELECT (SELECT max(id) FROM passages WHERE id BETWEEN CAST(r.value ->> 0 AS bigint) AND CAST(r.value ->> 1 AS bigint)) AS id
+FROM jsonb_array_elements(CAST(:ranges AS jsonb)) r (value);
+
 -- name: texts_to_encode  the texts of those of these passages that have no vector of this model
 SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN vectors v ON v.passage_id = p.id AND v.model = :model

@@ -262,6 +262,9 @@ SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_siz
 -- name: vectors_of  the vectors of these passages
 SELECT passage_id, vector FROM vectors WHERE model = :model AND passage_id IN (SELECT value FROM json_each(:ids));
 
+-- name: highest_passage_ids  of each of these ranges of ids
+SELECT (SELECT max(id) FROM passages WHERE id BETWEEN r.value ->> 0 AND r.value ->> 1) AS id FROM json_each(:ranges) r;
+
 -- name: texts_to_encode  the texts of those of these passages that have no vector of this model
 SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN vectors v ON v.passage_id = p.id AND v.model = :model
