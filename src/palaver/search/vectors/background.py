@@ -26,12 +26,16 @@ from palaver.store.workspaces import Workspace
 TOGETHER = 16
 """Passages whose vectors are made together and written in one transaction."""
 BATCH_SECONDS = 60.0
+"""How long an endpoint may take."""
+WORKER_SECONDS = 600.0
+"""How long the process may take for a batch. It gets little time while the machine is busy."""
 PAUSE_SECONDS = 30.0
 """How long a model that failed is not asked again."""
 LOOK_SECONDS = 60.0
 """How often a workspace is looked at in which this process has written nothing. Others may have."""
 LEASE_SECONDS = 120.0
-"""How long a process may work on a workspace without renewing its lease. A batch takes less."""
+"""How long a process may work on a workspace without renewing its lease. A batch rarely takes so long. If it does,
+another process may make the same vectors, which does no harm."""
 OTHERS_SECONDS = 10.0
 """How long to wait while another process has the lease."""
 TELL_SECONDS = 300.0
@@ -91,7 +95,7 @@ def progress_of(read: Reader) -> ModelProgress | None:
 class _Work:
     """The work in one workspace, batch by batch."""
 
-    def __init__(self, here: Workspace, make: Callable[[Sequence[str], float], list[bytes]]) -> None:
+    def __init__(self, here: Workspace, make: Callable[[Sequence[str]], list[bytes]]) -> None:
         # The workspace itself is not kept, because this is its value in a dictionary with weak keys.
         self._make, self._model = make, encoders.stored_name(here.settings.model)
         self.backlog = Backlog(self._model)
@@ -118,7 +122,7 @@ class _Work:
             self.backlog.give_back(some)
             return None
         try:
-            rows = await asyncio.to_thread(self._make, [one.text for one in some], BATCH_SECONDS) if some else []
+            rows = await asyncio.to_thread(self._make, [one.text for one in some]) if some else []
             self.lease = await here.change(lambda change: self._put(change, some, rows))
         except BaseException:
             self.backlog.give_back(some)
@@ -147,7 +151,7 @@ async def catch_up(here: Workspace, told: Callable[[int], None] = lambda more: N
     settings = here.settings
     if not is_set(settings):
         return 0
-    work, made = _Work(here, partial(_encode, settings)), 0
+    work, made = _Work(here, partial(_encode, settings, seconds=BATCH_SECONDS)), 0
     try:
         while (count := await work.batch(here)) or not work.backlog.is_empty:
             if count is None:
@@ -169,7 +173,7 @@ async def make_all(here: Workspace, told: Callable[[int], None]) -> int:
         raise Unavailable(f"The vectors could not be made: {problem}. Vectors that were made are kept.") from None
 
 
-def _encode(settings: Settings, texts: Sequence[str], seconds: float) -> list[bytes]:
+def _encode(settings: Settings, texts: Sequence[str], *, seconds: float) -> list[bytes]:
     encoder = encoders.encoder(settings.model, settings.model_url, settings.model_key)
     assert encoder is not None
     return encoders.packed(encoder.encode(texts, seconds))
@@ -196,7 +200,11 @@ class Embedding:
     def __init__(self, settings: Settings) -> None:
         is_local = encoders.is_local(settings.model) and bool(sys.executable)
         self.worker = VectorWorker(settings.model) if is_local else None
-        self._make = self.worker.vectors if self.worker else partial(_encode, settings)
+        self._make = (
+            partial(self.worker.vectors, seconds=WORKER_SECONDS)
+            if self.worker
+            else partial(_encode, settings, seconds=BATCH_SECONDS)
+        )
         self._places: WeakKeyDictionary[Workspace, _Place] = WeakKeyDictionary()
         self._problem, self._pause_until = "", 0.0
 
