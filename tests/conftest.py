@@ -38,6 +38,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# With a model every server would start a process that makes vectors. Tests of models name theirs.
+os.environ["PALAVER_MODEL"] = "words"
+(Settings.__init__.__kwdefaults__ or {})["model"] = "words"
+
 # CI takes the same examples at every run; random ones are for working on the code.
 # No example has a deadline, because that would depend on what else the machine does.
 settings.register_profile("ci", derandomize=True, deadline=None)

@@ -59,7 +59,8 @@ def free_port() -> int:
 
 def environment(home: Path, **env: Any) -> dict[str, str]:
     """The environment of a palaver process: nothing of the tester's own settings gets into it."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PALAVER_", "AGENTCHATBUS_"))}
+    own = ("PALAVER_", "AGENTCHATBUS_")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(own) or k == "PALAVER_MODEL"}  # see conftest.py
     kept |= {"PALAVER_HOME": str(home), "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
     return kept | {name: str(value) for name, value in env.items()}
 

@@ -15,6 +15,7 @@ from palaver.operations.admin import maintenance
 from palaver.operations.admin.access import Access
 from palaver.operations.admin.repair import HealthProblem, health_problems
 from palaver.operations.sessions.background_watch import WatchStatus, watch_forever
+from palaver.search.vectors.background import is_set
 from palaver.settings import Settings
 from palaver.store.admin import audit, data_losses, tokens
 from palaver.store.admin.active_logins import ActiveLogins
@@ -217,8 +218,8 @@ class App:
             maintenance.repeat(READ_MARKS_SECONDS, "storing read marks", store_read_marks),
             maintenance.repeat(CHECK_ACCESS_SECONDS, "checking tokens and logins", check_access),
         ]
-        if self.settings.model != "builtin":
-            work.append(maintenance.embed_forever(opened))
+        if is_set(self.settings):
+            work.append(maintenance.embed_forever(self.settings, opened))
         if watch:
             self.watch = WatchStatus()
             work.append(watch_forever(self.open, watch, self.watch))

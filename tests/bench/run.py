@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import hooks
 import tokens
+import vectors
 from measure import COMMON, RARE, MakeRequest, corpus, cpu_seconds, percentile, press, rss_megabytes
 from ours import Ours
 from ours import Posting as OurPosting
@@ -208,7 +209,7 @@ def _listener(port: int) -> socket.socket:
 
 def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("what", nargs="?", choices=("speed", "tokens", "hooks"), default="speed")
+    ask.add_argument("what", nargs="?", choices=("speed", "tokens", "hooks", "vectors"), default="speed")
     ask.add_argument("--messages", type=int, default=100_000)
     ask.add_argument("--seconds", type=float, default=10)
     ask.add_argument("--only", choices=("posting", "searching"))
@@ -217,6 +218,8 @@ def main() -> int:
         return tokens.main()
     if given.what == "hooks":
         return hooks.main()
+    if given.what == "vectors":
+        return vectors.main()
     lines = []
     if given.only != "searching":
         lines += posting(given.seconds)

@@ -1,127 +1,36 @@
-"""MiniLM in numpy, with small weights that are made up here: the real ones are a package of their own."""
+"""MiniLM: how it cuts texts, and the vectors that the shipped model makes."""
 
 from __future__ import annotations
 
-import json
-from math import erf, exp, sqrt
-from pathlib import Path
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from palaver.search.vectors import encoders, minilm
 from palaver.search.vectors.encoders import CannotEncode
-from palaver.search.vectors.minilm import MiniLM, Pieces, Transformer
+from palaver.search.vectors.minilm import MiniLM, Pieces
 
-WIDTH, INNER, LAYERS, PLACES = 24, 32, 2, 300
 MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 WORDS = [*MARKS, "un", "##aff", "##able", "cafe", "!", "'", "a", "##b", "東", "京", "$", "5", "##0", "€", "dog", "_"]
 PAD, UNKNOWN, BEGIN, END = range(4)
 
-
-@pytest.fixture(scope="module")
-def weights() -> dict[str, np.ndarray]:
-    chance = np.random.default_rng(7)
-
-    def some(*shape: int) -> np.ndarray:
-        return (chance.standard_normal(shape) * 0.4).astype(np.float32)
-
-    found = {
-        "embeddings.word_embeddings.weight": some(len(WORDS), WIDTH),
-        "embeddings.position_embeddings.weight": some(PLACES, WIDTH),
-        "embeddings.token_type_embeddings.weight": some(2, WIDTH),
-        "embeddings.LayerNorm.weight": some(WIDTH),
-        "embeddings.LayerNorm.bias": some(WIDTH),
-    }
-    for layer in range(LAYERS):
-        at = f"encoder.layer.{layer}"
-        for name, out, into in (
-            ("attention.self.query", WIDTH, WIDTH),
-            ("attention.self.key", WIDTH, WIDTH),
-            ("attention.self.value", WIDTH, WIDTH),
-            ("attention.output.dense", WIDTH, WIDTH),
-            ("intermediate.dense", INNER, WIDTH),
-            ("output.dense", WIDTH, INNER),
-        ):
-            found |= {f"{at}.{name}.weight": some(out, into), f"{at}.{name}.bias": some(out)}
-        for name in ("attention.output", "output"):
-            found |= {f"{at}.{name}.LayerNorm.weight": some(WIDTH), f"{at}.{name}.LayerNorm.bias": some(WIDTH)}
-    return found
+HOSTILE = [
+    "",
+    " \n\t ",
+    "\x00\x01\x7f\ufffe\ufeff",
+    "\ud800 half of a pair",
+    "a\u0301" * 3_000,
+    "🧨" * 5_000,
+    "x" * 100_000,
+    "[CLS] [SEP] [PAD] [UNK] [MASK]",
+    "\u202e\u200d\u2066",
+    "東京" * 4_000,
+]
 
 
-def by_the_book(weights: dict[str, np.ndarray], ids: list[int]) -> np.ndarray:
-    """A BERT, slowly: one place, one head, one number at a time."""
-    kept = {name: value.astype(float) for name, value in weights.items()}
-
-    def linear(name: str, x: np.ndarray) -> np.ndarray:
-        return kept[f"{name}.weight"] @ x + kept[f"{name}.bias"]
-
-    def normal(name: str, x: np.ndarray) -> np.ndarray:
-        return (x - x.mean()) / sqrt(x.var() + 1e-12) * kept[f"{name}.weight"] + kept[f"{name}.bias"]
-
-    rows = [
-        normal(
-            "embeddings.LayerNorm",
-            kept["embeddings.word_embeddings.weight"][id]
-            + kept["embeddings.position_embeddings.weight"][place]
-            + kept["embeddings.token_type_embeddings.weight"][0],
-        )
-        for place, id in enumerate(ids)
-    ]
-    size = WIDTH // minilm.HEADS
-    for layer in range(LAYERS):
-        at = f"encoder.layer.{layer}"
-        query, key, value = (
-            [linear(f"{at}.attention.self.{part}", x) for x in rows] for part in ("query", "key", "value")
-        )
-        after = []
-        for n, x in enumerate(rows):
-            seen = np.zeros(WIDTH)
-            for head in range(minilm.HEADS):
-                own = slice(head * size, (head + 1) * size)
-                looks = [exp(query[n][own] @ one[own] / sqrt(size)) for one in key]
-                seen[own] = sum(look * one[own] for look, one in zip(looks, value, strict=True)) / sum(looks)
-            x = normal(f"{at}.attention.output.LayerNorm", x + linear(f"{at}.attention.output.dense", seen))
-            inner = linear(f"{at}.intermediate.dense", x)
-            inner = np.array([number * 0.5 * (1 + erf(number / sqrt(2))) for number in inner])
-            after.append(normal(f"{at}.output.LayerNorm", x + linear(f"{at}.output.dense", inner)))
-        rows = after
-    return np.mean(rows, axis=0)
-
-
-def test_the_network_computes_what_the_book_says_text_by_text(weights):
-    texts = [[BEGIN, 10, END], [BEGIN, 4, 5, 6, 8, END], [BEGIN, END], [BEGIN, *([7, 18, 10] * 20), END]]
-    found = Transformer(weights)(texts)
-    for row, text in zip(found, texts, strict=True):
-        assert row == pytest.approx(by_the_book(weights, text), abs=2e-3)
-
-
-@pytest.fixture(scope="module")
-def folder(weights, tmp_path_factory) -> Path:
-    """The files as the package has them."""
-    there = tmp_path_factory.mktemp("model")
-    (there / "vocab.txt").write_text("\n".join(WORDS) + "\n", "utf-8")
-    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
-    numbers = b""
-    for name, value in weights.items():
-        size = len(numbers)
-        numbers += value.tobytes()
-        header[name] = {"dtype": "F32", "shape": list(value.shape), "data_offsets": [size, len(numbers)]}
-    top = json.dumps(header).encode()
-    (there / "model.safetensors").write_bytes(len(top).to_bytes(8, "little") + top + numbers)
-    return there
-
-
-def test_a_text_has_the_same_vector_alone_and_among_others_and_its_length_is_one(folder, weights):
-    run = MiniLM(folder)
-    texts = ["unaffable dog", "dog " * 400, "", "a", *("Café!" for _ in range(300))]
-    found = run(texts)
-    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(len(texts)), abs=1e-5)
-    for row, text in list(zip(found, texts, strict=True))[:6]:
-        assert row == pytest.approx(run([text])[0], abs=1e-5)
-    bare = by_the_book(weights, [BEGIN, 4, 5, 6, 18, END])
-    assert found[0] == pytest.approx(bare / np.linalg.norm(bare), abs=2e-3)
-    assert run([]).shape == (0, WIDTH)
+# Pieces
 
 
 @pytest.mark.parametrize(
@@ -147,12 +56,85 @@ def test_words_are_cut_as_bert_cuts_them(text: str, pieces: list[int]):
 
 def test_a_long_text_is_read_as_far_as_it_was_trained():
     found = Pieces(WORDS).of("dog " * 1_000)
-    assert len(found) == minilm.MOST_PIECES
+    assert len(found) == minilm.MOST_PIECES == 256
     assert found[-1] == END
 
 
-def test_without_its_weights_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+# The model
+
+
+@pytest.fixture(scope="module")
+def model() -> MiniLM:
+    return MiniLM()
+
+
+def test_a_text_has_the_same_vector_alone_and_among_others_and_its_length_is_one(model: MiniLM):
+    texts = ["The server stopped.", "word " * 400, "", "a", "Café!", "The server stopped."]
+    found = model(texts)
+    assert found.shape == (len(texts), 384)
+    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(len(texts)), abs=1e-4)
+    for row, text in zip(found, texts, strict=True):
+        assert np.array_equal(row, model([text])[0])
+
+
+def test_words_after_the_last_piece_change_nothing(model: MiniLM):
+    begin = "word " * 254
+    one, other, shorter = model([f"{begin} boat", f"{begin} engine", "word " * 253])
+    assert np.array_equal(one, other)
+    assert not np.array_equal(one, shorter)
+
+
+ANSWERS = [
+    "We moved the nightly backup to two in the morning, because the import runs at midnight.",
+    "My sister's wedding is in Lisbon, on the second weekend of June.",
+    "Set max_connections to 200 and restart PostgreSQL.",
+    "The cat has an allergy, so it only eats the fish food.",
+]
+
+
+@pytest.mark.parametrize(
+    "question, answer",
+    [
+        ("When does the backup job start?", 0),
+        ("Where does the family celebrate the marriage?", 1),
+        ("how do I allow more clients on the database", 2),
+        ("What may our pet be fed with?", 3),
+    ],
+)
+def test_a_question_is_nearer_to_its_answer_than_to_others(model: MiniLM, question: str, answer: int):
+    asked, *said = model([question, *ANSWERS])
+    assert int(np.argmax([asked @ row for row in said])) == answer
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_texts_have_a_vector(model: MiniLM, text: str):
+    (found,) = model([text])
+    assert np.isfinite(found).all()
+    assert np.linalg.norm(found) == pytest.approx(1, abs=1e-4)
+
+
+def test_vectors_in_bytes_have_nearly_the_same_direction(model: MiniLM):
+    rows = model(ANSWERS)
+    assert encoders.similarity(rows[0], encoders.packed(rows)) == pytest.approx((rows @ rows[0]).tolist(), abs=0.01)
+
+
+def test_without_onnxruntime_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.path", [])
     monkeypatch.setattr("sys.path_importer_cache", {})
-    with pytest.raises(CannotEncode, match=r"pip install 'palaver-bus\[minilm\]'"):
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+    encoders.encoder.cache_clear()
+    with pytest.raises(CannotEncode, match=r"needs the package onnxruntime: .* or set PALAVER_MODEL=words"):
         encoders.encoder("minilm", "", "")
+
+
+def test_nothing_is_loaded_before_the_first_vector():
+    code = """
+import sys
+from palaver.search.vectors import encoders
+run = encoders.encoder("minilm", "", "")
+assert not {"numpy", "onnxruntime"} & sys.modules.keys()
+run.encode(["word"], 1.0)
+assert {"numpy", "onnxruntime"} <= sys.modules.keys()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

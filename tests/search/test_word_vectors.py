@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from palaver.search.vectors.encoders import likeness as nearest
-from palaver.search.vectors.encoders import packed
+from palaver.search.vectors.encoders import packed, similarity
 from palaver.search.vectors.words import (
     HERE,
     QuestionVectors,
@@ -95,12 +94,11 @@ def test_nothing_heavy_is_imported_before_the_first_question():
     assert done.stdout.strip() == "False"
 
 
-def test_the_nearest_of_its_vectors_says_how_alike_a_text_is():
+def test_the_similarity_of_a_vector_in_bytes_is_its_cosine():
     import numpy as np
 
-    rows = [np.array([[1.0, 0.0], [0.0, 0.5]]), np.array([[-3.0, 0.0]])]
-    texts = packed(rows, [2, 1])
-    assert [len(text) for text in texts] == [4, 2]
-    assert nearest(np.array([0.0, 2.0]), texts) == [1.0, 0.0]
-    assert nearest(np.array([1.0, 0.0]), texts) == [1.0, -1.0]
-    assert nearest(np.array([1.0, 0.0]), []) == []
+    texts = packed(np.array([[1.0, 0.0], [0.0, 0.5], [-3.0, 0.0]]))
+    assert [len(text) for text in texts] == [2, 2, 2]
+    assert similarity(np.array([0.0, 2.0]), texts) == [0.0, 1.0, 0.0]
+    assert similarity(np.array([1.0, 0.0]), texts) == [1.0, 0.0, -1.0]
+    assert similarity(np.array([1.0, 0.0]), []) == []

@@ -43,6 +43,8 @@ IDENTITY = 10
 LONG = 11
 LONG_WORDS = 12
 """From this schema on substrings are looked up as today; before, their index is made anew."""
+ONE_VECTOR = 14
+"""Vectors of earlier schemas are dropped."""
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -135,6 +137,8 @@ def as_of(rows: Rows, step: int) -> Rows:
     if step < LONG_WORDS:
         names = ("passage_id", "words") if step < LONG else ("passage_id", "length", "words", "tokens")
         kept["passage_index"] = [{name: row[name] for name in names} for row in kept.get("passage_index", [])]
+    if step < ONE_VECTOR:
+        kept["vectors"] = []
     if step < SINCE["notes"]:
         kept["counters"] = [row for row in kept["counters"] if row["name"] == "events"]
     return kept

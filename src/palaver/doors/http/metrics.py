@@ -21,6 +21,7 @@ async def metrics(request: Request) -> Response:
     status = await get_status.perform(here, requester.caller, NoArguments())
     done, engine = dict(here.done), here.engine_stats()
     searches = sum(count for (_, name, _), count in done.items() if name.startswith("search_"))
+    model = status.model
     lines = [
         "# TYPE palaver_info gauge",
         f'palaver_info{{version="{__version__}",engine="{status.engine}"}} 1',
@@ -28,6 +29,8 @@ async def metrics(request: Request) -> Response:
         *_metric("palaver_messages", "gauge", status.messages),
         *_metric("palaver_threads", "gauge", status.threads),
         *_metric("palaver_agents_online", "gauge", status.agents_online),
+        *(_metric("palaver_vectors", "gauge", model.done) if model else ()),
+        *(_metric("palaver_vectors_missing", "gauge", model.passages - model.done) if model else ()),
         *_metric("palaver_events_total", "counter", status.last_event_id),
         "# TYPE palaver_requests_total counter",
         *(

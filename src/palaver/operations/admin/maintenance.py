@@ -13,6 +13,7 @@ from palaver.model.times import now
 from palaver.operations.admin.repair import missing_uploads
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.search.vectors.background import Embedding
+from palaver.settings import Settings
 from palaver.store.bus import agents, events
 from palaver.store.engines.database import Change
 from palaver.store.library import documents
@@ -21,6 +22,8 @@ from palaver.store.workspaces import Workspace
 SWEEP_SECONDS = 5.0
 SWEEPS_PER_INDEX_CHECK = 6
 EMBED_SECONDS = 2.0
+EMBED_PAUSE_SECONDS = 0.05
+"""The pause between batches of vectors. It keeps the server quick while it looks for passages without vectors."""
 INDEX_CHECK_SECONDS = 120.0
 """Time limit for the query that looks for passages without an index entry: it reads all of them."""
 BACKFILL_BATCH = 500
@@ -53,16 +56,21 @@ async def sweep_forever(workspaces: Workspaces) -> None:
         await asyncio.sleep(SWEEP_SECONDS)
 
 
-async def embed_forever(workspaces: Workspaces) -> None:
-    """Make the vectors of new passages."""
-    embedding = Embedding()
-    while True:
-        for here in workspaces():
-            try:
-                await embedding.go_over(here)
-            except Exception as problem:
-                log.warning("making vectors in workspace %s failed: %s", here.name, problem)
-        await asyncio.sleep(EMBED_SECONDS)
+async def embed_forever(settings: Settings, workspaces: Workspaces) -> None:
+    """Make the vectors of new passages, a few in each workspace by turns."""
+    embedding = Embedding(settings)
+    try:
+        while True:
+            has_more = False
+            for here in workspaces():
+                try:
+                    has_more |= await embedding.go_over(here)
+                except Exception as problem:
+                    log.warning("making vectors in workspace %s failed: %s", here.name, problem)
+            await embedding.stop_idle_worker()
+            await asyncio.sleep(EMBED_PAUSE_SECONDS if has_more else EMBED_SECONDS)
+    finally:
+        await embedding.close()
 
 
 async def sweep(here: Workspace) -> None:

@@ -4,25 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from weakref import WeakKeyDictionary
 
-from palaver.errors import Unavailable
+from palaver.errors import PalaverError, Unavailable
 from palaver.search.vectors import encoders
-from palaver.search.vectors.encoders import WORDS, CannotEncode, Encoder
+from palaver.search.vectors.backlog import Backlog
+from palaver.search.vectors.encoders import WORDS, CannotEncode
+from palaver.search.vectors.worker import VectorWorker
 from palaver.settings import Settings
-from palaver.store.engines.database import Reader
+from palaver.store.engines.database import Change, Dialect, Reader
 from palaver.store.search import vectors
+from palaver.store.search.vectors import Missing
 from palaver.store.workspaces import Workspace
 
 TOGETHER = 16
-"""Passages whose vectors are written in one transaction."""
+"""Passages whose vectors are made together and written in one transaction."""
 BATCH_SECONDS = 60.0
+"""How long an endpoint may take."""
+WORKER_SECONDS = 600.0
+"""How long the process may take for a batch. It gets little time while the machine is busy."""
 PAUSE_SECONDS = 30.0
 """How long a model that failed is not asked again."""
+LOOK_SECONDS = 60.0
+"""How often a workspace is looked at in which this process has written nothing. Others may have."""
+LEASE_SECONDS = 120.0
+"""How long a process may work on a workspace without renewing its lease. A batch rarely takes so long. If it does,
+another process may make the same vectors, which does no harm."""
+OTHERS_SECONDS = 10.0
+"""How long to wait while another process has the lease."""
+TELL_SECONDS = 300.0
+"""How often the log says how far it is."""
 WORTH_TELLING = 100
 """The number of passages without vectors that is worth a line in the log."""
+COUNT_SHARE = 0.02
+"""The part of the time that may be spent on counting."""
 
 log = logging.getLogger("palaver")
 
@@ -41,68 +62,200 @@ def is_set(settings: Settings) -> bool:
     return settings.model != WORDS
 
 
-def encoder_of(settings: Settings) -> Encoder | None:
-    return encoders.encoder(settings.model, settings.model_url, settings.model_key)
+def problem_of(settings: Settings) -> str | None:
+    """Why the model cannot be used. Only the shipped one makes a vector to find out: others may need the network."""
+    try:
+        encoder = encoders.encoder(settings.model, settings.model_url, settings.model_key)
+        if encoder and settings.model == "minilm":
+            encoder.encode(["text"], BATCH_SECONDS)
+    except CannotEncode as problem:
+        return str(problem)
+    return None
+
+
+_counted: WeakKeyDictionary[Dialect, tuple[float, ModelProgress]] = WeakKeyDictionary()
+"""The last count of each database, and until when it is used."""
 
 
 def progress_of(read: Reader) -> ModelProgress | None:
-    """None if no model is configured."""
-    name = read.settings.model
+    """None if no model is configured. Where counting takes long, the numbers may be some seconds old."""
+    name, database, began = read.settings.model, read.connection.dialect, time.monotonic()
     if name == WORDS:
         return None
+    until, known = _counted.get(database, (0.0, None))
+    if known is not None and began < until and known.name == name:
+        return known
     counts = vectors.counts(read, encoders.stored_name(name))
-    return ModelProgress(name, counts.passages, counts.vectors)
+    ended = time.monotonic()
+    found = ModelProgress(name, counts.passages, min(counts.vectors, counts.passages))
+    _counted[database] = ended + (ended - began) / COUNT_SHARE, found
+    return found
+
+
+class _Work:
+    """The work in one workspace, batch by batch."""
+
+    def __init__(self, here: Workspace, make: Callable[[Sequence[str]], list[bytes]]) -> None:
+        # The workspace itself is not kept, because this is its value in a dictionary with weak keys.
+        self._make, self._model = make, encoders.stored_name(here.settings.model)
+        self.backlog = Backlog(self._model)
+        self.lease: int | None = None
+
+    async def batch(self, here: Workspace) -> int | None:
+        """Make the next vectors and return their number; 0 if there may be more. None if another process has the
+        lease."""
+
+        def look(read: Reader) -> list[Missing]:
+            self.backlog.look(read)
+            return self.backlog.next(read, TOGETHER)
+
+        try:
+            some = await here.read(look)
+        except BaseException:
+            self.backlog = Backlog(self._model)  # it may have given out passages that did not arrive
+            raise
+        if not some and not self.backlog.not_wanted:
+            return 0
+        if self.lease is None:
+            self.lease = await here.change(lambda change: vectors.take_lease(change, LEASE_SECONDS))
+        if self.lease is None:
+            self.backlog.give_back(some)
+            return None
+        try:
+            rows = await asyncio.to_thread(self._make, [one.text for one in some]) if some else []
+            self.lease = await here.change(lambda change: self._put(change, some, rows))
+        except BaseException:
+            self.backlog.give_back(some)
+            raise
+        return len(some)
+
+    def _put(self, change: Change, some: Sequence[Missing], rows: Sequence[bytes]) -> int | None:
+        assert self.lease is not None
+        vectors.put(change, self._model, zip(some, rows, strict=True))
+        vectors.remove(change, self.backlog.not_wanted)
+        if not self.backlog.is_empty:
+            return vectors.renew_lease(change, self.lease, LEASE_SECONDS)
+        vectors.end_lease(change, self.lease)
+        return None
+
+    async def end(self, here: Workspace) -> None:
+        """Give the lease back."""
+        lease, self.lease = self.lease, None
+        if lease is not None:
+            with suppress(PalaverError):
+                await here.change(lambda change: vectors.end_lease(change, lease))
 
 
 async def catch_up(here: Workspace, told: Callable[[int], None] = lambda more: None) -> int:
-    """Compute the missing vectors in small batches, and return how many were made."""
-    encoder, model, after, made = encoder_of(here.settings), encoders.stored_name(here.settings.model), -1, 0
-    if encoder is None:
+    """Make the missing vectors in this process, and return how many were made."""
+    settings = here.settings
+    if not is_set(settings):
         return 0
-    while some := await here.read(lambda read: vectors.missing(read, model, after, TOGETHER)):  # noqa: B023
-        rows = await asyncio.to_thread(encoder.encode, [one.text for one in some], BATCH_SECONDS)
-        pairs = list(zip(some, encoders.packed(rows), strict=True))
-        await here.change(lambda change: vectors.put(change, model, pairs))  # noqa: B023
-        after, made = some[-1].id, made + len(some)
-        told(len(some))
+    work, made = _Work(here, partial(_encode, settings, seconds=BATCH_SECONDS)), 0
+    try:
+        while (count := await work.batch(here)) or not work.backlog.is_empty:
+            if count is None:
+                raise Unavailable(
+                    "Another process makes vectors in this workspace. 'palaver status' shows how far it is."
+                )
+            made += count
+            told(count)
+    finally:
+        await work.end(here)
     return made
 
 
 async def make_all(here: Workspace, told: Callable[[int], None]) -> int:
-    """Compute all missing vectors for a caller that waits, and raise an error that says why it failed."""
+    """Make all missing vectors for a caller that waits, and raise an error that says why it failed."""
     try:
         return await catch_up(here, told)
     except CannotEncode as problem:
         raise Unavailable(f"The vectors could not be made: {problem}. Vectors that were made are kept.") from None
 
 
-class Embedding:
-    """The background task of one server. It skips workspaces where nothing was written since the last round."""
+def _encode(settings: Settings, texts: Sequence[str], *, seconds: float) -> list[bytes]:
+    encoder = encoders.encoder(settings.model, settings.model_url, settings.model_key)
+    assert encoder is not None
+    return encoders.packed(encoder.encode(texts, seconds))
 
-    def __init__(self) -> None:
-        self._done: dict[str, vectors.Counts] = {}
+
+@dataclass(slots=True)
+class _Place:
+    """What the background task knows of one workspace."""
+
+    work: _Work
+    commits: int = -1
+    """The number of commits of this process at the last look."""
+    look_at: float = 0.0
+    """The time of the next look, if this process commits nothing."""
+    wait_until: float = 0.0
+    tell_at: float = 0.0
+    is_told: bool = False
+    """Whether the log says that vectors are being made."""
+
+
+class Embedding:
+    """The background task of one server. Local models run in a process of their own."""
+
+    def __init__(self, settings: Settings) -> None:
+        is_local = encoders.is_local(settings.model) and bool(sys.executable)
+        self.worker = VectorWorker(settings.model) if is_local else None
+        self._make = (
+            partial(self.worker.vectors, seconds=WORKER_SECONDS)
+            if self.worker
+            else partial(_encode, settings, seconds=BATCH_SECONDS)
+        )
+        self._places: WeakKeyDictionary[Workspace, _Place] = WeakKeyDictionary()
         self._problem, self._pause_until = "", 0.0
 
-    async def go_over(self, here: Workspace) -> None:
-        model, name = encoders.stored_name(here.settings.model), here.name
-        if model == WORDS or time.monotonic() < self._pause_until:
-            return
-        before = await here.read(lambda read: vectors.counts(read, model))
-        if before == self._done.get(name):
-            return
-        if many := before.passages - before.vectors >= WORTH_TELLING:
-            log.info(
-                "%s makes vectors in %s: %d of %d passages have theirs", model, name, before.vectors, before.passages
-            )
+    async def go_over(self, here: Workspace) -> bool:
+        """Make some vectors in a workspace. Returns whether there are more to make."""
+        place = self._places.get(here)
+        if place is None:
+            place = self._places[here] = _Place(_Work(here, self._make))
+        now, commits, work = time.monotonic(), here.engine_stats().commits, place.work
+        if now < max(self._pause_until, place.wait_until):
+            return False
+        if work.backlog.is_empty and commits == place.commits and now < place.look_at:
+            return False
+        place.commits, place.look_at = commits, now + LOOK_SECONDS
         try:
-            await catch_up(here)
+            made = await work.batch(here)
         except CannotEncode as problem:
+            await work.end(here)
             self._pause_until = time.monotonic() + PAUSE_SECONDS
-            if str(problem) != self._problem:  # once, not at every round
-                log.warning("vectors of %s are behind, the model inside serves: %s", name, problem)
+            if str(problem) != self._problem:  # once, not at every try
+                log.warning("no vectors are made for now, searches use words alone for new texts: %s", problem)
             self._problem = str(problem)
+            return False
+        if made is None:
+            place.wait_until = now + OTHERS_SECONDS
+            return False
+        if made:
+            self._problem = ""
+        is_done = work.backlog.is_empty and made < TOGETHER
+        if is_done:
+            await work.end(here)
+        await self._tell(here, place, now, is_done=is_done)
+        return not is_done
+
+    async def _tell(self, here: Workspace, place: _Place, now: float, *, is_done: bool) -> None:
+        """Say in the log how far it is, if there is much to do."""
+        if (is_done and not place.is_told) or (not is_done and now < place.tell_at):
             return
-        self._done[name] = after = await here.read(lambda read: vectors.counts(read, model))
-        if many or self._problem:
-            log.info("%s has made the vectors in %s: %d of %d", model, name, after.vectors, after.passages)
-        self._problem = ""
+        known = await here.read(progress_of)
+        if known and (place.is_told or known.passages - known.done >= WORTH_TELLING):
+            log.info("vectors in workspace %s: %d of %d passages have one", here.name, known.done, known.passages)
+            place.is_told = not is_done
+        place.tell_at = now + TELL_SECONDS
+
+    async def stop_idle_worker(self) -> None:
+        if self.worker and self.worker.is_idle:
+            await asyncio.to_thread(self.worker.stop)
+
+    async def close(self) -> None:
+        """End the process, and give the leases back."""
+        if self.worker:
+            await asyncio.to_thread(self.worker.close)
+        for here, place in list(self._places.items()):
+            await place.work.end(here)

@@ -51,6 +51,11 @@ def encoder(model: str, url: str, key: str) -> Encoder | None:
     raise CannotEncode("PALAVER_MODEL: say minilm, words, fastembed:NAME or openai:NAME.")
 
 
+def is_local(model: str) -> bool:
+    """Whether the model runs on this machine."""
+    return model.partition(":")[0] in ("minilm", "fastembed")
+
+
 def stored_name(model: str) -> str:
     """The name under which vectors are stored. Vectors of other names are replaced."""
     return f"minilm {VERSION}" if model == "minilm" else model
@@ -97,10 +102,13 @@ class _Local:
         self._loading = threading.Lock()
 
     def encode(self, texts: Sequence[str], seconds: float) -> Array:
-        import numpy as np
+        try:
+            import numpy as np
 
-        with self._loading:
-            self._run = self._run or self._load(importlib.import_module(self._package))
+            with self._loading:
+                self._run = self._run or self._load(importlib.import_module(self._package))
+        except Exception as problem:  # a damaged or unfitting installation raises any error
+            raise CannotEncode(f"the package {self._package} or its model cannot be loaded: {problem}") from None
         found: Array = np.asarray(self._run([text[:LONGEST_TEXT] for text in texts]), np.float32)
         return found
 

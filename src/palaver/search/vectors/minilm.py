@@ -34,6 +34,7 @@ class MiniLM:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.enable_cpu_mem_arena = False  # it would keep the memory of the longest text
+        options.enable_mem_pattern = False  # it would keep a plan for each length
         options.log_severity_level = 3
         self._run = onnxruntime.InferenceSession(
             str(folder / "minilm.onnx"), options, providers=["CPUExecutionProvider"]

@@ -1,15 +1,41 @@
--- name: vectors_missing  passages without a vector of this model
-SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
+-- name: passages_to_encode  a window of passages, the newest ids first, with the class of each: 0 gets no vector now,
+-- 1 was typed, 2 is an answer of an assistant
+SELECT p.id, coalesce(p.created_at, 0) AS created_at,
+       CASE WHEN v.passage_id IS NOT NULL OR p.position = 0 OR p.role = 'tool' OR d.deleted_at IS NOT NULL THEN 0
+            WHEN p.role = 'assistant' AND d.source <> 'bus' THEN 2
+            ELSE 1 END AS class
+FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN vectors v ON v.passage_id = p.id AND v.model = :model
-WHERE p.id > :after AND v.passage_id IS NULL AND d.deleted_at IS NULL
-ORDER BY p.id LIMIT :limit;
+WHERE p.id > :after AND p.id <= :upto
+ORDER BY p.id DESC LIMIT :limit;
 
--- name: drop_vector  the passage has changed
+-- name: drop_vector  the passage is not in the index any more
 DELETE FROM vectors WHERE passage_id = :id;
 
--- name: count_vectors  the number of passages, and of vectors of this model
-SELECT (SELECT count(*) FROM passages) AS passages,
-       (SELECT count(*) FROM vectors WHERE model = :model) AS vectors;
+-- name: stale_vectors  passages that have changed, and whether they get a vector again
+SELECT p.id, p.text, p.position > 0 AND coalesce(p.role, '') <> 'tool' AND d.deleted_at IS NULL AS is_wanted
+FROM vectors v JOIN passages p ON p.id = v.passage_id JOIN documents d ON d.id = p.document_id
+WHERE v.model = '' LIMIT :limit;
+
+-- name: count_vectors  the number of vectors of this model, and of passages that get one: those without the output of
+-- tools, titles and deleted documents. CROSS JOIN makes SQLite begin with the deleted documents, which are few.
+SELECT (SELECT count(*) FROM vectors WHERE model = :model) AS vectors,
+       (SELECT count(*) FROM passages WHERE coalesce(role, '') <> 'tool')
+       - (SELECT count(*) FROM documents d
+          WHERE EXISTS (SELECT 1 FROM passages p WHERE p.document_id = d.id AND p.position = 0))
+       - (SELECT count(*) FROM documents d CROSS JOIN passages p
+          WHERE d.deleted_at IS NOT NULL AND p.document_id = d.id AND p.position > 0
+            AND coalesce(p.role, '') <> 'tool') AS passages;
+
+-- name: take_vector_lease  no row if another process has it
+INSERT INTO counters (name, value) VALUES ('vector lease', :until)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE counters.value < :now RETURNING value;
+
+-- name: renew_vector_lease  changes nothing if another process has taken it
+UPDATE counters SET value = :until WHERE name = 'vector lease' AND value = :mine;
+
+-- name: end_vector_lease
+DELETE FROM counters WHERE name = 'vector lease' AND value = :mine;
 
 -- name: vectors_since  the vectors that were made at a time or later
 SELECT passage_id, made_at, vector FROM vectors WHERE model = :model AND made_at >= :made_at

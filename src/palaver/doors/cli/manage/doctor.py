@@ -86,13 +86,26 @@ def _hooks(settings: Settings) -> Iterator[Finding]:
         yield Finding("hooks", None, f"last problem at {iso(at)}: {said}", "Is the server running? 'palaver serve'")
 
 
+def _model(settings: Settings) -> Finding:
+    """Whether the model of meaning can run."""
+    from palaver.search.vectors import background
+
+    if not background.is_set(settings):
+        return Finding("model", None, "words: only the vectors of words are used")
+    problem = background.problem_of(settings)
+    if problem:
+        advice = "Correct it, or set PALAVER_MODEL=words. Until then searches use words alone."
+        return Finding("model", False, f"{settings.model} cannot run: {problem}", advice)
+    return Finding("model", True, settings.model)
+
+
 async def _examine(target: options.Target, *, repair: bool, discard_missing: bool) -> list[Finding]:
     found = list(_versions())
     try:
         settings = target.settings()
     except PalaverError as problem:
         return [*found, Finding("settings", False, problem.message, "Correct or remove it.")]
-    found += [Finding("settings", True, "valid"), *_hooks(settings)]
+    found += [Finding("settings", True, "valid"), await asyncio.to_thread(_model, settings), *_hooks(settings)]
     if not settings.database_url:
         found += _directory(settings.data)
     elif settings.database_url.startswith("postgres"):

@@ -163,7 +163,8 @@ class SqliteDialect:
         stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
         if stale:
             connection.run_many(self.sql("unindex_passage"), stale)
-            connection.run_many(self.sql("drop_vector"), stale)
+            connection.run_many(self.sql("drop_vector"), [row for row in stale if rows[row["id"]] is None])
+            connection.run_many(self.sql("mark_vector_stale"), [row for row in stale if rows[row["id"]] is not None])
             connection.run_many(self.sql("unindex_trigrams"), [row for row in stale if has_substring_index(row["id"])])
         self.write_parts(connection, {id: row.substring for id, row in rows.items() if row and row.substring})
         new = (

@@ -251,6 +251,19 @@ SELECT p.id, d.source, p.document_id, p.field, p.author_id, p.role, p.created_at
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb))) AND d.deleted_at IS NULL;
 
+-- name: highest_passage_ids  of each of these ranges of ids
+SELECT (SELECT max(id) FROM passages WHERE id BETWEEN CAST(r.value ->> 0 AS bigint) AND CAST(r.value ->> 1 AS bigint)) AS id
+FROM jsonb_array_elements(CAST(:ranges AS jsonb)) r (value);
+
+-- name: texts_to_encode  the texts of those of these passages that have no vector of this model
+SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
+LEFT JOIN vectors v ON v.passage_id = p.id AND v.model = :model
+WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb))) AND v.passage_id IS NULL AND d.deleted_at IS NULL;
+
+-- name: mark_vector_stale  the passage has changed; rows with an empty model are quick to find
+INSERT INTO vectors (passage_id, model, made_at, vector) VALUES (:id, '', 0, '')
+ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, made_at = excluded.made_at, vector = excluded.vector;
+
 -- name: put_vector  does nothing if the text has changed meanwhile
 INSERT INTO vectors (passage_id, model, made_at, vector)
 SELECT id, CAST(:model AS text), CAST(:made_at AS bigint), CAST(:vector AS bytea) FROM passages WHERE id = :id AND text = CAST(:text AS text)
