@@ -98,6 +98,9 @@ class Settings:
         "open, token, or auto. auto requires a token unless the address is loopback.",
         _one_of("auto", "open", "token"),
     )
+    oauth: bool = setting(
+        True, "Applications such as claude.ai can connect with OAuth, on servers that require tokens.", _switch
+    )
     allowed_hosts: tuple[str, ...] = setting((), "Additional allowed host names, comma-separated.", _names)
     agent: str = setting("", "Agent of a stdio MCP client that has no token.")
     agent_ttl: float = setting(7 * 86_400.0, "Seconds after which an inactive agent leaves agent_list.", _seconds)
@@ -167,6 +170,10 @@ class Settings:
     @property
     def needs_token(self) -> bool:
         return self.auth == "token" or (self.auth == "auto" and not self.is_loopback)
+
+    @property
+    def has_oauth(self) -> bool:
+        return self.needs_token and self.oauth
 
     @property
     def data(self) -> Path:

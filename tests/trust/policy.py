@@ -108,6 +108,8 @@ ROUTES: dict[str, Need] = {
     "GET /api/tokens": "admin",
     "POST /api/tokens": "admin",
     "DELETE /api/tokens/{token_id}": "admin",
+    "GET /api/applications": "read",
+    "DELETE /api/applications/{application_id}": "read",
     "GET /api/workspaces": "admin",
     "GET /api/audit": "admin",
     "GET /api/overview": "read",
@@ -124,6 +126,15 @@ ROUTES: dict[str, Need] = {
     "GET /api/session": "login",
     "POST /api/session": "login",
     "DELETE /api/session": "login",
+    "GET /.well-known/oauth-protected-resource": "public",
+    "GET /.well-known/oauth-protected-resource/{resource}": "public",
+    "GET /.well-known/oauth-authorization-server": "public",
+    "GET /authorize": "public",
+    "POST /token": "public",
+    "POST /register": "public",
+    "POST /revoke": "public",
+    "POST /api/oauth/request": "read",
+    "POST /api/oauth/consent": "read",
     "GET /events": "stream",
     "GET /api/threads/{thread_id}/events": "stream",
     "POST /api/import": "write",
@@ -236,7 +247,15 @@ RESOURCES = {
 }
 
 # Operations that only people use, whatever scopes an agent's token has.
-PEOPLE_ONLY = {"GET /api/tokens", "POST /api/tokens", "DELETE /api/tokens/{token_id}"}
+PEOPLE_ONLY = {
+    "GET /api/tokens",
+    "POST /api/tokens",
+    "DELETE /api/tokens/{token_id}",
+    "GET /api/applications",
+    "DELETE /api/applications/{application_id}",
+    "POST /api/oauth/request",
+    "POST /api/oauth/consent",
+}
 
 # What takes something away, or ends it: asked of what is not one's own, and not of one's own.
 ENDS = {"DELETE", "/close", "/archive", "/unregister"}
