@@ -25,9 +25,9 @@ def parameters(address: str) -> dict[str, str]:
 class Person:
     """Somebody who is logged in to the console."""
 
-    def __init__(self, server: Server, key: Key) -> None:
+    def __init__(self, server: Server, key: Key | str) -> None:
         self.browser = server.client()
-        answer = self.browser.post("/api/session", json={"token": key.secret})
+        answer = self.browser.post("/api/session", json={"token": key if isinstance(key, str) else key.secret})
         assert answer.status_code == 200, answer.text
         self.browser.headers["x-palaver-csrf"] = answer.json()["csrf"]
 
