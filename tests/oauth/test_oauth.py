@@ -275,6 +275,14 @@ def test_nobody_is_sent_to_an_address_that_is_not_registered(program: Program, a
     assert (wrong_in_other_ways.status_code, "location" in wrong_in_other_ways.headers) == (400, False)
 
 
+@pytest.mark.parametrize("more", [{"scope": "none"}, {"resource": "https://other.example"}, {"code_challenge": "x"}])
+def test_nobody_is_sent_to_a_web_site_before_they_agreed(guarded: Server, more: dict[str, str]):
+    """Everybody can register a site, so a redirect with an error would be an open one."""
+    answer = Program(guarded, "https://evil.example/").asks(**more)
+    assert (answer.status_code, "location" in answer.headers) == (400, False)
+    assert answer.json()["error"].startswith("invalid_")
+
+
 def test_a_program_on_this_computer_may_listen_on_any_port(person: Person, program: Program):
     there = "http://127.0.0.1:50505/callback"
     code = program.code(person, redirect_uri=there)

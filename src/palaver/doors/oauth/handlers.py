@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from mcp.server.auth.handlers.authorize import AuthorizationHandler, AuthorizationRequest
 from mcp.server.auth.handlers.register import RegistrationHandler
@@ -34,7 +34,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, TypeAdapter, ValidationError
 from starlette.datastructures import FormData
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from palaver.app import App
 from palaver.doors.authentication import Requester
@@ -43,6 +43,7 @@ from palaver.errors import Refused
 from palaver.model.oauth import IssuedTokens, OAuthClient, OAuthSecret
 from palaver.model.people import TokenScope
 from palaver.operations.admin import oauth_clients
+from palaver.settings import LOOPBACK
 
 CONSENT_PAGE = "/#/connect"
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -202,13 +203,22 @@ class Provider:
 
 
 async def authorize(app: App, base: str, request: Request) -> Response:
-    """Check a request, and send the person to the consent page. Errors go back to the client, if it is known."""
+    """Check a request, and send the person to the consent page.
+
+    An error goes back to a program on the person's own computer. Nobody is sent to a web site before they agreed:
+    everybody can register one, so this would be an open redirect (RFC 9700, 4.11.2). There the person sees the error.
+    """
     provider: Any = Provider(app, base, may_fetch=True)
     response = await AuthorizationHandler(provider).handle(request)
-    target = response.headers.get("location")
-    if target and not target.startswith(f"{base}{CONSENT_PAGE}"):
+    target = response.headers.get("location", "")
+    if not target or target.startswith(f"{base}{CONSENT_PAGE}"):
+        return response
+    if urlsplit(target).hostname in LOOPBACK:
         response.headers["location"] = construct_redirect_uri(target, iss=base)
-    return response
+        return response
+    given = dict(parse_qsl(urlsplit(target).query))
+    problem = {name: given[name] for name in ("error", "error_description") if name in given}
+    return JSONResponse(problem, 400)
 
 
 async def register(app: App, base: str, request: Request) -> Response:
