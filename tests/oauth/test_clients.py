@@ -132,7 +132,7 @@ def test_an_sdk_connects_works_and_refreshes_its_token(server: Server, person: P
         script = SCRIPTS / (name.replace("-", "_") + (".py" if client.is_python else ".mjs"))
         copied = Path(shutil.copy(script, place / f"oauth_{script.name}"))  # node looks for modules beside a script
         command = [str(place / "bin" / "python") if client.is_python else "node", str(copied)]
-    with running([*command, f"{server.url}/mcp"], tmp_path) as client_process:
+    with running([*command, f"{server.url}/mcp?tools=core"], tmp_path) as client_process:
         client_process.hears(goes_through(person, client_process.says("OPEN")))
         access = client_process.says("TOKEN")
         assert int(client_process.says("DONE")) > 5

@@ -25,12 +25,7 @@ from mcp.server.auth.provider import (
     construct_redirect_uri,
 )
 from mcp.server.auth.settings import ClientRegistrationOptions
-from mcp.shared.auth import (
-    InvalidRedirectUriError,
-    InvalidScopeError,
-    OAuthClientInformationFull,
-    OAuthToken,
-)
+from mcp.shared.auth import InvalidRedirectUriError, OAuthClientInformationFull, OAuthToken
 from pydantic import AnyUrl, TypeAdapter, ValidationError
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -62,13 +57,9 @@ class RegisteredClient(OAuthClientInformationFull):
         return redirect_uri
 
     def validate_scope(self, requested_scope: str | None) -> list[str]:
-        """The known scopes of those that are asked for. Unknown ones are left out (RFC 6749, 3.3)."""
-        if not requested_scope:
-            return USUAL_SCOPES
-        known = [scope for scope in ALL_SCOPES if scope in requested_scope.split()]
-        if not known:
-            raise InvalidScopeError("choose from read, write and admin")
-        return known
+        """The known scopes of those that are asked for. Some clients ask for scopes of their own: they are left out, and
+        the answer tells what was given (RFC 6749, 3.3)."""
+        return [scope for scope in ALL_SCOPES if scope in (requested_scope or "").split()] or USUAL_SCOPES
 
 
 def _normal(uri: AnyUrl | str) -> str:
@@ -260,7 +251,7 @@ async def read_request(app: App, base: str, query: str) -> Asked:
         redirect_uri = str(known.validate_redirect_uri(given.redirect_uri))
         scopes: Any = known.validate_scope(given.scope)
         resource = provider.check(given.code_challenge, given.resource)
-    except (ValidationError, ValueError, InvalidRedirectUriError, InvalidScopeError, AuthorizeError):
+    except (ValidationError, ValueError, InvalidRedirectUriError, AuthorizeError):
         raise Refused("This request for access is not valid. Start again from the application.") from None
     return Asked(client, redirect_uri, scopes, resource, given.code_challenge, given.state)
 
