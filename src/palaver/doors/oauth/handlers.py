@@ -57,8 +57,8 @@ class RegisteredClient(OAuthClientInformationFull):
         return redirect_uri
 
     def validate_scope(self, requested_scope: str | None) -> list[str]:
-        """The known scopes of those that are asked for. Some clients ask for scopes of their own: they are left out, and
-        the answer tells what was given (RFC 6749, 3.3)."""
+        """The known scopes of those that are asked for. Unknown ones, such as those of other servers, are left out.
+        The answer tells what was given (RFC 6749, 3.3)."""
         return [scope for scope in ALL_SCOPES if scope in (requested_scope or "").split()] or USUAL_SCOPES
 
 
