@@ -514,6 +514,20 @@ def test_an_application_ends_with_the_token_of_its_person(guarded: Server, progr
     assert program.refresh(tokens["refresh_token"]).json()["error"] == "invalid_grant"
 
 
+def test_an_application_ends_with_its_agent_and_comes_back_as_a_new_one(
+    guarded: Server, person: Person, program: Program
+):
+    admin = Key(guarded, name="root", scopes=("read", "write", "admin"))
+    tokens = program.connect(person)
+    (old,) = [one for one in person.browser.get("/api/applications").json() if one["name"] == program.name]
+    assert admin.api.delete(f"/api/agents/{old['agent_id']}").status_code == 200
+    with bearer(guarded, tokens["access_token"]) as api:
+        assert api.post("/mcp", json={}).status_code == 401
+    assert mcp(guarded, program.connect(person)["access_token"]).ask("tools/list")
+    (new,) = [one for one in person.browser.get("/api/applications").json() if one["name"] == program.name]
+    assert new["agent_id"] != old["agent_id"]
+
+
 def test_the_terminal_lists_and_revokes_applications(guarded: Server, person: Person, program: Program):
     tokens = program.connect(person)
     listed = started_with(guarded.env, "application", "list")

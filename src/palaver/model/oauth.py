@@ -38,7 +38,8 @@ class Application:
     """The person who let it in."""
     workspace: str
     agent: str
-    """The agent it acts as."""
+    """The slug of the agent it acts as."""
+    agent_id: str
     scopes: list[TokenScope]
     resource: str
     """The part of the server it may use: /mcp, or / for everything."""
@@ -54,7 +55,6 @@ class OAuthSecret:
     """A code, an access token or a refresh token that was presented."""
 
     application: Application
-    agent_id: str
     scopes: list[TokenScope]
     expires_at: datetime
     is_used: bool
@@ -68,7 +68,7 @@ class OAuthSecret:
         """The token of an agent that an access token is. Its id stays the same when the access token is renewed."""
         one = self.application
         return Token(
-            one.id, one.workspace, "agent", one.agent, self.agent_id, self.scopes, one.created_at, self.expires_at,
+            one.id, one.workspace, "agent", one.agent, one.agent_id, self.scopes, one.created_at, self.expires_at,
             one.last_used_at,
         )  # fmt: skip
 

@@ -61,6 +61,7 @@ def _application(row: Row) -> Application:
         person=row["person"],
         workspace=row["workspace"],
         agent=row["agent"],
+        agent_id=row["agent_id"],
         scopes=orjson.loads(row["scopes"]),
         resource=row["resource"],
         client_id=row["client_id"],
@@ -161,7 +162,6 @@ def find(read: Reader, kind: SecretKind, secret: str) -> OAuthSecret | None:
         return None
     return OAuthSecret(
         application=_application(row),
-        agent_id=row["agent_id"],
         scopes=orjson.loads(row["secret_scopes"]),
         expires_at=instant(row["secret_expires_at"]),
         is_used=row["used_at"] is not None,
