@@ -14,7 +14,7 @@ from palaver.operations.operation import Route, operation
 from palaver.store.workspaces import Workspace
 
 
-@operation(Route("GET", "/api/applications"), needs="read")
+@operation(Route("GET", "/api/applications"))
 async def list_applications(workspace: Workspace, caller: Caller, request: NoArguments) -> list[Application]:
     """List the applications that you let in with OAuth. Admins see those of everybody in the workspace."""
     visibility.must_be_person(caller)
@@ -32,7 +32,7 @@ class RevokedApplication:
     revoked: str
 
 
-@operation(Route("DELETE", "/api/applications/{application_id}"), needs="read")
+@operation(Route("DELETE", "/api/applications/{application_id}"))
 async def revoke_application(workspace: Workspace, caller: Caller, request: RevokeApplication) -> RevokedApplication:
     """Revoke an application that you let in: its tokens and connections end at once. Admins can revoke all."""
     visibility.must_be_person(caller)

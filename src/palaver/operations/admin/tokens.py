@@ -29,7 +29,7 @@ def keyring_of(workspace: Workspace) -> Keyring:
     return workspace.keyring
 
 
-@operation(Route("GET", "/api/tokens"), needs="admin")
+@operation(Route("GET", "/api/tokens"))
 async def list_tokens(workspace: Workspace, caller: Caller, request: NoArguments) -> list[Token]:
     """List the tokens of your workspace with their owners, scopes and last use. Secrets are never shown."""
     visibility.must_be_person(caller)
@@ -65,7 +65,7 @@ class NewToken:
     token: Token
 
 
-@operation(Route("POST", "/api/tokens", status=201), needs="admin")
+@operation(Route("POST", "/api/tokens", status=201))
 async def create_token(workspace: Workspace, caller: Caller, request: CreateToken) -> NewToken:
     """Create a token for your workspace. The secret is shown only in this answer; the server stores its hash."""
     visibility.must_be_person(caller)
@@ -114,14 +114,14 @@ class Revoked:
     revoked: str
 
 
-@operation(Route("DELETE", "/api/tokens/{token_id}"), needs="admin")
+@operation(Route("DELETE", "/api/tokens/{token_id}"))
 async def revoke_token(workspace: Workspace, caller: Caller, request: RevokeToken) -> Revoked:
     """Revoke a token of your workspace at once. Streams and connections that use it are closed."""
     visibility.must_be_person(caller)
     return Revoked((await keyring_of(workspace).revoke(request.token_id, signature(caller))).id)
 
 
-@operation(Route("GET", "/api/workspaces"), needs="admin")
+@operation(Route("GET", "/api/workspaces"))
 async def list_workspaces(workspace: Workspace, caller: Caller, request: NoArguments) -> list[str]:
     """List the workspaces you administer: the one of your token. Use the command line to create workspaces."""
     return [workspace.name]
@@ -134,7 +134,7 @@ class ListDeeds(Request):
     """Maximum number of entries."""
 
 
-@operation(Route("GET", "/api/audit"), needs="admin")
+@operation(Route("GET", "/api/audit"))
 async def list_deeds(workspace: Workspace, caller: Caller, request: ListDeeds) -> list[Deed]:
     """List the audit log of your workspace, newest first: logins, token changes, denials, exports, deletions."""
     return await keyring_of(workspace).deeds(request.kind, request.limit)

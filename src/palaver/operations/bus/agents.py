@@ -243,7 +243,6 @@ class AgentRemoved:
 @operation(
     Route("DELETE", "/api/agents/{agent_id}"),
     Command("agent rm", takes=("agent_id",)),
-    needs="admin",
     audited="deletion",
 )
 async def remove_agent(workspace: Workspace, caller: Caller, request: RemoveAgent) -> AgentRemoved:

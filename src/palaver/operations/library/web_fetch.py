@@ -81,7 +81,7 @@ class FetchedMedia:
     outcome: str
 
 
-@operation(Route("POST", "/api/media/fetch"), needs="write")
+@operation(Route("POST", "/api/media/fetch"))
 async def fetch_media(workspace: Workspace, caller: Caller, request: FetchMedia) -> FetchedMedia:
     """Fetch a web page or document and store its text. Needs PALAVER_FETCH=on. Fetching it again updates the item."""
     brought = await fetch(workspace.settings, request.url)
