@@ -56,6 +56,7 @@ def rest_page() -> str:
         "| route | what it does |",
         "|---|---|",
         "| `GET`, `POST`, `DELETE /api/session` | the console's login: show it, log in with `{token}`, log out |",
+        "| `/authorize`, `/token`, `/register`, `/revoke`, `/api/oauth/…` | [OAuth](../guides/oauth.md) |",
         "| `GET /openapi.json`, `/docs` | this reference, for programs and for people |",
     ]
     return "\n".join(lines) + "\n"

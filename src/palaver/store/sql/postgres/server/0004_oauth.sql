@@ -37,6 +37,7 @@ CREATE TABLE oauth_secrets (
     used_at bigint
 );
 CREATE INDEX oauth_secrets_grant ON oauth_secrets (grant_id);
+CREATE INDEX oauth_secrets_live ON oauth_secrets (kind, expires_at);
 
 -- The agent of each application of a person, so that it is the same agent when it connects again.
 CREATE TABLE oauth_agents (
