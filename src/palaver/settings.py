@@ -98,8 +98,11 @@ class Settings:
         "open, token, or auto. auto requires a token unless the address is loopback.",
         _one_of("auto", "open", "token"),
     )
-    oauth: bool = setting(
-        True, "Applications such as claude.ai can connect with OAuth, on servers that require tokens.", _switch
+    oauth: str = setting(
+        "on",
+        "OAuth for applications such as claude.ai, where tokens are required: on, off, or registration if the server "
+        "cannot reach the internet.",
+        _one_of("on", "registration", "off"),
     )
     allowed_hosts: tuple[str, ...] = setting((), "Additional allowed host names, comma-separated.", _names)
     agent: str = setting("", "Agent of a stdio MCP client that has no token.")
@@ -173,7 +176,7 @@ class Settings:
 
     @property
     def has_oauth(self) -> bool:
-        return self.needs_token and self.oauth
+        return self.needs_token and self.oauth != "off"
 
     @property
     def data(self) -> Path:

@@ -172,6 +172,27 @@ def test_the_server_reads_no_document_in_its_own_network(guarded: Server, publis
     assert len(publisher.asked) == asked
 
 
+def test_a_server_without_the_internet_takes_registered_clients_only(
+    engine: Engine, publisher: Publisher, certificate: Path, tmp_path: Path
+):
+    """A client that reads that documents are supported may not try to register."""
+    url = publisher.publishes()
+    with start_server(
+        tmp_path,
+        PALAVER_AUTH="token",
+        PALAVER_OAUTH="registration",
+        PALAVER_DATABASE_URL=engine.fresh(),
+        PALAVER_FETCH_HOSTS=publisher.host,
+        SSL_CERT_FILE=certificate,
+    ) as server:
+        program = Program(server)
+        about = program.api.get("/.well-known/oauth-authorization-server").json()
+        assert about["client_id_metadata_document_supported"] is False
+        assert Program(server, client_id=url).asks().status_code == 400
+        assert urlsplit(url).path not in publisher.asked
+        assert program.connect(Person(server, Key(server)))
+
+
 def test_only_who_asks_makes_the_server_read_a_document(trusting: Server, publisher: Publisher):
     """The token endpoint knows a client already, or refuses it."""
     url = publisher.publishes()

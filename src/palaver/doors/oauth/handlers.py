@@ -89,7 +89,7 @@ class Provider:
     """Whether the token request repeats the redirect address. In OAuth 2.1 it need not: there is PKCE."""
 
     async def client(self, client_id: str) -> OAuthClient | None:
-        if self.may_fetch:
+        if self.may_fetch and self.app.settings.oauth == "on":
             return await self.app.oauth.client(client_id, self.app.settings.fetch_hosts)
         return await self.app.oauth.known_client(client_id)
 

@@ -53,7 +53,8 @@ def protected_resource(base: str, resource: str) -> dict[str, Any]:
     }
 
 
-def authorization_server(base: str) -> dict[str, Any]:
+def authorization_server(base: str, *, reads_documents: bool) -> dict[str, Any]:
+    """`reads_documents`: clients may name their metadata document instead of registering. Some then never register."""
     return {
         "issuer": base,
         "authorization_endpoint": base + AUTHORIZE,
@@ -67,7 +68,7 @@ def authorization_server(base: str) -> dict[str, Any]:
         "token_endpoint_auth_methods_supported": ["none"],
         "revocation_endpoint_auth_methods_supported": ["none"],
         "code_challenge_methods_supported": ["S256"],
-        "client_id_metadata_document_supported": True,
+        "client_id_metadata_document_supported": reads_documents,
         "authorization_response_iss_parameter_supported": True,
     }
 

@@ -79,7 +79,8 @@ async def show_resource(request: Request) -> Response:
 
 
 async def show_server(request: Request) -> Response:
-    return json_response(metadata.authorization_server(_base(request)))
+    settings: Settings = request.app.state.app.settings
+    return json_response(metadata.authorization_server(_base(request), reads_documents=settings.oauth == "on"))
 
 
 # Endpoints for applications
