@@ -444,7 +444,10 @@ def test_a_refresh_token_is_for_its_client_only(guarded: Server, person: Person,
 
 def test_an_access_token_runs_out_and_closes_its_streams(engine: Engine, tmp_path):
     url = engine.fresh()
-    before = "from datetime import timedelta; from palaver.store.admin import oauth; oauth.ACCESS_LASTS = timedelta(seconds=2)"
+    before = (
+        "from datetime import timedelta; from palaver.store.admin import oauth; "
+        "oauth.ACCESS_LASTS = oauth.LEEWAY = timedelta(seconds=1)"
+    )
     with start_server(tmp_path, before=before, PALAVER_AUTH="token", PALAVER_DATABASE_URL=url) as server:
         program = Program(server)
         tokens = program.connect(Person(server, Key(server)), resource=server.url)
@@ -456,6 +459,15 @@ def test_an_access_token_runs_out_and_closes_its_streams(engine: Engine, tmp_pat
         renewed = program.refresh(tokens["refresh_token"]).json()
         with bearer(server, renewed["access_token"]) as api:
             assert api.get("/api/threads").status_code == 200
+
+
+def test_an_access_token_is_accepted_a_little_longer_than_the_client_is_told(engine: Engine, tmp_path):
+    """The client counts from when it got the token. Otherwise it would be refused in the time between."""
+    before = "from datetime import timedelta; from palaver.store.admin import oauth; oauth.ACCESS_LASTS = timedelta(0)"
+    with start_server(tmp_path, before=before, PALAVER_AUTH="token", PALAVER_DATABASE_URL=engine.fresh()) as server:
+        tokens = Program(server).connect(Person(server, Key(server)))
+        assert tokens["expires_in"] == 0
+        assert mcp(server, tokens["access_token"]).ask("tools/list")
 
 
 # The end

@@ -161,7 +161,8 @@ def test_a_document_that_is_not_good_makes_no_client(
 def test_a_document_that_failed_is_not_read_again_at_once(trusting: Server, publisher: Publisher):
     url = publisher.publishes(404)
     for _ in range(3):
-        assert Program(trusting, client_id=url).asks().status_code == 400
+        answer = Program(trusting, client_id=url).asks()
+        assert (answer.status_code, "could not read the metadata document" in answer.text) == (400, True)
     assert publisher.asked.count(urlsplit(url).path) == 1
 
 

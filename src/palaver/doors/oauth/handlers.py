@@ -41,6 +41,10 @@ from palaver.operations.admin import oauth_clients
 from palaver.settings import LOOPBACK
 
 CONSENT_PAGE = "/#/connect"
+NO_DOCUMENT = (
+    "The server could not read the metadata document of this application, or the document is not valid. If the server "
+    "cannot reach the internet, its administrator should set PALAVER_OAUTH=registration."
+)
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 _URL = TypeAdapter(AnyUrl)
 
@@ -200,6 +204,9 @@ async def authorize(app: App, base: str, request: Request) -> Response:
     everybody can register one, so this would be an open redirect (RFC 9700, 4.11.2). There the person sees the error.
     """
     provider: Any = Provider(app, base, may_fetch=True)
+    client_id = request.query_params.get("client_id", "")
+    if client_id.startswith("https://") and await provider.client(client_id) is None:
+        return JSONResponse({"error": "invalid_client", "error_description": NO_DOCUMENT}, 400)
     response = await AuthorizationHandler(provider).handle(request)
     target = response.headers.get("location", "")
     if not target or target.startswith(f"{base}{CONSENT_PAGE}"):

@@ -22,6 +22,10 @@ PREFIXES: dict[SecretKind, str] = {"code": "plc_", "access": "pla_", "refresh": 
 
 CODE_LASTS = timedelta(seconds=60)
 ACCESS_LASTS = timedelta(hours=1)
+"""How long a client may use an access token, as it is told."""
+LEEWAY = timedelta(minutes=1)
+"""How much longer an access token is accepted. A client counts from when it got the token, which is later than when it
+was made. Some clients, refused in between, do not refresh the token but ask the person again."""
 REFRESH_LASTS = timedelta(days=30)
 CLIENT_LASTS = timedelta(days=90)
 """How long a client is kept that nobody has let in."""
@@ -179,7 +183,7 @@ def exchange(change: Change, found: OAuthSecret, scopes: list[TokenScope]) -> Is
     change.run("delete_old_oauth_secrets", grant_id=grant.id, now=micros(at))
     change.run("extend_oauth_grant", id=grant.id, at=micros(at), expires_at=micros(at + REFRESH_LASTS))
     change.run("touch_oauth_client", id=grant.client_id, at=micros(at))
-    access = _add_secret(change, "access", grant.id, scopes, at + ACCESS_LASTS)
+    access = _add_secret(change, "access", grant.id, scopes, at + ACCESS_LASTS + LEEWAY)
     refresh = _add_secret(change, "refresh", grant.id, grant.scopes, at + REFRESH_LASTS)
     return IssuedTokens(access, refresh, scopes, int(ACCESS_LASTS.total_seconds()))
 
