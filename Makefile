@@ -9,7 +9,7 @@ HAVE_DEV := .venv/.have-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-dev serve test lint format screenshots reference bench eval faults schemathesis conformance clients lock clean
+.PHONY: oauth-clients help setup setup-dev serve test lint format screenshots reference bench eval faults schemathesis conformance clients lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ conformance: setup-dev ## what the official MCP suite requires of a server, in b
 clients: setup-dev ## run real MCP clients with a scripted model (from npm and PyPI): make clients ARGS="claude codex"
 	@tools/clients $(ARGS)
 	@$(BIN)/python -m pytest -q tests/clients/test_setup.py tests/clients/test_hooks.py
+
+oauth-clients: setup-dev ## official SDKs and mcp-remote connect with OAuth, and a scripted browser
+	@PALAVER_OAUTH_CLIENTS=install $(BIN)/python -m pytest tests/oauth/test_clients.py $(ARGS)
 
 lock: ## pin the newest allowed versions in requirements/
 	@tools/lock $(ARGS)

@@ -11,6 +11,7 @@ from typing import Any
 from palaver.doors.cli import main
 from palaver.doors.http.openapi import body_of, document
 from palaver.doors.mcp.tools import describe_tool
+from palaver.model import permissions
 from palaver.operations import OPERATIONS
 from palaver.operations.bus import agent_prompts, resources
 from palaver.settings import Settings
@@ -55,6 +56,7 @@ def rest_page() -> str:
         "| route | what it does |",
         "|---|---|",
         "| `GET`, `POST`, `DELETE /api/session` | the console's login: show it, log in with `{token}`, log out |",
+        "| `/authorize`, `/token`, `/register`, `/revoke`, `/api/oauth/…` | [OAuth](../guides/oauth.md) |",
         "| `GET /openapi.json`, `/docs` | this reference, for programs and for people |",
     ]
     return "\n".join(lines) + "\n"
@@ -98,6 +100,30 @@ def settings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def permissions_page() -> str:
+    lines = [
+        "# Permissions",
+        "",
+        "Who may do what on a server with tokens. A token has scopes; the last column says who of those with the",
+        "scope may do it in the workspace. Nothing of another workspace can be reached. On an open server everybody",
+        "has all scopes, and names are not proven.",
+        "",
+        "| what | operations | scope | who |",
+        "|---|---|---|---|",
+    ]
+    for row in permissions.TABLE:
+        names = ", ".join(f"`{name}`" for name in row.operations)
+        lines.append(f"| {row.subject} | {names} | {row.scope} | {row.rule.text} |")
+    lines += [
+        "",
+        "Beside the operations: event streams (`/events`), uploaded images and `/metrics` need `read`; imports and",
+        "uploads need `write`. Agents get events without the texts that are for people only.",
+        "[Applications](../guides/oauth.md) are agents. People let them in with `read`, and give them only scopes that",
+        "they have themselves.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def _line(text: str) -> str:
     return " ".join(text.split())
 
@@ -125,6 +151,7 @@ def _type(field: dict[str, Any]) -> str:
 
 def pages() -> dict[str, str]:
     made = {"tools": tools_page(), "rest": rest_page(), "commands": commands_page(), "settings": settings_page()}
+    made["permissions"] = permissions_page()
     return {f"{name}.md": MADE + text for name, text in made.items()}
 
 

@@ -13,6 +13,7 @@ from palaver.errors import Conflict, NotFound, Refused
 from palaver.model.audit import TERMINAL, Entry
 from palaver.operations.admin import maintenance
 from palaver.operations.admin.access import Access
+from palaver.operations.admin.oauth import OAuth
 from palaver.operations.admin.repair import HealthProblem, health_problems
 from palaver.operations.sessions.background_watch import WatchStatus, watch_forever
 from palaver.search.vectors.background import is_set
@@ -62,6 +63,7 @@ class App:
         """The state of the watch of session files, if this process has one."""
         self.trail = AuditLog(self._database)
         self.access = Access(self.trail, ActiveLogins(), self.open)
+        self.oauth = OAuth(self.trail, self.access.present)
 
     # Workspaces
 

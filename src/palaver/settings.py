@@ -100,6 +100,12 @@ class Settings:
         "open, token, or auto. auto requires a token unless the address is loopback.",
         _one_of("auto", "open", "token"),
     )
+    oauth: str = setting(
+        "on",
+        "OAuth for applications such as claude.ai, where tokens are required: on, off, or registration if the server "
+        "cannot reach the internet.",
+        _one_of("on", "registration", "off"),
+    )
     allowed_hosts: tuple[str, ...] = setting((), "Additional allowed host names, comma-separated.", _names)
     agent: str = setting("", "Agent of a stdio MCP client that has no token.")
     agent_ttl: float = setting(7 * 86_400.0, "Seconds after which an inactive agent leaves agent_list.", _seconds)
@@ -170,6 +176,10 @@ class Settings:
     @property
     def needs_token(self) -> bool:
         return self.auth == "token" or (self.auth == "auto" and not self.is_loopback)
+
+    @property
+    def has_oauth(self) -> bool:
+        return self.needs_token and self.oauth != "off"
 
     @property
     def data(self) -> Path:

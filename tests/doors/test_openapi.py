@@ -31,7 +31,8 @@ def test_a_pattern_is_told():
     assert dict(bodies())["POST /api/templates"]["properties"]["id"]["pattern"] == "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 
-NOT_TOLD = ("/console/", "/docs", "/openapi.json", "/api/session", "* ")
+OAUTH = ("/.well-known/", "/api/oauth/", " /authorize", " /token", " /register", " /revoke")  # its metadata tells them
+NOT_TOLD = ("/console/", "/docs", "/openapi.json", "/api/session", "* ", *OAUTH)
 
 
 def test_every_route_is_told_but_the_console_and_the_doors_of_mcp():

@@ -167,27 +167,6 @@ def test_the_command_line_says_to_set_the_token(guarded: Server, tmp_path: Path,
     assert "Set PALAVER_TOKEN" in result.stderr
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"])
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/.well-known/oauth-authorization-server",
-        "/.well-known/oauth-protected-resource/mcp",
-        "/.well-known/",
-        "/mcp/.well-known/openid-configuration",
-        "/register",
-    ],
-)
-def test_clients_that_look_for_oauth_learn_that_there_is_none(guarded: Server, human: Key, method: str, path: str):
-    with guarded.client() as api:
-        response = api.request(method, path)
-        other = api.request(method, path, headers={"authorization": "Bearer nonsense"})
-    known = human.api.request(method, path)
-    assert response.status_code == other.status_code == known.status_code == 404
-    assert response.content == other.content == known.content
-    assert "www-authenticate" not in response.headers
-
-
 @pytest.mark.parametrize("place", ["?token={}", "?access_token={}", "?api_key={}"])
 def test_a_token_in_the_address_does_not_count(guarded: Server, human: Key, place: str):
     with guarded.client() as api:

@@ -35,7 +35,7 @@ from palaver.settings import Settings
 OF_ROUTE = {f"{route.method} {route.path}": operation for operation in OPERATIONS for route in operation.routes}
 OF_TOOL = {tool.name: operation for operation in OPERATIONS for tool in operation.tools}
 COMERS = [
-    "nobody", "forger", "revoked", "run out", "stale cookie", "reader", "reading agent", "writer", "browser",
+    "nobody", "forger", "revoked", "run out", "stale cookie", "reader", "reading agent", "writer", "browser", "application",
     "admin of 0", "agent of 0", "admin of 1", "agent of 1", "admin of 2", "agent of 2",
 ]  # fmt: skip
 STRANGERS = [comer for comer in COMERS if comer in ("nobody", "forger", "revoked", "run out", "stale cookie")]
@@ -83,7 +83,7 @@ def foreign_worlds(scene: Scene, comer: Comer) -> list[World]:
 
 def doors(tmp_path: Path) -> set[str]:
     """Every route of the running program."""
-    app = App(Settings(home=tmp_path))
+    app = App(Settings(home=tmp_path, auth="token"))  # OAuth has routes only there
     guard: Any = web_application(app)
     found: set[str] = set()
 
@@ -188,7 +188,7 @@ def ask(comer: Comer, door: str, world: World) -> tuple[httpx.Response, str]:
 
 
 def _ask_beside(comer: Comer, method: str, path: str, world: World) -> tuple[httpx.Response, str]:
-    things = world.things | {"id": world.things["job"], "path": "js/app.js"}
+    things = world.things | {"id": world.things["job"], "path": "js/app.js", "resource": "mcp"}
     filled, _ = in_path(path, things)
     more: dict[str, Any] = {}
     if path == "/api/upload/image":
@@ -304,8 +304,8 @@ def test_in_ones_own_workspace_nothing_of_others_is_shown(scene: Scene, comer: C
 
 
 def _may_be_refused(comer: Comer, door: str) -> bool:
-    """Also in one's own workspace one acts only for oneself; and fetching is switched off."""
-    return bool(re.search(r"agents|messages|reactions|session|conversations/search|fetch", door))
+    """Also in one's own workspace one acts only for oneself; fetching is switched off; and /token asks for a client."""
+    return bool(re.search(r"agents|messages|reactions|session|conversations/search|fetch|/token$", door))
 
 
 # The doors of MCP

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import httpx
 from tests.helpers import Server, Thread, eventually, word
+from tests.oauth.flow import Person, Program, bearer
 from tests.trust.people import Key, make_workspace
 
 from palaver.operations.operation import Operation
@@ -70,6 +71,8 @@ def fill(world: World, key: Key) -> None:
     imported = api.get("/api/archive").json()
     imported = imported["conversations"] if isinstance(imported, dict) else imported
     made = make("/api/tokens", {"name": f"temp {text}"})
+    Program(key.server, name=f"application {text}").connect(Person(key.server, key))
+    (application,) = api.get("/api/applications").json()
     things |= {
         "thread_id": thread.id,
         "message_id": message["id"],
@@ -87,18 +90,20 @@ def fill(world: World, key: Key) -> None:
         "name": image["url"].rpartition("/")[2],
         "job": begun.json()["id"],
         "token_id": made["token"]["id"],
+        "application_id": application["id"],
         "uri": note["uri"],
         "topic": thread.topic,
     }
     assert "secret" in made
     everything = " ".join(json.dumps(api.get(path).json()) for path in LISTS) + json.dumps(things)
     world.marks |= {world.said, world.secret, world.name, things["name"], things["token_id"], things["job"]}
+    world.marks |= {things["application_id"], application["agent"]}
     world.marks |= set(_ID.findall(everything))
 
 
 LISTS = (
     "/api/threads", "/api/agents", "/api/templates", "/api/v1/sessions", "/api/archive", "/api/notes", "/api/media",
-    "/api/chats", "/api/characters", "/api/prompts", "/api/tokens",
+    "/api/chats", "/api/characters", "/api/prompts", "/api/tokens", "/api/applications",
 )  # fmt: skip
 
 
@@ -175,6 +180,11 @@ def set_up(server: Server) -> Scene:
     come("writer", Key(server, first, name=word("writer")))
     come("reader", Key(server, first, name=word("reader"), scopes=("read",)))
     come("reading agent", Key(server, first, "agent", word("listener"), scopes=("read",)))
+    friend = Person(server, Key(server, first, name=word("friend")))
+    tokens = Program(server).connect(friend, resource=server.url)
+    comers["application"] = Comer(
+        "application", bearer(server, tokens["access_token"]), first, frozenset({"read", "write"}), is_agent=True
+    )
     in_browser = Key(server, first, name=word("browser"), scopes=everything)
     browser = server.client()
     browser.headers["x-palaver-csrf"] = browser.post("/api/session", json={"token": in_browser.secret}).json()["csrf"]
@@ -216,7 +226,7 @@ NAMED = {"content", "title", "name", "topic", "thread_name", "summary", "display
 
 REFERS = {
     "thread_id", "message_id", "agent_id", "agent", "template_id", "session", "session_id", "note_id", "media_id",
-    "character_id", "prompt_id", "conversation_id", "token_id", "uri", "reply_to_msg_id", "query", "id",
+    "character_id", "prompt_id", "conversation_id", "token_id", "application_id", "uri", "reply_to_msg_id", "query", "id",
     "prompt_id_or_name", "for_agent",
 }  # fmt: skip
 

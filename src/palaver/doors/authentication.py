@@ -7,7 +7,9 @@ from typing import Literal
 
 from palaver.app import DEFAULT, App
 from palaver.errors import Unauthorized
+from palaver.model.oauth import EVERYTHING
 from palaver.model.people import Caller, Session, Token
+from palaver.operations.admin.oauth import ACCESS_PREFIX
 from palaver.store.workspaces import Workspace
 
 INVALID_TOKEN = "This token is not valid: it is unknown, revoked or expired."
@@ -19,7 +21,7 @@ class Requester:
     caller: Caller
     token_id: str | None = None
     login: str | None = None
-    """The key of the console login, if the request came with its cookie."""
+    """The key of the console login or of the OAuth access token that the request came with."""
 
     @property
     def keys(self) -> list[str]:
@@ -33,10 +35,22 @@ async def authenticate(app: App, secret: str | None, default: Literal["human", "
         if app.settings.needs_token:
             raise Unauthorized()
         return Requester(await app.open(DEFAULT), Caller(kind=default, name=default))
+    if secret.startswith(ACCESS_PREFIX):
+        return await _application(app, secret, is_mcp=default == "agent")
     token = await app.access.find_token(secret)
     if token is None:
         raise Unauthorized(INVALID_TOKEN)
     return await requester_with_token(app, token)
+
+
+async def _application(app: App, secret: str, *, is_mcp: bool) -> Requester:
+    """The connected application with this access token."""
+    found = await app.oauth.find_access_token(secret) if app.settings.has_oauth else None
+    if found is None:
+        raise Unauthorized(INVALID_TOKEN)
+    if found.application.resource != EVERYTHING and not is_mcp:
+        raise Unauthorized("This token is for the MCP endpoint only. Ask for the resource of the whole server.")
+    return await requester_with_token(app, found.token, found.key)
 
 
 async def requester_with_token(app: App, token: Token, login: str | None = None) -> Requester:

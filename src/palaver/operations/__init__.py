@@ -1,7 +1,7 @@
 """All operations. Doors (MCP, REST, CLI) make their tools, routes and commands from this table."""
 
 from palaver.operations import library
-from palaver.operations.admin import overview, tokens
+from palaver.operations.admin import applications, overview, tokens
 from palaver.operations.archive import conversations
 from palaver.operations.bus import (
     agents,
@@ -88,6 +88,8 @@ OPERATIONS: tuple[Operation, ...] = (
     tokens.list_tokens,
     tokens.create_token,
     tokens.revoke_token,
+    applications.list_applications,
+    applications.revoke_application,
     tokens.list_workspaces,
     tokens.list_deeds,
 )

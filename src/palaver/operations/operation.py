@@ -17,6 +17,7 @@ from typing import Any, Literal, cast
 from pydantic import TypeAdapter
 
 from palaver.errors import Forbidden
+from palaver.model import permissions
 from palaver.model.audit import Facts, Kind, signature
 from palaver.model.people import Caller, TokenScope
 from palaver.model.requests import Request
@@ -116,7 +117,6 @@ class Operation:
     answer: Any
     faces: tuple[Face, ...]
     description: str
-    needs: TokenScope | None = None
     audited: Kind | None = None
     before: Before | None = None
     after: After | None = None
@@ -144,7 +144,7 @@ class Operation:
 
     @property
     def scope(self) -> TokenScope:
-        return self.needs or ("write" if self.kind == "change" else "read")
+        return permissions.scope_of(self.name)
 
     async def must_be_allowed(self, workspace: Workspace, caller: Caller) -> None:
         """Raise Forbidden if the caller lacks the scope. Doors call it before they check the arguments."""
@@ -192,16 +192,15 @@ def ids_in(request: Request) -> Facts:
 
 def operation(
     *faces: Face,
-    needs: TokenScope | None = None,
     audited: Kind | None = None,
     before: Before | None = None,
     after: After | None = None,
 ) -> Callable[[Callable[..., Any]], Operation]:
     """Decorator that makes a function an operation. It registers nothing: `operations/__init__.py` lists them all.
 
-    `needs` is the scope the caller must have, if it does not follow from the first parameter. `audited` is the kind of
-    its entry in the audit log; operations named delete_… and export_… have one anyway. `before` runs first, on the
-    event loop, and brings the data up to date. `after` runs last, with the answer.
+    `model/permissions.py` says who may use it. `audited` is the kind of its entry in the audit log; operations named
+    delete_… and export_… have one anyway. `before` runs first, on the event loop, and brings the data up to date.
+    `after` runs last, with the answer.
     """
 
     def wrap(work: Callable[..., Any]) -> Operation:
@@ -212,9 +211,7 @@ def operation(
         assert description, f"{work.__name__} needs a docstring: it is what models and people read"
         name, works = work.__name__, kinds[hints[first]]
         noted = audited or DEEDS.get(name.partition("_")[0])
-        return Operation(
-            name, work, works, hints[third], hints["return"], faces, description, needs, noted, before, after
-        )
+        return Operation(name, work, works, hints[third], hints["return"], faces, description, noted, before, after)
 
     return wrap
 

@@ -60,7 +60,7 @@ _KINDS = (
         "eyJ",
     ),
     _kind("an Azure storage key", r"AccountKey=[A-Za-z0-9+/]{60,}={0,2}", "AccountKey="),
-    _kind("a palaver token", r"\bplv_[0-9A-Za-z]{38}\b", "plv_"),
+    _kind("a palaver token", r"\bpl[var]_[0-9A-Za-z]{38}\b", "plv_", "pla_", "plr_"),
     # Passwords that are assigned to a name: DB_PASSWORD=…, "DB_PASSWORD": "…", PGPASSWORD='…', db_password="…".
     _kind("a password", rf"(?:{_UPPER})=(?:{_QUOTED}|{_BARE})", *_UPPER.split("|")),
     _kind("a password", rf"(?<=[A-Z0-9_])(?:{_UPPER}){_ASSIGNED}(?:{_QUOTED}|{_BARE})", *_UPPER.split("|")),

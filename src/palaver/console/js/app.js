@@ -50,6 +50,8 @@ const LAZY_VIEWS = {
   overview: async () => (await import("./views/overview.js")).overviewView,
   import: async () => (await import("./views/import.js")).importView,
   log: async () => (await import("./views/audit_log.js")).auditLogView,
+  applications: async () => (await import("./views/applications.js")).applicationsView,
+  connect: async () => (await import("./views/connect.js")).connectView,
 };
 
 async function loadView(name) {
@@ -240,7 +242,7 @@ const NAVIGATION = [
   ["overview", "Overview"],
   ["import", "Import"],
 ];
-const PARENT_VIEWS = { open: "library", log: "agents" };
+const PARENT_VIEWS = { open: "library", log: "agents", applications: "agents" };
 const NEXT_THEME = { system: "light", light: "dark", dark: "system" };
 const THEME_ICONS = { system: "system", light: "sun", dark: "moon" };
 
@@ -248,6 +250,7 @@ function frame() {
   if (startError) return html`<div class="alone">${errorState(startError, startSession)}</div>`;
   if (!me.isKnown) return html`<div class="alone">${loading()}</div>`;
   if (!me.isIn) return html`${loginView()}${noticesTemplate()}`;
+  if (route.name === "connect") return html`${view?.template() ?? nothing}${noticesTemplate()}`; // it stands alone
   const skipToContent = (event) => {
     event.preventDefault();
     const content = /** @type {HTMLElement | null} */ (document.querySelector(".scroll, main"));
@@ -300,6 +303,7 @@ function accountMenu() {
     <div role="menu">
       <p><b>${me.name}</b><br /><small>workspace ${me.workspace} · palaver ${me.version}</small></p>
       ${me.needsLogin ? nothing : html`<button type="button" role="menuitem" @click=${changeName}>${icon("edit")} Change name</button>`}
+      ${me.needsLogin ? html`<a role="menuitem" href="#/applications">${icon("key")} Connected applications</a>` : nothing}
       ${can("admin") ? html`<a role="menuitem" href="#/log">${icon("clock")} Audit log</a>` : nothing}
       <a role="menuitem" href="/docs" target="_blank">${icon("note")} API reference</a>
       ${

@@ -52,6 +52,8 @@ ADMIN_COMMANDS = {
     "token create": "manage.admin:create_token",
     "token list": "manage.admin:list_tokens",
     "token revoke": "manage.admin:revoke_token",
+    "application list": "manage.admin:list_applications",
+    "application revoke": "manage.admin:revoke_application",
     "user add": "manage.admin:add_user",
     "user list": "manage.admin:list_users",
     "user remove": "manage.admin:remove_user",
@@ -83,6 +85,7 @@ GROUPS = {
     "service": "Run the server in the background.",
     "workspace": "Create, list and delete workspaces.",
     "token": "Create, list and revoke tokens.",
+    "application": "List and revoke applications that connected with OAuth.",
     "user": "Add, list and remove users.",
 }
 

@@ -11,6 +11,7 @@ import ipaddress
 import logging
 import re
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ from palaver.app import App, LoginEnded
 from palaver.doors.authentication import Requester, authenticate, bearer_token
 from palaver.doors.http.login import requester_with_cookie
 from palaver.doors.mcp import unavailable
+from palaver.doors.oauth import metadata
 from palaver.errors import Forbidden, PalaverError, Unauthorized, Unavailable
 from palaver.settings import LOOPBACK, Settings
 
@@ -32,7 +34,7 @@ _SECRET = re.compile(r"pl[a-z]_[A-Za-z0-9_-]+")
 PUBLIC = ("/healthz", "/readyz", "/docs", "/openapi.json", "/console/", "/favicon")
 """Paths that need no authentication."""
 OAUTH = ("/.well-known/", "/mcp/.well-known/")
-"""MCP clients look for OAuth here and at /register. The answer is 404; a 401 would make them try to log in."""
+"""MCP clients look for OAuth here and at /register. Without OAuth the answer is 404: a 401 would make them log in."""
 SESSION = "/api/session"
 OWN_PAGES = ("same-origin", "none")
 """Values of Sec-Fetch-Site in requests that no other site's page made."""
@@ -59,6 +61,7 @@ class Guard:
         self._inner, self._app = inner, app
         self._names = known_hosts(app.settings)
         self._sites = known_sites(app.settings)
+        self._oauth_endpoints = metadata.ENDPOINTS if app.settings.has_oauth else {metadata.REGISTER}
         self._accepts_any_address = not app.settings.is_loopback
         self._is_served = lru_cache(256)(self._serves)
 
@@ -77,14 +80,14 @@ class Guard:
                 what = f"{scope.get('method', 'WEBSOCKET')} {path_for_logs(scope['path'])[:60]}"
                 with contextlib.suppress(PalaverError):  # the request is refused in any case
                     await self._app.trail.denied(who, what, facts={"status": problem.status})
-            sending = _Response(send, scope["path"]).send
+            sending = _Response(send, scope["path"], self._challenge(scope)).send
             if isinstance(problem, Unavailable) and scope["path"] == "/mcp" and scope.get("method") == "POST":
                 await unavailable.answer(problem, self._app.settings.max_body, scope, receive, sending)
             else:
                 await refuse(problem, scope, receive, sending)
             return
         requester: Requester | None = scope.get("palaver.requester")
-        response = _Response(send, scope["path"])
+        response = _Response(send, scope["path"], self._challenge(scope))
         began = time.perf_counter()
         try:
             if requester is None or requester.token_id is None:
@@ -109,7 +112,7 @@ class Guard:
         if origin is None and changes_something and headers.get("sec-fetch-site", "none") not in OWN_PAGES:
             raise Forbidden("Requests from pages of other sites are not allowed.")
         path = scope["path"]
-        if path.startswith((*PUBLIC, *OAUTH)) or path == "/register":
+        if path.startswith((*PUBLIC, *OAUTH)) or path in self._oauth_endpoints:
             return
         try:
             secret = bearer_token(headers.get("authorization"))
@@ -124,6 +127,18 @@ class Guard:
         except PalaverError:
             if path != "/":  # the page loads and shows the problem
                 raise
+
+    def _challenge(self, scope: Scope) -> Callable[[], bytes] | None:
+        """Makes the WWW-Authenticate header that leads clients to OAuth."""
+        if not self._app.settings.has_oauth or scope["type"] != "http":
+            return None
+
+        def challenge() -> bytes:
+            headers = Headers(scope=scope)
+            base = metadata.base_url(self._app.settings, scope["scheme"], headers)
+            return metadata.challenge(base, scope["path"], has_token="authorization" in headers).encode("latin-1")
+
+        return challenge
 
     def _serves(self, host: str) -> bool:
         name = _host_name(host)
@@ -166,10 +181,10 @@ def _count(scope: Scope, requester: Requester | None, status: int, seconds: floa
 
 
 class _Response:
-    """Adds the security headers, and knows how far a response got so that it can be ended early."""
+    """Adds security headers and the way to OAuth, and knows how far a response got so that it can be ended early."""
 
-    def __init__(self, send: Send, path: str) -> None:
-        self._send, self._path = send, path
+    def __init__(self, send: Send, path: str, challenge: Callable[[], bytes] | None = None) -> None:
+        self._send, self._path, self._challenge = send, path, challenge
         self.status = 0
         self._began = self._is_complete = False
 
@@ -180,6 +195,9 @@ class _Response:
             headers = message.setdefault("headers", [])
             names = {name for name, _ in headers}
             extra = SECURITY_HEADERS if self._path.startswith("/console/") else PRIVATE_HEADERS
+            if self.status == 401 and self._challenge and b"www-authenticate" in names:
+                headers = [pair for pair in headers if pair[0] != b"www-authenticate"]
+                headers.append((b"www-authenticate", self._challenge()))
             message["headers"] = [*headers, *(header for header in extra if header[0] not in names)]
         if message["type"] == "http.response.body" and not message.get("more_body"):
             self._is_complete = True

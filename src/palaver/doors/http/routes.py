@@ -30,6 +30,7 @@ from palaver.doors.http import (
 from palaver.doors.http.guard import Guard
 from palaver.doors.http.rest import json_response
 from palaver.doors.mcp.lazy_app import LazyMcpRoute
+from palaver.doors.oauth import routes as oauth_routes
 from palaver.errors import PalaverError
 
 
@@ -54,6 +55,7 @@ def web_application(app: App, watch: Sequence[Path] = ()) -> ASGIApp:
             Route("/api/session", login.show),
             Route("/api/session", login.begin, methods=["POST"]),
             Route("/api/session", login.end, methods=["DELETE"]),
+            *oauth_routes.routes(app.settings),
             Route("/docs", openapi.show_page),
             Route("/openapi.json", openapi.show_document),
             Route("/healthz", _healthy),

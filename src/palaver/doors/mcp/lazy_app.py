@@ -49,7 +49,7 @@ class LazyMcpRoute(BaseRoute):
 
     async def _run(self, loaded: asyncio.Future[Router]) -> None:
         try:
-            mcp = await _import_in_thread("palaver.doors.mcp.server")
+            mcp = await import_in_thread("palaver.doors.mcp.server")
             door = mcp.McpDoor(self._app)
             async with door.running():
                 loaded.set_result(Router(door.routes()))
@@ -60,7 +60,7 @@ class LazyMcpRoute(BaseRoute):
             raise
 
 
-async def _import_in_thread(name: str) -> Any:
+async def import_in_thread(name: str) -> Any:
     """Import in a daemon thread, so that a server that is stopped meanwhile exits at once."""
     loop = asyncio.get_running_loop()
     imported = loop.create_future()

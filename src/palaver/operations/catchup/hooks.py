@@ -64,7 +64,7 @@ class HookAnswer:
     text: str
 
 
-@operation(Route("POST", "/api/hooks/{event}"), needs="write")
+@operation(Route("POST", "/api/hooks/{event}"))
 async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) -> HookAnswer:
     """Report an event of a coding agent. Returns the text that the agent should read."""
     await workspace.store_read_marks()

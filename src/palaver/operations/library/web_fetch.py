@@ -81,7 +81,7 @@ class FetchedMedia:
     outcome: str
 
 
-@operation(Route("POST", "/api/media/fetch"), needs="write")
+@operation(Route("POST", "/api/media/fetch"))
 async def fetch_media(workspace: Workspace, caller: Caller, request: FetchMedia) -> FetchedMedia:
     """Fetch a web page or document and store its text. Needs PALAVER_FETCH=on. Fetching it again updates the item."""
     brought = await fetch(workspace.settings, request.url)
@@ -98,7 +98,7 @@ async def fetch(settings: Settings, url: str) -> ImportedPiece:
         raise Forbidden(OFF)
     try:
         async with asyncio.timeout(SECONDS):
-            last, kind, raw = await _download(_normalize(url), frozenset(host.lower() for host in settings.fetch_hosts))
+            last, kind, raw = await _download(normalize(url), frozenset(host.lower() for host in settings.fetch_hosts))
     except TimeoutError:
         raise Unavailable(f"Fetching took longer than {SECONDS:.0f} seconds. Try again later.") from None
     return await asyncio.to_thread(_read, url, last, kind, raw)
@@ -159,7 +159,7 @@ async def _download(url: str, own_hosts: frozenset[str]) -> tuple[str, str, byte
 
     context = httpcore2.default_ssl_context()
     for _ in range(MOST_REDIRECTS + 1):
-        backend = _public_only(lambda host: host in own_hosts)
+        backend = public_only(lambda host: host in own_hosts)
         headers = [("User-Agent", f"palaver/{__version__}"), ("Accept", "*/*"), ("Accept-Encoding", "identity")]
         timeout = {"connect": 10.0, "read": 10.0, "write": 10.0, "pool": 10.0}
         async with httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend) as pool:
@@ -168,7 +168,7 @@ async def _download(url: str, own_hosts: frozenset[str]) -> tuple[str, str, byte
                     decoded = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers]
                     found = {name.lower(): value for name, value in decoded}
                     if response.status in (301, 302, 303, 307, 308) and found.get("location"):
-                        url = _normalize(urljoin(url, found["location"]))
+                        url = normalize(urljoin(url, found["location"]))
                         continue
                     if response.status != 200:
                         raise Refused(f"The server answered with status {response.status}.")
@@ -189,7 +189,7 @@ async def _download(url: str, own_hosts: frozenset[str]) -> tuple[str, str, byte
     raise Refused(f"The address has more than {MOST_REDIRECTS} redirects.")
 
 
-def _normalize(url: str) -> str:
+def normalize(url: str) -> str:
     """The URL with IDNA host and percent-encoding. Refuses anything but plain http and https URLs."""
     url = url.strip()
     try:
@@ -238,7 +238,8 @@ async def addresses(host: str, port: int, *, is_own: bool = False) -> list[str]:
     return texts
 
 
-def _public_only(is_own: Callable[[str], bool]) -> httpcore2.AsyncNetworkBackend:
+def public_only(is_own: Callable[[str], bool]) -> httpcore2.AsyncNetworkBackend:
+    """Connections to public hosts, and to hosts of the own network that the settings allow."""
     import httpcore2
 
     class Guarded(httpcore2.AsyncNetworkBackend):

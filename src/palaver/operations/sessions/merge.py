@@ -61,7 +61,7 @@ class MergedTurns:
     removed: int
 
 
-@operation(v1_route("PUT", "/api/v1/agents/{agent}/sessions/{session:any}/messages"), needs="write")
+@operation(v1_route("PUT", "/api/v1/agents/{agent}/sessions/{session:any}/messages"))
 async def merge_turns(workspace: Workspace, caller: Caller, request: MergeTurns) -> MergedTurns:
     """Merge turns into a session. A turn whose id is recorded is not added again, so a request can be repeated.
 

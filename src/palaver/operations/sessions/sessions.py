@@ -142,7 +142,6 @@ def recorded_turn(turn: Turn) -> RecordedTurn:
 
 @operation(
     v1_route("POST", "/api/v1/agents/{agent}/sessions/{session:any}/messages", status=201),
-    needs="write",
 )
 async def record_turn(workspace: Workspace, caller: Caller, request: RecordTurn) -> RecordedTurn:
     """Record a turn of a session. It is written to the transcript on disk first, then indexed for search."""
@@ -150,7 +149,7 @@ async def record_turn(workspace: Workspace, caller: Caller, request: RecordTurn)
     return recorded_turn(await record(workspace, owner, request.session, request))
 
 
-@operation(Tool("session.append", acts=True, toolset="sessions"), needs="write")
+@operation(Tool("session.append", acts=True, toolset="sessions"))
 async def record_own_turn(workspace: Workspace, caller: Caller, request: RecordOwnTurn) -> RecordedTurn:
     """Record a turn of your session, so that conversation_search_own finds it later."""
     name = caller.acting_agent or caller.session.slug  # an agent named by the client's settings is created here
@@ -507,7 +506,6 @@ class SessionDeleted:
 @operation(
     v1_route("DELETE", "/api/v1/agents/{agent}/sessions/{session:any}"),
     Command("session delete", takes=("agent", "session")),
-    needs="write",
 )
 async def delete_session(workspace: Workspace, caller: Caller, request: OneSession) -> SessionDeleted:
     """Permanently delete a session: its transcript and its index entries. Rebuilding the index does not restore it."""

@@ -10,9 +10,10 @@ from typing import Literal
 
 from palaver.errors import PalaverError
 from palaver.model.audit import Deed, Facts, Kind
+from palaver.model.oauth import Application
 from palaver.model.people import Token, TokenScope
 from palaver.model.times import now
-from palaver.store.admin import audit, tokens
+from palaver.store.admin import audit, oauth, tokens
 from palaver.store.admin.active_logins import ActiveLogins
 from palaver.store.admin.audit import AuditLog
 from palaver.store.engines.database import Change
@@ -69,6 +70,24 @@ class Keyring:
         token = await self._database.change(work)
         self._present.end(id)
         return token
+
+    # Connected applications
+
+    async def applications(self) -> list[Application]:
+        return await self._database.read(lambda read: oauth.applications(read, self.workspace))
+
+    async def revoke_application(self, id: str, person: str | None, by: str) -> Application:
+        """Revoke an application and cancel its running requests. With `person`: only one that this person let in."""
+
+        def work(change: Change) -> Application:
+            found = oauth.must_exist(change, id, self.workspace, person)
+            oauth.revoke(change, found, by)
+            return found
+
+        self._present.let_current_finish()
+        application = await self._database.change(work)
+        self._present.end(id)
+        return application
 
     # The audit log
 

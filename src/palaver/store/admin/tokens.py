@@ -33,16 +33,16 @@ def _checksum(body: str) -> str:
     return _base62(zlib.crc32(body.encode()), 6)
 
 
-def mint() -> str:
+def mint(prefix: str = PREFIX) -> str:
     """A new random secret."""
     body = _base62(secrets.randbits(190), 32)
-    return f"{PREFIX}{body}{_checksum(body)}"
+    return f"{prefix}{body}{_checksum(body)}"
 
 
-def looks_right(secret: str) -> bool:
+def looks_right(secret: str, prefix: str = PREFIX) -> bool:
     """Does this text have the form and the checksum of a secret?"""
-    body, checksum = secret[len(PREFIX) : -6], secret[-6:]
-    return secret.startswith(PREFIX) and len(body) == 32 and secret.isascii() and _checksum(body) == checksum
+    body, checksum = secret[len(prefix) : -6], secret[-6:]
+    return secret.startswith(prefix) and len(body) == 32 and secret.isascii() and _checksum(body) == checksum
 
 
 def _hash(secret: str) -> str:

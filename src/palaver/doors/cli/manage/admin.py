@@ -177,6 +177,31 @@ def revoke_token(id: str) -> None:
     output.note(f"Revoked the token {run_with_app(lambda app: app.access.revoke_token(id))}.")
 
 
+# Connected applications
+
+
+@options.add("workspace", *OUTPUT_AND_DATA)
+@click.command("list")
+@click.pass_obj
+def list_applications(target: options.Target) -> None:
+    """List the applications that people let in with OAuth: who, scopes and last use."""
+    found = run_with_app(lambda app: app.oauth.applications())
+    columns = ("id", "workspace", "person", "name", "agent", "scopes", "created_at", "last_used_at")
+    _show([one for one in found if target.workspace in (None, one.workspace)], *columns)
+
+
+@options.add(*OUTPUT_AND_DATA)
+@click.command("revoke", no_args_is_help=True)
+@click.argument("id")
+def revoke_application(id: str) -> None:
+    """Revoke an application. Its requests are refused and its connections are closed at once.
+
+    ID is the id from 'palaver application list'. The person can let the application in again.
+    """
+    application = run_with_app(lambda app: app.oauth.revoke(id))
+    output.note(f"Revoked the application {application.id}: {application.name} of {application.person}.")
+
+
 # Users
 
 

@@ -1,0 +1,281 @@
+"""The OAuth endpoints. The handlers of the MCP SDK read and check the requests; palaver knows clients and tokens.
+
+All clients are public: they have no secret and prove with PKCE that a code is theirs. So nothing of a client is secret,
+and refresh tokens are used once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from mcp.server.auth.handlers.authorize import AuthorizationHandler, AuthorizationRequest
+from mcp.server.auth.handlers.register import RegistrationHandler
+from mcp.server.auth.handlers.token import TokenHandler
+from mcp.server.auth.middleware.client_auth import ClientAuthenticator
+from mcp.server.auth.provider import (
+    AuthorizationCode,
+    AuthorizationParams,
+    AuthorizeError,
+    RefreshToken,
+    RegistrationError,
+    TokenError,
+    construct_redirect_uri,
+)
+from mcp.server.auth.settings import ClientRegistrationOptions
+from mcp.shared.auth import InvalidRedirectUriError, OAuthClientInformationFull, OAuthToken
+from pydantic import AnyUrl, TypeAdapter, ValidationError
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from palaver.app import App
+from palaver.doors.authentication import Requester
+from palaver.doors.oauth.metadata import ALL_SCOPES, USUAL_SCOPES, resource_of
+from palaver.errors import Refused
+from palaver.model.oauth import IssuedTokens, OAuthClient, OAuthSecret
+from palaver.model.people import TokenScope
+from palaver.operations.admin import oauth_clients
+from palaver.settings import LOOPBACK
+
+CONSENT_PAGE = "/#/connect"
+NO_DOCUMENT = (
+    "The server could not read the metadata document of this application, or the document is not valid. If the server "
+    "cannot reach the internet, its administrator should set PALAVER_OAUTH=registration."
+)
+_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
+_URL = TypeAdapter(AnyUrl)
+
+
+class RegisteredClient(OAuthClientInformationFull):
+    """A client, with our rules for its redirect addresses and scopes."""
+
+    def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
+        registered = [_normal(uri) for uri in self.redirect_uris or []]
+        if redirect_uri is None:
+            raise InvalidRedirectUriError("redirect_uri is required")
+        if not any(oauth_clients.fits_redirect_uri(uri, _normal(redirect_uri)) for uri in registered):
+            raise InvalidRedirectUriError("this redirect_uri is not registered for the client")
+        return redirect_uri
+
+    def validate_scope(self, requested_scope: str | None) -> list[str]:
+        """The known scopes of those that are asked for. Unknown ones, such as those of other servers, are left out.
+        The answer tells what was given (RFC 6749, 3.3)."""
+        return [scope for scope in ALL_SCOPES if scope in (requested_scope or "").split()] or USUAL_SCOPES
+
+
+def _normal(uri: AnyUrl | str) -> str:
+    return str(_URL.validate_python(str(uri)))
+
+
+def _registered(client: OAuthClient) -> RegisteredClient:
+    return RegisteredClient(
+        client_id=client.id,
+        client_name=client.name,
+        redirect_uris=[_URL.validate_python(uri) for uri in client.redirect_uris],
+        token_endpoint_auth_method="none",
+    )
+
+
+@dataclass
+class Provider:
+    """What the SDK's handlers ask for. Access tokens and revocation are not here: palaver's own routes know them.
+
+    `may_fetch`: read the metadata document of a client that is not known.
+    """
+
+    app: App
+    base: str
+    may_fetch: bool = False
+    has_redirect_uri: bool = True
+    """Whether the token request repeats the redirect address. In OAuth 2.1 it need not: there is PKCE."""
+
+    async def client(self, client_id: str) -> OAuthClient | None:
+        if self.may_fetch and self.app.settings.oauth == "on":
+            return await self.app.oauth.client(client_id, self.app.settings.fetch_hosts)
+        return await self.app.oauth.known_client(client_id)
+
+    async def get_client(self, client_id: str) -> RegisteredClient | None:
+        client = await self.client(client_id)
+        return _registered(client) if client else None
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        """Store a client. What it asked for and does not get is changed in the answer (RFC 7591, 3.2.1)."""
+        uris = oauth_clients.acceptable_redirect_uris([str(uri) for uri in client_info.redirect_uris or []])
+        if not uris:
+            raise RegistrationError("invalid_redirect_uri", "redirect_uris must be https, or http to this computer")
+        name = oauth_clients.display_name(client_info.client_name) or "An application without a name"
+        client_info.client_name, client_info.redirect_uris = name, [_URL.validate_python(uri) for uri in uris]
+        client_info.token_endpoint_auth_method = "none"
+        client_info.client_secret = client_info.client_secret_expires_at = None
+        client_info.grant_types, client_info.response_types = ["authorization_code", "refresh_token"], ["code"]
+        client_info.scope = " ".join(s for s in ALL_SCOPES if s in (client_info.scope or "").split()) or None
+        await self.app.oauth.register(OAuthClient(client_info.client_id, name, uris))
+
+    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+        """The consent page of the console. It gets the request again, as it was checked."""
+        self.check(params.code_challenge, params.resource)
+        asked = {
+            "response_type": "code",
+            "client_id": client.client_id,
+            "redirect_uri": str(params.redirect_uri),
+            "code_challenge": params.code_challenge,
+            "state": params.state,
+            "scope": " ".join(params.scopes or USUAL_SCOPES),
+            "resource": params.resource,
+        }
+        query = urlencode({name: value for name, value in asked.items() if value is not None})
+        return f"{self.base}{CONSENT_PAGE}?{query}"
+
+    def check(self, code_challenge: str, resource: str | None) -> str:
+        """The resource that is asked for."""
+        if not _CHALLENGE.fullmatch(code_challenge):
+            raise AuthorizeError("invalid_request", "code_challenge must be a SHA-256 hash in base64url")
+        try:
+            found = resource_of(self.base, resource)
+        except ValueError:
+            found = None
+        if found is None:
+            raise AuthorizeError("invalid_target", "resource is not an address of this server")
+        return found
+
+    async def load_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: str
+    ) -> AuthorizationCode | None:
+        found = await self.app.oauth.find_code(authorization_code)
+        if found is None:
+            return None
+        return AuthorizationCode(
+            code=authorization_code,
+            scopes=list(found.scopes),
+            expires_at=found.expires_at.timestamp(),
+            client_id=found.application.client_id,
+            code_challenge=found.code_challenge,
+            redirect_uri=_URL.validate_python(found.redirect_uri),
+            redirect_uri_provided_explicitly=self.has_redirect_uri,
+        )
+
+    async def exchange_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
+    ) -> OAuthToken:
+        found = await self.app.oauth.find_code(authorization_code.code)
+        return await self._exchange(found, authorization_code.scopes, "code")
+
+    async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
+        found = await self.app.oauth.find_refresh_token(refresh_token)
+        if found is None:
+            return None
+        return RefreshToken(
+            token=refresh_token,
+            client_id=found.application.client_id,
+            scopes=list(found.scopes),
+            expires_at=int(found.expires_at.timestamp()),
+        )
+
+    async def exchange_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
+    ) -> OAuthToken:
+        found = await self.app.oauth.find_refresh_token(refresh_token.token)
+        return await self._exchange(found, scopes, "refresh token")
+
+    async def _exchange(self, found: OAuthSecret | None, scopes: list[str], what: str) -> OAuthToken:
+        issued: IssuedTokens | None = None
+        if found:
+            issued = await self.app.oauth.exchange(found, [s for s in found.scopes if s in scopes], what)
+        if issued is None:
+            raise TokenError("invalid_grant", f"the {what} does not exist")
+        return OAuthToken(
+            access_token=issued.access,
+            expires_in=issued.seconds,
+            scope=" ".join(issued.scopes),
+            refresh_token=issued.refresh,
+        )
+
+
+# Endpoints
+
+
+async def authorize(app: App, base: str, request: Request) -> Response:
+    """Check a request, and send the person to the consent page.
+
+    An error goes back to a program on the person's own computer. Nobody is sent to a web site before they agreed:
+    everybody can register one, so this would be an open redirect (RFC 9700, 4.11.2). There the person sees the error.
+    """
+    provider: Any = Provider(app, base, may_fetch=True)
+    client_id = request.query_params.get("client_id", "")
+    if client_id.startswith("https://") and await provider.client(client_id) is None:
+        return JSONResponse({"error": "invalid_client", "error_description": NO_DOCUMENT}, 400)
+    response = await AuthorizationHandler(provider).handle(request)
+    target = response.headers.get("location", "")
+    if not target or target.startswith(f"{base}{CONSENT_PAGE}"):
+        return response
+    if urlsplit(target).hostname in LOOPBACK:
+        response.headers["location"] = construct_redirect_uri(target, iss=base)
+        return response
+    given = dict(parse_qsl(urlsplit(target).query))
+    problem = {name: given[name] for name in ("error", "error_description") if name in given}
+    return JSONResponse(problem, 400)
+
+
+async def register(app: App, base: str, request: Request) -> Response:
+    options = ClientRegistrationOptions(enabled=True, default_scopes=USUAL_SCOPES)
+    provider: Any = Provider(app, base)
+    return await RegistrationHandler(provider, options).handle(request)
+
+
+async def token(app: App, base: str, request: Request, form: FormData) -> Response:
+    provider: Any = Provider(app, base, has_redirect_uri="redirect_uri" in form)
+    response: Response = await TokenHandler(provider, ClientAuthenticator(provider)).handle(request)
+    return response
+
+
+# The consent page
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request for access, as the consent page gets it."""
+
+    client: OAuthClient
+    redirect_uri: str
+    scopes: list[TokenScope]
+    resource: str
+    code_challenge: str
+    state: str | None
+
+
+async def read_request(app: App, base: str, query: str) -> Asked:
+    """The request in the address of the consent page. It is checked again: the address may be anybody's."""
+    provider = Provider(app, base, may_fetch=True)
+    try:
+        given = AuthorizationRequest.model_validate(dict(parse_qsl(query, max_num_fields=20)))
+        client = await provider.client(given.client_id)
+        if client is None:
+            raise Refused("The application is not known. Start again from the application.")
+        known = _registered(client)
+        redirect_uri = str(known.validate_redirect_uri(given.redirect_uri))
+        scopes: Any = known.validate_scope(given.scope)
+        resource = provider.check(given.code_challenge, given.resource)
+    except (ValidationError, ValueError, InvalidRedirectUriError, AuthorizeError):
+        raise Refused("This request for access is not valid. Start again from the application.") from None
+    return Asked(client, redirect_uri, scopes, resource, given.code_challenge, given.state)
+
+
+async def allow(app: App, base: str, requester: Requester, asked: Asked, scopes: list[TokenScope]) -> str:
+    """Let the application in. Returns the address that gives it the code."""
+    code = await app.oauth.connect(
+        requester.workspace,
+        requester.caller,
+        asked.client,
+        scopes=[scope for scope in asked.scopes if scope in scopes],
+        resource=asked.resource,
+        redirect_uri=asked.redirect_uri,
+        code_challenge=asked.code_challenge,
+    )
+    return construct_redirect_uri(asked.redirect_uri, code=code, state=asked.state, iss=base)
+
+
+def deny(base: str, asked: Asked) -> str:
+    return construct_redirect_uri(asked.redirect_uri, error="access_denied", state=asked.state, iss=base)

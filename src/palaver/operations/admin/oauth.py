@@ -1,0 +1,162 @@
+"""OAuth: clients ask, people let them in as connected applications, and applications get tokens.
+
+An application acts as an agent of its own, in the workspace of the person who let it in. It never gets more scopes than
+the person has, and it ends with the token that the person had logged in with.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from palaver.model.audit import TERMINAL, Facts, signature
+from palaver.model.oauth import Application, IssuedTokens, OAuthClient, OAuthSecret
+from palaver.model.people import Caller, TokenScope
+from palaver.model.times import now
+from palaver.operations.admin import oauth_clients
+from palaver.settings import LOOPBACK
+from palaver.store.admin import audit, oauth, tokens
+from palaver.store.admin.active_logins import ActiveLogins
+from palaver.store.admin.audit import AuditLog
+from palaver.store.bus import agents
+from palaver.store.engines.database import Change
+from palaver.store.workspaces import Workspace
+
+ACCESS_PREFIX = oauth.PREFIXES["access"]
+DOCUMENT_LASTS = timedelta(hours=1)
+"""How long a metadata document is used before it is read again."""
+SERVER = "server"
+"""The `who` of audit entries about what the server decided itself."""
+
+
+class OAuth:
+    def __init__(self, trail: AuditLog, present: ActiveLogins) -> None:
+        self._database, self._present = trail.engine, present
+
+    # Clients
+
+    async def register(self, client: OAuthClient) -> None:
+        await self._database.change(lambda change: oauth.save_client(change, client))
+
+    async def known_client(self, id: str) -> OAuthClient | None:
+        return await self._database.read(lambda read: oauth.client(read, id))
+
+    async def client(self, id: str, own_hosts: tuple[str, ...]) -> OAuthClient | None:
+        """The client with this id. If the id is the address of a metadata document, the document is read."""
+        known = await self.known_client(id)
+        if not id.startswith("https://"):
+            return known
+        if known and known.saved_at and now() - known.saved_at < DOCUMENT_LASTS:
+            return known
+        client = await oauth_clients.read_document(id, own_hosts)
+        if client:
+            await self.register(client)
+        return client
+
+    # People let applications in
+
+    async def connect(
+        self,
+        workspace: Workspace,
+        caller: Caller,
+        client: OAuthClient,
+        *,
+        scopes: list[TokenScope],
+        resource: str,
+        redirect_uri: str,
+        code_challenge: str,
+    ) -> str:
+        """Let an application in. Returns the code that it exchanges for tokens."""
+        kind = f"{client.name} at {_place(redirect_uri)}"
+        known = await self._database.read(lambda read: oauth.agent_id(read, workspace.name, caller.name, kind))
+
+        def agent_in(change: Change) -> tuple[str, str]:
+            agent = agents.find(change, known) if known else None
+            if agent is None:
+                name = f"{client.name} ({caller.name})"
+                agent, _ = agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
+            return agent.id, agent.slug
+
+        agent_id, slug = await workspace.change(agent_in)
+
+        def work(change: Change) -> str:
+            person = tokens.must_exist(change, workspace.name, caller.token_id or "")
+            allowed = [scope for scope in scopes if scope in person.scopes]
+            oauth.save_agent(change, workspace.name, caller.name, kind, agent_id)
+            id, code = oauth.connect(
+                change,
+                client=client,
+                person=person,
+                agent_id=agent_id,
+                agent=slug,
+                scopes=allowed,
+                resource=resource,
+                redirect_uri=redirect_uri,
+                code_challenge=code_challenge,
+            )
+            facts: Facts = {"application_id": id, "application": client.name, "scopes": ",".join(allowed)}
+            audit.append(change, "token", signature(caller), "connect_application", workspace.name, facts)
+            return code
+
+        return await self._database.change(work)
+
+    # Applications get tokens
+
+    async def find_code(self, secret: str) -> OAuthSecret | None:
+        """The code, if it was not used. A code that is used twice was stolen: the application is revoked."""
+        return await self._unused(await self._database.read(lambda read: oauth.find(read, "code", secret)), "code")
+
+    async def find_refresh_token(self, secret: str) -> OAuthSecret | None:
+        """The refresh token, if it was not used. If it is used twice, the application is revoked."""
+        found = await self._database.read(lambda read: oauth.find(read, "refresh", secret))
+        return await self._unused(found, "refresh token")
+
+    async def find_access_token(self, secret: str) -> OAuthSecret | None:
+        """The access token, if it is valid. It is looked up at every request, so a revoked one ends at once."""
+        found = await self._database.read(lambda read: oauth.find(read, "access", secret))
+        if found is None or found.expires_at <= now():
+            return None
+        if tokens.is_stale(found.token):
+            await self._database.change(lambda change: oauth.used(change, found.application.id))
+        return found
+
+    async def exchange(self, found: OAuthSecret, scopes: list[TokenScope], what: str) -> IssuedTokens | None:
+        """New tokens for a code or refresh token. None if another request has used it meanwhile."""
+        issued = await self._database.change(lambda change: oauth.exchange(change, found, scopes))
+        if issued is None:
+            await self._revoke_stolen(found.application, what)
+        return issued
+
+    async def _unused(self, found: OAuthSecret | None, what: str) -> OAuthSecret | None:
+        if found is None or not found.is_used:
+            return found
+        await self._revoke_stolen(found.application, what)
+        return None
+
+    async def _revoke_stolen(self, application: Application, what: str) -> None:
+        await self._revoke(application, SERVER, {"reason": f"its {what} was used twice"})
+
+    # Connected applications
+
+    async def applications(self) -> list[Application]:
+        return await self._database.read(oauth.applications)
+
+    async def revoke(self, id: str, by: str = TERMINAL) -> Application:
+        """Revoke an application of any workspace: its tokens and its connections end."""
+        application = await self._database.read(lambda read: oauth.must_exist(read, id))
+        await self._revoke(application, by)
+        return application
+
+    async def end(self, application: Application) -> None:
+        """An application revokes its own access."""
+        await self._revoke(application, f"agent {application.agent} (token {application.id})")
+
+    async def _revoke(self, application: Application, by: str, facts: Facts | None = None) -> None:
+        await self._database.change(lambda change: oauth.revoke(change, application, by, facts))
+        self._present.end(application.id)
+
+
+def _place(redirect_uri: str) -> str:
+    """Where an application lives: its host, or 'this computer' for programs that listen on loopback."""
+    host = urlsplit(redirect_uri).hostname or ""
+    return "this computer" if host in LOOPBACK else host

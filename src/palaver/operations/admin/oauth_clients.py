@@ -1,0 +1,141 @@
+"""OAuth clients: what they say of themselves, and the addresses to which people may be sent back.
+
+A client whose id is an https address says there who it is (client ID metadata document). Everybody can make the server
+read an address, so it reads little: from public hosts, without redirects, a few kilobytes in a few seconds, and few
+addresses at once. Addresses that failed are not read again for a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from palaver import __version__
+from palaver.errors import PalaverError
+from palaver.model.oauth import OAuthClient
+from palaver.operations.library.web_fetch import normalize, public_only
+from palaver.settings import LOOPBACK
+
+LARGEST = 16 * 1024
+SECONDS = 5.0
+MOST_AT_ONCE = 4
+PAUSE_SECONDS = 60.0
+MOST_FAILURES = 1_000
+LONGEST_NAME = 80
+MOST_REDIRECT_URIS = 20
+
+_running = 0
+_failed: dict[str, float] = {}
+
+
+async def read_document(url: str, own_hosts: tuple[str, ...]) -> OAuthClient | None:
+    """The client that the document at this address describes. None if there is no valid document."""
+    global _running
+    if not is_document_address(url) or _running >= MOST_AT_ONCE:
+        return None
+    if time.monotonic() - _failed.get(url, -PAUSE_SECONDS) < PAUSE_SECONDS:
+        return None
+    _running += 1
+    try:
+        async with asyncio.timeout(SECONDS):
+            client = client_of(url, await _download(url, frozenset(host.lower() for host in own_hosts)))
+    except (TimeoutError, PalaverError):
+        client = None
+    finally:
+        _running -= 1
+    if client is None:
+        if len(_failed) >= MOST_FAILURES:
+            _failed.clear()
+        _failed[url] = time.monotonic()
+    return client
+
+
+def is_document_address(url: str) -> bool:
+    """An https address with a path, and nothing else but a query."""
+    try:
+        parts = urlsplit(url)
+        is_plain = parts.username is None and parts.password is None and not parts.fragment and bool(parts.hostname)
+        return parts.scheme == "https" and is_plain and parts.path not in ("", "/") and normalize(url) == url
+    except (ValueError, PalaverError):
+        return False
+
+
+def client_of(url: str, raw: bytes | None) -> OAuthClient | None:
+    """The client that a document describes, if the document names its own address."""
+    try:
+        given: Any = orjson.loads(raw or b"")
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(given, dict) or given.get("client_id") != url or "client_secret" in given:
+        return None
+    if given.get("token_endpoint_auth_method", "none") != "none":
+        return None
+    uris = acceptable_redirect_uris(given.get("redirect_uris"))
+    return OAuthClient(url, display_name(given.get("client_name")) or urlsplit(url).netloc, uris) if uris else None
+
+
+def display_name(given: object) -> str:
+    """A name that a program gave itself, in one line without signs that hide or turn text."""
+    if not isinstance(given, str):
+        return ""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in given).split())[:LONGEST_NAME].strip()
+
+
+def acceptable_redirect_uris(given: object) -> list[str]:
+    """The addresses in a list to which people may be sent back."""
+    listed = given if isinstance(given, list) else []
+    return [uri for uri in listed[:MOST_REDIRECT_URIS] if isinstance(uri, str) and is_redirect_uri(uri)]
+
+
+def is_redirect_uri(uri: str) -> bool:
+    """https, or http to this computer (RFC 8252). No fragment and no password."""
+    try:
+        parts = urlsplit(uri)
+        is_plain = parts.username is None and parts.password is None and "#" not in uri and bool(parts.hostname)
+        is_plain = is_plain and parts.port != 0  # a port that is no number raises ValueError
+        is_local = parts.scheme == "http" and parts.hostname in LOOPBACK
+    except ValueError:
+        return False
+    has_good_signs = len(uri) <= 2_000 and uri.isascii() and uri.isprintable() and not set(' "<>\\^`{|}') & set(uri)
+    return has_good_signs and is_plain and (parts.scheme == "https" or is_local)
+
+
+def fits_redirect_uri(registered: str, asked: str) -> bool:
+    """Whether a client that registered one address may ask for the other: the same one, or another loopback port."""
+    if registered == asked:
+        return True
+    one, other = urlsplit(registered), urlsplit(asked)
+    is_local = one.scheme == other.scheme == "http" and one.hostname in LOOPBACK and is_redirect_uri(asked)
+    return is_local and (one.hostname, one.path or "/", one.query) == (other.hostname, other.path or "/", other.query)
+
+
+async def _download(url: str, own_hosts: frozenset[str]) -> bytes | None:
+    import httpcore2
+
+    backend = public_only(lambda host: host in own_hosts)
+    headers = [
+        ("User-Agent", f"palaver/{__version__}"),
+        ("Accept", "application/json"),
+        ("Accept-Encoding", "identity"),
+    ]
+    timeout = dict.fromkeys(("connect", "read", "write", "pool"), SECONDS)
+    context = httpcore2.default_ssl_context()
+    try:
+        async with (
+            httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend) as pool,
+            pool.stream("GET", url, headers=headers, extensions={"timeout": timeout}) as response,
+        ):
+            if response.status != 200:
+                return None
+            raw = bytearray()
+            async for piece in response.aiter_stream():
+                raw += piece
+                if len(raw) > LARGEST:
+                    return None
+            return bytes(raw)
+    except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError, ValueError):
+        return None
