@@ -35,8 +35,14 @@ export function dialogTemplate() {
   </dialog>`;
 }
 
-// Ask for one line of text.
-export function promptDialog(title, { label, value = "", action = "Save", maxLength = 500 }, submit) {
+const noAction = (_text) => {};
+
+// Ask for one line of text. `onInput` gets the text at every change.
+export function promptDialog(
+  title,
+  { label, value = "", action = "Save", maxLength = 500, onInput = noAction },
+  submit,
+) {
   const onSubmit = async (event) => {
     event.preventDefault();
     const answer = event.target.elements.answer.value.trim();
@@ -51,7 +57,8 @@ export function promptDialog(title, { label, value = "", action = "Save", maxLen
   openDialog(
     title,
     () => html`<form class="ask" @submit=${onSubmit}>
-    <label>${label}<input name="answer" .value=${value} maxlength=${maxLength} autocomplete="off" autofocus required /></label>
+    <label>${label}<input name="answer" .value=${value} maxlength=${maxLength} autocomplete="off" autofocus required
+      @input=${(event) => onInput(event.target.value)} /></label>
     <footer><button type="button" @click=${closeDialog}>Cancel</button><button class="main">${action}</button></footer>
   </form>`,
   );

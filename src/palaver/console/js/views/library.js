@@ -2,6 +2,7 @@
 // The library: a list of the documents of each source.
 
 import { get, post } from "../data/api.js";
+import { documentDrafts, documentKey } from "../data/drafts.js";
 import { can } from "../data/session.js";
 import { LIBRARY_PAGE, SOURCES, findSource, sourceNames } from "../data/sources.js";
 import { goTo, link, linkToDocument } from "../route.js";
@@ -114,6 +115,6 @@ function card({ id, title, text, kind, tags, when, avatar: avatarName, isAgent, 
   return html`<li><a href=${linkToDocument(name, id, loc)}>
     <span class="title">${avatarName ? avatar(avatarName, { isAgent }) : icon(SOURCES[name].icon)} <b>${title || "Untitled"}</b></span>
     ${text ? html`<span class="text">${plainText(text)}</span>` : nothing}
-    <span class="foot">${kind ? html`<span>${kind}</span>` : nothing}${(tags ?? []).slice(0, 3).map((tag) => html`<i class="tag">${tag}</i>`)}${when ? html`<time datetime=${when}>${shortTime(when)}</time>` : nothing}</span>
+    <span class="foot">${documentDrafts.has(documentKey(name, id)) ? html`<i class="tag warn">Not saved</i>` : nothing}${kind ? html`<span>${kind}</span>` : nothing}${(tags ?? []).slice(0, 3).map((tag) => html`<i class="tag">${tag}</i>`)}${when ? html`<time datetime=${when}>${shortTime(when)}</time>` : nothing}</span>
   </a></li>`;
 }

@@ -14,7 +14,7 @@ import { icon } from "../ui/icons.js";
 import { menu } from "../ui/menu.js";
 import { notify, notifyError } from "../ui/notices.js";
 import { html, nextDraw, nothing, redraw, ref } from "../ui/render.js";
-import { editor } from "./reader_editor.js";
+import { editor, removeUntouched, resumeDraft } from "./reader_editor.js";
 import { READER_SOURCES } from "./reader_sources.js";
 
 /** @type {import("./reader_sources.js").OpenDocument | null} */
@@ -40,12 +40,15 @@ export const readerView = {
       item: null,
       error: null,
       title: "",
+      draftAt: null,
     };
+    removeUntouched(open);
     open = entered;
     redraw();
     try {
       if (!findSource(source) || !entered.id) throw new RequestError("This link does not name a known source.", 404);
       await READER_SOURCES[source].open(entered);
+      if (READER_SOURCES[source].fields && can("write")) resumeDraft(entered);
     } catch (error) {
       const isMissing = error.status === 404 && findSource(source);
       entered.error = isMissing ? new RequestError("It may have been deleted, or the link is incomplete.", 404) : error;
@@ -56,6 +59,7 @@ export const readerView = {
   },
   leave() {
     clearHighlight();
+    removeUntouched(open);
     open = null;
   },
   template: () => html`<main class="pane reader">${open ? page(open) : nothing}</main>`,

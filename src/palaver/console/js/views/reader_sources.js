@@ -25,6 +25,7 @@ const EXPORT_PAGE = 100;
  * @property {boolean} isEditing
  * @property {boolean} isEditLinked Does the address ask for the editor?
  * @property {boolean} isNew
+ * @property {string | null} draftAt When the draft that the editor shows was written.
  * @property {string} [foundId] The id of the turn that the link names.
  * @property {Turns} [turns]
  */

@@ -3,6 +3,7 @@
 
 import { agentsByName, findAgent } from "../../data/agents.js";
 import { get, put, remove, url } from "../../data/api.js";
+import { messageEdits } from "../../data/drafts.js";
 import { can, me } from "../../data/session.js";
 import { isHumanOnly } from "../../data/threads.js";
 import { linkToThread } from "../../route.js";
@@ -21,7 +22,6 @@ const GROUP_TIME = 5 * 60 * 1000; // messages of one author within this time hav
 const FOLD_LENGTH = 6000; // characters
 const FOLD_LINES = 80;
 
-const editedTexts = new Map(); // message id -> text in the editor
 const unfolded = new Set(); // ids of long messages shown in full
 let activeId = null; // the message under the pointer or with the focus
 
@@ -63,7 +63,7 @@ export function messageTemplates(thread, { linkedId, unreadFrom, reply }) {
       isGrouped,
       isLinked,
       activeId === message.id,
-      editedTexts.has(message.id),
+      messageEdits.has(message.id),
       unfolded.has(message.id),
       agent,
       agent?.is_online,
@@ -126,7 +126,7 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply
         ${icon("reply")} <b>${repliedTo?.author_name ?? "An earlier message"}</b> ${repliedTo ? plainText(repliedTo.content).slice(0, 160) : ""}</a>`
           : nothing
       }
-      ${editedTexts.has(message.id) ? editor(message) : text(message, isLinked)}
+      ${messageEdits.has(message.id) ? editor(message) : text(message, isLinked)}
       ${
         images.length
           ? html`<div class="images">${images.map(
@@ -187,7 +187,7 @@ function text(message, isLinked) {
 }
 
 export function startEditing(message) {
-  editedTexts.set(message.id, message.content);
+  messageEdits.set(message.id, message.content);
   redraw();
   setTimeout(() => {
     const textarea = document.querySelector(`#m-${CSS.escape(message.id)} textarea`);
@@ -196,11 +196,11 @@ export function startEditing(message) {
 }
 
 function editor(message) {
-  const close = () => (editedTexts.delete(message.id), redraw());
+  const close = () => (messageEdits.delete(message.id), redraw());
   const save = async (event) => {
     event.preventDefault();
     try {
-      const saved = await put(url`/api/messages/${message.id}`, { content: editedTexts.get(message.id) });
+      const saved = await put(url`/api/messages/${message.id}`, { content: messageEdits.get(message.id) });
       const { content, edited_at, edit_version } = saved;
       if (!saved.no_change) Object.assign(message, { content, edited_at, edit_version });
       close();
@@ -213,8 +213,8 @@ function editor(message) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) save(event);
   };
   return html`<form class="editor" @submit=${save}>
-    <textarea aria-label="Edit the message" .value=${editedTexts.get(message.id)} @keydown=${onKey}
-      @input=${(event) => editedTexts.set(message.id, event.target.value)}></textarea>
+    <textarea aria-label="Edit the message" .value=${messageEdits.get(message.id)} @keydown=${onKey}
+      @input=${(event) => messageEdits.set(message.id, event.target.value)}></textarea>
     <footer><button type="button" @click=${close}>Cancel</button><button class="main">Save</button></footer>
   </form>`;
 }

@@ -1,6 +1,7 @@
 // @ts-check
 // Dialogs about a thread: create, rename, delete, details.
 
+import { newTopic } from "../../data/drafts.js";
 import { createThread, deleteThread, updateThread } from "../../data/threads.js";
 import { goTo, linkToThread } from "../../route.js";
 import { confirmDialog, openDialog, promptDialog } from "../../ui/dialog.js";
@@ -8,8 +9,14 @@ import { formatNumber, plural, shortTime } from "../../ui/format.js";
 import { html, nothing } from "../../ui/render.js";
 
 export const newThread = () =>
-  promptDialog("New thread", { label: "Topic", action: "Create" }, async (topic) =>
-    goTo(linkToThread((await createThread(topic)).id)),
+  promptDialog(
+    "New thread",
+    { label: "Topic", action: "Create", value: newTopic.get(), onInput: newTopic.set },
+    async (topic) => {
+      const { id } = await createThread(topic);
+      newTopic.set("");
+      goTo(linkToThread(id));
+    },
   );
 
 export const renameThread = (thread) =>
