@@ -16,7 +16,13 @@ def glance(api: httpx.Client, thread: Thread) -> dict[str, Any]:
 
 def test_a_thread_shows_how_its_last_message_begins_and_who_spoke_lately(api: httpx.Client):
     thread = Thread(api)
-    assert glance(api, thread) == {"thread": api.get(thread.path).json(), "last_message": None, "participants": []}
+    api.put("/api/read-marks")
+    assert glance(api, thread) == {
+        "thread": api.get(thread.path).json(),
+        "last_message": None,
+        "participants": [],
+        "read_seq": 0,
+    }
     thread.post("first", author="ann")
     thread.post("second", author="bob")
     last = thread.post("x" * 1000, author="ann", metadata={"visibility": "human_only"})
@@ -30,7 +36,10 @@ def test_a_thread_shows_how_its_last_message_begins_and_who_spoke_lately(api: ht
             "created_at": last["created_at"],
         },
         "participants": ["ann", "bob"],
+        "read_seq": 0,
     }
+    api.put(f"{thread.path}/read-mark", json={"seq": 2})
+    assert glance(api, thread)["read_seq"] == 2
 
 
 def test_the_thread_spoken_in_last_comes_first_and_pages_do_not_overlap(api: httpx.Client):

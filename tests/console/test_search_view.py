@@ -42,7 +42,7 @@ def test_a_link_to_a_message_opens_the_thread_there(window: Opening, thread: Thr
     wanted = [thread.post(f"number {number}") for number in range(150)][70]
     page = window(f"#/threads/{thread.id}?message={wanted['id']}")
     expect(page.locator(f"#m-{wanted['id']}")).to_be_in_viewport()
-    page.get_by_role("button", name="Newest").click()
+    page.locator(".to-end").click()
     expect(page.locator(".message", has_text="number 149")).to_be_in_viewport()
 
 

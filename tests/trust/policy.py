@@ -19,6 +19,8 @@ ROUTES: dict[str, Need] = {
     "POST /api/connect": "write",
     "POST /api/catch-up": "read",
     "PUT /api/threads/{thread_id}/read-mark": "read",
+    "GET /api/threads/{thread_id}/read-mark": "read",
+    "PUT /api/read-marks": "read",
     "POST /api/hooks/{event}": "write",
     "GET /api/config": "read",
     "GET /api/status": "read",

@@ -24,6 +24,8 @@ OPERATIONS: tuple[Operation, ...] = (
     connect.connect,
     catch_up.catch_up,
     catch_up.mark_thread_read,
+    catch_up.get_read_mark,
+    catch_up.mark_all_read,
     hooks.report_hook,
     connect.get_config,
     connect.get_status,

@@ -6,7 +6,7 @@ import { loadAgents } from "./data/agents.js";
 import { on, reconnect, startListening, stopListening } from "./data/events.js";
 import { can, loadSession, me, pageSession, setName, setSession } from "./data/session.js";
 import { theme } from "./data/storage.js";
-import { loadThreads, unreadThreadCount } from "./data/threads.js";
+import { loadThreads, refreshMarks, unreadThreadCount } from "./data/threads.js";
 import { parseRoute } from "./route.js";
 import { dialogTemplate, isDialogOpen, openDialog, promptDialog } from "./ui/dialog.js";
 import { avatar, emptyState, errorState, iconButton, loading } from "./ui/elements.js";
@@ -155,7 +155,10 @@ addEventListener("palaver:logged-out", () => {
   view = null;
   redraw();
 });
-addEventListener("focus", redraw); // messages in view are read now
+addEventListener("focus", () => {
+  if (me.isIn) refreshMarks();
+  redraw(); // messages in view are read now
+});
 
 // The connection
 

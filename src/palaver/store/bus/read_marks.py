@@ -111,6 +111,35 @@ def move(change: Change, reader: str, document_id: int, seq: int) -> None:
     change.run("set_read_mark", reader=reader, document_id=document_id, seq=seq)
 
 
+def mark_all_read(change: Change, reader: ThreadReader) -> int:
+    """Every thread is read to its end; for an agent, every thread that it takes part in. Returns how many were not."""
+    if reader.agent:
+        return change.run("mark_own_threads_read", reader=reader.key)
+    change.run("insert_reader", reader=reader.key, since=micros(now()))
+    return change.run("mark_all_threads_read", reader=reader.key)
+
+
+def is_known(read: Reader, reader: ThreadReader) -> bool:
+    """Whether the reader was here before. Until a person looks for the first time, nothing is unread for them."""
+    return reader.agent is not None or read.one("read_since", reader=reader.key) is not None
+
+
+def read_seq(read: Reader, reader: ThreadReader, stored: StoredThread) -> int:
+    """The last message of a thread that the reader has read."""
+    row = read.one("read_mark", reader=reader.key, document_id=stored.document_id)
+    return row["seq"] if row else seq_without_mark(read, reader, stored)
+
+
+def seq_without_mark(read: Reader, reader: ThreadReader, stored: StoredThread) -> int:
+    """How far a thread counts as read that the reader has no mark in."""
+    if reader.agent:
+        return 0
+    if not is_known(read, reader):
+        return stored.thread.current_seq
+    before = read.one("seq_at_time", document_id=stored.document_id, before=micros(since_of(read, reader)))
+    return before["seq"] if before else 0
+
+
 def since_of(read: Reader, reader: ThreadReader) -> datetime:
     """Threads without a mark are read up to this time. It is of use for people: agents read the threads they join."""
     row = read.one("read_since", reader=reader.key)

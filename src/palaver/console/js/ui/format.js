@@ -44,6 +44,10 @@ export function shortTime(iso) {
   return (ago < YEAR_SHOWN_AFTER ? formatShortDay : formatShortDate)(date);
 }
 
+// The clock time, with the date unless it is today.
+export const momentOf = (iso) =>
+  daysAgo(new Date(iso)) === 0 ? clockTime(iso) : `${shortTime(iso)}, ${clockTime(iso)}`;
+
 export function timeAgo(iso) {
   const seconds = Math.max(0, (Date.now() - new Date(iso).getTime()) / 1000);
   if (seconds < 45) return "just now";

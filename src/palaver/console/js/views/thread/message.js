@@ -10,7 +10,16 @@ import { linkToThread } from "../../route.js";
 import { copyAndNotify } from "../../ui/clipboard.js";
 import { confirmDialog, openDialog } from "../../ui/dialog.js";
 import { avatar, errorState, iconButton, loading } from "../../ui/elements.js";
-import { clockTime, dayKey, dayName, fullTime, plainText, timeElement } from "../../ui/format.js";
+import {
+  clockTime,
+  dayKey,
+  dayName,
+  formatNumber,
+  fullTime,
+  momentOf,
+  plainText,
+  timeElement,
+} from "../../ui/format.js";
 import { icon } from "../../ui/icons.js";
 import { renderMarkdown } from "../../ui/markdown.js";
 import { menu } from "../../ui/menu.js";
@@ -30,14 +39,14 @@ const canChange = (message) => can("write") && (!me.needsLogin || isMine(message
 const isImportant = (message) => ["high", "urgent"].includes(message.priority);
 
 // A key and a template for each message. A template is drawn again only if something it shows has changed.
-export function messageTemplates(thread, { linkedId, unreadFrom, reply }) {
+export function messageTemplates(thread, { linkedId, unread, markUnread, reply }) {
   /** @type {import("../../data/types.js").Message | null} */
   let previous = null;
   return thread.messages.map((message) => {
     const isFirstUnread =
-      unreadFrom !== null &&
-      message.seq > unreadFrom &&
-      (previous ? previous.seq <= unreadFrom : !thread.hasOlder) &&
+      unread !== null &&
+      message.seq > unread.after &&
+      (previous ? previous.seq <= unread.after : !thread.hasOlder) &&
       !isMine(message);
     const isNewDay = !previous || dayKey(previous.created_at) !== dayKey(message.created_at);
     const isGrouped =
@@ -58,7 +67,7 @@ export function messageTemplates(thread, { linkedId, unreadFrom, reply }) {
       message.edit_version,
       repliedTo,
       repliedTo?.content,
-      isFirstUnread,
+      isFirstUnread && unread.count,
       isNewDay,
       isGrouped,
       isLinked,
@@ -76,14 +85,14 @@ export function messageTemplates(thread, { linkedId, unreadFrom, reply }) {
         dependencies,
         () => html`
       ${isNewDay ? html`<h2 class="day"><span>${dayName(message.created_at)}</span></h2>` : nothing}
-      ${isFirstUnread ? html`<p class="new"><span>New</span></p>` : nothing}
-      ${messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply })}`,
+      ${isFirstUnread ? html`<p class="new"><span>${formatNumber(unread.count)} new since ${momentOf(message.created_at)}</span></p>` : nothing}
+      ${messageTemplate(message, { agent, repliedTo, isGrouped: isGrouped && !isFirstUnread, isLinked, reply, markUnread })}`,
       ),
     };
   });
 }
 
-function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply }) {
+function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply, markUnread }) {
   const isHidden = isHumanOnly(message.metadata);
   const classes = [
     "message",
@@ -143,7 +152,7 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply
       }
       ${reactionPills(message)}
     </div>
-    ${activeId === message.id ? toolbar(message, reply) : nothing}
+    ${activeId === message.id ? toolbar(message, reply, markUnread) : nothing}
   </article>`;
 }
 
@@ -155,13 +164,14 @@ export function updateActiveMessage(event) {
   redraw();
 }
 
-function toolbar(message, reply) {
+function toolbar(message, reply, markUnread) {
   const link = `${location.origin}/${linkToThread(message.thread_id, message.id)}`;
   return html`<div class="tools" role="toolbar" aria-label="Message actions">
       ${can("write") ? html`${reactionPicker(message)}${iconButton("Reply", "reply", () => reply(message), "Reply (r)")}` : nothing}
       ${menu("More", [
         { text: "Copy link", icon: "link", run: () => copyAndNotify(link, "Link copied.") },
         { text: "Copy text", icon: "copy", run: () => copyAndNotify(message.content, "Text copied.") },
+        { text: "Mark as unread", icon: "unread", run: () => markUnread(message) },
         canChange(message) && { text: "Edit", icon: "edit", run: () => startEditing(message) },
         message.edit_version > 0 && { text: "History", icon: "clock", run: () => showHistory(message) },
         canChange(message) && { text: "Delete", icon: "trash", isDangerous: true, run: () => confirmDelete(message) },

@@ -32,7 +32,10 @@ let open = null;
 let composer = null;
 let linkedId = null; // the message in the address
 let query = null; // the search that led here
-let unreadFrom = null; // the last message read before the thread was opened
+/** @type {{after: number, count: number} | null} */
+let unread = null; // what was unread when the thread was opened: the messages after this one
+let isPlaced = false; // is the place at which the thread opens in view?
+let isReadingOn = true; // false after a link into the thread, until the first unread message comes into view
 let isAtEnd = true;
 let wasAtEnd = false; // before the current drawing
 /** @type {HTMLElement | null} */
@@ -55,17 +58,20 @@ export const threadsView = {
     const entered = new ThreadMessages(id);
     open = entered;
     composer = Composer.of(entered, () => open === entered && scrollToEnd());
-    const known = threads.byId.get(id);
-    unreadFrom = known && known.current_seq > readMarks.get(id) ? readMarks.get(id) : null;
+    unread = null;
+    isPlaced = false;
+    isReadingOn = !wanted;
     linkedId = wanted;
-    isAtEnd = !wanted;
+    isAtEnd = false;
     const focused = document.activeElement;
     this.opening = entered.load(wanted);
     await this.opening;
     if (open !== entered) return;
+    unread = unreadOf(entered);
     await nextDraw();
+    isPlaced = true;
     if (wanted && entered.find(wanted)) showMessage(wanted);
-    else scrollToEnd();
+    else if (!showFirstUnread()) scrollToEnd();
     performance.mark("palaver:thread");
     fillScrollBox();
     const textarea = document.querySelector(".compose textarea");
@@ -97,7 +103,7 @@ export const threadsView = {
       scrollBox.scrollTop += moved;
       lastScrollTop += moved;
     }
-    if (scrollBox && isAtEnd && !document.hidden && document.hasFocus()) open?.markRead();
+    markSeen();
   },
 
   key(event) {
@@ -118,6 +124,7 @@ export const threadsView = {
     } else if (event.key === "G") jumpToEnd();
     else if (event.key === "r" && message) composer.reply(message);
     else if (event.key === "e" && message) startEditing(message);
+    else if (event.key === "u" && message) markUnread(message);
     else if (event.key === "c" || (event.key === "Enter" && element === document.activeElement)) composer.focus();
     else if (event.key === "Escape") goTo("#/threads");
     else return false;
@@ -177,7 +184,58 @@ function scrollDown() {
 function scrollToEnd() {
   isAtEnd = true;
   scrollDown();
-  open?.markRead();
+  markSeen();
+}
+
+// Unread messages
+
+// Messages that were unread when the thread was opened, or null.
+function unreadOf(thread) {
+  return thread.unreadCount ? { after: readMarks.get(thread.id), count: thread.unreadCount } : null;
+}
+
+// Scroll to the line above the first unread message. Returns whether there is one.
+function showFirstUnread() {
+  const line = scrollBox?.querySelector(".new");
+  if (!line || !scrollBox) return false;
+  isAtEnd = false;
+  const top = line.getBoundingClientRect().top - scrollBox.getBoundingClientRect().top;
+  scrollBox.scrollTop += top - scrollBox.clientHeight / 5;
+  lastScrollTop = scrollBox.scrollTop;
+  onScroll();
+  return true;
+}
+
+// What is in view counts as read, if somebody looks.
+function markSeen() {
+  if (!open?.isLoaded || !scrollBox || !isPlaced || document.hidden || !document.hasFocus()) return;
+  if (!open.unreadCount || open.error) return;
+  if (isAtEnd && !open.hasNewer) return open.markRead(Math.max(open.latestSeq, open.lastSeq));
+  isReadingOn ||= (open.find(firstMessageInView()?.id.slice(2))?.seq ?? Infinity) <= readMarks.get(open.id) + 1;
+  if (isReadingOn) open.markRead(lastSeqInView());
+}
+
+// The number of the last message whose end, or whose first half window, is in view.
+function lastSeqInView() {
+  const all = /** @type {HTMLElement[]} */ ([...(scrollBox?.querySelectorAll(".message[data-seq]") ?? [])]);
+  const { top = 0, bottom = 0 } = scrollBox?.getBoundingClientRect() ?? {};
+  const isSeen = (element) => {
+    const box = element.getBoundingClientRect();
+    return box.bottom <= bottom + 4 || box.top < (top + bottom) / 2;
+  };
+  let [from, to] = [0, all.length]; // messages are in order, so the last one in view is found by halving
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (isSeen(all[middle])) from = middle + 1;
+    else to = middle;
+  }
+  return Number(all[from - 1]?.dataset.seq ?? 0);
+}
+
+function markUnread(message) {
+  open?.markUnread(message);
+  if (open) unread = unreadOf(open);
+  notify("Marked as unread.");
 }
 
 async function onScroll() {
@@ -190,10 +248,7 @@ async function onScroll() {
   // An image that has just loaded moves the end away. Only scrolling up leaves the end.
   isAtEnd = !thread.hasNewer && (distance < AT_END_DISTANCE || (before && !isScrolledUp));
   if (isAtEnd && distance >= AT_END_DISTANCE) scrollDown();
-  if (isAtEnd) {
-    thread.unseen.clear();
-    thread.markRead();
-  }
+  markSeen();
   if (before !== isAtEnd) redraw();
   if (scrollBox.scrollTop < LOAD_MORE_DISTANCE && thread.hasOlder) await loadInPlace(() => thread.loadOlder());
   else if (distance < LOAD_MORE_DISTANCE && thread.hasNewer) await loadInPlace(() => thread.loadNewer());
@@ -318,6 +373,7 @@ function headerActions(thread, participants) {
         icon: "pin",
         run: () => update({ metadata: { pinned: !thread.metadata?.pinned } }),
       },
+      open?.messages.length && { text: "Mark as unread", icon: "unread", run: () => markUnread(open?.messages.at(-1)) },
       can("write") && { text: "Rename", icon: "edit", run: () => renameThread(thread) },
       {
         text: "Export Markdown",
@@ -340,7 +396,7 @@ function messageList() {
     <div class="messages" @pointerover=${updateActiveMessage} @focusin=${updateActiveMessage}>
       ${thread.hasOlder ? loading("Loading older messages") : html`<p class="beginning">${start}</p>`}
       ${repeat(
-        messageTemplates(thread, { linkedId, unreadFrom, reply: (message) => composer?.reply(message) }),
+        messageTemplates(thread, { linkedId, unread, markUnread, reply: (message) => composer?.reply(message) }),
         (one) => one.key,
         (one) => one.template,
       )}
@@ -351,6 +407,6 @@ function messageList() {
     isAtEnd
       ? nothing
       : html`<button type="button" class="to-end" @click=${jumpToEnd}>${icon("down")}
-    ${thread.unseen.size ? plural(thread.unseen.size, "new message") : "Newest messages"}</button>`
+    ${thread.unreadCount ? plural(thread.unreadCount, "new message") : "Newest messages"}</button>`
   }</div>`;
 }

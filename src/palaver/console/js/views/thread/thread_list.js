@@ -4,11 +4,20 @@
 import { agents, findAgent } from "../../data/agents.js";
 import { can, me } from "../../data/session.js";
 import { storage } from "../../data/storage.js";
-import { filteredThreads, lastActivity, loadThreads, threads, unreadCount } from "../../data/threads.js";
+import {
+  filteredThreads,
+  lastActivity,
+  loadThreads,
+  markAllRead,
+  threads,
+  unreadCount,
+  unreadThreadCount,
+} from "../../data/threads.js";
 import { linkToThread } from "../../route.js";
 import { avatar, choice, emptyState, errorState, iconButton, loading } from "../../ui/elements.js";
 import { formatNumber, plainText, shortTime } from "../../ui/format.js";
 import { icon } from "../../ui/icons.js";
+import { notifyError } from "../../ui/notices.js";
 import { guard, html, nothing, redraw, repeat } from "../../ui/render.js";
 import { newThread } from "./thread_dialogs.js";
 
@@ -27,7 +36,9 @@ export function threadList(openId) {
   return html`<aside class="list" aria-label="Threads">
     <header>
       <h1>Threads</h1>
-      ${can("write") ? iconButton("New thread", "plus", newThread, "New thread (n)") : nothing}
+      <span>
+        ${unreadThreadCount() ? iconButton("Mark all as read", "check", () => markAllRead().catch(notifyError)) : nothing}
+        ${can("write") ? iconButton("New thread", "plus", newThread, "New thread (n)") : nothing}</span>
     </header>
     <div class="filters">
       <label class="find"><span class="hidden">Filter threads</span>
@@ -59,7 +70,7 @@ function listBody(openId) {
       (thread) => thread.id,
       (thread) => {
         const isOpen = thread.id === openId;
-        const unread = isOpen ? 0 : unreadCount(thread);
+        const unread = unreadCount(thread);
         // A row is drawn again only when one of these changes.
         const dependencies = [
           thread.topic,
