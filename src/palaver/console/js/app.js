@@ -33,6 +33,7 @@ const notFoundView = {
  * @property {() => boolean} isInner On a phone: does it hide the list of threads?
  * @property {(route: any) => unknown} enter
  * @property {() => void} [leave]
+ * @property {() => unknown} [retry] Load again what could not be loaded: the server is back.
  * @property {() => unknown} template
  * @property {(event: KeyboardEvent) => boolean} [key] Handle a key; true if it was used.
  * @property {() => void} [beforeDraw]
@@ -67,6 +68,7 @@ let view = null;
 /** @type {Error | null} */
 let startError = null;
 let isOffline = false;
+let isNavigationFailed = false; // the code of a view could not be loaded
 let wasLoggedIn = false;
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
@@ -89,6 +91,7 @@ const scrollBox = () => document.querySelector(".pane:not(.talk) > .scroll");
 async function navigate() {
   const wanted = parseRoute();
   route = wanted;
+  isNavigationFailed = false;
   if (!me.isIn) return redraw();
   if (entryId !== null) scrollPositions.set(entryId, scrollBox()?.scrollTop ?? 0);
   if (!history.state?.entry) history.replaceState({ entry: `${Date.now()}.${scrollPositions.size}` }, "");
@@ -106,11 +109,20 @@ async function navigate() {
     await nextDraw();
     scrollBox()?.scrollTo(0, scrollTop);
   } catch (error) {
+    if (wanted === route) isNavigationFailed = true;
     notifyError(error);
   }
 }
 
 addEventListener("hashchange", navigate);
+
+// The server is back: load what could not be loaded.
+function retry() {
+  loadAgents().catch(() => {});
+  if (startError) startSession();
+  else if (isNavigationFailed) navigate();
+  else view?.retry?.();
+}
 
 // The session
 
@@ -164,10 +176,12 @@ addEventListener("focus", () => {
 
 /** @type {number | undefined} */
 let offlineTimer;
+let hasConnected = false;
 on("state", (isOpen) => {
   clearTimeout(offlineTimer);
   if (isOpen) {
-    if (isOffline) loadAgents().catch(() => {});
+    if (hasConnected) retry();
+    hasConnected = true;
     isOffline = false;
     return redraw();
   }

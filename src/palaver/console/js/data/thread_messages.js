@@ -81,6 +81,7 @@ export class ThreadMessages {
   async load(/** @type {string | null | undefined} */ messageId = null, { isAtEnd = false } = {}) {
     this.error = null;
     this.#mark = null;
+    this.isLoaded = this.messages.length > 0;
     try {
       const loadPlace = () => (messageId ? this.loadAround(messageId) : this.#loadUnread());
       const load = isAtEnd ? this.loadNewest() : loadPlace();

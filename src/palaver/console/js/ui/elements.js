@@ -38,10 +38,13 @@ export const tagList = (tags) =>
 export const emptyState = (iconName, title, text = nothing, action = nothing) => html`<div class="empty">
   ${icon(iconName)}<h2>${title}</h2><p>${text}</p>${action}</div>`;
 
-// Shown when loading failed.
+const errorTitle = (error) =>
+  error.status === 404 ? "Not found" : error.isOffline ? "No connection" : "Something went wrong";
+
+// Shown when loading failed. Views load again by themselves when the server is back.
 /** @type {(error: any, retry?: () => unknown) => unknown} */
 export const errorState = (error, retry) => html`<div class="empty bad" role="alert">
-  ${icon("help")}<h2>${error.status === 404 ? "Not found" : "Something went wrong"}</h2><p>${error.message}</p>
+  ${icon("help")}<h2>${errorTitle(error)}</h2><p>${error.message}${error.isOffline ? " This page loads when the server is back." : ""}</p>
   ${retry && error.status !== 404 ? html`<button type="button" @click=${retry}>Try again</button>` : nothing}</div>`;
 
 export const loading = (text = "Loading") => html`<div class="waiting" role="status"><i></i><span>${text}</span></div>`;

@@ -40,6 +40,7 @@ export const agentsView = {
     refreshing = setInterval(() => document.hidden || loadAgents().catch(() => {}), REFRESH_INTERVAL);
   },
   leave: () => clearInterval(refreshing),
+  retry: () => agentsView.enter(),
   template() {
     const online = agents.list.filter((agent) => agent.is_online).length;
     return html`<main class="pane agents">

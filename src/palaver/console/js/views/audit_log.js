@@ -39,6 +39,7 @@ export const auditLogView = {
     kind = wanted;
     return load();
   },
+  retry: () => load(),
   template: () => html`<main class="pane log">
     <header class="head">
       <a class="quiet back always" href="#/agents" aria-label="Back to agents">${icon("back")}</a>

@@ -18,6 +18,7 @@ const TABS = [...FIRST, ...sourceNames.filter((name) => SOURCES[name].library &&
 let name = "notes";
 let items = [];
 let hasMore = false;
+/** @type {any} */
 let error = null;
 let isLoaded = false;
 let counts = {};
@@ -36,6 +37,7 @@ export const libraryView = {
     );
     return load();
   },
+  retry: () => error?.isOffline && load(),
   template: () => html`<main class="pane library">
     <header class="head"><div class="name"><h1>Library</h1><p>${SOURCES[name].library?.about}</p></div>
       ${createButton()}

@@ -23,6 +23,7 @@ export const overviewView = {
   title: () => "Overview",
   isInner: () => true,
   enter: () => load(),
+  retry: () => load(),
   template: () => html`<main class="pane overview">
     <header class="head"><div class="name"><h1>Overview</h1><p>Messages and documents in this workspace</p></div>
       ${choice(

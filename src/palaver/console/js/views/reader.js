@@ -4,7 +4,7 @@
 import { RequestError, get, remove, url, withQuery } from "../data/api.js";
 import { can } from "../data/session.js";
 import { SOURCES, findSource } from "../data/sources.js";
-import { goBack, goTo, link, linkToDocument } from "../route.js";
+import { goBack, goTo, link, linkToDocument, parseRoute } from "../route.js";
 import { copyAndNotify } from "../ui/clipboard.js";
 import { confirmDialog } from "../ui/dialog.js";
 import { errorState, loading } from "../ui/elements.js";
@@ -27,7 +27,8 @@ const leaveReader = () => goBack(link(["library", open?.source]));
 export const readerView = {
   title: () => open?.title || (findSource(open?.source)?.singular ?? "Open"),
   isInner: () => true,
-  async enter({ parts: [source, ...rest], query }) {
+  async enter({ parts, query }) {
+    const [source, ...rest] = parts;
     /** @type {import("./reader_sources.js").OpenDocument} */
     const entered = {
       source,
@@ -57,6 +58,7 @@ export const readerView = {
     await nextDraw();
     showFoundPlace(entered);
   },
+  retry: () => open?.error?.isOffline && readerView.enter(parseRoute()),
   leave() {
     clearHighlight();
     removeUntouched(open);
@@ -111,7 +113,7 @@ function showFoundPlace({ foundId, q, loc, item }) {
 function page(opened) {
   const { source, title, item, error } = opened;
   const reader = READER_SOURCES[source];
-  const retry = () => readerView.enter({ parts: [source, opened.id], query: new URLSearchParams() });
+  const retry = () => readerView.enter(parseRoute());
   return html`<header class="head">
       <button type="button" class="quiet back always" aria-label="Back" @click=${leaveReader}>${icon("back")}</button>
       <div class="name"><h1 title=${title}>${title || (error ? (findSource(source)?.singular ?? "Document") : "…")}</h1>

@@ -53,6 +53,7 @@ export const searchView = {
     clearTimeout(timer);
     timer = setTimeout(() => runSearch(wanted), search.results.length ? TYPING_PAUSE : 0);
   },
+  retry: () => search.error?.isOffline && runSearch(parseSearch(parseRoute().query)),
   leave() {
     clearTimeout(timer);
     if (!search.isRunning) return;

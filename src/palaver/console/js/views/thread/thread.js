@@ -7,7 +7,7 @@ import { on } from "../../data/events.js";
 import { readMarks } from "../../data/read_marks.js";
 import { can } from "../../data/session.js";
 import { ThreadMessages } from "../../data/thread_messages.js";
-import { STATUSES, setArchived, threads, updateThread } from "../../data/threads.js";
+import { STATUSES, loadThreads, setArchived, threads, updateThread } from "../../data/threads.js";
 import { goTo, linkToThread } from "../../route.js";
 import { avatar, emptyState, errorState, iconButton, loading } from "../../ui/elements.js";
 import { plural } from "../../ui/format.js";
@@ -63,10 +63,16 @@ export const threadsView = {
     isReadingOn = !wanted;
     linkedId = wanted;
     isAtEnd = false;
-    const focused = document.activeElement;
-    this.opening = entered.load(wanted);
+    this.opening = this.show(entered);
     await this.opening;
-    if (open !== entered) return;
+  },
+
+  // Load the open thread and scroll to the linked message, the first unread one, or the end.
+  async show(entered) {
+    const focused = document.activeElement;
+    const wanted = linkedId;
+    await entered.load(wanted);
+    if (open !== entered || entered.error) return;
     unread = unreadOf(entered);
     await nextDraw();
     isPlaced = true;
@@ -79,6 +85,12 @@ export const threadsView = {
     // Focus the box, unless the user has opened a menu or a search in the meantime.
     const isIdle = [focused, document.body].includes(document.activeElement);
     if (matchMedia("(min-width: 700px)").matches && !wanted && isIdle) composer?.focus();
+  },
+
+  // The server is back.
+  retry() {
+    if (threads.error) loadThreads();
+    if (open?.error?.isOffline) this.show(open).catch(notifyError);
   },
 
   leave() {
@@ -389,7 +401,7 @@ function headerActions(thread, participants) {
 function messageList() {
   const thread = open;
   if (!thread) return nothing;
-  if (thread.error) return errorState(thread.error, () => thread.load(linkedId));
+  if (thread.error) return errorState(thread.error, () => threadsView.show(thread));
   if (!thread.isLoaded) return loading();
   const start = thread.messages.length ? "This is the start of the thread." : "No messages yet.";
   return html`<div class="stage"><div class="scroll" tabindex="0" role="log" aria-label="Messages" @scroll=${onScroll} ${ref(setScrollBox)}>
