@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx
+import pytest
 from tests.helpers import Thread, word
 
 
@@ -74,3 +76,22 @@ def test_the_overview_counts_messages_by_day_source_and_speaker(api: httpx.Clien
     assert after["documents"]["bus"] == before["documents"]["bus"]
     assert after["is_index_complete"] is True
     assert after["storage_bytes"] > 0
+
+
+def test_the_days_of_the_overview_are_those_of_the_time_zone(api: httpx.Client, thread: Thread):
+    thread.post("now")
+
+    def days(zone: str) -> set[str]:
+        answer = api.get("/api/overview", params={"days": 2, "timezone": zone}).json()
+        return {day["day"] for day in answer["days"]} | {answer["since"]}
+
+    for zone in ("Pacific/Kiritimati", "Pacific/Niue", "Asia/Kathmandu", "UTC"):
+        today = datetime.now(ZoneInfo(zone)).date()
+        assert today.isoformat() in days(zone)
+        assert days(zone) <= {today.isoformat(), (today - timedelta(days=1)).isoformat()}
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/Land", "../../etc/passwd", "", "Europe"])
+def test_an_unknown_time_zone_is_refused(api: httpx.Client, zone: str):
+    answer = api.get("/api/overview", params={"timezone": zone})
+    assert (answer.status_code, "time zone" in answer.text) == (422, True)

@@ -4,13 +4,22 @@
 import { html } from "./render.js";
 
 // A formatter is created at its first use: creating them all costs more than drawing a thread.
-function lazyFormat(options) {
+function lazyFormat(options, show = (format, date) => format.format(date)) {
   /** @type {Intl.DateTimeFormat | undefined} */
   let format;
-  return (date) => (format ??= new Intl.DateTimeFormat(undefined, options)).format(date);
+  return (date) => show((format ??= new Intl.DateTimeFormat(undefined, options)), date);
 }
 
+const withoutDayPeriod = (format, date) =>
+  format
+    .formatToParts(date)
+    .filter(({ type }) => type !== "dayPeriod")
+    .map(({ value }) => value)
+    .join("")
+    .trim();
+
 const formatClock = lazyFormat({ hour: "2-digit", minute: "2-digit" });
+const formatBareClock = lazyFormat({ hour: "2-digit", minute: "2-digit" }, withoutDayPeriod);
 const formatWeekday = lazyFormat({ weekday: "long", day: "numeric", month: "long" });
 const formatDate = lazyFormat({ day: "numeric", month: "long", year: "numeric" });
 const formatShortDay = lazyFormat({ day: "numeric", month: "short" });
@@ -34,6 +43,7 @@ export function dayName(iso) {
 // Equal for two times on the same day.
 export const dayKey = (iso) => new Date(iso).toDateString();
 export const clockTime = (iso) => formatClock(new Date(iso));
+export const bareClockTime = (iso) => formatBareClock(new Date(iso)); // without AM and PM, where there is little room
 export const fullTime = (iso) => formatFull(new Date(iso));
 
 // The clock time for today, otherwise the date.

@@ -1,7 +1,7 @@
 // @ts-check
 // The overview: messages per day, the most active authors, documents by source, and the state of the index.
 
-import { get } from "../data/api.js";
+import { get, withQuery } from "../data/api.js";
 import { SOURCES, sourcesWith } from "../data/sources.js";
 import { link } from "../route.js";
 import { choice, emptyState, errorState, loading } from "../ui/elements.js";
@@ -12,6 +12,7 @@ import { html, nothing, redraw, svg } from "../ui/render.js";
 
 const CHART_SOURCES = sourcesWith("hasMessages");
 const DAY = 864e5; // milliseconds
+const LETTER_WIDTH = 7; // of a digit in the chart
 
 let days = 30;
 /** @type {any} */
@@ -36,9 +37,18 @@ export const overviewView = {
   </main>`,
 };
 
+// Days begin and end where the viewer is. A server without time zones counts in UTC.
+async function loadDays() {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  return get(withQuery("/api/overview", { days, timezone: timeZone })).catch((error) => {
+    if (error.status !== 422) throw error;
+    return get(withQuery("/api/overview", { days }));
+  });
+}
+
 async function load() {
   try {
-    overview = await get(`/api/overview?days=${days}`);
+    overview = await loadDays();
     error = null;
   } catch (problem) {
     if (overview) notifyError(problem);
@@ -104,18 +114,21 @@ function dayChart() {
     return { day, counts, sum: counts.reduce((a, b) => a + b, 0) };
   });
   const max = roundUp(Math.max(...columns.map(({ sum }) => sum)));
+  const marks = [0, 0.5, 1].map((part) => ({ part, text: formatNumber(Math.round(max * part)) }));
+  const left = 16 + LETTER_WIDTH * Math.max(...marks.map(({ text }) => text.length)); // room for the numbers
   const step = width / days;
   const used = CHART_SOURCES.filter((_, i) => columns.some(({ counts }) => counts[i]));
   const format = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
   const label = (day) => format.format(new Date(day));
   const labelEvery = Math.ceil(days / (width / 110));
-  return html`<svg class="days" viewBox="0 0 ${width + 40} ${height + 30}" role="img" aria-label="Messages per day, at most ${max}">
-      ${[0, 0.5, 1].map(
-        (part) => svg`<line x1="40" x2=${width + 40} y1=${10 + height * (1 - part)} y2=${10 + height * (1 - part)} />
-        <text class="y" x="34" y=${14 + height * (1 - part)}>${formatNumber(Math.round(max * part))}</text>`,
+  return html`<svg class="days" viewBox="0 0 ${width + left} ${height + 30}" role="img" aria-label="Messages per day, at most ${max}">
+      ${marks.map(
+        ({ part, text }) =>
+          svg`<line x1=${left} x2=${width + left} y1=${10 + height * (1 - part)} y2=${10 + height * (1 - part)} />
+        <text class="y" x=${left - 6} y=${14 + height * (1 - part)}>${text}</text>`,
       )}
       ${columns.map(({ day, counts, sum }, i) => {
-        const x = 40 + i * step;
+        const x = left + i * step;
         let y = height + 10;
         return svg`<g><title>${label(day)}: ${formatNumber(sum)}</title><rect class="ground" x=${x} y="10" width=${step} height=${height} />
           ${counts.map((n, source) => {
@@ -125,7 +138,7 @@ function dayChart() {
             return svg`<rect class="s${source}" x=${x + step * 0.14} y=${y} width=${step * 0.72} height=${barHeight} rx=${Math.min(3, step / 6)} />`;
           })}</g>`;
       })}
-      ${columns.map(({ day }, i) => (i % labelEvery ? nothing : svg`<text class="x" x=${40 + i * step + step / 2} y=${height + 27}>${label(day)}</text>`))}
+      ${columns.map(({ day }, i) => (i % labelEvery ? nothing : svg`<text class="x" x=${left + i * step + step / 2} y=${height + 27}>${label(day)}</text>`))}
     </svg>
     <p class="legend">${used.map((source) => html`<span><i class="s${CHART_SOURCES.indexOf(source)}"></i> ${SOURCES[source].label}</span>`)}</p>`;
 }

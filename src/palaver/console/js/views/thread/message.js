@@ -11,6 +11,7 @@ import { copyAndNotify } from "../../ui/clipboard.js";
 import { confirmDialog, openDialog } from "../../ui/dialog.js";
 import { avatar, errorState, iconButton, loading } from "../../ui/elements.js";
 import {
+  bareClockTime,
   clockTime,
   dayKey,
   dayName,
@@ -109,7 +110,7 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply
     aria-label="Message ${message.seq} by ${message.author_name}">
     <div class="side">${
       isGrouped
-        ? html`<a class="when" href=${messageLink} tabindex="-1" aria-hidden="true">${clockTime(message.created_at)}</a>`
+        ? html`<a class="when" href=${messageLink} tabindex="-1" aria-hidden="true" title=${fullTime(message.created_at)}>${bareClockTime(message.created_at)}</a>`
         : avatar(message.author_name, {
             isAgent: Boolean(agent ?? message.author_id),
             isOnline: agent ? agent.is_online : null,
