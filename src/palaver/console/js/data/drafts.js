@@ -46,6 +46,12 @@ export const messageEdits = new DraftMap("edits");
 export const documentDrafts = new DraftMap("documents");
 export const documentKey = (source, id) => `${source}/${id}`;
 
+// The import that was started last: {id, files, bytes}. It is followed again after a reload.
+export const startedImport = {
+  get: () => storage.read(personalKey("import")),
+  set: (job) => storage.write(personalKey("import"), job),
+};
+
 // The topic of a thread that is not created yet.
 export const newTopic = {
   get: () => storage.read(personalKey("topic"), ""),

@@ -2,6 +2,7 @@
 // The import view: drop files or a folder, watch the progress, see the result.
 
 import { csrf, errorMessage, get, url } from "../data/api.js";
+import { startedImport } from "../data/drafts.js";
 import { can } from "../data/session.js";
 import { SOURCES, sourcesWith } from "../data/sources.js";
 import { link } from "../route.js";
@@ -11,6 +12,7 @@ import { icon } from "../ui/icons.js";
 import { html, nothing, redraw } from "../ui/render.js";
 
 const MAX_FILES = 1000;
+const SHOWN_NAMES = 6;
 
 const FORMATS = [
   ["ChatGPT", "the zip from Settings → Data controls → Export, or conversations.json"],
@@ -28,13 +30,14 @@ const FORMATS = [
 const HEADINGS = { sending: "Uploading …", running: "Importing …", done: "Done", failed: "Import failed" };
 
 /** @type {any} */
-let job = null; // { files, bytes, sent, state, answer, error }
+let job = null; // { names, bytes, sent, state, answer, error }
 let isDragging = false;
 
 export const importView = {
   title: () => "Import",
   isInner: () => true,
-  enter: () => {},
+  enter: () => resume(),
+  retry: () => resume(),
   template: () => html`<main class="pane bring">
     <header class="head"><div class="name"><h1>Import</h1><p>Add your chats, notes and documents from other tools.</p></div></header>
     <div class="scroll"><div class="page-body">
@@ -94,7 +97,7 @@ function start(files) {
   if (!files.length) return;
   const bytes = files.reduce((sum, file) => sum + file.size, 0);
   const started = {
-    files,
+    names: files.map(({ name }) => name),
     bytes,
     sent: 0,
     state: "sending",
@@ -123,9 +126,26 @@ function start(files) {
     }
     if (request.status !== 202) return fail(errorMessage(answer, request.status));
     update(started, answer, "running");
+    startedImport.set({ id: answer.id, names: started.names.slice(0, SHOWN_NAMES), count: files.length, bytes });
     followJob(started);
   };
   request.send(form);
+}
+
+// Follow the import that was started before this page was loaded. The server forgets old ones.
+async function resume() {
+  const saved = startedImport.get();
+  if (job || !saved) return;
+  try {
+    const answer = await get(url`/api/import/${saved.id}`);
+    if (job) return;
+    const names = Array.from({ length: saved.count }, (_, i) => saved.names[i] ?? "");
+    job = { names, bytes: saved.bytes, sent: saved.bytes, state: answer.status, answer, error: null };
+    if (job.state === "running") followJob(job);
+  } catch (error) {
+    if (error.status === 404) startedImport.set(null);
+  }
+  redraw();
 }
 
 function update(followed, answer, state = answer.status) {
@@ -156,13 +176,12 @@ function followJob(followed) {
 }
 
 function progress() {
-  const { files, bytes, sent, state, answer, error } = job;
-  const more = files.length > 6 ? ` and ${formatNumber(files.length - 6)} more` : "";
-  const names = files.slice(0, 6).map((file) => file.name);
+  const { names, bytes, sent, state, answer, error } = job;
+  const more = names.length > SHOWN_NAMES ? ` and ${formatNumber(names.length - SHOWN_NAMES)} more` : "";
   return html`<section class="job" aria-live="polite">
     <h2>${HEADINGS[state]}</h2>
-    <p class="files">${names.join(", ")}${more} <small>${fileSize(bytes)}</small></p>
-    ${files.length > MAX_FILES ? html`<p class="hint">Only the first ${formatNumber(MAX_FILES)} files are imported here. For larger folders use <code>palaver import</code>.</p>` : nothing}
+    <p class="files">${names.slice(0, SHOWN_NAMES).join(", ")}${more} <small>${fileSize(bytes)}</small></p>
+    ${names.length > MAX_FILES ? html`<p class="hint">Only the first ${formatNumber(MAX_FILES)} files are imported here. For larger folders use <code>palaver import</code>.</p>` : nothing}
     ${state === "sending" ? html`<progress max=${bytes || 1} value=${Math.min(sent, bytes)} aria-label="Upload"></progress>` : nothing}
     ${state === "running" ? html`<progress max=${answer?.bytes_total || nothing} value=${answer?.bytes_total ? answer.bytes_read : nothing} aria-label="Import"></progress>` : nothing}
     ${error ? errorState(error) : nothing}

@@ -8,12 +8,23 @@ import { can, me } from "../../data/session.js";
 import { avatar, iconButton } from "../../ui/elements.js";
 import { plainText } from "../../ui/format.js";
 import { icon } from "../../ui/icons.js";
-import { notifyError } from "../../ui/notices.js";
+import { notify, notifyError } from "../../ui/notices.js";
 import { html, liveValue, nextDraw, nothing, redraw } from "../../ui/render.js";
 
 // A draft. `key` is set when it was sent without an answer: the server accepts a key once, so sending it again is safe.
-/** @type {{text: string, replyTo: any, isForHumans: boolean, images: any[], key: string | null}} */
+/**
+ * @typedef {object} Draft
+ * @property {string} text
+ * @property {any} replyTo
+ * @property {boolean} isForHumans
+ * @property {any[]} images
+ * @property {string | null} key
+ * @property {number} [afterSeq] The newest message of the thread when it was sent.
+ */
+/** @type {Draft} */
 const EMPTY = { text: "", replyTo: null, isForHumans: false, images: [], key: null };
+
+const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 export class Composer {
   /** @type {string | null} */
@@ -28,7 +39,7 @@ export class Composer {
   key = null;
   #thread;
   #onSent;
-  /** @type {(typeof EMPTY)[]} */
+  /** @type {Draft[]} */
   #queue = []; // drafts on their way to the server
   /** @type {string | undefined} */
   #typedName; // the part of a name after the @, in lower case
@@ -81,7 +92,8 @@ export class Composer {
     if (!hasContent(this)) return;
     const { text, replyTo, isForHumans, images } = this;
     const key = this.key ?? crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
-    this.#queue.push({ text: text.trim(), replyTo, isForHumans, images, key });
+    const afterSeq = this.#thread.latestSeq;
+    this.#queue.push({ text: text.trim(), replyTo, isForHumans, images, key, afterSeq });
     this.#typedName = undefined;
     this.error = null;
     this.#change(EMPTY);
@@ -114,6 +126,15 @@ export class Composer {
     redraw();
   }
 
+  // Drafts on their way to the server. The event of a message may come before the answer: then it is shown already.
+  get pending() {
+    const isShown = ({ text, afterSeq = 0 }) =>
+      this.#thread.messages.some(
+        (message) => message.seq > afterSeq && message.author_name === me.name && message.content === text,
+      );
+    return this.#queue.filter((draft) => !isShown(draft));
+  }
+
   #post = ({ text, replyTo, isForHumans, images, key }) =>
     post(url`/api/threads/${this.#thread.id}/messages`, {
       content: text || images.map((image) => image.name).join(", "),
@@ -130,7 +151,13 @@ export class Composer {
   }
 
   async #attach(files) {
-    for (const file of [...files].filter(({ type }) => type.startsWith("image/"))) {
+    const isImage = ({ type }) => IMAGE_TYPES.includes(type);
+    const others = [...files].filter((file) => !isImage(file)).map(({ name }) => name);
+    if (others.length)
+      notify(`Not attached: ${others.join(", ")}. Only PNG, JPEG, GIF and WebP images can be attached.`, {
+        isError: true,
+      });
+    for (const file of [...files].filter(isImage)) {
       try {
         const { url, name } = await upload("/api/upload/image", file);
         // The thread may have been left and opened again during the upload; then it has another composer.
@@ -241,7 +268,7 @@ export class Composer {
         @paste=${(event) => event.clipboardData.files.length && attach(event, event.clipboardData.files)}></textarea>
       <footer>
         <label class="quiet" title="Attach an image"><span class="hidden">Attach an image</span>${icon("image")}
-          <input class="hidden" type="file" accept="image/png,image/jpeg,image/gif,image/webp" multiple
+          <input class="hidden" type="file" accept=${IMAGE_TYPES.join(",")} multiple
             @change=${(event) => (this.#attach(event.target.files), (event.target.value = ""))} /></label>
         <button type="button" class="quiet only-people" aria-pressed=${this.isForHumans} title="Hide the text from agents"
           @click=${() => this.#change({ isForHumans: !this.isForHumans })}>${icon("lock")}<span>People only</span></button>

@@ -157,6 +157,14 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply
   </article>`;
 }
 
+// A message on its way to the server.
+export const pendingMessage = ({ text, images, isForHumans }) =>
+  html`<article class="message pending ${isForHumans ? "for-humans" : ""}" aria-label="Message being sent">
+    <div class="side">${avatar(me.name)}</div>
+    <div class="what"><header><b class="author">${me.name}</b><span class="when" role="status">${icon("clock")} Sending …</span></header>
+      <div class="prose pre">${text || images.map(({ name }) => name).join(", ")}</div></div>
+  </article>`;
+
 // Only the active message has a toolbar: toolbars on all of them would be most of the page.
 export function updateActiveMessage(event) {
   const id = event.target.closest?.(".message")?.id.slice(2) ?? null;

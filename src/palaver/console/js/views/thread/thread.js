@@ -17,7 +17,7 @@ import { menu } from "../../ui/menu.js";
 import { notify, notifyError } from "../../ui/notices.js";
 import { html, nextDraw, nothing, redraw, ref, repeat } from "../../ui/render.js";
 import { Composer, fitHeight } from "./composer.js";
-import { messageTemplates, startEditing, updateActiveMessage } from "./message.js";
+import { messageTemplates, pendingMessage, startEditing, updateActiveMessage } from "./message.js";
 import { searchInThread } from "../search_bar.js";
 import { confirmDeleteThread, renameThread, showThreadDetails } from "./thread_dialogs.js";
 import { threadList } from "./thread_list.js";
@@ -412,7 +412,7 @@ function messageList() {
         (one) => one.key,
         (one) => one.template,
       )}
-      ${thread.hasNewer ? loading("Loading newer messages") : nothing}
+      ${thread.hasNewer ? loading("Loading newer messages") : composer?.pending.map(pendingMessage)}
     </div>
   </div>
   ${
