@@ -279,6 +279,19 @@ def test_threads_can_be_opened_renamed_pinned_and_archived(window: Opening, rest
     expect(row.locator(".status")).to_have_text("archived")
 
 
+def test_closed_threads_are_not_listed_as_open(window: Opening, thread: Thread, rest: httpx.Client):
+    rest.put("/api/read-marks")
+    closed = Thread(rest)
+    rest.post(f"{closed.path}/close")
+    page = window("#/threads")
+    expect(page.locator(f"[data-thread='{thread.id}']")).to_be_visible()
+    expect(page.locator(f"[data-thread='{closed.id}']")).to_have_count(0)
+    page.get_by_role("button", name="All", exact=True).click()
+    expect(page.locator(f"[data-thread='{closed.id}'] .status")).to_have_text("closed")
+    page.get_by_role("button", name="Open", exact=True).click()
+    expect(page.locator(f"[data-thread='{closed.id}']")).to_have_count(0)
+
+
 def test_the_list_is_filtered_by_topic_and_name(window: Opening, thread: Thread):
     name = word("Nora")
     thread.post("x", author=name)

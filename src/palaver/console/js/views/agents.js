@@ -10,6 +10,7 @@ import { avatar, choice, emptyState, iconButton, loading, tagList } from "../ui/
 import { timeAgo } from "../ui/format.js";
 import { notifyError } from "../ui/notices.js";
 import { html, nothing, redraw, repeat } from "../ui/render.js";
+import { focusSearchBar } from "./search_bar.js";
 import { loadTokens, tokensSection } from "./tokens.js";
 
 const REFRESH_INTERVAL = 5000; // milliseconds; an agent's activity changes without an event
@@ -83,7 +84,7 @@ function agentCard(agent) {
       }</p>
       ${agent.description ? html`<p class="about">${agent.description}</p>` : nothing}
       ${tagList(agent.capabilities?.slice(0, 8))}
-      <p><a href=${link("search", { author: displayName(agent), q: "" })}>Search its messages</a></p>
+      <p><a href=${link("search", { author: displayName(agent) })} @click=${() => setTimeout(focusSearchBar)}>Search its messages</a></p>
     </div>
   </li>`;
 }

@@ -20,6 +20,7 @@ const KINDS = [
   ["workspace", "Workspace"],
   ["upkeep", "Maintenance"],
 ];
+const ACTIONS = { "POST /api/session": "failed login" };
 const PAGE = 100;
 const MAX_ENTRIES = 1000;
 
@@ -94,5 +95,5 @@ function row(entry) {
       }</span>`,
   );
   return html`<tr data-kind=${entry.kind}><td>${timeElement(entry.at)}</td><td>${who}</td>
-  <td><i class="tag">${entry.kind}</i> ${entry.what.replaceAll("_", " ")}</td><td class="facts-of">${details}</td></tr>`;
+  <td><i class="tag">${entry.kind}</i> ${ACTIONS[entry.what] ?? entry.what.replaceAll("_", " ")}</td><td class="facts-of">${details}</td></tr>`;
 }

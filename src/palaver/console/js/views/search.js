@@ -98,7 +98,7 @@ function resultsPage(wanted) {
             .join(", ")} only the newest passages were considered. Add a rarer word.</p>`
         : nothing
     }
-    ${hasQuery ? nothing : emptyState("search", "What are you looking for?", "Search finds messages, sessions, notes and all other documents by their words.", examples())}
+    ${hasQuery ? nothing : wanted.author ? emptyState("search", `Search the messages of ${wanted.author}`, "Type words above. Search finds what was said in threads and sessions.") : emptyState("search", "What are you looking for?", "Search finds messages, sessions, notes and all other documents by their words.", examples())}
     ${isEmpty ? emptyState("search", "Nothing found", hint ? nothing : emptyText, suggestions(wanted)) : nothing}
     <ol>${results.map(resultItem)}</ol>
     ${isRunning && !results.length ? loading("Searching") : nothing}

@@ -39,7 +39,11 @@ export function openSelectedResult() {
 export function searchBar(route) {
   const isSearchView = route.name === "search";
   const wanted = parseSearch(isSearchView ? route.query : new URLSearchParams());
-  const label = wanted.thread ? "Search in this thread" : "Search everything";
+  const label = wanted.thread
+    ? "Search in this thread"
+    : wanted.author
+      ? `Search the messages of ${wanted.author}`
+      : "Search everything";
   const onKey = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) event.preventDefault(), selectResult(search.selected + step);
