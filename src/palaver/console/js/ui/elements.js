@@ -4,18 +4,24 @@
 import { icon } from "./icons.js";
 import { html, nothing } from "./render.js";
 
-// Initials on a colour computed from the name.
-/** @type {(name: string, state?: {isAgent?: boolean, isOnline?: boolean | null}) => unknown} */
-export function avatar(name, { isAgent = false, isOnline = null } = {}) {
+// Two letters of a name: AL for Ada Lovelace, RO for rook. Names of the same kind differ at their end: A12 for agent-012.
+export function initialsOf(name) {
   const words = name
     .replace(/[^\p{L}\p{N}\s_-]/gu, "")
     .split(/[\s_-]+/)
-    .filter(Boolean)
-    .map((word) => [...word]);
-  const initials = words.length > 1 ? words[0][0] + words[1][0] : (words[0] ?? ["?"]).slice(0, 2).join("");
+    .filter(Boolean);
+  const [first = ["?"], second] = words.map((word) => [...word]);
+  const number = name.match(/\D0*(\d+)$/)?.[1] ?? (/^\d/.test(words[1] ?? "") ? words[1] : "");
+  if (number) return `${first[0]}${number.slice(-2)}`.toUpperCase();
+  return (second ? first[0] + second[0] : first.slice(0, 2).join("")).toUpperCase();
+}
+
+// Initials on a colour computed from the name.
+/** @type {(name: string, state?: {isAgent?: boolean, isOnline?: boolean | null}) => unknown} */
+export function avatar(name, { isAgent = false, isOnline = null } = {}) {
   let hash = 7;
   for (const letter of name) hash = (hash * 31 + (letter.codePointAt(0) ?? 0)) >>> 0;
-  return html`<span class="face ${isAgent ? "agent" : ""}" data-tint=${hash % 8} data-initials=${initials.toUpperCase()} aria-hidden="true"
+  return html`<span class="face ${isAgent ? "agent" : ""}" data-tint=${hash % 8} data-initials=${initialsOf(name)} aria-hidden="true"
     >${isOnline === null ? nothing : html`<i class="dot ${isOnline ? "on" : ""}"></i>`}</span
   >`;
 }

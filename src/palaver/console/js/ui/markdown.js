@@ -127,6 +127,8 @@ function renderSpan(token, mentions) {
       return /^\/uploads\/[\w.-]+$/.test(token.href)
         ? [element("img", { src: token.href, alt: token.text || "", loading: "lazy" })]
         : [renderLink(token.href, [token.text || token.href])];
+    case "checkbox":
+      return []; // renderList draws it
     case "escape":
       return [token.text];
     case "text":

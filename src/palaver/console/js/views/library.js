@@ -10,7 +10,7 @@ import { avatar, emptyState, errorState, loading } from "../ui/elements.js";
 import { formatNumber, plainText, shortTime } from "../ui/format.js";
 import { icon } from "../ui/icons.js";
 import { notifyError } from "../ui/notices.js";
-import { html, nextDraw, nothing, redraw, repeat } from "../ui/render.js";
+import { html, nothing, redraw, repeat } from "../ui/render.js";
 
 const FIRST = ["notes", "prompts"]; // the tabs before the others
 const TABS = [...FIRST, ...sourceNames.filter((name) => SOURCES[name].library && !FIRST.includes(name))];
@@ -32,9 +32,6 @@ export const libraryView = {
     if (next !== name) items = [];
     name = next;
     isLoaded = items.length > 0;
-    nextDraw().then(() =>
-      document.querySelector(".shelves [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }),
-    );
     return load();
   },
   retry: () => error?.isOffline && load(),

@@ -385,8 +385,8 @@ function headerActions(thread, participants) {
         icon: "pin",
         run: () => update({ metadata: { pinned: !thread.metadata?.pinned } }),
       },
-      open?.messages.length && { text: "Mark as unread", icon: "unread", run: () => markUnread(open?.messages.at(-1)) },
       can("write") && { text: "Rename", icon: "edit", run: () => renameThread(thread) },
+      open?.messages.length && { text: "Mark as unread", icon: "unread", run: () => markUnread(open?.messages.at(-1)) },
       {
         text: "Export Markdown",
         icon: "download",

@@ -21,6 +21,9 @@ import { notifyError } from "../../ui/notices.js";
 import { guard, html, nothing, redraw, repeat } from "../../ui/render.js";
 import { newThread } from "./thread_dialogs.js";
 
+const narrow = matchMedia("(max-width: 700px)");
+narrow.addEventListener("change", redraw);
+
 const SHOW = [
   ["open", "Open"],
   ["unread", "Unread"],
@@ -33,13 +36,15 @@ export function threadList(openId) {
     storage.write("threads.show", value);
     loadThreads();
   };
-  return html`<aside class="list" aria-label="Threads">
-    <header>
+  // A page has one main part. On a phone that is the list until a thread is opened.
+  const isMain = !openId && narrow.matches;
+  return html`<div class="list" role=${isMain ? "main" : "complementary"} aria-label="Threads">
+    <div class="list-head">
       <h1>Threads</h1>
       <span>
         ${unreadThreadCount() ? iconButton("Mark all as read", "check", () => markAllRead().catch(notifyError)) : nothing}
         ${can("write") ? iconButton("New thread", "plus", newThread, "New thread (n)") : nothing}</span>
-    </header>
+    </div>
     <div class="filters">
       <label class="find"><span class="hidden">Filter threads</span>
         <input type="search" placeholder="Filter" .value=${threads.filter} autocomplete="off"
@@ -47,7 +52,7 @@ export function threadList(openId) {
       ${choice("Show", SHOW, threads.show, show)}
     </div>
     ${listBody(openId)}
-  </aside>`;
+  </div>`;
 }
 
 function listBody(openId) {
