@@ -19,6 +19,7 @@ import { html, nextDraw, nothing, redraw, ref, repeat } from "../../ui/render.js
 import { Composer, fitHeight } from "./composer.js";
 import { messageTemplates, pendingMessage, startEditing, updateActiveMessage } from "./message.js";
 import { searchInThread } from "../search_bar.js";
+import { hideWelcome, isWelcomeShown, welcome } from "../welcome.js";
 import { confirmDeleteThread, renameThread, showThreadDetails } from "./thread_dialogs.js";
 import { threadList } from "./thread_list.js";
 
@@ -55,6 +56,7 @@ export const threadsView = {
     if (open?.id === id) return wanted && jumpTo(wanted);
     this.leave();
     if (!id) return;
+    hideWelcome();
     const entered = new ThreadMessages(id);
     open = entered;
     composer = Composer.of(entered, () => open === entered && scrollToEnd());
@@ -324,11 +326,15 @@ function setScrollBox(element) {
 // Templates
 
 const noThread = () =>
-  html`<main class="pane nobody">${emptyState(
-    "threads",
-    "Choose a thread",
-    html`Or press <kbd>n</kbd> to create one, <kbd>/</kbd> to search, <kbd>?</kbd> for all keyboard shortcuts.`,
-  )}</main>`;
+  html`<main class="pane nobody">${
+    isWelcomeShown()
+      ? html`<div class="scroll">${welcome()}</div>`
+      : emptyState(
+          "threads",
+          "Choose a thread",
+          html`Or press <kbd>n</kbd> to create one, <kbd>/</kbd> to search, <kbd>?</kbd> for all keyboard shortcuts.`,
+        )
+  }</main>`;
 
 function openThread() {
   return html`<main class="pane talk">

@@ -19,6 +19,7 @@ import { formatNumber, plainText, shortTime } from "../../ui/format.js";
 import { icon } from "../../ui/icons.js";
 import { notifyError } from "../../ui/notices.js";
 import { guard, html, nothing, redraw, repeat } from "../../ui/render.js";
+import { isWelcomeShown, welcome } from "../welcome.js";
 import { newThread } from "./thread_dialogs.js";
 
 const narrow = matchMedia("(max-width: 700px)");
@@ -51,7 +52,8 @@ export function threadList(openId) {
           @input=${(event) => ((threads.filter = event.target.value), redraw())} /></label>
       ${choice("Show", SHOW, threads.show, show)}
     </div>
-    ${listBody(openId)}
+    ${isMain && isWelcomeShown() ? welcome() : nothing}
+    ${isMain && !threads.byId.size && isWelcomeShown() ? nothing : listBody(openId)}
   </div>`;
 }
 
