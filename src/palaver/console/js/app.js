@@ -5,13 +5,16 @@ import { assetUrl } from "./assets.js";
 import { loadAgents } from "./data/agents.js";
 import { on, reconnect, startListening, stopListening } from "./data/events.js";
 import { can, loadSession, me, pageSession, setName, setSession } from "./data/session.js";
+import { settings } from "./data/settings.js";
 import { theme } from "./data/storage.js";
 import { loadThreads, refreshMarks, unreadThreadCount } from "./data/threads.js";
-import { parseRoute } from "./route.js";
-import { dialogTemplate, isDialogOpen, openDialog, promptDialog } from "./ui/dialog.js";
+import { PAGES, goToNextUnread, paletteActions, showShortcuts, switchTheme } from "./commands.js";
+import { goTo, parseRoute } from "./route.js";
+import { dialogTemplate, isDialogOpen, promptDialog } from "./ui/dialog.js";
 import { avatar, emptyState, errorState, iconButton, loading } from "./ui/elements.js";
 import { icon } from "./ui/icons.js";
 import { noticesTemplate, notifyError } from "./ui/notices.js";
+import { language, preferredLanguage } from "./ui/texts.js";
 import { html, nextDraw, nothing, pauseDrawing, redraw, render, setDraw } from "./ui/render.js";
 import { logOut, loginView } from "./views/login.js";
 import { searchView } from "./views/search.js";
@@ -51,6 +54,7 @@ const LAZY_VIEWS = {
   overview: async () => (await import("./views/overview.js")).overviewView,
   import: async () => (await import("./views/import.js")).importView,
   log: async () => (await import("./views/audit_log.js")).auditLogView,
+  settings: async () => (await import("./views/settings.js")).settingsView,
 };
 
 async function loadView(name) {
@@ -204,42 +208,29 @@ async function checkSession() {
 
 // Keyboard shortcuts
 
-const SHORTCUTS = [
-  [["/", "Ctrl K"], "search everything"],
-  [["s"], "search in this thread"],
-  [["j", "k"], "next, previous message, thread, result or document"],
-  [["Shift J", "Shift K"], "next, previous thread"],
-  [["Enter"], "open the selected item; in a thread, write a message"],
-  [["r"], "reply to the selected message"],
-  [["e"], "edit the selected message or document"],
-  [["c"], "write a message"],
-  [["n"], "new thread"],
-  [["Shift G"], "go to the newest message"],
-  [["Esc"], "close, cancel or go back"],
-  [["?"], "show this list"],
-];
+const GO_TIME = 1500; // milliseconds in which the second key follows g
+let goUntil = 0;
 
-const showShortcuts = () =>
-  openDialog(
-    "Keyboard shortcuts",
-    () =>
-      html`<table class="keys"><tbody>${SHORTCUTS.map(
-        ([keys, action]) => html`<tr>
-    <td>${/** @type {string[]} */ (keys).map((key) => html`<kbd>${key}</kbd> `)}</td><td>${action}</td></tr>`,
-      )}</tbody></table>`,
-  );
+const openPalette = async () => {
+  const { openPalette: open } = await import("./views/palette.js");
+  open(paletteActions(threadsView.threadId()));
+};
 
 addEventListener("keydown", (event) => {
   if (!me.isIn || isDialogOpen()) return;
   const target = /** @type {Element} */ (event.target);
   const run = (action) => (event.preventDefault(), action());
   if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey)
-    return run(focusSearchBar);
+    return run(() => openPalette().catch(notifyError));
   const openMenu = /** @type {HTMLDetailsElement | null} */ (document.querySelector("details.menu[open]"));
   if (event.key === "Escape" && openMenu) return (openMenu.open = false), openMenu.querySelector("summary")?.focus();
   const isTyping = target.closest?.("input, textarea, select, [contenteditable]");
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
   const threadId = threadsView.threadId();
+  const page = event.timeStamp < goUntil && PAGES.find(([, , key]) => key === event.key);
+  goUntil = event.key === "g" ? event.timeStamp + GO_TIME : 0;
+  if (page) return run(() => goTo(`#/${page[0]}`));
+  if (event.key === "N") return run(() => goToNextUnread(threadId));
   if (event.key === "/") return run(focusSearchBar);
   if (event.key === "?") return showShortcuts();
   if (event.key === "n" && can("write")) return run(newThread);
@@ -250,15 +241,7 @@ addEventListener("keydown", (event) => {
 
 // The frame
 
-const NAVIGATION = [
-  ["threads", "Threads"],
-  ["library", "Library"],
-  ["agents", "Agents"],
-  ["overview", "Overview"],
-  ["import", "Import"],
-];
 const PARENT_VIEWS = { open: "library", log: "agents" };
-const NEXT_THEME = { system: "light", light: "dark", dark: "system" };
 const THEME_ICONS = { system: "system", light: "sun", dark: "moon" };
 
 function frame() {
@@ -289,10 +272,9 @@ function frame() {
 function navigationRail() {
   const unread = unreadThreadCount();
   const current = PARENT_VIEWS[route.name] ?? route.name;
-  const switchTheme = () => ((theme.choice = NEXT_THEME[theme.choice]), redraw());
   return html`<nav class="rail" aria-label="Main">
     <a class="brand" href="#/threads" aria-label="palaver"><img src=${assetUrl("icon.svg")} alt="" width="32" height="32" /></a>
-    ${NAVIGATION.map(
+    ${PAGES.filter(([name]) => name !== "settings").map(
       ([name, label]) => html`<a href="#/${name}" aria-current=${name === current ? "page" : nothing}>
       <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label="${unread} unread threads"></b>` : nothing}</span><span>${label}</span></a>`,
     )}
@@ -317,6 +299,8 @@ function accountMenu() {
     <div role="menu">
       <p><b>${me.name}</b><br /><small>workspace ${me.workspace} · palaver ${me.version}</small></p>
       ${me.needsLogin ? nothing : html`<button type="button" role="menuitem" @click=${changeName}>${icon("edit")} Change name</button>`}
+      <button type="button" role="menuitem" @click=${() => openPalette().catch(notifyError)}>${icon("search")} Command palette</button>
+      <a role="menuitem" href="#/settings">${icon("settings")} Settings</a>
       ${can("admin") ? html`<a role="menuitem" href="#/log">${icon("clock")} Audit log</a>` : nothing}
       <a role="menuitem" href="/docs" target="_blank">${icon("note")} API reference</a>
       ${
@@ -328,5 +312,32 @@ function accountMenu() {
     </div></details>`;
 }
 
-if (pageSession.is_in) startConsole(setSession(pageSession));
-else startSession();
+// The settings
+
+const TRANSLATIONS = { de: async () => (await import("./texts/de.js")).texts };
+
+async function applyLanguage() {
+  const code = preferredLanguage(settings.get("language"));
+  if (code === language.code) return;
+  const texts = Object.hasOwn(TRANSLATIONS, code) ? await TRANSLATIONS[code]() : {};
+  Object.assign(language, { code, texts });
+  document.documentElement.lang = code;
+  settings.announce();
+}
+
+function applySettings() {
+  document.body.dataset.density = settings.get("density");
+  applyLanguage().catch(notifyError);
+  redraw();
+}
+addEventListener("palaver:settings", applySettings);
+
+function start() {
+  applySettings();
+  if (pageSession.is_in) startConsole(setSession(pageSession));
+  else startSession();
+}
+
+// English needs no file, so the console starts at once.
+if (preferredLanguage(settings.get("language")) === "en") start();
+else applyLanguage().then(start, start);

@@ -5,12 +5,14 @@ import { icon } from "./icons.js";
 import { notifyError } from "./notices.js";
 import { html, nextDraw, nothing, redraw, ref } from "./render.js";
 
-/** @type {{title: string, content: () => unknown, opener: HTMLElement | null} | null} */
+/** @type {{title: string, content: () => unknown, className: string, opener: HTMLElement | null} | null} */
 let dialog = null;
 
-export function openDialog(title, content) {
+// A dialog with a class of its own has no header: its content has the first control.
+export function openDialog(title, content, { className = "" } = {}) {
   const focused = /** @type {HTMLElement | null} */ (document.activeElement);
-  dialog = { title, content, opener: focused?.closest("details.menu")?.querySelector("summary") ?? focused };
+  const opener = focused?.closest("details.menu")?.querySelector("summary") ?? focused;
+  dialog = { title, content, className, opener };
   redraw();
 }
 
@@ -27,10 +29,11 @@ const showModal = (element) => queueMicrotask(() => element?.isConnected && !ele
 
 export function dialogTemplate() {
   if (!dialog) return nothing;
-  return html`<dialog ${ref(showModal)} aria-label=${dialog.title} @cancel=${(e) => (e.preventDefault(), closeDialog())}
+  const header = html`<header><h2>${dialog.title}</h2>
+      <button type="button" class="quiet" aria-label="Close" @click=${closeDialog}>${icon("close")}</button></header>`;
+  return html`<dialog ${ref(showModal)} class=${dialog.className} aria-label=${dialog.title} @cancel=${(e) => (e.preventDefault(), closeDialog())}
     @click=${(event) => event.target === event.currentTarget && closeDialog()}>
-    <header><h2>${dialog.title}</h2>
-      <button type="button" class="quiet" aria-label="Close" @click=${closeDialog}>${icon("close")}</button></header>
+    ${dialog.className ? nothing : header}
     <div class="body">${dialog.content()}</div>
   </dialog>`;
 }

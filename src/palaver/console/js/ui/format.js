@@ -1,13 +1,34 @@
 // @ts-check
 // Formatting of dates, times, numbers, file sizes and plain text.
 
+import { settings } from "../data/settings.js";
 import { html } from "./render.js";
+import { t } from "./texts.js";
 
-// A formatter is created at its first use: creating them all costs more than drawing a thread.
+// The locale of times and numbers: the browser's, or one of the chosen language.
+function locale() {
+  const chosen = settings.get("language");
+  if (chosen === "system") return undefined;
+  return navigator.languages.find((one) => one.startsWith(chosen)) ?? chosen;
+}
+
+const CLOCKS = { 12: { hour12: true }, 24: { hourCycle: "h23" } };
+
+// A formatter is created at its first use: creating them all costs more than drawing a thread. It is created again when
+// the settings have changed.
+/** @type {(options: Intl.DateTimeFormatOptions, show?: (format: Intl.DateTimeFormat, date: Date) => string) => (date: Date) => string} */
 function lazyFormat(options, show = (format, date) => format.format(date)) {
   /** @type {Intl.DateTimeFormat | undefined} */
   let format;
-  return (date) => show((format ??= new Intl.DateTimeFormat(undefined, options)), date);
+  let version = -1;
+  return (date) => {
+    if (!format || version !== settings.version) {
+      const clock = options.hour || options.timeStyle ? CLOCKS[settings.get("clock")] : {};
+      format = new Intl.DateTimeFormat(locale(), { ...options, ...clock });
+      version = settings.version;
+    }
+    return show(format, date);
+  };
 }
 
 const withoutDayPeriod = (format, date) =>
@@ -35,8 +56,8 @@ const daysAgo = (date) => Math.round((new Date().setHours(0, 0, 0, 0) - new Date
 export function dayName(iso) {
   const date = new Date(iso);
   const ago = daysAgo(date);
-  if (ago === 0) return "Today";
-  if (ago === 1) return "Yesterday";
+  if (ago === 0) return t("Today");
+  if (ago === 1) return t("Yesterday");
   return ago < YEAR_SHOWN_AFTER && ago > 0 ? formatWeekday(date) : formatDate(date);
 }
 
@@ -60,9 +81,9 @@ export const momentOf = (iso) =>
 
 export function timeAgo(iso) {
   const seconds = Math.max(0, (Date.now() - new Date(iso).getTime()) / 1000);
-  if (seconds < 45) return "just now";
-  if (seconds < 3600) return `${Math.round(seconds / 60)} min ago`;
-  if (seconds < 86400) return `${Math.round(seconds / 3600)} h ago`;
+  if (seconds < 45) return t("just now");
+  if (seconds < 3600) return t("{n} min ago", { n: Math.round(seconds / 60) });
+  if (seconds < 86400) return t("{n} h ago", { n: Math.round(seconds / 3600) });
   return shortTime(iso);
 }
 
@@ -76,8 +97,8 @@ export function formatTimestamp(seconds) {
   return `${h ? `${h}:` : ""}${String(m).padStart(2, "0")}:${String(s).padStart(2, "0")}`;
 }
 
-export const formatNumber = (n) => n.toLocaleString();
-export const plural = (n, one, many = `${one}s`) => `${formatNumber(n)} ${n === 1 ? one : many}`;
+export const formatNumber = (n) => n.toLocaleString(locale());
+export const plural = (n, one, many = `${one}s`) => `${formatNumber(n)} ${t(n === 1 ? one : many)}`;
 
 export function fileSize(bytes) {
   if (bytes < 1e6) return `${Math.max(1, Math.round(bytes / 1e3))} kB`;

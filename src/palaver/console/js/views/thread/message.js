@@ -5,6 +5,7 @@ import { agentsByName, findAgent } from "../../data/agents.js";
 import { get, put, remove, url } from "../../data/api.js";
 import { messageEdits } from "../../data/drafts.js";
 import { can, me } from "../../data/session.js";
+import { settings } from "../../data/settings.js";
 import { isHumanOnly } from "../../data/threads.js";
 import { linkToThread } from "../../route.js";
 import { copyAndNotify } from "../../ui/clipboard.js";
@@ -79,6 +80,7 @@ export function messageTemplates(thread, { linkedId, unread, markUnread, reply }
       agent?.is_online,
       agentsByName.size,
       me.name,
+      settings.version,
     ];
     return {
       key: message.id,

@@ -139,6 +139,7 @@ export const threadsView = {
     else if (event.key === "r" && message) composer.reply(message);
     else if (event.key === "e" && message) startEditing(message);
     else if (event.key === "u" && message) markUnread(message);
+    else if (event.key === "+" && message) openReactionPicker(element);
     else if (event.key === "c" || (event.key === "Enter" && element === document.activeElement)) composer.focus();
     else if (event.key === "Escape") goTo("#/threads");
     else return false;
@@ -151,6 +152,14 @@ on("state", (isOpen) => {
   composer.error = "The server is back. Press Enter to send your message.";
   redraw();
 });
+
+// The focused message has the toolbar with the picker.
+function openReactionPicker(element) {
+  const picker = /** @type {HTMLDetailsElement | null} */ (element.querySelector("details.picker"));
+  if (!picker) return;
+  picker.open = true;
+  /** @type {HTMLElement | null} */ (picker.querySelector(".labels button"))?.focus();
+}
 
 function focusNextMessage(element, step) {
   const all = /** @type {HTMLElement[]} */ ([...(scrollBox?.querySelectorAll(".message") ?? [])]);

@@ -3,6 +3,7 @@
 
 import { agents, findAgent } from "../../data/agents.js";
 import { can, me } from "../../data/session.js";
+import { settings } from "../../data/settings.js";
 import { storage } from "../../data/storage.js";
 import {
   filteredThreads,
@@ -90,6 +91,7 @@ function listBody(openId) {
           unread,
           me.name,
           agents.list,
+          settings.version,
         ];
         return guard(dependencies, () => row(thread, isOpen, unread));
       },
