@@ -21,13 +21,15 @@ import { searchView } from "./views/search.js";
 import { focusSearchBar, searchBar, searchInThread } from "./views/search_bar.js";
 import { threadsView } from "./views/thread/thread.js";
 import { newThread } from "./views/thread/thread_dialogs.js";
+import { t } from "./ui/texts.js";
 
 const notFoundView = {
-  title: () => "Page not found",
+  title: () => t("Page not found"),
   isInner: () => true,
   enter: () => {},
-  template: () => html`<main class="pane"><header class="head"><div class="name"><h1>Page not found</h1></div></header>
-    ${emptyState("help", "Not found", "This link does not lead to a page. It may be old or incomplete.", html`<a class="button" href="#/threads">Go to threads</a>`)}</main>`,
+  template:
+    () => html`<main class="pane"><header class="head"><div class="name"><h1>${t("Page not found")}</h1></div></header>
+    ${emptyState("help", "Not found", "This link does not lead to a page. It may be old or incomplete.", html`<a class="button" href="#/threads">${t("Go to threads")}</a>`)}</main>`,
 };
 
 /**
@@ -254,14 +256,14 @@ function frame() {
     content?.setAttribute("tabindex", "-1");
     content?.focus();
   };
-  return html`<a class="skip" href="#app" @click=${skipToContent}>Skip to content</a>
+  return html`<a class="skip" href="#app" @click=${skipToContent}>${t("Skip to content")}</a>
     <div class="shell ${view?.isInner() ? "inner" : ""}" data-view=${route.name}>
       ${navigationRail()}
       <div class="top">${searchBar(route)}</div>
       ${
         isOffline
-          ? html`<p class="away" role="alert"><i></i> The server cannot be reached. Reconnecting …
-        <button type="button" @click=${reconnect}>Try now</button></p>`
+          ? html`<p class="away" role="alert"><i></i> ${t("The server cannot be reached. Reconnecting …")}
+        <button type="button" @click=${reconnect}>${t("Try now")}</button></p>`
           : nothing
       }
       ${view?.template() ?? nothing}
@@ -272,15 +274,15 @@ function frame() {
 function navigationRail() {
   const unread = unreadThreadCount();
   const current = PARENT_VIEWS[route.name] ?? route.name;
-  return html`<nav class="rail" aria-label="Main">
+  return html`<nav class="rail" aria-label=${t("Main")}>
     <a class="brand" href="#/threads" aria-label="palaver"><img src=${assetUrl("icon.svg")} alt="" width="32" height="32" /></a>
     ${PAGES.filter(([name]) => name !== "settings").map(
       ([name, label]) => html`<a href="#/${name}" aria-current=${name === current ? "page" : nothing}>
-      <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label="${unread} unread threads"></b>` : nothing}</span><span>${label}</span></a>`,
+      <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label=${t("{n} unread threads", { n: unread })}></b>` : nothing}</span><span>${t(label)}</span></a>`,
     )}
     <span class="space"></span>
-    ${iconButton(`Theme: ${theme.choice}`, THEME_ICONS[theme.choice], switchTheme)}
-    <button type="button" class="quiet keys-help" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" @click=${showShortcuts}>${icon("help")}</button>
+    ${iconButton(t("Theme: {name}", { name: t(theme.choice) }), THEME_ICONS[theme.choice], switchTheme)}
+    <button type="button" class="quiet keys-help" aria-label=${t("Keyboard shortcuts")} title=${t("Keyboard shortcuts (?)")} @click=${showShortcuts}>${icon("help")}</button>
     ${accountMenu()}
   </nav>`;
 }
@@ -288,25 +290,25 @@ function navigationRail() {
 function accountMenu() {
   const changeName = () =>
     promptDialog(
-      "Change name",
-      { label: "Name shown with your messages", value: me.name, maxLength: 80 },
+      t("Change name"),
+      { label: t("Name shown with your messages"), value: me.name, maxLength: 80 },
       async (name) => {
         setName(name);
         redraw();
       },
     );
-  return html`<details class="menu account"><summary aria-label="Account: ${me.name}" title=${me.name}>${avatar(me.name)}</summary>
+  return html`<details class="menu account"><summary aria-label=${t("Account: {name}", { name: me.name })} title=${me.name}>${avatar(me.name)}</summary>
     <div role="menu">
-      <p><b>${me.name}</b><br /><small>workspace ${me.workspace} · palaver ${me.version}</small></p>
-      ${me.needsLogin ? nothing : html`<button type="button" role="menuitem" @click=${changeName}>${icon("edit")} Change name</button>`}
-      <button type="button" role="menuitem" @click=${() => openPalette().catch(notifyError)}>${icon("search")} Command palette</button>
-      <a role="menuitem" href="#/settings">${icon("settings")} Settings</a>
-      ${can("admin") ? html`<a role="menuitem" href="#/log">${icon("clock")} Audit log</a>` : nothing}
-      <a role="menuitem" href="/docs" target="_blank">${icon("note")} API reference</a>
+      <p><b>${me.name}</b><br /><small>${t("workspace {name}", { name: me.workspace })} · palaver ${me.version}</small></p>
+      ${me.needsLogin ? nothing : html`<button type="button" role="menuitem" @click=${changeName}>${icon("edit")} ${t("Change name")}</button>`}
+      <button type="button" role="menuitem" @click=${() => openPalette().catch(notifyError)}>${icon("search")} ${t("Command palette")}</button>
+      <a role="menuitem" href="#/settings">${icon("settings")} ${t("Settings")}</a>
+      ${can("admin") ? html`<a role="menuitem" href="#/log">${icon("clock")} ${t("Audit log")}</a>` : nothing}
+      <a role="menuitem" href="/docs" target="_blank">${icon("note")} ${t("API reference")}</a>
       ${
         me.needsLogin
-          ? html`<button type="button" role="menuitem" @click=${() => logOut()}>${icon("leave")} Log out</button>
-        <button type="button" role="menuitem" @click=${() => logOut({ everywhere: true })}>${icon("leave")} Log out everywhere</button>`
+          ? html`<button type="button" role="menuitem" @click=${() => logOut()}>${icon("leave")} ${t("Log out")}</button>
+        <button type="button" role="menuitem" @click=${() => logOut({ everywhere: true })}>${icon("leave")} ${t("Log out everywhere")}</button>`
           : nothing
       }
     </div></details>`;

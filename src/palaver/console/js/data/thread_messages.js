@@ -7,6 +7,7 @@ import { redraw } from "../ui/render.js";
 import { RequestError, get, url, withQuery } from "./api.js";
 import { EventReplay, on } from "./events.js";
 import { readMarks } from "./read_marks.js";
+import { t } from "../ui/texts.js";
 
 const FIRST_PAGE = 24; // fills a window; preload.js requests the same number
 const PAGE = 60;
@@ -155,7 +156,7 @@ export class ThreadMessages {
         if (error.status !== 404) throw error;
       });
       if (message?.thread_id !== this.id) {
-        notify("The message of this link does not exist any more.");
+        notify(t("The message of this link does not exist any more."));
         return this.loadNewest();
       }
       const half = PAGE / 2;

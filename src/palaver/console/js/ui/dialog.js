@@ -4,6 +4,7 @@
 import { icon } from "./icons.js";
 import { notifyError } from "./notices.js";
 import { html, nextDraw, nothing, redraw, ref } from "./render.js";
+import { t } from "./texts.js";
 
 /** @type {{title: string, content: () => unknown, className: string, opener: HTMLElement | null} | null} */
 let dialog = null;
@@ -29,9 +30,9 @@ const showModal = (element) => queueMicrotask(() => element?.isConnected && !ele
 
 export function dialogTemplate() {
   if (!dialog) return nothing;
-  const header = html`<header><h2>${dialog.title}</h2>
-      <button type="button" class="quiet" aria-label="Close" @click=${closeDialog}>${icon("close")}</button></header>`;
-  return html`<dialog ${ref(showModal)} class=${dialog.className} aria-label=${dialog.title} @cancel=${(e) => (e.preventDefault(), closeDialog())}
+  const header = html`<header><h2>${t(dialog.title)}</h2>
+      <button type="button" class="quiet" aria-label=${t("Close")} @click=${closeDialog}>${icon("close")}</button></header>`;
+  return html`<dialog ${ref(showModal)} class=${dialog.className} aria-label=${t(dialog.title)} @cancel=${(e) => (e.preventDefault(), closeDialog())}
     @click=${(event) => event.target === event.currentTarget && closeDialog()}>
     ${dialog.className ? nothing : header}
     <div class="body">${dialog.content()}</div>
@@ -60,9 +61,9 @@ export function promptDialog(
   openDialog(
     title,
     () => html`<form class="ask" @submit=${onSubmit}>
-    <label>${label}<input name="answer" .value=${value} maxlength=${maxLength} autocomplete="off" autofocus required
+    <label>${t(label)}<input name="answer" .value=${value} maxlength=${maxLength} autocomplete="off" autofocus required
       @input=${(event) => onInput(event.target.value)} /></label>
-    <footer><button type="button" @click=${closeDialog}>Cancel</button><button class="main">${action}</button></footer>
+    <footer><button type="button" @click=${closeDialog}>${t("Cancel")}</button><button class="main">${t(action)}</button></footer>
   </form>`,
   );
 }
@@ -75,8 +76,8 @@ export function confirmDialog(title, text, action, confirm) {
   };
   openDialog(
     title,
-    () => html`<p>${text}</p>
-    <footer><button type="button" autofocus @click=${closeDialog}>Cancel</button
-      ><button type="button" class="main bad" @click=${onConfirm}>${action}</button></footer>`,
+    () => html`<p>${t(text)}</p>
+    <footer><button type="button" autofocus @click=${closeDialog}>${t("Cancel")}</button
+      ><button type="button" class="main bad" @click=${onConfirm}>${t(action)}</button></footer>`,
   );
 }

@@ -8,6 +8,7 @@ import { goTo, link, linkToDocument } from "../route.js";
 import { timeAgo } from "../ui/format.js";
 import { notify, notifyError } from "../ui/notices.js";
 import { html, nothing, redraw } from "../ui/render.js";
+import { t } from "../ui/texts.js";
 
 const splitList = (text) =>
   text
@@ -65,7 +66,7 @@ export function editor(opened, fields) {
       opened.title = opened.item.title ?? opened.item.name;
       opened.isNew = false;
       close();
-      notify("Saved.");
+      notify(t("Saved."));
     } catch (error) {
       const isConflict = error.status === 409;
       notifyError(
@@ -87,23 +88,23 @@ export function editor(opened, fields) {
   const onKey = (event) => {
     if (event.key !== "Escape") return;
     event.stopPropagation();
-    if (isChanged(event.currentTarget)) notify("Not saved yet. Save your changes, or discard them.");
+    if (isChanged(event.currentTarget)) notify(t("Not saved yet. Save your changes, or discard them."));
     else close();
   };
 
   return html`<form class="sheet" @submit=${save} @keydown=${onKey} @input=${onInput}>
-    ${opened.draftAt ? html`<p class="draft-note" role="status">These changes are not saved yet. You wrote them ${timeAgo(opened.draftAt)}.</p>` : nothing}
+    ${opened.draftAt ? html`<p class="draft-note" role="status">${t("These changes are not saved yet. You wrote them {time}.", { time: timeAgo(opened.draftAt) })}</p>` : nothing}
     ${fields.map((field) => {
       const [name, label, kind] = field;
       const value = draft?.values[name] ?? shownValue(item, field);
       const isRequired = name === "title" || name === "name";
-      return html`<label>${label}
+      return html`<label>${t(label)}
       ${
         kind === "long" || kind === "text"
           ? html`<textarea name=${name} class=${kind} .value=${value}></textarea>`
           : html`<input name=${name} .value=${value} ?required=${isRequired} autocomplete="off" />`
       }</label>`;
     })}
-    <footer><button type="button" @click=${close}>${opened.draftAt ? "Discard changes" : "Cancel"}</button><button class="main">Save</button></footer>
+    <footer><button type="button" @click=${close}>${t(opened.draftAt ? "Discard changes" : "Cancel")}</button><button class="main">${t("Save")}</button></footer>
   </form>`;
 }

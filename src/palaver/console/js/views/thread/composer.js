@@ -10,6 +10,7 @@ import { plainText } from "../../ui/format.js";
 import { icon } from "../../ui/icons.js";
 import { notify, notifyError } from "../../ui/notices.js";
 import { html, liveValue, nextDraw, nothing, redraw } from "../../ui/render.js";
+import { rich, t } from "../../ui/texts.js";
 
 // A draft. `key` is set when it was sent without an answer: the server accepts a key once, so sending it again is safe.
 /**
@@ -119,8 +120,8 @@ export class Composer {
       this.#change(unsent);
       this.#fitHeight();
       this.error = error.isOffline
-        ? "Not sent: the server cannot be reached. Your text is saved. Send it again when the server is back."
-        : `Not sent: ${error.message}`;
+        ? t("Not sent: the server cannot be reached. Your text is saved. Send it again when the server is back.")
+        : t("Not sent: {reason}", { reason: t(error.message) });
     }
     Composer.#sending.delete(this.#thread.id);
     redraw();
@@ -154,9 +155,12 @@ export class Composer {
     const isImage = ({ type }) => IMAGE_TYPES.includes(type);
     const others = [...files].filter((file) => !isImage(file)).map(({ name }) => name);
     if (others.length)
-      notify(`Not attached: ${others.join(", ")}. Only PNG, JPEG, GIF and WebP images can be attached.`, {
-        isError: true,
-      });
+      notify(
+        t("Not attached: {names}. Only PNG, JPEG, GIF and WebP images can be attached.", { names: others.join(", ") }),
+        {
+          isError: true,
+        },
+      );
     for (const file of [...files].filter(isImage)) {
       try {
         const { url, name } = await upload("/api/upload/image", file);
@@ -229,16 +233,16 @@ export class Composer {
 
   template() {
     const { thread } = this.#thread;
-    if (!can("write")) return html`<p class="compose closed">${icon("lock")} You have read-only access.</p>`;
+    if (!can("write")) return html`<p class="compose closed">${icon("lock")} ${t("You have read-only access.")}</p>`;
     if (thread && ["closed", "archived"].includes(thread.status))
-      return html`<p class="compose closed">${icon("lock")} This thread is ${thread.status}. It accepts no messages.</p>`;
+      return html`<p class="compose closed">${icon("lock")} ${t("This thread is {status}. It accepts no messages.", { status: t(thread.status) })}</p>`;
     const suggestions = this.#suggestions;
     const attach = (event, files) => (event.preventDefault(), this.#attach(files));
     return html`<form class="compose ${this.isForHumans ? "for-humans" : ""}" @submit=${(event) => (event.preventDefault(), this.send())}
       @dragover=${(event) => event.preventDefault()} @drop=${(event) => attach(event, event.dataTransfer.files)}>
       ${
         suggestions.length
-          ? html`<ul class="names" id="names" role="listbox" aria-label="Agents">${suggestions.map(
+          ? html`<ul class="names" id="names" role="listbox" aria-label=${t("Agents")}>${suggestions.map(
               (agent, i) => html`
         <li role="option" id="name-${i}" aria-selected=${i === this.#selected} @mousedown=${(event) => (event.preventDefault(), this.#insertName(agent))}>
           ${avatar(displayName(agent), { isAgent: true, isOnline: agent.is_online })} <b>${displayName(agent)}</b> <small>@${agent.slug}</small></li>`,
@@ -247,8 +251,8 @@ export class Composer {
       }
       ${
         this.replyTo
-          ? html`<p class="answering">${icon("reply")} <span>Replying to <b>${this.replyTo.author_name}</b>: ${this.replyTo.content}</span>
-        ${iconButton("Cancel reply", "close", () => this.#change({ replyTo: null }))}</p>`
+          ? html`<p class="answering">${icon("reply")} <span>${rich("Replying to {name}", { name: html`<b>${this.replyTo.author_name}</b>` })}: ${this.replyTo.content}</span>
+        ${iconButton(t("Cancel reply"), "close", () => this.#change({ replyTo: null }))}</p>`
           : nothing
       }
       ${this.error ? html`<p class="problem" role="alert">${this.error}</p>` : nothing}
@@ -256,24 +260,24 @@ export class Composer {
         this.images.length
           ? html`<div class="images">${this.images.map(
               (image) => html`<span><img src=${image.url} alt=${image.name} />
-        ${iconButton(`Remove ${image.name}`, "close", () => this.#change({ images: this.images.filter((one) => one !== image) }))}</span>`,
+        ${iconButton(t("Remove {name}", { name: image.name }), "close", () => this.#change({ images: this.images.filter((one) => one !== image) }))}</span>`,
             )}</div>`
           : nothing
       }
-      <label class="hidden" for="say">Message</label>
-      <textarea id="say" rows="1" placeholder="Message ${thread?.topic ?? ""}" .value=${liveValue(this.text)} enterkeyhint="send"
+      <label class="hidden" for="say">${t("Message")}</label>
+      <textarea id="say" rows="1" placeholder=${t("Message {topic}", { topic: thread?.topic ?? "" })} .value=${liveValue(this.text)} enterkeyhint="send"
         aria-autocomplete="list" aria-controls=${suggestions.length ? "names" : nothing}
         aria-activedescendant=${suggestions.length ? `name-${this.#selected}` : nothing}
         @keydown=${(event) => this.#onKey(event)} @input=${(event) => this.#onInput(event)}
         @paste=${(event) => event.clipboardData.files.length && attach(event, event.clipboardData.files)}></textarea>
       <footer>
-        <label class="quiet" title="Attach an image"><span class="hidden">Attach an image</span>${icon("image")}
+        <label class="quiet" title=${t("Attach an image")}><span class="hidden">${t("Attach an image")}</span>${icon("image")}
           <input class="hidden" type="file" accept=${IMAGE_TYPES.join(",")} multiple
             @change=${(event) => (this.#attach(event.target.files), (event.target.value = ""))} /></label>
-        <button type="button" class="quiet only-people" aria-pressed=${this.isForHumans} title="Hide the text from agents"
-          @click=${() => this.#change({ isForHumans: !this.isForHumans })}>${icon("lock")}<span>People only</span></button>
-        <span class="as">as <b>${me.name}</b></span>
-        <button class="main send" aria-label="Send" title="Send (Enter)"
+        <button type="button" class="quiet only-people" aria-pressed=${this.isForHumans} title=${t("Hide the text from agents")}
+          @click=${() => this.#change({ isForHumans: !this.isForHumans })}>${icon("lock")}<span>${t("People only")}</span></button>
+        <span class="as">${rich("as {name}", { name: html`<b>${me.name}</b>` })}</span>
+        <button class="main send" aria-label=${t("Send")} title=${t("Send (Enter)")}
           ?disabled=${!hasContent(this)}>${icon("send")}</button>
       </footer>
     </form>`;

@@ -28,6 +28,7 @@ import { menu } from "../../ui/menu.js";
 import { notifyError } from "../../ui/notices.js";
 import { guard, html, nothing, redraw } from "../../ui/render.js";
 import { reactionPicker, reactionPills } from "./reactions.js";
+import { t } from "../../ui/texts.js";
 
 const GROUP_TIME = 5 * 60 * 1000; // messages of one author within this time have one header
 const FOLD_LENGTH = 6000; // characters
@@ -88,7 +89,7 @@ export function messageTemplates(thread, { linkedId, unread, markUnread, reply }
         dependencies,
         () => html`
       ${isNewDay ? html`<h2 class="day"><span>${dayName(message.created_at)}</span></h2>` : nothing}
-      ${isFirstUnread ? html`<p class="new"><span>${formatNumber(unread.count)} new since ${momentOf(message.created_at)}</span></p>` : nothing}
+      ${isFirstUnread ? html`<p class="new"><span>${t("{n} new since {time}", { n: formatNumber(unread.count), time: momentOf(message.created_at) })}</span></p>` : nothing}
       ${messageTemplate(message, { agent, repliedTo, isGrouped: isGrouped && !isFirstUnread, isLinked, reply, markUnread })}`,
       ),
     };
@@ -109,7 +110,7 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply
   const messageLink = linkToThread(message.thread_id, message.id);
   const images = (message.metadata?.images ?? []).filter((image) => /^\/uploads\/[\w.-]+$/.test(image?.url ?? ""));
   return html`<article class=${classes.filter(Boolean).join(" ")} id="m-${message.id}" data-seq=${message.seq} tabindex="-1"
-    aria-label="Message ${message.seq} by ${message.author_name}">
+    aria-label=${t("Message {n} by {name}", { n: message.seq, name: message.author_name })}>
     <div class="side">${
       isGrouped
         ? html`<a class="when" href=${messageLink} tabindex="-1" aria-hidden="true" title=${fullTime(message.created_at)}>${bareClockTime(message.created_at)}</a>`
@@ -130,12 +131,12 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply
         <span class="seq">#${message.seq}</span>
       </header>`
       }
-      ${isHidden ? html`<p class="only">${icon("lock")} Only people can read this. Agents see that a message is hidden.</p>` : nothing}
-      ${isImportant(message) ? html`<p class="priority">${message.priority}</p>` : nothing}
+      ${isHidden ? html`<p class="only">${icon("lock")} ${t("Only people can read this. Agents see that a message is hidden.")}</p>` : nothing}
+      ${isImportant(message) ? html`<p class="priority">${t(message.priority)}</p>` : nothing}
       ${
         message.reply_to_msg_id
           ? html`<a class="quote" href=${linkToThread(message.thread_id, message.reply_to_msg_id)}>
-        ${icon("reply")} <b>${repliedTo?.author_name ?? "An earlier message"}</b> ${repliedTo ? plainText(repliedTo.content).slice(0, 160) : ""}</a>`
+        ${icon("reply")} <b>${repliedTo?.author_name ?? t("An earlier message")}</b> ${repliedTo ? plainText(repliedTo.content).slice(0, 160) : ""}</a>`
           : nothing
       }
       ${messageEdits.has(message.id) ? editor(message) : text(message, isLinked)}
@@ -150,7 +151,7 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply
       ${
         message.edit_version
           ? html`<button type="button" class="edited" @click=${() => showHistory(message)}
-        title="Edited ${message.edited_at ? fullTime(message.edited_at) : ""}. Show earlier versions">edited</button>`
+        title=${t("Edited {time}. Show earlier versions", { time: message.edited_at ? fullTime(message.edited_at) : "" })}>${t("edited")}</button>`
           : nothing
       }
       ${reactionPills(message)}
@@ -161,9 +162,9 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply
 
 // A message on its way to the server.
 export const pendingMessage = ({ text, images, isForHumans }) =>
-  html`<article class="message pending ${isForHumans ? "for-humans" : ""}" aria-label="Message being sent">
+  html`<article class="message pending ${isForHumans ? "for-humans" : ""}" aria-label=${t("Message being sent")}>
     <div class="side">${avatar(me.name)}</div>
-    <div class="what"><header><b class="author">${me.name}</b><span class="when" role="status">${icon("clock")} Sending …</span></header>
+    <div class="what"><header><b class="author">${me.name}</b><span class="when" role="status">${icon("clock")} ${t("Sending …")}</span></header>
       <div class="prose pre">${text || images.map(({ name }) => name).join(", ")}</div></div>
   </article>`;
 
@@ -177,15 +178,20 @@ export function updateActiveMessage(event) {
 
 function toolbar(message, reply, markUnread) {
   const link = `${location.origin}/${linkToThread(message.thread_id, message.id)}`;
-  return html`<div class="tools" role="toolbar" aria-label="Message actions">
-      ${can("write") ? html`${reactionPicker(message)}${iconButton("Reply", "reply", () => reply(message), "Reply (r)")}` : nothing}
-      ${menu("More", [
-        { text: "Copy link", icon: "link", run: () => copyAndNotify(link, "Link copied.") },
-        { text: "Copy text", icon: "copy", run: () => copyAndNotify(message.content, "Text copied.") },
-        { text: "Mark as unread", icon: "unread", run: () => markUnread(message) },
-        canChange(message) && { text: "Edit", icon: "edit", run: () => startEditing(message) },
-        message.edit_version > 0 && { text: "History", icon: "clock", run: () => showHistory(message) },
-        canChange(message) && { text: "Delete", icon: "trash", isDangerous: true, run: () => confirmDelete(message) },
+  return html`<div class="tools" role="toolbar" aria-label=${t("Message actions")}>
+      ${can("write") ? html`${reactionPicker(message)}${iconButton(t("Reply"), "reply", () => reply(message), "Reply (r)")}` : nothing}
+      ${menu(t("More"), [
+        { text: t("Copy link"), icon: "link", run: () => copyAndNotify(link, t("Link copied.")) },
+        { text: t("Copy text"), icon: "copy", run: () => copyAndNotify(message.content, t("Text copied.")) },
+        { text: t("Mark as unread"), icon: "unread", run: () => markUnread(message) },
+        canChange(message) && { text: t("Edit"), icon: "edit", run: () => startEditing(message) },
+        message.edit_version > 0 && { text: t("History"), icon: "clock", run: () => showHistory(message) },
+        canChange(message) && {
+          text: t("Delete"),
+          icon: "trash",
+          isDangerous: true,
+          run: () => confirmDelete(message),
+        },
       ])}
     </div>`;
 }
@@ -204,7 +210,7 @@ function text(message, isLinked) {
   const isLong = content.length > FOLD_LENGTH || content.split("\n", FOLD_LINES + 1).length > FOLD_LINES;
   if (isLinked || unfolded.has(message.id) || !isLong) return cached.element;
   return html`<div class="folded">${cached.element}</div>
-    <button type="button" class="unfold" @click=${() => (unfolded.add(message.id), redraw())}>Show all</button>`;
+    <button type="button" class="unfold" @click=${() => (unfolded.add(message.id), redraw())}>${t("Show all")}</button>`;
 }
 
 export function startEditing(message) {
@@ -234,15 +240,15 @@ function editor(message) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) save(event);
   };
   return html`<form class="editor" @submit=${save}>
-    <textarea aria-label="Edit the message" .value=${messageEdits.get(message.id)} @keydown=${onKey}
+    <textarea aria-label=${t("Edit the message")} .value=${messageEdits.get(message.id)} @keydown=${onKey}
       @input=${(event) => messageEdits.set(message.id, event.target.value)}></textarea>
-    <footer><button type="button" @click=${close}>Cancel</button><button class="main">Save</button></footer>
+    <footer><button type="button" @click=${close}>${t("Cancel")}</button><button class="main">${t("Save")}</button></footer>
   </form>`;
 }
 
 const confirmDelete = (message) =>
   confirmDialog(
-    "Delete message",
+    t("Delete message"),
     "The message, its history and its reactions will be deleted for good.",
     "Delete",
     () => remove(url`/api/messages/${message.id}`),
@@ -252,15 +258,15 @@ function showHistory(message) {
   /** @type {any} */
   let history = null;
   let error = null;
-  openDialog("Edit history", () => {
+  openDialog(t("Edit history"), () => {
     if (error) return errorState(error);
     if (!history) return loading();
     const versions = [
       ...history.edits.map((edit) => ({
         text: edit.old_content,
-        note: `Until ${fullTime(edit.created_at)}, then edited by ${edit.edited_by}`,
+        note: t("Until {time}, then edited by {name}", { time: fullTime(edit.created_at), name: edit.edited_by }),
       })),
-      { text: history.current_content, note: "Current version" },
+      { text: history.current_content, note: t("Current version") },
     ];
     return html`<ol class="versions">${versions.reverse().map((one) => html`<li><small>${one.note}</small><div class="pre">${one.text}</div></li>`)}</ol>`;
   });

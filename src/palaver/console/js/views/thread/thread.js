@@ -22,6 +22,7 @@ import { searchInThread } from "../search_bar.js";
 import { hideWelcome, isWelcomeShown, welcome } from "../welcome.js";
 import { confirmDeleteThread, renameThread, showThreadDetails } from "./thread_dialogs.js";
 import { threadList } from "./thread_list.js";
+import { rich, t } from "../../ui/texts.js";
 
 const LOAD_MORE_DISTANCE = 700; // pixels from an end of the list
 const AT_END_DISTANCE = 80; // pixels that still count as the end
@@ -46,7 +47,7 @@ let lastScrollTop = 0;
 export const threadsView = {
   /** @type {Promise<void> | null} */
   opening: null, // resolves when the messages are loaded
-  title: () => open?.thread?.topic ?? "Threads",
+  title: () => open?.thread?.topic ?? t("Threads"),
   isInner: () => open !== null,
   threadId: () => open?.id,
 
@@ -149,7 +150,7 @@ export const threadsView = {
 
 on("state", (isOpen) => {
   if (!isOpen || !composer?.error) return;
-  composer.error = "The server is back. Press Enter to send your message.";
+  composer.error = t("The server is back. Press Enter to send your message.");
   redraw();
 });
 
@@ -258,7 +259,7 @@ function lastSeqInView() {
 function markUnread(message) {
   open?.markUnread(message);
   if (open) unread = unreadOf(open);
-  notify("Marked as unread.");
+  notify(t("Marked as unread."));
 }
 
 async function onScroll() {
@@ -341,7 +342,11 @@ const noThread = () =>
       : emptyState(
           "threads",
           "Choose a thread",
-          html`Or press <kbd>n</kbd> to create one, <kbd>/</kbd> to search, <kbd>?</kbd> for all keyboard shortcuts.`,
+          rich("Or press {n} to create one, {slash} to search, {help} for all keyboard shortcuts.", {
+            n: html`<kbd>n</kbd>`,
+            slash: html`<kbd>/</kbd>`,
+            help: html`<kbd>?</kbd>`,
+          }),
         )
   }</main>`;
 
@@ -360,11 +365,11 @@ function header() {
   const participants = [
     ...new Set([...(known?.participants ?? []), ...open.messages.map((message) => message.author_name)]),
   ];
-  const more = participants.length > 4 ? ` and ${participants.length - 4} more` : "";
+  const more = participants.length > 4 ? ` ${t("and {n} more", { n: participants.length - 4 })}` : "";
   return html`<header class="head">
-    <a class="quiet back" href="#/threads" aria-label="Back to threads">${icon("back")}</a>
+    <a class="quiet back" href="#/threads" aria-label=${t("Back to threads")}>${icon("back")}</a>
     <div class="name">
-      <h1 title=${thread?.topic ?? ""}>${thread?.topic ?? (open.error ? "Thread" : "…")}</h1>
+      <h1 title=${thread?.topic ?? ""}>${thread?.topic ?? (open.error ? t("Thread") : "…")}</h1>
       <p>${thread ? plural(thread.message_count, "message") : nothing}
         ${participants.length ? html`<span class="with">· ${participants.slice(0, 4).join(", ")}${more}</span>` : nothing}</p>
     </div>
@@ -388,28 +393,32 @@ function headerActions(thread, participants) {
     notify(isArchived ? "Archived. Search still finds it." : "Unarchived.");
   };
   return html`
-    <label class="status-choice"><span class="hidden">Status</span>
+    <label class="status-choice"><span class="hidden">${t("Status")}</span>
       <select ?disabled=${!can("write")} data-status=${thread.status} @change=${(event) => update({ status: event.target.value })}>
-        ${STATUSES.map((status) => html`<option value=${status} ?selected=${status === thread.status}>${status}</option>`)}
+        ${STATUSES.map((status) => html`<option value=${status} ?selected=${status === thread.status}>${t(status)}</option>`)}
       </select></label>
-    ${iconButton("Search in this thread", "search", () => searchInThread(thread.id), "Search in this thread (s)")}
-    ${menu("Thread menu", [
-      { text: "Details", icon: "help", run: () => showThreadDetails(thread, participants) },
+    ${iconButton(t("Search in this thread"), "search", () => searchInThread(thread.id), "Search in this thread (s)")}
+    ${menu(t("Thread menu"), [
+      { text: t("Details"), icon: "help", run: () => showThreadDetails(thread, participants) },
       can("write") && {
         text: thread.metadata?.pinned ? "Unpin" : "Pin",
         icon: "pin",
         run: () => update({ metadata: { pinned: !thread.metadata?.pinned } }),
       },
-      can("write") && { text: "Rename", icon: "edit", run: () => renameThread(thread) },
-      open?.messages.length && { text: "Mark as unread", icon: "unread", run: () => markUnread(open?.messages.at(-1)) },
+      can("write") && { text: t("Rename"), icon: "edit", run: () => renameThread(thread) },
+      open?.messages.length && {
+        text: t("Mark as unread"),
+        icon: "unread",
+        run: () => markUnread(open?.messages.at(-1)),
+      },
       {
-        text: "Export Markdown",
+        text: t("Export Markdown"),
         icon: "download",
         href: url`/api/threads/${thread.id}/export`,
         download: `${thread.topic.slice(0, 60)}.md`,
       },
       can("write") && { text: thread.status === "archived" ? "Unarchive" : "Archive", icon: "archive", run: archive },
-      can("write") && { text: "Delete", icon: "trash", isDangerous: true, run: () => confirmDeleteThread(thread) },
+      can("write") && { text: t("Delete"), icon: "trash", isDangerous: true, run: () => confirmDeleteThread(thread) },
     ])}`;
 }
 
@@ -418,22 +427,22 @@ function messageList() {
   if (!thread) return nothing;
   if (thread.error) return errorState(thread.error, () => threadsView.show(thread));
   if (!thread.isLoaded) return loading();
-  const start = thread.messages.length ? "This is the start of the thread." : "No messages yet.";
-  return html`<div class="stage"><div class="scroll" tabindex="0" role="log" aria-label="Messages" @scroll=${onScroll} ${ref(setScrollBox)}>
+  const start = t(thread.messages.length ? "This is the start of the thread." : "No messages yet.");
+  return html`<div class="stage"><div class="scroll" tabindex="0" role="log" aria-label=${t("Messages")} @scroll=${onScroll} ${ref(setScrollBox)}>
     <div class="messages" @pointerover=${updateActiveMessage} @focusin=${updateActiveMessage}>
-      ${thread.hasOlder ? loading("Loading older messages") : html`<p class="beginning">${start}</p>`}
+      ${thread.hasOlder ? loading(t("Loading older messages")) : html`<p class="beginning">${start}</p>`}
       ${repeat(
         messageTemplates(thread, { linkedId, unread, markUnread, reply: (message) => composer?.reply(message) }),
         (one) => one.key,
         (one) => one.template,
       )}
-      ${thread.hasNewer ? loading("Loading newer messages") : composer?.pending.map(pendingMessage)}
+      ${thread.hasNewer ? loading(t("Loading newer messages")) : composer?.pending.map(pendingMessage)}
     </div>
   </div>
   ${
     isAtEnd
       ? nothing
       : html`<button type="button" class="to-end" @click=${jumpToEnd}>${icon("down")}
-    ${thread.unreadCount ? plural(thread.unreadCount, "new message") : "Newest messages"}</button>`
+    ${thread.unreadCount ? plural(thread.unreadCount, "new message") : t("Newest messages")}</button>`
   }</div>`;
 }
