@@ -21,6 +21,7 @@ ROUTES: dict[str, Need] = {
     "PUT /api/threads/{thread_id}/read-mark": "read",
     "GET /api/threads/{thread_id}/read-mark": "read",
     "PUT /api/read-marks": "read",
+    "GET /api/mentions": "read",
     "POST /api/hooks/{event}": "write",
     "GET /api/config": "read",
     "GET /api/status": "read",

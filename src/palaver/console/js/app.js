@@ -4,6 +4,7 @@
 import { assetUrl } from "./assets.js";
 import { loadAgents } from "./data/agents.js";
 import { on, reconnect, startListening, stopListening } from "./data/events.js";
+import { loadMentions, updateBadge } from "./data/mentions.js";
 import { can, loadSession, me, pageSession, setName, setSession } from "./data/session.js";
 import { settings } from "./data/settings.js";
 import { theme } from "./data/storage.js";
@@ -56,6 +57,7 @@ const LAZY_VIEWS = {
   overview: async () => (await import("./views/overview.js")).overviewView,
   import: async () => (await import("./views/import.js")).importView,
   log: async () => (await import("./views/audit_log.js")).auditLogView,
+  mentions: async () => (await import("./views/mentions.js")).mentionsView,
   settings: async () => (await import("./views/settings.js")).settingsView,
 };
 
@@ -85,6 +87,7 @@ setDraw(() => {
   view?.afterDraw?.();
   const unread = me.isIn ? unreadThreadCount() : 0;
   const title = me.isIn && view ? `${view.title()} · palaver` : "palaver";
+  updateBadge();
   document.title = unread ? `(${unread}) ${title}` : title;
 });
 
@@ -153,6 +156,7 @@ async function startConsole(session) {
   await Promise.race([entered, wait(LISTEN_DELAY)]);
   await wait(0); // let the browser paint
   loadThreads();
+  loadMentions();
   startListening(session.last_event_id);
   (globalThis.requestIdleCallback ?? setTimeout)(() => {
     for (const name of Object.keys(LAZY_VIEWS)) loadView(name).catch(() => {});
@@ -243,7 +247,7 @@ addEventListener("keydown", (event) => {
 
 // The frame
 
-const PARENT_VIEWS = { open: "library", log: "agents" };
+const PARENT_VIEWS = { open: "library", log: "agents", mentions: "threads" };
 const THEME_ICONS = { system: "system", light: "sun", dark: "moon" };
 
 function frame() {
@@ -276,7 +280,7 @@ function navigationRail() {
   const current = PARENT_VIEWS[route.name] ?? route.name;
   return html`<nav class="rail" aria-label=${t("Main")}>
     <a class="brand" href="#/threads" aria-label="palaver"><img src=${assetUrl("icon.svg")} alt="" width="32" height="32" /></a>
-    ${PAGES.filter(([name]) => name !== "settings").map(
+    ${PAGES.filter(([name]) => !["settings", "mentions"].includes(name)).map(
       ([name, label]) => html`<a href="#/${name}" aria-current=${name === current ? "page" : nothing}>
       <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label=${t("{n} unread threads", { n: unread })}></b>` : nothing}</span><span>${t(label)}</span></a>`,
     )}

@@ -18,6 +18,7 @@ import { newThread } from "./views/thread/thread_dialogs.js";
 export const PAGES = [
   ["threads", "Threads", "t"],
   ["library", "Library", "l"],
+  ["mentions", "Mentions", "m"],
   ["agents", "Agents", "a"],
   ["overview", "Overview", "o"],
   ["import", "Import", "i"],
@@ -30,7 +31,7 @@ const SHORTCUTS = [
     [
       [["Ctrl K"], "command palette"],
       [["/"], "search everything"],
-      [["g", "t l a o i s"], "go to threads, library, agents, overview, import, settings"],
+      [["g", "t l m a o i s"], "go to threads, library, mentions, agents, overview, import, settings"],
       [["n"], "new thread"],
       [["Shift N"], "next thread with unread messages"],
       [["Esc"], "close, cancel or go back"],
@@ -102,7 +103,7 @@ export function paletteActions(openId) {
     action(t("Mark all as read"), "check", () => markAllRead().catch(notifyError)),
     ...(can("write") ? [action(t("New thread"), "plus", newThread, "n"), ...newDocuments] : []),
     action(t("Search everything"), "search", focusSearchBar, "/"),
-    ...PAGES.map(([name, label, key]) => page(t(label), name, `#/${name}`, `g ${key}`)),
+    ...PAGES.map(([name, label, key]) => page(t(label), name === "mentions" ? "at" : name, `#/${name}`, `g ${key}`)),
     ...libraryPages,
     ...(can("admin") ? [page(t("Audit log"), "clock", "#/log")] : []),
     action(t("Switch theme"), "moon", switchTheme),

@@ -184,20 +184,24 @@ def has_posted_after(read: Reader, reader: ThreadReader, document_id: int, seq: 
     return read.one("posted_after", document_id=document_id, seq=seq, **args) is not None
 
 
-def mentions_of(read: Reader, reader: ThreadReader, since: datetime, limit: int) -> list[Mention]:
-    """The newest messages that are meant for the reader, oldest first."""
-    return _mentions(read, reader, "mentions_of", limit, since=micros(since))[-limit:]
+def mentions_of(
+    read: Reader, reader: ThreadReader, since: datetime, limit: int, marks_of: ThreadReader | None = None
+) -> list[Mention]:
+    """The newest messages that are meant for the reader, oldest first. `marks_of`: whose read marks count."""
+    return _mentions(read, reader, "mentions_of", limit, marks_of or reader, since=micros(since))[-limit:]
 
 
 def unseen_mentions(read: Reader, reader: ThreadReader, limit: int) -> list[Mention]:
     """The oldest messages that are meant for the reader, and that it was not shown and has not read."""
-    return _mentions(read, reader, "unseen_mentions_of", limit)[:limit]
+    return _mentions(read, reader, "unseen_mentions_of", limit, reader)[:limit]
 
 
-def _mentions(read: Reader, reader: ThreadReader, statement: str, limit: int, **bounds: int) -> list[Mention]:
+def _mentions(
+    read: Reader, reader: ThreadReader, statement: str, limit: int, marks_of: ThreadReader, **bounds: int
+) -> list[Mention]:
     found: dict[int, Mention] = {}
     for name in sorted(reader.names):
-        for row in read.all(statement, name=name, reader=reader.key, limit=limit, **bounds):
+        for row in read.all(statement, name=name, reader=marks_of.key, limit=limit, **bounds):
             stored = messages.of_row(row)
             is_read = row["read_seq"] is not None and row["seq"] <= row["read_seq"]
             if not reader.wrote(stored.message):

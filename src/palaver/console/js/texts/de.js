@@ -70,7 +70,7 @@ export const texts = {
   "In a thread": "In einem Thread",
   "command palette": "Befehlspalette",
   "search everything": "alles durchsuchen",
-  "go to threads, library, agents, overview, import, settings":
+  "go to threads, library, mentions, agents, overview, import, settings":
     "zu Threads, Bibliothek, Agenten, Übersicht, Import, Einstellungen",
   "new thread": "neuer Thread",
   "next thread with unread messages": "nächster Thread mit ungelesenen Nachrichten",
@@ -87,6 +87,23 @@ export const texts = {
   "search in this thread": "in diesem Thread suchen",
   "next, previous thread": "nächster, voriger Thread",
   "go to the newest message": "zur neuesten Nachricht",
+
+  // Mentions and the agents of a thread
+  Mentions: "Erwähnungen",
+  "Mentions, {n} unread": "Erwähnungen, {n} ungelesen",
+  "unread mention": "ungelesene Erwähnung",
+  "unread mentions": "ungelesene Erwähnungen",
+  unread: "ungelesen",
+  "No mentions yet": "Noch keine Erwähnungen",
+  "Messages with @{name} and replies to you appear here.": "Nachrichten mit @{name} und Antworten an dich stehen hier.",
+  "{name} mentions you in {topic}": "{name} erwähnt dich in {topic}",
+  "Agents in this thread": "Agenten in diesem Thread",
+  "Mention {name}": "{name} erwähnen",
+  Names: "Namen",
+  listens: "hört zu",
+  "listens in {topic}": "hört zu in {topic}",
+  "active {time}": "aktiv {time}",
+  "silent, seen {time}": "still, gesehen {time}",
 
   // Times and numbers
   Today: "Heute",

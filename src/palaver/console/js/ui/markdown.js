@@ -8,8 +8,11 @@ import { t } from "./texts.js";
 
 const MAX_LENGTH = 200_000; // characters
 
+/** @type {{size: number, has: (name: string) => boolean}} */
+const NO_NAMES = new Map();
+
 // `mentions` has the lower-case names that are highlighted after an @.
-export function renderMarkdown(text, { mentions = new Map() } = {}) {
+export function renderMarkdown(text, { mentions = NO_NAMES } = {}) {
   const prose = element("div", { class: "prose" });
   let tokens;
   try {

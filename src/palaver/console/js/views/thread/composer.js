@@ -4,6 +4,7 @@
 import { agents, displayName, findAgent } from "../../data/agents.js";
 import { post, upload, url } from "../../data/api.js";
 import { drafts } from "../../data/drafts.js";
+import { findPerson, nameInText, people } from "../../data/mentions.js";
 import { can, me } from "../../data/session.js";
 import { avatar, iconButton } from "../../ui/elements.js";
 import { plainText } from "../../ui/format.js";
@@ -74,6 +75,14 @@ export class Composer {
 
   focus() {
     /** @type {HTMLElement | null} */ (document.querySelector(".compose textarea"))?.focus();
+  }
+
+  // Write the name after what is written.
+  mention(name) {
+    const before = this.text && !/\s$/.test(this.text) ? `${this.text} ` : this.text;
+    this.#change({ text: `${before}@${name} ` });
+    this.#fitHeight();
+    this.focus();
   }
 
   // A changed draft is a new message, so it loses its key.
@@ -174,23 +183,27 @@ export class Composer {
     }
   }
 
-  // Agents whose name contains the text after the @.
+  // Agents and people whose name contains the text after the @.
   get #suggestions() {
     const typed = this.#typedName;
     if (typed === undefined) return [];
-    return agents.list
+    const found = agents.list
       .filter((agent) =>
         [agent.slug, agent.name, agent.display_name].some((name) => name?.toLowerCase().includes(typed)),
       )
       .sort((a, b) => rank(b, typed) - rank(a, typed))
-      .slice(0, 6);
+      .map((agent) => ({ name: displayName(agent), slug: agent.slug, isAgent: true, isOnline: agent.is_online }));
+    const others = people()
+      .filter((name) => name !== me.name && name.toLowerCase().includes(typed))
+      .map((name) => ({ name, slug: nameInText(name), isAgent: false, isOnline: null }));
+    return [...found.slice(0, 6), ...others.slice(0, 4)];
   }
 
-  #insertName(agent) {
+  #insertName(suggestion) {
     const textarea = this.#textarea;
     if (!textarea) return;
     const end = textarea.selectionStart;
-    const before = textarea.value.slice(0, end).replace(/@[\p{L}\p{N}_.-]*$/u, `@${agent.slug} `);
+    const before = textarea.value.slice(0, end).replace(/@[\p{L}\p{N}_.-]*$/u, `@${suggestion.slug} `);
     this.#typedName = undefined;
     this.#change({ text: before + textarea.value.slice(end) });
     textarea.value = this.text;
@@ -242,10 +255,10 @@ export class Composer {
       @dragover=${(event) => event.preventDefault()} @drop=${(event) => attach(event, event.dataTransfer.files)}>
       ${
         suggestions.length
-          ? html`<ul class="names" id="names" role="listbox" aria-label=${t("Agents")}>${suggestions.map(
-              (agent, i) => html`
-        <li role="option" id="name-${i}" aria-selected=${i === this.#selected} @mousedown=${(event) => (event.preventDefault(), this.#insertName(agent))}>
-          ${avatar(displayName(agent), { isAgent: true, isOnline: agent.is_online })} <b>${displayName(agent)}</b> <small>@${agent.slug}</small></li>`,
+          ? html`<ul class="names" id="names" role="listbox" aria-label=${t("Names")}>${suggestions.map(
+              (one, i) => html`
+        <li role="option" id="name-${i}" aria-selected=${i === this.#selected} @mousedown=${(event) => (event.preventDefault(), this.#insertName(one))}>
+          ${avatar(one.name, one)} <b>${one.name}</b> <small>@${one.slug}</small></li>`,
             )}</ul>`
           : nothing
       }
@@ -313,6 +326,6 @@ export function fitHeight(textarea) {
 
 function mentionedIds(text) {
   const names = [...text.matchAll(/(?:^|\s)@([\p{L}\p{N}_.-]+)/gu)].map(([, name]) => name.replace(/[.-]+$/, ""));
-  const ids = [...new Set(names.map((name) => findAgent(name)?.id).filter(Boolean))];
+  const ids = [...new Set(names.map((name) => findAgent(name)?.id ?? findPerson(name)).filter(Boolean))];
   return ids.length ? ids : undefined;
 }

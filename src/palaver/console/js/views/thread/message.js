@@ -4,6 +4,7 @@
 import { agentsByName, findAgent } from "../../data/agents.js";
 import { get, put, remove, url } from "../../data/api.js";
 import { messageEdits } from "../../data/drafts.js";
+import { findPerson, peopleCount } from "../../data/mentions.js";
 import { can, me } from "../../data/session.js";
 import { settings } from "../../data/settings.js";
 import { isHumanOnly } from "../../data/threads.js";
@@ -196,15 +197,18 @@ function toolbar(message, reply, markUnread) {
     </div>`;
 }
 
+// Names that are highlighted after an @.
+const knownNames = { size: 1, has: (name) => agentsByName.has(name) || Boolean(findPerson(name)) };
+
 // The Markdown of a message is rendered once, and again when the text or the known names change.
 const rendered = new WeakMap();
 
 function text(message, isLinked) {
   const { content } = message;
-  const names = agentsByName.size;
+  const names = agentsByName.size + peopleCount();
   let cached = rendered.get(message);
   if (cached?.content !== content || cached.names !== names) {
-    cached = { content, names, element: renderMarkdown(content, { mentions: agentsByName }) };
+    cached = { content, names, element: renderMarkdown(content, { mentions: knownNames }) };
     rendered.set(message, cached);
   }
   const isLong = content.length > FOLD_LENGTH || content.split("\n", FOLD_LINES + 1).length > FOLD_LINES;

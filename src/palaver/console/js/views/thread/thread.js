@@ -1,7 +1,7 @@
 // @ts-check
 // The view of a thread: its header, its messages, and the box to write in.
 
-import { findAgent } from "../../data/agents.js";
+import { findAgent, loadAgents } from "../../data/agents.js";
 import { url } from "../../data/api.js";
 import { on } from "../../data/events.js";
 import { readMarks } from "../../data/read_marks.js";
@@ -16,6 +16,7 @@ import { icon } from "../../ui/icons.js";
 import { menu } from "../../ui/menu.js";
 import { notify, notifyError } from "../../ui/notices.js";
 import { html, nextDraw, nothing, redraw, ref, repeat } from "../../ui/render.js";
+import { agentStrip } from "./agent_strip.js";
 import { Composer, fitHeight } from "./composer.js";
 import { messageTemplates, pendingMessage, startEditing, updateActiveMessage } from "./message.js";
 import { searchInThread } from "../search_bar.js";
@@ -26,6 +27,7 @@ import { rich, t } from "../../ui/texts.js";
 
 const LOAD_MORE_DISTANCE = 700; // pixels from an end of the list
 const AT_END_DISTANCE = 80; // pixels that still count as the end
+const REFRESH_INTERVAL = 10_000; // milliseconds; what an agent does changes without an event
 const MIN_MESSAGES = 60; // loaded in advance, for readers who scroll up at once
 
 /** @type {ThreadMessages | null} */
@@ -36,6 +38,8 @@ let linkedId = null; // the message in the address
 let query = null; // the search that led here
 /** @type {{after: number, count: number} | null} */
 let unread = null; // what was unread when the thread was opened: the messages after this one
+/** @type {number | undefined} */
+let refreshing; // the timer that loads the agents again
 let isPlaced = false; // is the place at which the thread opens in view?
 let isReadingOn = true; // false after a link into the thread, until the first unread message comes into view
 let isAtEnd = true;
@@ -58,6 +62,8 @@ export const threadsView = {
     this.leave();
     if (!id) return;
     hideWelcome();
+    clearInterval(refreshing);
+    refreshing = setInterval(() => document.hidden || loadAgents().catch(() => {}), REFRESH_INTERVAL);
     const entered = new ThreadMessages(id);
     open = entered;
     composer = Composer.of(entered, () => open === entered && scrollToEnd());
@@ -98,6 +104,7 @@ export const threadsView = {
 
   leave() {
     clearHighlight();
+    clearInterval(refreshing);
     open?.close();
     open = composer = linkedId = scrollBox = null;
   },
@@ -353,18 +360,30 @@ const noThread = () =>
 function openThread() {
   return html`<main class="pane talk">
     ${header()}
+    ${strip()}
     ${messageList()}
     ${open?.error ? nothing : composer?.template()}
   </main>`;
+}
+
+function participantsOf(thread) {
+  const known = threads.byId.get(thread.id)?.participants ?? [];
+  return [...new Set([...known, ...thread.messages.map((message) => message.author_name)])];
+}
+
+function strip() {
+  if (!open?.isLoaded || open.error) return nothing;
+  const canMention = can("write") && !["closed", "archived"].includes(open.thread?.status ?? "");
+  const topicOf = (threadId) => threads.byId.get(threadId)?.topic;
+  const mention = canMention ? (agent) => composer?.mention(agent.slug) : undefined;
+  return agentStrip(open.id, participantsOf(open), topicOf, mention);
 }
 
 function header() {
   if (!open) return nothing;
   const known = threads.byId.get(open.id);
   const thread = open.thread && { ...open.thread, message_count: (known ?? open.thread).message_count };
-  const participants = [
-    ...new Set([...(known?.participants ?? []), ...open.messages.map((message) => message.author_name)]),
-  ];
+  const participants = participantsOf(open);
   const more = participants.length > 4 ? ` ${t("and {n} more", { n: participants.length - 4 })}` : "";
   return html`<header class="head">
     <a class="quiet back" href="#/threads" aria-label=${t("Back to threads")}>${icon("back")}</a>

@@ -2,6 +2,7 @@
 // The list of threads beside an open thread.
 
 import { agents, findAgent } from "../../data/agents.js";
+import { unreadMentions } from "../../data/mentions.js";
 import { can, me } from "../../data/session.js";
 import { settings } from "../../data/settings.js";
 import { storage } from "../../data/storage.js";
@@ -45,6 +46,9 @@ export function threadList(openId) {
     <div class="list-head">
       <h1>${t("Threads")}</h1>
       <span>
+        <a class="quiet bell" href="#/mentions" aria-label=${mentionsLabel()} title=${mentionsLabel()}>${icon("at")}${
+          unreadMentions().length ? html`<b class="news">${unreadMentions().length}</b>` : nothing
+        }</a>
         ${unreadThreadCount() ? iconButton(t("Mark all as read"), "check", () => markAllRead().catch(notifyError)) : nothing}
         ${can("write") ? iconButton(t("New thread"), "plus", newThread, "New thread (n)") : nothing}</span>
     </div>
@@ -58,6 +62,11 @@ export function threadList(openId) {
     ${isMain && !threads.byId.size && isWelcomeShown() ? nothing : listBody(openId)}
   </div>`;
 }
+
+const mentionsLabel = () => {
+  const count = unreadMentions().length;
+  return count ? t("Mentions, {n} unread", { n: count }) : t("Mentions");
+};
 
 function listBody(openId) {
   if (threads.error && !threads.byId.size) return errorState(threads.error, loadThreads);
