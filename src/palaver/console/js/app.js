@@ -61,6 +61,8 @@ const LAZY_VIEWS = {
   settings: async () => (await import("./views/settings.js")).settingsView,
 };
 
+const RARE_VIEWS = ["settings", "mentions"]; // these only when they are opened
+
 async function loadView(name) {
   if (!Object.hasOwn(LAZY_VIEWS, name)) return notFoundView;
   return (views[name] ??= await LAZY_VIEWS[name]());
@@ -159,7 +161,7 @@ async function startConsole(session) {
   loadMentions();
   startListening(session.last_event_id);
   (globalThis.requestIdleCallback ?? setTimeout)(() => {
-    for (const name of Object.keys(LAZY_VIEWS)) loadView(name).catch(() => {});
+    for (const name of Object.keys(LAZY_VIEWS)) if (!RARE_VIEWS.includes(name)) loadView(name).catch(() => {});
   });
 }
 
