@@ -182,7 +182,7 @@ def test_a_draft_keeps_its_reply_images_and_audience(window: Opening, thread: Th
     page.reload()
     is_whole()
     say.press("Enter")
-    expect(page.locator(".message")).to_have_count(2)
+    expect(page.locator(".message[data-seq]")).to_have_count(2)
     message = thread.messages()[-1]
     assert (message["content"], message["reply_to_msg_id"]) == ("between us", asked["id"])
     assert message["metadata"]["visibility"] == "human_only"
