@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx
+import pytest
 from tests.helpers import Thread, word
 
 
@@ -16,7 +18,13 @@ def glance(api: httpx.Client, thread: Thread) -> dict[str, Any]:
 
 def test_a_thread_shows_how_its_last_message_begins_and_who_spoke_lately(api: httpx.Client):
     thread = Thread(api)
-    assert glance(api, thread) == {"thread": api.get(thread.path).json(), "last_message": None, "participants": []}
+    api.put("/api/read-marks")
+    assert glance(api, thread) == {
+        "thread": api.get(thread.path).json(),
+        "last_message": None,
+        "participants": [],
+        "read_seq": 0,
+    }
     thread.post("first", author="ann")
     thread.post("second", author="bob")
     last = thread.post("x" * 1000, author="ann", metadata={"visibility": "human_only"})
@@ -30,7 +38,10 @@ def test_a_thread_shows_how_its_last_message_begins_and_who_spoke_lately(api: ht
             "created_at": last["created_at"],
         },
         "participants": ["ann", "bob"],
+        "read_seq": 0,
     }
+    api.put(f"{thread.path}/read-mark", json={"seq": 2})
+    assert glance(api, thread)["read_seq"] == 2
 
 
 def test_the_thread_spoken_in_last_comes_first_and_pages_do_not_overlap(api: httpx.Client):
@@ -65,3 +76,22 @@ def test_the_overview_counts_messages_by_day_source_and_speaker(api: httpx.Clien
     assert after["documents"]["bus"] == before["documents"]["bus"]
     assert after["is_index_complete"] is True
     assert after["storage_bytes"] > 0
+
+
+def test_the_days_of_the_overview_are_those_of_the_time_zone(api: httpx.Client, thread: Thread):
+    thread.post("now")
+
+    def days(zone: str) -> set[str]:
+        answer = api.get("/api/overview", params={"days": 2, "timezone": zone}).json()
+        return {day["day"] for day in answer["days"]} | {answer["since"]}
+
+    for zone in ("Pacific/Kiritimati", "Pacific/Niue", "Asia/Kathmandu", "UTC"):
+        today = datetime.now(ZoneInfo(zone)).date()
+        assert today.isoformat() in days(zone)
+        assert days(zone) <= {today.isoformat(), (today - timedelta(days=1)).isoformat()}
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/Land", "../../etc/passwd", "", "Europe"])
+def test_an_unknown_time_zone_is_refused(api: httpx.Client, zone: str):
+    answer = api.get("/api/overview", params={"timezone": zone})
+    assert (answer.status_code, "time zone" in answer.text) == (422, True)

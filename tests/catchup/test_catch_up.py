@@ -207,6 +207,54 @@ def test_the_marks_of_a_person_move_with_the_route(api: httpx.Client, thread: Th
     assert unread() == [(2, 1)]
 
 
+def test_a_mark_that_only_moves_forward_is_not_moved_back(api: httpx.Client, thread: Thread):
+    for number in range(3):
+        thread.post(f"message {number}", author="zoe")
+    api.put("/api/read-marks")
+    assert api.get(f"{thread.path}/read-mark").json()["seq"] == 3
+    assert api.put(f"{thread.path}/read-mark", json={"seq": 1, "only_forward": True}).json()["seq"] == 3
+    assert api.put(f"{thread.path}/read-mark", json={"seq": 1}).json()["seq"] == 1
+    assert api.put(f"{thread.path}/read-mark", json={"seq": 2, "only_forward": True}).json()["seq"] == 2
+    assert api.get(f"{thread.path}/read-mark").json()["seq"] == 2
+
+
+def test_for_a_new_person_everything_is_read_and_from_then_on_new_messages_are_not(engine: Engine, tmp_path: Path):
+    with start_server(tmp_path, PALAVER_DATABASE_URL=engine.fresh()) as server, server.client() as api:
+        thread = Thread(api)
+        thread.post("before", author="zoe")
+        first = api.get("/api/threads/glance").json()
+        assert (first["is_first_visit"], first["threads"][0]["read_seq"]) == (True, 1)
+        assert api.get(f"{thread.path}/read-mark").json()["seq"] == 1
+        assert api.put("/api/read-marks").json() == {"marked": 1}
+        thread.post("after", author="zoe")
+        other = Thread(api)
+        other.post("new thread", author="zoe")
+        again = api.get("/api/threads/glance").json()
+        assert again["is_first_visit"] is False
+        assert {one["thread"]["id"]: one["read_seq"] for one in again["threads"]} == {thread.id: 1, other.id: 0}
+        assert api.put("/api/read-marks").json() == {"marked": 2}
+        assert api.put("/api/read-marks").json() == {"marked": 0}
+
+
+def test_a_message_marked_unread_is_news_again_however_old_it_is(api: httpx.Client, thread: Thread):
+    thread.post("from before the first look", author="zoe")
+    api.put("/api/read-marks")
+    api.put(f"{thread.path}/read-mark", json={"seq": 0})
+    news = api.post("/api/catch-up", json={"keep_unread": True}).json()["threads"]
+    assert thread.id in [one["thread_id"] for one in news]
+
+
+def test_an_agent_marks_the_threads_it_takes_part_in_as_read(api: httpx.Client, thread: Thread):
+    made = api.post("/api/tokens", json={"kind": "agent", "name": word("agent-"), "scopes": ["read", "write"]}).json()
+    headers, other = {"Authorization": f"Bearer {made['secret']}"}, Thread(api)
+    api.post(f"{thread.path}/messages", json={"content": "I am here"}, headers=headers)
+    thread.post("news", author="zoe")
+    other.post("not for the agent", author="zoe")
+    assert api.put("/api/read-marks", headers=headers).json() == {"marked": 1}
+    marks = [api.get(f"{one.path}/read-mark", headers=headers).json()["seq"] for one in (thread, other)]
+    assert marks == [2, 0]
+
+
 def test_a_client_without_an_agent_becomes_one(api: httpx.Client):
     program = word("client-")
     text = str(Stateless(api, program).ask("tools/call", name="catch_up", arguments={})["content"][0]["text"])

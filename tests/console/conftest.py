@@ -186,3 +186,10 @@ class Slow:
         route, answer = self._given
         with self._page.expect_response(route.request.url):
             route.fulfill(response=answer)
+
+
+WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+
+both_sizes = pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+"""Runs a test in a wide window and in one as narrow as a phone."""
+both_themes = pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -250,3 +250,16 @@ def test_only_admins_see_the_audit_log(window: Opening, closed: Closed):
     reader = window("#/log", at=closed.server)
     log_in(reader, closed.token("quin"))
     expect(reader.get_by_text("Admins only")).to_be_visible()
+
+
+def test_a_failed_login_is_in_the_audit_log_of_the_server_s_admin_only(window: Opening, closed: Closed):
+    page = window("#/log", at=closed.server)
+    log_in(page, "plv_nonsense")
+    expect(page.locator(".problem")).to_contain_text("not valid")
+    log_in(page, closed.token("una", scopes=["read", "write", "admin"]))
+    page.get_by_role("button", name="Denied").click()
+    row = page.locator(".log tbody tr", has_text="failed login").first
+    expect(row).to_contain_text("unknown caller at 127.0.0.1")
+    elsewhere = httpx.get(f"{closed.server.url}/api/audit", headers={"authorization": f"Bearer {closed.elsewhere}"})
+    assert elsewhere.status_code == 200
+    assert "unknown caller" not in elsewhere.text

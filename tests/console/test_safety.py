@@ -172,7 +172,7 @@ def test_every_shared_module_is_in_the_joined_file(rest: httpx.Client):
     names = {path.relative_to(folder).as_posix() for path in (folder / "js").rglob("*.js")}
     together = rest.get("/console/js/start.js").text
     apart = {name for name in names if f"// {name}\n" not in together and not name.startswith("js/views/")}
-    assert apart == {"js/preload.js", "js/data/event_stream_worker.js"}
+    assert apart == {"js/preload.js", "js/data/event_stream_worker.js", "js/texts/de.js"}
 
 
 def test_everything_can_be_done_with_the_keyboard(window: Opening, thread: Thread):
@@ -203,7 +203,9 @@ def test_everything_can_be_done_with_the_keyboard(window: Opening, thread: Threa
     page.keyboard.press("Escape")
     expect(page.locator("dialog")).to_have_count(0)
     page.keyboard.press("Control+k")
+    expect(page.get_by_role("combobox", name="Go to a page or run an action")).to_be_focused()
     page.keyboard.type(unique)
+    page.keyboard.press("Enter")
     expect(page.locator(".hit")).to_have_count(1)
     page.keyboard.press("Enter")
     expect(page.locator(".message.found")).to_contain_text(unique)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import httpx
-from playwright.sync_api import expect
-from tests.console.conftest import Opening
+from playwright.sync_api import ViewportSize, expect
+from tests.console.conftest import Opening, both_sizes
 from tests.helpers import Thread, word
 
 
@@ -42,7 +42,7 @@ def test_a_link_to_a_message_opens_the_thread_there(window: Opening, thread: Thr
     wanted = [thread.post(f"number {number}") for number in range(150)][70]
     page = window(f"#/threads/{thread.id}?message={wanted['id']}")
     expect(page.locator(f"#m-{wanted['id']}")).to_be_in_viewport()
-    page.get_by_role("button", name="Newest").click()
+    page.locator(".to-end").click()
     expect(page.locator(".message", has_text="number 149")).to_be_in_viewport()
 
 
@@ -224,3 +224,27 @@ def test_it_says_when_no_result_has_all_of_the_words(window: Opening, thread: Th
     page = window(f"#/search?q={one} {other}")
     expect(page.locator(".hit")).to_have_count(2)
     expect(page.locator(".head [role=status]")).to_contain_text("none contains all words")
+
+
+@both_sizes
+def test_an_agent_as_author_finds_what_it_said_in_threads_and_sessions_and_not_its_user(
+    window: Opening, thread: Thread, rest: httpx.Client, viewport: ViewportSize
+):
+    unique, slug = word("flint"), word("rook")
+    name = slug.title()
+    agent = rest.post("/api/agents/register", json={"display_name": name, "slug": slug}).json()
+    path = f"/api/v1/agents/{agent['agent_id']}/sessions/{word()}/messages"
+    rest.post(path, json={"role": "user", "content": f"what about {unique}, asked the user?"})
+    rest.post(path, json={"role": "assistant", "content": f"{unique} is done, said the agent."})
+    thread.post(f"{unique} in a thread", author=slug)
+    thread.post(f"{unique} of somebody else", author="Ann")
+    page = window("#/agents", viewport=viewport)
+    page.locator(".people li", has_text=name).get_by_role("link", name="Search its messages").click()
+    expect(page.get_by_role("heading", name=f"Search the messages of {name}")).to_be_visible()
+    box = page.get_by_label(f"Search the messages of {name}")
+    expect(box).to_be_focused()
+    page.keyboard.type(unique)
+    expect(page.locator(".hit")).to_have_count(2)
+    expect(page.locator(".hit", has_text="said the agent")).to_contain_text(name)
+    expect(page.locator(".hit", has_text="in a thread")).to_contain_text(name)
+    expect(page.locator(".hit .snippet", has_text="asked the user")).to_have_count(0)

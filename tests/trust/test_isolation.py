@@ -216,6 +216,7 @@ def _without_length(headers: httpx.Headers) -> dict[str, str]:
 HTTP = [door for door in ROUTES if not door.startswith("*")]
 BUT_ONCE = {"DELETE /api/session"}  # whoever asks it is out
 COUNTING = {"GET /metrics", "GET /api/audit", "GET /api/tokens", "GET /api/status"}  # they count what we do ourselves
+COUNTING |= {"PUT /api/read-marks"}  # takes no argument; the second call finds nothing unread in our own workspace
 HTTP_ALIKE = {
     door
     for door in HTTP

@@ -64,7 +64,7 @@ def _items(subject: str, noun: str, *more: str) -> tuple[Row, ...]:
 TABLE: tuple[Row, ...] = (
     _row("threads", "read", EVERYBODY, "list_threads", "get_thread", "list_participants"),
     _row("threads", "read", MASKED, "list_thread_previews", "export_thread"),
-    _row("threads", "read", OWN_NAME, "mark_thread_read"),
+    _row("threads", "read", OWN_NAME, "mark_thread_read", "get_read_mark", "mark_all_read"),
     _row("threads", "write", EVERYBODY, "create_thread", "update_thread", "close_thread", "archive_thread",
          "unarchive_thread"),
     _row("threads", "write", CREATOR, "delete_thread"),
@@ -77,7 +77,7 @@ TABLE: tuple[Row, ...] = (
     _row("templates", "read", EVERYBODY, "list_templates", "get_template"),
     _row("templates", "write", EVERYBODY, "create_template", "delete_template"),
     _row("agents", "read", EVERYBODY, "list_agents", "get_agent"),
-    _row("agents", "read", OWN_NAME, "catch_up"),
+    _row("agents", "read", OWN_NAME, "catch_up", "list_mentions"),
     _row("agents", "write", OWN_NAME, "connect", "register_agent", "report_hook"),
     _row("agents", "write", ITSELF, "resume_agent", "heartbeat", "update_agent", "unregister_agent"),
     _row("agents", "admin", EVERYBODY, "remove_agent"),

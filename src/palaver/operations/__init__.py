@@ -13,7 +13,7 @@ from palaver.operations.bus import (
     threads,
     waiting,
 )
-from palaver.operations.catchup import catch_up, hooks
+from palaver.operations.catchup import catch_up, hooks, mentions
 from palaver.operations.library import captions, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import answer_context, bus_search, deep_research, knowledge, retrieval
@@ -24,6 +24,9 @@ OPERATIONS: tuple[Operation, ...] = (
     connect.connect,
     catch_up.catch_up,
     catch_up.mark_thread_read,
+    catch_up.get_read_mark,
+    catch_up.mark_all_read,
+    mentions.list_mentions,
     hooks.report_hook,
     connect.get_config,
     connect.get_status,

@@ -4,27 +4,33 @@
 import { assetUrl } from "./assets.js";
 import { loadAgents } from "./data/agents.js";
 import { on, reconnect, startListening, stopListening } from "./data/events.js";
+import { loadMentions, updateBadge } from "./data/mentions.js";
 import { can, loadSession, me, pageSession, setName, setSession } from "./data/session.js";
+import { settings } from "./data/settings.js";
 import { theme } from "./data/storage.js";
-import { loadThreads, unreadThreadCount } from "./data/threads.js";
-import { parseRoute } from "./route.js";
-import { dialogTemplate, isDialogOpen, openDialog, promptDialog } from "./ui/dialog.js";
+import { loadThreads, refreshMarks, unreadThreadCount } from "./data/threads.js";
+import { PAGES, goToNextUnread, paletteActions, showShortcuts, switchTheme } from "./commands.js";
+import { goTo, parseRoute } from "./route.js";
+import { dialogTemplate, isDialogOpen, promptDialog } from "./ui/dialog.js";
 import { avatar, emptyState, errorState, iconButton, loading } from "./ui/elements.js";
 import { icon } from "./ui/icons.js";
 import { noticesTemplate, notifyError } from "./ui/notices.js";
+import { language, preferredLanguage } from "./ui/texts.js";
 import { html, nextDraw, nothing, pauseDrawing, redraw, render, setDraw } from "./ui/render.js";
 import { logOut, loginView } from "./views/login.js";
 import { searchView } from "./views/search.js";
 import { focusSearchBar, searchBar, searchInThread } from "./views/search_bar.js";
 import { threadsView } from "./views/thread/thread.js";
 import { newThread } from "./views/thread/thread_dialogs.js";
+import { t } from "./ui/texts.js";
 
 const notFoundView = {
-  title: () => "Page not found",
+  title: () => t("Page not found"),
   isInner: () => true,
   enter: () => {},
-  template: () => html`<main class="pane"><header class="head"><div class="name"><h1>Page not found</h1></div></header>
-    ${emptyState("help", "Not found", "This link does not lead to a page. It may be old or incomplete.", html`<a class="button" href="#/threads">Go to threads</a>`)}</main>`,
+  template:
+    () => html`<main class="pane"><header class="head"><div class="name"><h1>${t("Page not found")}</h1></div></header>
+    ${emptyState("help", "Not found", "This link does not lead to a page. It may be old or incomplete.", html`<a class="button" href="#/threads">${t("Go to threads")}</a>`)}</main>`,
 };
 
 /**
@@ -33,6 +39,7 @@ const notFoundView = {
  * @property {() => boolean} isInner On a phone: does it hide the list of threads?
  * @property {(route: any) => unknown} enter
  * @property {() => void} [leave]
+ * @property {() => unknown} [retry] Load again what could not be loaded: the server is back.
  * @property {() => unknown} template
  * @property {(event: KeyboardEvent) => boolean} [key] Handle a key; true if it was used.
  * @property {() => void} [beforeDraw]
@@ -52,7 +59,11 @@ const LAZY_VIEWS = {
   log: async () => (await import("./views/audit_log.js")).auditLogView,
   applications: async () => (await import("./views/applications.js")).applicationsView,
   connect: async () => (await import("./views/connect.js")).connectView,
+  mentions: async () => (await import("./views/mentions.js")).mentionsView,
+  settings: async () => (await import("./views/settings.js")).settingsView,
 };
+
+const RARE_VIEWS = ["settings", "mentions"]; // these only when they are opened
 
 async function loadView(name) {
   if (!Object.hasOwn(LAZY_VIEWS, name)) return notFoundView;
@@ -69,6 +80,7 @@ let view = null;
 /** @type {Error | null} */
 let startError = null;
 let isOffline = false;
+let isNavigationFailed = false; // the code of a view could not be loaded
 let wasLoggedIn = false;
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
@@ -79,6 +91,7 @@ setDraw(() => {
   view?.afterDraw?.();
   const unread = me.isIn ? unreadThreadCount() : 0;
   const title = me.isIn && view ? `${view.title()} · palaver` : "palaver";
+  updateBadge();
   document.title = unread ? `(${unread}) ${title}` : title;
 });
 
@@ -91,6 +104,7 @@ const scrollBox = () => document.querySelector(".pane:not(.talk) > .scroll");
 async function navigate() {
   const wanted = parseRoute();
   route = wanted;
+  isNavigationFailed = false;
   if (!me.isIn) return redraw();
   if (entryId !== null) scrollPositions.set(entryId, scrollBox()?.scrollTop ?? 0);
   if (!history.state?.entry) history.replaceState({ entry: `${Date.now()}.${scrollPositions.size}` }, "");
@@ -108,11 +122,20 @@ async function navigate() {
     await nextDraw();
     scrollBox()?.scrollTo(0, scrollTop);
   } catch (error) {
+    if (wanted === route) isNavigationFailed = true;
     notifyError(error);
   }
 }
 
 addEventListener("hashchange", navigate);
+
+// The server is back: load what could not be loaded.
+function retry() {
+  loadAgents().catch(() => {});
+  if (startError) startSession();
+  else if (isNavigationFailed) navigate();
+  else view?.retry?.();
+}
 
 // The session
 
@@ -137,9 +160,10 @@ async function startConsole(session) {
   await Promise.race([entered, wait(LISTEN_DELAY)]);
   await wait(0); // let the browser paint
   loadThreads();
+  loadMentions();
   startListening(session.last_event_id);
   (globalThis.requestIdleCallback ?? setTimeout)(() => {
-    for (const name of Object.keys(LAZY_VIEWS)) loadView(name).catch(() => {});
+    for (const name of Object.keys(LAZY_VIEWS)) if (!RARE_VIEWS.includes(name)) loadView(name).catch(() => {});
   });
 }
 
@@ -157,16 +181,21 @@ addEventListener("palaver:logged-out", () => {
   view = null;
   redraw();
 });
-addEventListener("focus", redraw); // messages in view are read now
+addEventListener("focus", () => {
+  if (me.isIn) refreshMarks();
+  redraw(); // messages in view are read now
+});
 
 // The connection
 
 /** @type {number | undefined} */
 let offlineTimer;
+let hasConnected = false;
 on("state", (isOpen) => {
   clearTimeout(offlineTimer);
   if (isOpen) {
-    if (isOffline) loadAgents().catch(() => {});
+    if (hasConnected) retry();
+    hasConnected = true;
     isOffline = false;
     return redraw();
   }
@@ -189,42 +218,29 @@ async function checkSession() {
 
 // Keyboard shortcuts
 
-const SHORTCUTS = [
-  [["/", "Ctrl K"], "search everything"],
-  [["s"], "search in this thread"],
-  [["j", "k"], "next, previous message, thread, result or document"],
-  [["Shift J", "Shift K"], "next, previous thread"],
-  [["Enter"], "open the selected item; in a thread, write a message"],
-  [["r"], "reply to the selected message"],
-  [["e"], "edit the selected message or document"],
-  [["c"], "write a message"],
-  [["n"], "new thread"],
-  [["Shift G"], "go to the newest message"],
-  [["Esc"], "close, cancel or go back"],
-  [["?"], "show this list"],
-];
+const GO_TIME = 1500; // milliseconds in which the second key follows g
+let goUntil = 0;
 
-const showShortcuts = () =>
-  openDialog(
-    "Keyboard shortcuts",
-    () =>
-      html`<table class="keys"><tbody>${SHORTCUTS.map(
-        ([keys, action]) => html`<tr>
-    <td>${/** @type {string[]} */ (keys).map((key) => html`<kbd>${key}</kbd> `)}</td><td>${action}</td></tr>`,
-      )}</tbody></table>`,
-  );
+const openPalette = async () => {
+  const { openPalette: open } = await import("./views/palette.js");
+  open(paletteActions(threadsView.threadId()));
+};
 
 addEventListener("keydown", (event) => {
   if (!me.isIn || isDialogOpen()) return;
   const target = /** @type {Element} */ (event.target);
   const run = (action) => (event.preventDefault(), action());
   if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey)
-    return run(focusSearchBar);
+    return run(() => openPalette().catch(notifyError));
   const openMenu = /** @type {HTMLDetailsElement | null} */ (document.querySelector("details.menu[open]"));
   if (event.key === "Escape" && openMenu) return (openMenu.open = false), openMenu.querySelector("summary")?.focus();
   const isTyping = target.closest?.("input, textarea, select, [contenteditable]");
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
   const threadId = threadsView.threadId();
+  const page = event.timeStamp < goUntil && PAGES.find(([, , key]) => key === event.key);
+  goUntil = event.key === "g" ? event.timeStamp + GO_TIME : 0;
+  if (page) return run(() => goTo(`#/${page[0]}`));
+  if (event.key === "N") return run(() => goToNextUnread(threadId));
   if (event.key === "/") return run(focusSearchBar);
   if (event.key === "?") return showShortcuts();
   if (event.key === "n" && can("write")) return run(newThread);
@@ -235,15 +251,7 @@ addEventListener("keydown", (event) => {
 
 // The frame
 
-const NAVIGATION = [
-  ["threads", "Threads"],
-  ["library", "Library"],
-  ["agents", "Agents"],
-  ["overview", "Overview"],
-  ["import", "Import"],
-];
-const PARENT_VIEWS = { open: "library", log: "agents", applications: "agents" };
-const NEXT_THEME = { system: "light", light: "dark", dark: "system" };
+const PARENT_VIEWS = { open: "library", log: "agents", mentions: "threads", applications: "agents" };
 const THEME_ICONS = { system: "system", light: "sun", dark: "moon" };
 
 function frame() {
@@ -257,14 +265,14 @@ function frame() {
     content?.setAttribute("tabindex", "-1");
     content?.focus();
   };
-  return html`<a class="skip" href="#app" @click=${skipToContent}>Skip to content</a>
+  return html`<a class="skip" href="#app" @click=${skipToContent}>${t("Skip to content")}</a>
     <div class="shell ${view?.isInner() ? "inner" : ""}" data-view=${route.name}>
       ${navigationRail()}
       <div class="top">${searchBar(route)}</div>
       ${
         isOffline
-          ? html`<p class="away" role="alert"><i></i> The server cannot be reached. Reconnecting …
-        <button type="button" @click=${reconnect}>Try now</button></p>`
+          ? html`<p class="away" role="alert"><i></i> ${t("The server cannot be reached. Reconnecting …")}
+        <button type="button" @click=${reconnect}>${t("Try now")}</button></p>`
           : nothing
       }
       ${view?.template() ?? nothing}
@@ -275,16 +283,15 @@ function frame() {
 function navigationRail() {
   const unread = unreadThreadCount();
   const current = PARENT_VIEWS[route.name] ?? route.name;
-  const switchTheme = () => ((theme.choice = NEXT_THEME[theme.choice]), redraw());
-  return html`<nav class="rail" aria-label="Main">
+  return html`<nav class="rail" aria-label=${t("Main")}>
     <a class="brand" href="#/threads" aria-label="palaver"><img src=${assetUrl("icon.svg")} alt="" width="32" height="32" /></a>
-    ${NAVIGATION.map(
+    ${PAGES.filter(([name]) => !["settings", "mentions"].includes(name)).map(
       ([name, label]) => html`<a href="#/${name}" aria-current=${name === current ? "page" : nothing}>
-      <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label="${unread} unread threads"></b>` : nothing}</span><span>${label}</span></a>`,
+      <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label=${t("{n} unread threads", { n: unread })}></b>` : nothing}</span><span>${t(label)}</span></a>`,
     )}
     <span class="space"></span>
-    ${iconButton(`Theme: ${theme.choice}`, THEME_ICONS[theme.choice], switchTheme)}
-    <button type="button" class="quiet keys-help" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" @click=${showShortcuts}>${icon("help")}</button>
+    ${iconButton(t("Theme: {name}", { name: t(theme.choice) }), THEME_ICONS[theme.choice], switchTheme)}
+    <button type="button" class="quiet keys-help" aria-label=${t("Keyboard shortcuts")} title=${t("Keyboard shortcuts (?)")} @click=${showShortcuts}>${icon("help")}</button>
     ${accountMenu()}
   </nav>`;
 }
@@ -292,28 +299,57 @@ function navigationRail() {
 function accountMenu() {
   const changeName = () =>
     promptDialog(
-      "Change name",
-      { label: "Name shown with your messages", value: me.name, maxLength: 80 },
+      t("Change name"),
+      { label: t("Name shown with your messages"), value: me.name, maxLength: 80 },
       async (name) => {
         setName(name);
         redraw();
       },
     );
-  return html`<details class="menu account"><summary aria-label="Account: ${me.name}" title=${me.name}>${avatar(me.name)}</summary>
+  return html`<details class="menu account"><summary aria-label=${t("Account: {name}", { name: me.name })} title=${me.name}>${avatar(me.name)}</summary>
     <div role="menu">
-      <p><b>${me.name}</b><br /><small>workspace ${me.workspace} · palaver ${me.version}</small></p>
-      ${me.needsLogin ? nothing : html`<button type="button" role="menuitem" @click=${changeName}>${icon("edit")} Change name</button>`}
-      ${me.needsLogin ? html`<a role="menuitem" href="#/applications">${icon("key")} Connected applications</a>` : nothing}
-      ${can("admin") ? html`<a role="menuitem" href="#/log">${icon("clock")} Audit log</a>` : nothing}
-      <a role="menuitem" href="/docs" target="_blank">${icon("note")} API reference</a>
+      <p><b>${me.name}</b><br /><small>${t("workspace {name}", { name: me.workspace })} · palaver ${me.version}</small></p>
+      ${me.needsLogin ? nothing : html`<button type="button" role="menuitem" @click=${changeName}>${icon("edit")} ${t("Change name")}</button>`}
+      <button type="button" role="menuitem" @click=${() => openPalette().catch(notifyError)}>${icon("search")} ${t("Command palette")}</button>
+      <a role="menuitem" href="#/settings">${icon("settings")} ${t("Settings")}</a>
+      ${me.needsLogin ? html`<a role="menuitem" href="#/applications">${icon("key")} ${t("Connected applications")}</a>` : nothing}
+      ${can("admin") ? html`<a role="menuitem" href="#/log">${icon("clock")} ${t("Audit log")}</a>` : nothing}
+      <a role="menuitem" href="/docs" target="_blank">${icon("note")} ${t("API reference")}</a>
       ${
         me.needsLogin
-          ? html`<button type="button" role="menuitem" @click=${() => logOut()}>${icon("leave")} Log out</button>
-        <button type="button" role="menuitem" @click=${() => logOut({ everywhere: true })}>${icon("leave")} Log out everywhere</button>`
+          ? html`<button type="button" role="menuitem" @click=${() => logOut()}>${icon("leave")} ${t("Log out")}</button>
+        <button type="button" role="menuitem" @click=${() => logOut({ everywhere: true })}>${icon("leave")} ${t("Log out everywhere")}</button>`
           : nothing
       }
     </div></details>`;
 }
 
-if (pageSession.is_in) startConsole(setSession(pageSession));
-else startSession();
+// The settings
+
+const TRANSLATIONS = { de: async () => (await import("./texts/de.js")).texts };
+
+async function applyLanguage() {
+  const code = preferredLanguage(settings.get("language"));
+  if (code === language.code) return;
+  const texts = Object.hasOwn(TRANSLATIONS, code) ? await TRANSLATIONS[code]() : {};
+  Object.assign(language, { code, texts });
+  document.documentElement.lang = code;
+  settings.announce();
+}
+
+function applySettings() {
+  document.body.dataset.density = settings.get("density");
+  applyLanguage().catch(notifyError);
+  redraw();
+}
+addEventListener("palaver:settings", applySettings);
+
+function start() {
+  applySettings();
+  if (pageSession.is_in) startConsole(setSession(pageSession));
+  else startSession();
+}
+
+// English needs no file, so the console starts at once.
+if (preferredLanguage(settings.get("language")) === "en") start();
+else applyLanguage().then(start, start);

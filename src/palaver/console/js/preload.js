@@ -40,5 +40,6 @@
     message ? `/api/messages/${encodeURIComponent(message)}` : `/api/threads/${id}/messages?newest=true&limit=24`,
   );
   request(`/api/threads/${id}`);
+  if (!message) request(`/api/threads/${id}/read-mark`);
   request("/api/agents");
 })();

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta, tzinfo
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
+from pydantic import Field
+
+from palaver.errors import Invalid
 from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import NoArguments, Request, clamp
@@ -23,6 +27,8 @@ SPEAKERS = 12
 class GetOverview(Request):
     days: Annotated[int, clamp(1, 366)] = 30
     """Number of days to count, including today."""
+    timezone: Annotated[str, Field(max_length=64)] = "UTC"
+    """Time zone in which days begin and end, e.g. Europe/Berlin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +45,26 @@ class Overview:
     status: BusStatus
 
 
+def _zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise Invalid("timezone: the server does not know this time zone. Use a name such as Europe/Berlin.") from None
+
+
 @operation(Route("GET", "/api/overview"))
 def get_overview(read: Reader, caller: Caller, request: GetOverview) -> Overview:
     """Statistics: messages per day and source, most active authors, documents per source, state of the search index."""
-    since = now().date() - timedelta(days=request.days - 1)
+    zone = _zone(request.timezone)
+    today = now().astimezone(zone).date()
+    days = [today - timedelta(days=ago) for ago in reversed(range(request.days))]
     whose = overview.SessionOwner(everyone=visibility.sees_everything(caller), agent_id=caller.acting_agent)
     return Overview(
-        since=since.isoformat(),
-        days=overview.per_day(read, since, whose),
-        speakers=overview.speakers(read, since, SPEAKERS, whose),
+        since=days[0].isoformat(),
+        days=overview.per_day(read, days, zone, whose),
+        speakers=overview.speakers(read, overview.start_of(days[0], zone), SPEAKERS, whose),
         documents=overview.documents(read, whose),
         is_index_complete=documents.is_complete(read),
         storage_bytes=overview.storage_bytes(read) if visibility.sees_everything(caller) else None,

@@ -136,5 +136,7 @@ class ListDeeds(Request):
 
 @operation(Route("GET", "/api/audit"))
 async def list_deeds(workspace: Workspace, caller: Caller, request: ListDeeds) -> list[Deed]:
-    """List the audit log of your workspace, newest first: logins, token changes, denials, exports, deletions."""
-    return await keyring_of(workspace).deeds(request.kind, request.limit)
+    """List the audit log of your workspace, newest first: logins, token changes, denials, exports, deletions. That of
+    the default workspace also has failed logins and other requests of unknown callers."""
+    keyring = keyring_of(workspace)
+    return await keyring.deeds(request.kind, request.limit, with_unknown_callers=workspace.is_default)

@@ -10,8 +10,9 @@ from palaver.model import visibility
 from palaver.model.messages import Thread
 from palaver.model.people import Caller
 from palaver.model.requests import Request, clamp
+from palaver.operations import identity
 from palaver.operations.operation import Route, operation
-from palaver.store.bus import thread_list
+from palaver.store.bus import read_marks, thread_list
 from palaver.store.engines.database import Reader
 
 
@@ -37,24 +38,30 @@ class LastMessage:
 
 @dataclass(frozen=True, slots=True)
 class ThreadPreview:
-    """A thread, the start of its last message, and its recent participants, latest first."""
+    """A thread, the start of its last message, and its recent participants, latest first. `read_seq` is the last
+    message that you have read."""
 
     thread: Thread
     last_message: LastMessage | None
     participants: list[str]
+    read_seq: int
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadPreviews:
+    """`is_first_visit`: you have no read marks yet, so everything counts as read."""
+
     threads: list[ThreadPreview]
     has_more: bool
+    is_first_visit: bool
 
 
 @operation(Route("GET", "/api/threads/glance"))
 def list_thread_previews(read: Reader, caller: Caller, request: ListThreadPreviews) -> ThreadPreviews:
     """List threads, latest message first, each with the start of its last message and its recent participants."""
+    reader = read_marks.reader_of(caller, identity.agent_of(read, caller))
     found = thread_list.latest_threads(
-        read, include_archived=request.include_archived, limit=request.limit + 1, offset=request.offset
+        read, reader.key, include_archived=request.include_archived, limit=request.limit + 1, offset=request.offset
     )
     previews = []
     for one in found[: request.limit]:
@@ -65,5 +72,6 @@ def list_thread_previews(read: Reader, caller: Caller, request: ListThreadPrevie
             is_human_only = visibility.is_human_only(last.metadata)
             preview = LastMessage(last.seq, last.author_name, text, is_human_only, last.created_at)
         participants = dict.fromkeys(message.author_name for message in reversed(one.last_few))
-        previews.append(ThreadPreview(one.thread, preview, list(participants)))
-    return ThreadPreviews(previews, len(found) > request.limit)
+        seq = read_marks.seq_without_mark(read, reader, one.stored) if one.read_seq is None else one.read_seq
+        previews.append(ThreadPreview(one.stored.thread, preview, list(participants), seq))
+    return ThreadPreviews(previews, len(found) > request.limit, not read_marks.is_known(read, reader))

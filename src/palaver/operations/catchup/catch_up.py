@@ -9,7 +9,7 @@ from typing import Annotated
 from palaver.model import visibility
 from palaver.model.people import Agent, Caller
 from palaver.model.projects import project_of
-from palaver.model.requests import Project, Request, Seq, Time, clamp
+from palaver.model.requests import NoArguments, Project, Request, Seq, Time, clamp
 from palaver.model.times import parse
 from palaver.operations import identity
 from palaver.operations.bus.connect import client_agent
@@ -26,7 +26,7 @@ from palaver.operations.catchup.news import (
 from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.store.bus import read_marks, threads
 from palaver.store.bus.read_marks import ThreadReader, reader_of
-from palaver.store.engines.database import Change
+from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
 
 
@@ -120,9 +120,18 @@ def mark_read(change: Change, reader: ThreadReader, found: Found) -> None:
         read_marks.remember_first_look(change, reader)
 
 
+@dataclass(frozen=True, slots=True)
+class AllRead:
+    """`marked` is how many threads had unread messages."""
+
+    marked: int
+
+
 class MarkRead(OneThread):
     seq: Seq | None = None
     """The last message that was read. Default: the last message of the thread. A smaller one makes messages unread."""
+    only_forward: bool = False
+    """Keep the mark if it is further already, e.g. because the thread was read on another device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,5 +151,22 @@ def mark_thread_read(change: Change, caller: Caller, request: MarkRead) -> ReadM
     stored = threads.must_exist(change, request.thread_id)
     last = stored.thread.current_seq
     seq = last if request.seq is None else min(request.seq, last)
-    read_marks.move(change, reader_of(caller, identity.agent_of(change, caller)).key, stored.document_id, seq)
+    reader = reader_of(caller, identity.agent_of(change, caller))
+    if request.only_forward:
+        seq = max(seq, read_marks.read_seq(change, reader, stored))
+    read_marks.move(change, reader.key, stored.document_id, seq)
     return ReadMark(stored.thread.id, seq, last, stored.thread.updated_at)
+
+
+@operation(Route("GET", "/api/threads/{thread_id}/read-mark"))
+def get_read_mark(read: Reader, caller: Caller, request: OneThread) -> ReadMark:
+    """How far you have read a thread."""
+    stored = threads.must_exist(read, request.thread_id)
+    seq = read_marks.read_seq(read, reader_of(caller, identity.agent_of(read, caller)), stored)
+    return ReadMark(stored.thread.id, seq, stored.thread.current_seq, stored.thread.updated_at)
+
+
+@operation(Route("PUT", "/api/read-marks"), Command("thread mark-all-read"))
+def mark_all_read(change: Change, caller: Caller, request: NoArguments) -> AllRead:
+    """Mark every thread as read; for an agent, every thread that it takes part in."""
+    return AllRead(read_marks.mark_all_read(change, reader_of(caller, identity.agent_of(change, caller))))

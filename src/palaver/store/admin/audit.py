@@ -41,10 +41,19 @@ def append(
 
 
 def latest(
-    read: Reader, *, workspace: str | None = None, kind: str | None = None, before: int = 2**62, limit: int = 100
+    read: Reader,
+    *,
+    workspace: str | None = None,
+    kind: str | None = None,
+    before: int = 2**62,
+    limit: int = 100,
+    with_unknown_callers: bool = False,
 ) -> list[Entry]:
-    """The newest entries, newest first."""
-    rows = read.all("audit_latest", workspace=workspace, kind=kind, before=before, limit=limit)
+    """The newest entries, newest first. Failed logins and other requests of unknown callers belong to no workspace."""
+    unknown = int(with_unknown_callers)
+    rows = read.all(
+        "audit_latest", workspace=workspace, kind=kind, before=before, limit=limit, with_unknown_callers=unknown
+    )
     return [Entry(**{**row, "at": instant(row["at"]), "facts": orjson.loads(row["facts"])}) for row in rows]
 
 

@@ -100,10 +100,12 @@ class Keyring:
         with _log_errors():
             await self._trail.denied(who, what, self.workspace)
 
-    async def deeds(self, kind: str | None, limit: int) -> list[Deed]:
+    async def deeds(self, kind: str | None, limit: int, *, with_unknown_callers: bool = False) -> list[Deed]:
         """The actions in this workspace, newest first, without ids: these would reveal activity in other workspaces."""
         found = await self._database.read(
-            lambda read: audit.latest(read, workspace=self.workspace, kind=kind, limit=limit)
+            lambda read: audit.latest(
+                read, workspace=self.workspace, kind=kind, limit=limit, with_unknown_callers=with_unknown_callers
+            )
         )
         return [entry.deed for entry in found]
 

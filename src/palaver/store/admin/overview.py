@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, tzinfo
 
 from palaver.model.times import micros
 from palaver.store.bus import agents
 from palaver.store.engines.database import Reader
 from palaver.store.engines.id_ranges import SOURCES
 
-EPOCH = date(1970, 1, 1)
+QUARTER_HOUR = 15 * 60 * 1_000_000
+"""Microseconds. The offsets of all time zones are multiples of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +31,8 @@ class Speaker:
     messages: int
 
 
-def start_of(day: date) -> int:
-    return micros(datetime(day.year, day.month, day.day, tzinfo=UTC))
+def start_of(day: date, zone: tzinfo) -> int:
+    return micros(datetime(day.year, day.month, day.day, tzinfo=zone))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +47,19 @@ class SessionOwner:
         return {"everyone": int(self.everyone), "agent_id": self.agent_id or ""}
 
 
-def per_day(read: Reader, since: date, whose: SessionOwner) -> list[Day]:
-    rows = read.all("messages_per_day", since=start_of(since), **whose.params)
-    return [Day((EPOCH + timedelta(days=row["day"])).isoformat(), row["source"], row["messages"]) for row in rows]
+def per_day(read: Reader, days: Sequence[date], zone: tzinfo, whose: SessionOwner) -> list[Day]:
+    """The messages of each of these consecutive days in a time zone. Days without messages are left out."""
+    starts = [start_of(day, zone) for day in days]
+    counts: Counter[tuple[date, str]] = Counter()
+    for row in read.all("messages_per_quarter_hour", since=starts[0], **whose.params):
+        day = days[bisect(starts, row["quarter_hour"] * QUARTER_HOUR) - 1]
+        counts[day, row["source"]] += row["messages"]
+    return [Day(day.isoformat(), source, messages) for (day, source), messages in sorted(counts.items())]
 
 
-def speakers(read: Reader, since: date, limit: int, whose: SessionOwner) -> list[Speaker]:
+def speakers(read: Reader, since: int, limit: int, whose: SessionOwner) -> list[Speaker]:
     found = []
-    for row in read.all("messages_by_agent", since=start_of(since), limit=limit, **whose.params):
+    for row in read.all("messages_by_agent", since=since, limit=limit, **whose.params):
         agent = agents.find(read, row["agent_id"]) if row["agent_id"] else None
         name = agent.shown_name if agent else row["name"] or row["agent_id"] or "unknown"
         found.append(Speaker(row["agent_id"], name, row["messages"]))

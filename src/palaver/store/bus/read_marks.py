@@ -111,6 +111,35 @@ def move(change: Change, reader: str, document_id: int, seq: int) -> None:
     change.run("set_read_mark", reader=reader, document_id=document_id, seq=seq)
 
 
+def mark_all_read(change: Change, reader: ThreadReader) -> int:
+    """Every thread is read to its end; for an agent, every thread that it takes part in. Returns how many were not."""
+    if reader.agent:
+        return change.run("mark_own_threads_read", reader=reader.key)
+    change.run("insert_reader", reader=reader.key, since=micros(now()))
+    return change.run("mark_all_threads_read", reader=reader.key)
+
+
+def is_known(read: Reader, reader: ThreadReader) -> bool:
+    """Whether the reader was here before. Until a person looks for the first time, nothing is unread for them."""
+    return reader.agent is not None or read.one("read_since", reader=reader.key) is not None
+
+
+def read_seq(read: Reader, reader: ThreadReader, stored: StoredThread) -> int:
+    """The last message of a thread that the reader has read."""
+    row = read.one("read_mark", reader=reader.key, document_id=stored.document_id)
+    return row["seq"] if row else seq_without_mark(read, reader, stored)
+
+
+def seq_without_mark(read: Reader, reader: ThreadReader, stored: StoredThread) -> int:
+    """How far a thread counts as read that the reader has no mark in."""
+    if reader.agent:
+        return 0
+    if not is_known(read, reader):
+        return stored.thread.current_seq
+    before = read.one("seq_at_time", document_id=stored.document_id, before=micros(since_of(read, reader)))
+    return before["seq"] if before else 0
+
+
 def since_of(read: Reader, reader: ThreadReader) -> datetime:
     """Threads without a mark are read up to this time. It is of use for people: agents read the threads they join."""
     row = read.one("read_since", reader=reader.key)
@@ -155,20 +184,24 @@ def has_posted_after(read: Reader, reader: ThreadReader, document_id: int, seq: 
     return read.one("posted_after", document_id=document_id, seq=seq, **args) is not None
 
 
-def mentions_of(read: Reader, reader: ThreadReader, since: datetime, limit: int) -> list[Mention]:
-    """The newest messages that are meant for the reader, oldest first."""
-    return _mentions(read, reader, "mentions_of", limit, since=micros(since))[-limit:]
+def mentions_of(
+    read: Reader, reader: ThreadReader, since: datetime, limit: int, marks_of: ThreadReader | None = None
+) -> list[Mention]:
+    """The newest messages that are meant for the reader, oldest first. `marks_of`: whose read marks count."""
+    return _mentions(read, reader, "mentions_of", limit, marks_of or reader, since=micros(since))[-limit:]
 
 
 def unseen_mentions(read: Reader, reader: ThreadReader, limit: int) -> list[Mention]:
     """The oldest messages that are meant for the reader, and that it was not shown and has not read."""
-    return _mentions(read, reader, "unseen_mentions_of", limit)[:limit]
+    return _mentions(read, reader, "unseen_mentions_of", limit, reader)[:limit]
 
 
-def _mentions(read: Reader, reader: ThreadReader, statement: str, limit: int, **bounds: int) -> list[Mention]:
+def _mentions(
+    read: Reader, reader: ThreadReader, statement: str, limit: int, marks_of: ThreadReader, **bounds: int
+) -> list[Mention]:
     found: dict[int, Mention] = {}
     for name in sorted(reader.names):
-        for row in read.all(statement, name=name, reader=reader.key, limit=limit, **bounds):
+        for row in read.all(statement, name=name, reader=marks_of.key, limit=limit, **bounds):
             stored = messages.of_row(row)
             is_read = row["read_seq"] is not None and row["seq"] <= row["read_seq"]
             if not reader.wrote(stored.message):

@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from palaver.model.messages import Thread
 from palaver.model.times import instant
 from palaver.store.bus import threads
+from palaver.store.bus.threads import StoredThread
 from palaver.store.engines.database import Reader
 
 LAST_FEW = 20
@@ -33,13 +33,18 @@ class MessageSummary:
 
 @dataclass(frozen=True, slots=True)
 class ThreadSummary:
-    thread: Thread
+    stored: StoredThread
     last_few: list[MessageSummary]
+    read_seq: int | None
+    """The read mark of the reader; None if it has none."""
 
 
-def latest_threads(read: Reader, *, include_archived: bool, limit: int, offset: int) -> list[ThreadSummary]:
+def latest_threads(
+    read: Reader, reader: str, *, include_archived: bool, limit: int, offset: int
+) -> list[ThreadSummary]:
     rows = read.all(
         "latest_threads",
+        reader=reader,
         include_archived=int(include_archived),
         limit=limit,
         offset=offset,
@@ -60,5 +65,5 @@ def latest_threads(read: Reader, *, include_archived: bool, limit: int, offset: 
             for row in some
             if row["seq"] is not None
         ]
-        found.append(ThreadSummary(threads.of_row(some[0]), messages))
+        found.append(ThreadSummary(threads.stored_of(some[0]), messages, some[0]["read_seq"]))
     return found

@@ -2,7 +2,7 @@
 SELECT page.document_id, page.id, page.topic, page.status, page.last_seq, page.message_count, page.last_post_at,
        page.created_at, page.modified_at, page.data,
        p.position AS seq, p.author, p.role, substr(p.text, 1, :length) AS text, p.created_at AS said_at,
-       p.data AS said_data
+       p.data AS said_data, m.seq AS read_seq
 FROM (
     SELECT d.id AS document_id, d.native_id AS id, t.topic, t.status, t.last_seq, t.message_count, t.last_post_at,
            d.created_at, d.modified_at, d.data,
@@ -14,4 +14,5 @@ FROM (
 ) page
 LEFT JOIN passages p
     ON p.document_id = page.document_id AND p.position > page.last_seq - :each AND p.position > 0
+LEFT JOIN read_marks m ON m.document_id = page.document_id AND m.reader = :reader
 ORDER BY page.latest DESC, page.document_id DESC, p.position;

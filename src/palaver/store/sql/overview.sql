@@ -1,5 +1,5 @@
--- name: messages_per_day  messages by day and source; a day is a number of days since 1970, in UTC
-SELECT p.created_at / 86400000000 AS day, d.source, count(*) AS messages
+-- name: messages_per_quarter_hour  messages by quarter of an hour since 1970 and by source: days begin with one everywhere
+SELECT p.created_at / 900000000 AS quarter_hour, d.source, count(*) AS messages
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('bus', 'sessions', 'archive', 'chats')
   AND d.deleted_at IS NULL AND (:everyone = 1 OR d.source <> 'sessions' OR d.agent_id = :agent_id)

@@ -14,6 +14,18 @@ INSERT INTO read_marks (reader, document_id, seq) VALUES (:reader, :document_id,
 INSERT INTO read_marks (reader, document_id, seq) VALUES (:reader, :document_id, :seq)
 ON CONFLICT (reader, document_id) DO UPDATE SET seq = excluded.seq;
 
+-- name: read_mark  how far a reader has read a thread
+SELECT seq FROM read_marks WHERE reader = :reader AND document_id = :document_id;
+
+-- name: mark_all_threads_read  a person has read every thread to its end
+INSERT INTO read_marks (reader, document_id, seq)
+SELECT CAST(:reader AS text), t.document_id, t.last_seq FROM threads t WHERE t.last_seq > 0
+ON CONFLICT (reader, document_id) DO UPDATE SET seq = excluded.seq WHERE read_marks.seq < excluded.seq;
+
+-- name: mark_own_threads_read  an agent has read every thread it takes part in to its end
+UPDATE read_marks SET seq = (SELECT t.last_seq FROM threads t WHERE t.document_id = read_marks.document_id)
+WHERE reader = :reader AND seq < (SELECT t.last_seq FROM threads t WHERE t.document_id = read_marks.document_id);
+
 -- name: read_since  when a person first asked what is new
 SELECT since FROM readers WHERE reader = :reader;
 
@@ -36,7 +48,7 @@ SELECT d.id AS document_id, d.native_id AS id, t.topic, t.status, t.last_seq, t.
        d.created_at, d.modified_at, d.data, m.seq AS read_seq
 FROM threads t JOIN documents d ON d.id = t.document_id
 LEFT JOIN read_marks m ON m.document_id = t.document_id AND m.reader = :reader
-WHERE t.status <> 'archived' AND t.last_post_at >= :since
+WHERE t.status <> 'archived' AND (t.last_post_at >= :since OR (:also_read = 0 AND m.seq IS NOT NULL))
   AND (:also_read = 1 OR t.last_seq > coalesce(m.seq, 0))
 ORDER BY t.last_post_at DESC LIMIT :limit;
 

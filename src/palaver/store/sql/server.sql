@@ -56,7 +56,8 @@ SELECT * FROM audit WHERE id > :after ORDER BY id LIMIT :limit;
 
 -- name: audit_latest  the newest audit entries
 SELECT * FROM audit
-WHERE (CAST(:workspace AS text) IS NULL OR workspace = :workspace)
+WHERE (CAST(:workspace AS text) IS NULL OR workspace = :workspace
+         OR (:with_unknown_callers = 1 AND workspace IS NULL AND kind = 'denied'))
   AND (CAST(:kind AS text) IS NULL OR kind = :kind)
   AND id < :before
 ORDER BY id DESC LIMIT :limit;

@@ -15,15 +15,22 @@ export class RequestError extends Error {
 // Proves that a changing request comes from the console's own page. The server sends it with the session.
 export const csrf = { token: /** @type {string | null} */ (null) };
 
-/** @type {(method: string, path: string, options?: {body?: unknown, form?: FormData, signal?: AbortSignal}) => Promise<any>} */
-async function request(method, path, { body, form, signal } = {}) {
+/** @type {(method: string, path: string, options?: {body?: unknown, form?: FormData, signal?: AbortSignal, keepalive?: boolean}) => Promise<any>} */
+async function request(method, path, { body, form, signal, keepalive } = {}) {
   const headers = {};
   if (csrf.token && method !== "GET") headers["x-palaver-csrf"] = csrf.token;
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;
   try {
     response = await (takePreloaded(method, path) ??
-      fetch(path, { method, signal, headers, credentials: "same-origin", body: form ?? JSON.stringify(body) }));
+      fetch(path, {
+        method,
+        signal,
+        keepalive,
+        headers,
+        credentials: "same-origin",
+        body: form ?? JSON.stringify(body),
+      }));
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new RequestError("The server cannot be reached.");
@@ -50,7 +57,7 @@ function takePreloaded(method, path) {
 
 export const get = (path, options = {}) => request("GET", path, options);
 export const post = (path, body = {}, options = {}) => request("POST", path, { body, ...options });
-export const put = (path, body = {}) => request("PUT", path, { body });
+export const put = (path, body = {}, options = {}) => request("PUT", path, { body, ...options });
 export const remove = (path) => request("DELETE", path);
 
 export function upload(path, file) {

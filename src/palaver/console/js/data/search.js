@@ -110,7 +110,7 @@ async function searchSources(wanted, offset, signal) {
       source: item.source,
       href: resultLink(item, item.id, item.message_id, item.loc, q),
       title: item.title,
-      author: item.sender && displayNameOf(item.sender),
+      author: item.sender && displayNameOf(authorOf(item)),
       when: item.last_modified ?? item.created_at,
       snippet: highlightSnippet(item.snippet ?? "", item.highlights),
       kind: item.media_type,
@@ -146,6 +146,7 @@ function limitSources({ source, author, role }) {
     if (agent) filter.agent = agent.id;
     if (role && name === "archive") filter.roles = [role];
     else if (role) filter.role = role;
+    else if (agent && name === "sessions") filter.role = "assistant"; // its own words, not those of its user
     if (Object.keys(filter).length) filters[name] = filter;
   }
   return {
@@ -154,6 +155,10 @@ function limitSources({ source, author, role }) {
     person: author && !agent ? author.toLowerCase() : null,
   };
 }
+
+// In its session an agent is called "assistant".
+const authorOf = ({ source, sender, loc }) =>
+  source === "sessions" && sender === "assistant" ? (loc?.agent_id ?? sender) : sender;
 
 const resultLink = (item, id, messageId, loc, q) =>
   item.source === "bus" && item.conversation_id

@@ -7,6 +7,7 @@ import { redraw } from "../ui/render.js";
 import { RequestError, get, url, withQuery } from "./api.js";
 import { EventReplay, on } from "./events.js";
 import { readMarks } from "./read_marks.js";
+import { t } from "../ui/texts.js";
 
 const FIRST_PAGE = 24; // fills a window; preload.js requests the same number
 const PAGE = 60;
@@ -22,10 +23,13 @@ export class ThreadMessages {
   /** @type {any} */
   error = null;
   isLoaded = false;
-  unseen = new Set(); // ids of messages that arrived while the reader was further up
+  latestSeq = 0; // of the newest message of the thread, loaded or not
+  isKeptUnread = false; // the reader has marked messages unread: what is in view does not count as read
   #replay = new EventReplay();
   #subscriptions;
   #isLoadingMore = false;
+  /** @type {Promise<void> | null} */
+  #mark = null; // resolves when the read mark is known
   #repliedTo = new Map(); // messages that are quoted but not loaded
 
   constructor(threadId) {
@@ -40,7 +44,7 @@ export class ThreadMessages {
         "thread.deleted",
         ours(() => this.#fail("The thread has been deleted.")),
       ),
-      on("reset", () => this.load(this.hasNewer ? this.messages.at(-1)?.id : null)),
+      on("reset", () => this.load(this.messages.at(-1)?.id, { isAtEnd: !this.hasNewer })),
       this.#replay.on("msg.new", (message) => (message.seq > this.firstSeq || this.hasNewer) && this.#insert(message)),
       this.#replay.on("msg.edit", ({ message_id, content, edited_at, edit_version, metadata }) =>
         this.#change(message_id, (message) => Object.assign(message, { content, edited_at, edit_version, metadata })),
@@ -74,11 +78,15 @@ export class ThreadMessages {
     return this.messages.find((message) => message.id === messageId);
   }
 
-  // Load the thread and the messages around one message, or the newest ones.
-  async load(/** @type {string | null | undefined} */ messageId = null) {
+  // Load the thread and the messages around one message, or those that are unread, or the newest ones.
+  async load(/** @type {string | null | undefined} */ messageId = null, { isAtEnd = false } = {}) {
     this.error = null;
+    this.#mark = null;
+    this.isLoaded = this.messages.length > 0;
     try {
-      await Promise.all([this.#loadThread(), messageId ? this.loadAround(messageId) : this.loadNewest()]);
+      const loadPlace = () => (messageId ? this.loadAround(messageId) : this.#loadUnread());
+      const load = isAtEnd ? this.loadNewest() : loadPlace();
+      await Promise.all([this.#loadThread(), this.#loadMark(), load]);
     } catch (error) {
       this.error ??= error;
     }
@@ -89,6 +97,7 @@ export class ThreadMessages {
   async #loadThread() {
     try {
       this.thread = await get(url`/api/threads/${this.id}`);
+      this.latestSeq = Math.max(this.latestSeq, this.thread?.current_seq ?? 0);
       redraw();
     } catch (error) {
       if (this.thread) return;
@@ -96,6 +105,20 @@ export class ThreadMessages {
         this.#fail("This thread does not exist. It may have been deleted, or the link is incomplete.");
       else this.error = error;
     }
+  }
+
+  #loadMark() {
+    this.#mark ??= readMarks.has(this.id)
+      ? Promise.resolve()
+      : get(url`/api/threads/${this.id}/read-mark`).then(({ seq }) => readMarks.load(this.id, seq));
+    return this.#mark;
+  }
+
+  // The newest messages, or those around the first unread one if it is not among them.
+  async #loadUnread() {
+    await Promise.all([this.#loadMark(), this.loadNewest()]);
+    const readSeq = readMarks.get(this.id);
+    if (this.hasOlder && this.firstSeq > readSeq + 1) await this.loadAfter(readSeq);
   }
 
   #fail(message) {
@@ -110,7 +133,20 @@ export class ThreadMessages {
       this.messages = await this.#getPage({ newest: true, limit: FIRST_PAGE });
       this.hasOlder = this.messages.length === FIRST_PAGE && this.firstSeq > 1;
       this.hasNewer = false;
-      this.unseen.clear();
+      this.latestSeq = Math.max(this.latestSeq, this.lastSeq);
+      redraw();
+    });
+
+  // The messages after this one, and some before them.
+  loadAfter = (seq) =>
+    this.#replay.during(async () => {
+      const [before, after] = await Promise.all([
+        this.#getPage({ before_seq: seq + 1, limit: FIRST_PAGE }),
+        this.#getPage({ after_seq: seq, limit: PAGE }),
+      ]);
+      this.messages = [...before, ...after];
+      this.hasOlder = before.length === FIRST_PAGE && before[0].seq > 1;
+      this.hasNewer = after.length === PAGE;
       redraw();
     });
 
@@ -120,7 +156,7 @@ export class ThreadMessages {
         if (error.status !== 404) throw error;
       });
       if (message?.thread_id !== this.id) {
-        notify("The message of this link does not exist any more.");
+        notify(t("The message of this link does not exist any more."));
         return this.loadNewest();
       }
       const half = PAGE / 2;
@@ -155,7 +191,6 @@ export class ThreadMessages {
       const found = await this.#getPage({ after_seq: this.lastSeq, limit: PAGE });
       this.messages = [...this.messages, ...found];
       this.hasNewer = found.length === PAGE;
-      if (!this.hasNewer) this.unseen.clear();
       if (this.messages.length > MAX_MESSAGES) {
         this.messages = this.messages.slice(-MAX_MESSAGES);
         this.hasOlder = true;
@@ -180,9 +215,8 @@ export class ThreadMessages {
 
   #insert(message) {
     if (message.thread_id !== this.id || this.find(message.id)) return;
-    if (this.hasNewer) {
-      this.unseen.add(message.id);
-    } else {
+    this.latestSeq = Math.max(this.latestSeq, message.seq);
+    if (!this.hasNewer) {
       const position = this.messages.findLastIndex((known) => known.seq < message.seq) + 1;
       this.messages = this.messages.toSpliced(position, 0, message);
     }
@@ -207,8 +241,19 @@ export class ThreadMessages {
     return null;
   }
 
-  markRead() {
-    if (!this.hasNewer && this.messages.length) readMarks.set(this.id, this.lastSeq);
+  get unreadCount() {
+    return Math.max(0, this.latestSeq - readMarks.get(this.id));
+  }
+
+  // Messages up to this one were in view.
+  markRead(seq) {
+    if (!this.isKeptUnread && readMarks.has(this.id)) readMarks.advance(this.id, seq);
+  }
+
+  // The message and those after it are unread until the thread is opened again.
+  markUnread(message) {
+    this.isKeptUnread = true;
+    readMarks.moveBack(this.id, message.seq - 1);
   }
 }
 

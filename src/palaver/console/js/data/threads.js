@@ -10,6 +10,7 @@ import { storage } from "./storage.js";
 const FIRST_PAGE = 60; // fills a window
 const PAGE = 300;
 const MAX_THREADS = 3000;
+const REFRESH_INTERVAL = 3000; // milliseconds
 const PREVIEW_LENGTH = 200; // characters of the last message
 
 export const STATUSES = ["discuss", "implement", "review", "done", "closed", "archived"];
@@ -25,6 +26,7 @@ export const threads = {
 };
 
 const replay = new EventReplay();
+let loadedAt = 0;
 
 export const loadThreads = () =>
   replay.during(async () => {
@@ -40,8 +42,10 @@ export const loadThreads = () =>
         page = await get(withQuery("/api/threads/glance", query));
         found.push(...page.threads);
         const isLast = !page.has_more || found.length >= MAX_THREADS;
-        if (isLast || found.length === page.threads.length) setThreads(found, isLast); // the first page is shown at once
+        if (isLast || found.length === page.threads.length) setThreads(found); // the first page is shown at once
       } while (page.has_more && found.length < MAX_THREADS);
+      if (page.is_first_visit) await markAllRead();
+      loadedAt = Date.now();
       threads.hasMore = page.has_more;
       threads.error = null;
     } catch (error) {
@@ -51,11 +55,15 @@ export const loadThreads = () =>
     redraw();
   });
 
-function setThreads(found, isComplete) {
-  readMarks.initialize(
-    found.map(({ thread }) => thread),
-    isComplete,
-  );
+// Marks that were set on another device are loaded when this one is used again.
+export function refreshMarks() {
+  if (threads.isLoaded && Date.now() - loadedAt > REFRESH_INTERVAL) loadThreads();
+}
+
+export const markAllRead = () => readMarks.markAll([...threads.byId.values()]);
+
+function setThreads(found) {
+  for (const { thread, read_seq } of found) readMarks.load(thread.id, read_seq);
   threads.byId = new Map(
     found.map(({ thread, last_message: last, participants }) => [thread.id, { ...thread, last, participants }]),
   );
@@ -74,6 +82,7 @@ export function filteredThreads(openId) {
   return [...threads.byId.values()]
     .filter((thread) => {
       if (threads.show !== "all" && thread.status === "archived") return false;
+      if (threads.show === "open" && thread.status === "closed" && thread.id !== openId) return false;
       if (threads.show === "unread" && !unreadCount(thread) && thread.id !== openId) return false;
       const names = [thread.topic, ...thread.participants];
       return !text || thread.status === text || names.some((name) => name.toLowerCase().includes(text));

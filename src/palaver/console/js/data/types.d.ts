@@ -59,6 +59,18 @@ export interface ListedThread extends Thread {
   last: { seq: number; author_name: string; text: string; is_human_only: boolean; created_at: string } | null;
 }
 
+// A message that mentions the user.
+export interface Mention {
+  message_id: string;
+  thread_id: string;
+  topic: string;
+  seq: number;
+  author: string;
+  created_at: string;
+  text: string;
+  is_read: boolean;
+}
+
 // One search result, as it is shown.
 export interface SearchResult {
   source: string;

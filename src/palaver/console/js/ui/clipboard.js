@@ -2,6 +2,7 @@
 // Copying to the clipboard.
 
 import { notify } from "./notices.js";
+import { t } from "./texts.js";
 
 // Returns whether the text was copied. Over plain HTTP browsers have no navigator.clipboard; there the text is selected
 // in a hidden field and copied from it.
@@ -25,5 +26,5 @@ export async function copyText(text) {
 
 export async function copyAndNotify(text, message = "Copied.") {
   if (await copyText(text)) notify(message);
-  else notify("The browser does not allow copying here. Select the text and copy it yourself.", { isError: true });
+  else notify(t("The browser does not allow copying here. Select the text and copy it yourself."), { isError: true });
 }

@@ -4,13 +4,16 @@
 import { icon } from "./icons.js";
 import { notifyError } from "./notices.js";
 import { html, nextDraw, nothing, redraw, ref } from "./render.js";
+import { t } from "./texts.js";
 
-/** @type {{title: string, content: () => unknown, opener: HTMLElement | null} | null} */
+/** @type {{title: string, content: () => unknown, className: string, opener: HTMLElement | null} | null} */
 let dialog = null;
 
-export function openDialog(title, content) {
+// A dialog with a class of its own has no header: its content has the first control.
+export function openDialog(title, content, { className = "" } = {}) {
   const focused = /** @type {HTMLElement | null} */ (document.activeElement);
-  dialog = { title, content, opener: focused?.closest("details.menu")?.querySelector("summary") ?? focused };
+  const opener = focused?.closest("details.menu")?.querySelector("summary") ?? focused;
+  dialog = { title, content, className, opener };
   redraw();
 }
 
@@ -27,16 +30,23 @@ const showModal = (element) => queueMicrotask(() => element?.isConnected && !ele
 
 export function dialogTemplate() {
   if (!dialog) return nothing;
-  return html`<dialog ${ref(showModal)} aria-label=${dialog.title} @cancel=${(e) => (e.preventDefault(), closeDialog())}
+  const header = html`<header><h2>${t(dialog.title)}</h2>
+      <button type="button" class="quiet" aria-label=${t("Close")} @click=${closeDialog}>${icon("close")}</button></header>`;
+  return html`<dialog ${ref(showModal)} class=${dialog.className} aria-label=${t(dialog.title)} @cancel=${(e) => (e.preventDefault(), closeDialog())}
     @click=${(event) => event.target === event.currentTarget && closeDialog()}>
-    <header><h2>${dialog.title}</h2>
-      <button type="button" class="quiet" aria-label="Close" @click=${closeDialog}>${icon("close")}</button></header>
+    ${dialog.className ? nothing : header}
     <div class="body">${dialog.content()}</div>
   </dialog>`;
 }
 
-// Ask for one line of text.
-export function promptDialog(title, { label, value = "", action = "Save", maxLength = 500 }, submit) {
+const noAction = (_text) => {};
+
+// Ask for one line of text. `onInput` gets the text at every change.
+export function promptDialog(
+  title,
+  { label, value = "", action = "Save", maxLength = 500, onInput = noAction },
+  submit,
+) {
   const onSubmit = async (event) => {
     event.preventDefault();
     const answer = event.target.elements.answer.value.trim();
@@ -51,8 +61,9 @@ export function promptDialog(title, { label, value = "", action = "Save", maxLen
   openDialog(
     title,
     () => html`<form class="ask" @submit=${onSubmit}>
-    <label>${label}<input name="answer" .value=${value} maxlength=${maxLength} autocomplete="off" autofocus required /></label>
-    <footer><button type="button" @click=${closeDialog}>Cancel</button><button class="main">${action}</button></footer>
+    <label>${t(label)}<input name="answer" .value=${value} maxlength=${maxLength} autocomplete="off" autofocus required
+      @input=${(event) => onInput(event.target.value)} /></label>
+    <footer><button type="button" @click=${closeDialog}>${t("Cancel")}</button><button class="main">${t(action)}</button></footer>
   </form>`,
   );
 }
@@ -65,8 +76,8 @@ export function confirmDialog(title, text, action, confirm) {
   };
   openDialog(
     title,
-    () => html`<p>${text}</p>
-    <footer><button type="button" autofocus @click=${closeDialog}>Cancel</button
-      ><button type="button" class="main bad" @click=${onConfirm}>${action}</button></footer>`,
+    () => html`<p>${t(text)}</p>
+    <footer><button type="button" autofocus @click=${closeDialog}>${t("Cancel")}</button
+      ><button type="button" class="main bad" @click=${onConfirm}>${t(action)}</button></footer>`,
   );
 }

@@ -1,16 +1,46 @@
 // @ts-check
 // Formatting of dates, times, numbers, file sizes and plain text.
 
+import { settings } from "../data/settings.js";
 import { html } from "./render.js";
+import { t } from "./texts.js";
 
-// A formatter is created at its first use: creating them all costs more than drawing a thread.
-function lazyFormat(options) {
-  /** @type {Intl.DateTimeFormat | undefined} */
-  let format;
-  return (date) => (format ??= new Intl.DateTimeFormat(undefined, options)).format(date);
+// The locale of times and numbers: the browser's, or one of the chosen language.
+function locale() {
+  const chosen = settings.get("language");
+  if (chosen === "system") return undefined;
+  return navigator.languages.find((one) => one.startsWith(chosen)) ?? chosen;
 }
 
+const CLOCKS = { 12: { hour12: true }, 24: { hourCycle: "h23" } };
+
+// A formatter is created at its first use: creating them all costs more than drawing a thread. It is created again when
+// the settings have changed.
+/** @type {(options: Intl.DateTimeFormatOptions, show?: (format: Intl.DateTimeFormat, date: Date) => string) => (date: Date) => string} */
+function lazyFormat(options, show = (format, date) => format.format(date)) {
+  /** @type {Intl.DateTimeFormat | undefined} */
+  let format;
+  let version = -1;
+  return (date) => {
+    if (!format || version !== settings.version) {
+      const clock = options.hour || options.timeStyle ? CLOCKS[settings.get("clock")] : {};
+      format = new Intl.DateTimeFormat(locale(), { ...options, ...clock });
+      version = settings.version;
+    }
+    return show(format, date);
+  };
+}
+
+const withoutDayPeriod = (format, date) =>
+  format
+    .formatToParts(date)
+    .filter(({ type }) => type !== "dayPeriod")
+    .map(({ value }) => value)
+    .join("")
+    .trim();
+
 const formatClock = lazyFormat({ hour: "2-digit", minute: "2-digit" });
+const formatBareClock = lazyFormat({ hour: "2-digit", minute: "2-digit" }, withoutDayPeriod);
 const formatWeekday = lazyFormat({ weekday: "long", day: "numeric", month: "long" });
 const formatDate = lazyFormat({ day: "numeric", month: "long", year: "numeric" });
 const formatShortDay = lazyFormat({ day: "numeric", month: "short" });
@@ -26,14 +56,15 @@ const daysAgo = (date) => Math.round((new Date().setHours(0, 0, 0, 0) - new Date
 export function dayName(iso) {
   const date = new Date(iso);
   const ago = daysAgo(date);
-  if (ago === 0) return "Today";
-  if (ago === 1) return "Yesterday";
+  if (ago === 0) return t("Today");
+  if (ago === 1) return t("Yesterday");
   return ago < YEAR_SHOWN_AFTER && ago > 0 ? formatWeekday(date) : formatDate(date);
 }
 
 // Equal for two times on the same day.
 export const dayKey = (iso) => new Date(iso).toDateString();
 export const clockTime = (iso) => formatClock(new Date(iso));
+export const bareClockTime = (iso) => formatBareClock(new Date(iso)); // without AM and PM, where there is little room
 export const fullTime = (iso) => formatFull(new Date(iso));
 
 // The clock time for today, otherwise the date.
@@ -44,11 +75,15 @@ export function shortTime(iso) {
   return (ago < YEAR_SHOWN_AFTER ? formatShortDay : formatShortDate)(date);
 }
 
+// The clock time, with the date unless it is today.
+export const momentOf = (iso) =>
+  daysAgo(new Date(iso)) === 0 ? clockTime(iso) : `${shortTime(iso)}, ${clockTime(iso)}`;
+
 export function timeAgo(iso) {
   const seconds = Math.max(0, (Date.now() - new Date(iso).getTime()) / 1000);
-  if (seconds < 45) return "just now";
-  if (seconds < 3600) return `${Math.round(seconds / 60)} min ago`;
-  if (seconds < 86400) return `${Math.round(seconds / 3600)} h ago`;
+  if (seconds < 45) return t("just now");
+  if (seconds < 3600) return t("{n} min ago", { n: Math.round(seconds / 60) });
+  if (seconds < 86400) return t("{n} h ago", { n: Math.round(seconds / 3600) });
   return shortTime(iso);
 }
 
@@ -62,8 +97,8 @@ export function formatTimestamp(seconds) {
   return `${h ? `${h}:` : ""}${String(m).padStart(2, "0")}:${String(s).padStart(2, "0")}`;
 }
 
-export const formatNumber = (n) => n.toLocaleString();
-export const plural = (n, one, many = `${one}s`) => `${formatNumber(n)} ${n === 1 ? one : many}`;
+export const formatNumber = (n) => n.toLocaleString(locale());
+export const plural = (n, one, many = `${one}s`) => `${formatNumber(n)} ${t(n === 1 ? one : many)}`;
 
 export function fileSize(bytes) {
   if (bytes < 1e6) return `${Math.max(1, Math.round(bytes / 1e3))} kB`;

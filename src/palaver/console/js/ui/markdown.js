@@ -4,11 +4,15 @@
 
 import { Lexer } from "../../vendor/marked/marked.js";
 import { copyText } from "./clipboard.js";
+import { t } from "./texts.js";
 
 const MAX_LENGTH = 200_000; // characters
 
+/** @type {{size: number, has: (name: string) => boolean}} */
+const NO_NAMES = new Map();
+
 // `mentions` has the lower-case names that are highlighted after an @.
-export function renderMarkdown(text, { mentions = new Map() } = {}) {
+export function renderMarkdown(text, { mentions = NO_NAMES } = {}) {
   const prose = element("div", { class: "prose" });
   let tokens;
   try {
@@ -17,7 +21,7 @@ export function renderMarkdown(text, { mentions = new Map() } = {}) {
     tokens = [{ type: "text", text: text.slice(0, MAX_LENGTH) }];
   }
   prose.append(...renderBlocks(tokens, mentions));
-  if (text.length > MAX_LENGTH) prose.append(element("p", {}, ["… (the rest is too long to show here)"]));
+  if (text.length > MAX_LENGTH) prose.append(element("p", {}, [t("… (the rest is too long to show here)")]));
   return prose;
 }
 
@@ -67,10 +71,10 @@ function renderBlock(token, mentions) {
 
 function renderCode(token) {
   const language = (token.lang ?? "").trim().split(/\s/)[0].slice(0, 30);
-  const copy = element("button", { type: "button", class: "copy", "aria-label": "Copy the code" }, ["Copy"]);
+  const copy = element("button", { type: "button", class: "copy", "aria-label": t("Copy the code") }, [t("Copy")]);
   copy.addEventListener("click", async () => {
-    copy.textContent = (await copyText(token.text)) ? "Copied" : "Not copied";
-    setTimeout(() => (copy.textContent = "Copy"), 1500);
+    copy.textContent = (await copyText(token.text)) ? t("Copied") : t("Not copied");
+    setTimeout(() => (copy.textContent = t("Copy")), 1500);
   });
   return element("figure", { class: "code" }, [
     element("figcaption", {}, [element("span", {}, [language || "text"]), copy]),
@@ -87,7 +91,7 @@ function renderList(token, mentions) {
       return isTight ? renderInline(child.tokens ?? [child], mentions) : renderBlock(child, mentions);
     });
     if (!item.task) return element("li", {}, children);
-    const box = element("input", { type: "checkbox", disabled: "", "aria-label": item.checked ? "done" : "open" });
+    const box = element("input", { type: "checkbox", disabled: "", "aria-label": t(item.checked ? "done" : "open") });
     box.checked = item.checked;
     return element("li", { class: "task" }, [box, ...children]);
   });
@@ -127,6 +131,8 @@ function renderSpan(token, mentions) {
       return /^\/uploads\/[\w.-]+$/.test(token.href)
         ? [element("img", { src: token.href, alt: token.text || "", loading: "lazy" })]
         : [renderLink(token.href, [token.text || token.href])];
+    case "checkbox":
+      return []; // renderList draws it
     case "escape":
       return [token.text];
     case "text":

@@ -3,16 +3,17 @@
 
 import { icon } from "./icons.js";
 import { html, nothing } from "./render.js";
+import { t } from "./texts.js";
 
 export const menu = (label, items, iconName = "more") => html`<details class="menu">
-  <summary class="quiet" aria-label=${label} title=${label}>${icon(iconName)}</summary>
+  <summary class="quiet" aria-label=${t(label)} title=${t(label)}>${icon(iconName)}</summary>
   <div role="menu">
     ${items
       .filter(Boolean)
       .map((item) =>
         item.href
-          ? html`<a role="menuitem" href=${item.href} download=${item.download ?? nothing}>${icon(item.icon)} ${item.text}</a>`
-          : html`<button type="button" role="menuitem" class=${item.isDangerous ? "bad" : ""} @click=${item.run}>${icon(item.icon)} ${item.text}</button>`,
+          ? html`<a role="menuitem" href=${item.href} download=${item.download ?? nothing}>${icon(item.icon)} ${t(item.text)}</a>`
+          : html`<button type="button" role="menuitem" class=${item.isDangerous ? "bad" : ""} @click=${item.run}>${icon(item.icon)} ${t(item.text)}</button>`,
       )}
   </div>
 </details>`;

@@ -2,11 +2,12 @@
 // Notices: short messages at the bottom of the window that disappear after a few seconds.
 
 import { html, redraw } from "./render.js";
+import { t } from "./texts.js";
 
 const notices = [];
 
 export function notify(text, { isError = false } = {}) {
-  const notice = { text, isError };
+  const notice = { text: t(text), isError };
   notices.push(notice);
   setTimeout(
     () => {

@@ -10,7 +10,9 @@ import { avatar, choice, emptyState, iconButton, loading, tagList } from "../ui/
 import { timeAgo } from "../ui/format.js";
 import { notifyError } from "../ui/notices.js";
 import { html, nothing, redraw, repeat } from "../ui/render.js";
+import { focusSearchBar } from "./search_bar.js";
 import { loadTokens, tokensSection } from "./tokens.js";
+import { rich, t } from "../ui/texts.js";
 
 const REFRESH_INTERVAL = 5000; // milliseconds; an agent's activity changes without an event
 
@@ -31,7 +33,7 @@ let refreshing;
 let client = "Claude Code";
 
 export const agentsView = {
-  title: () => "Agents",
+  title: () => t("Agents"),
   isInner: () => true,
   enter() {
     loadAgents().catch(notifyError);
@@ -40,10 +42,11 @@ export const agentsView = {
     refreshing = setInterval(() => document.hidden || loadAgents().catch(() => {}), REFRESH_INTERVAL);
   },
   leave: () => clearInterval(refreshing),
+  retry: () => agentsView.enter(),
   template() {
     const online = agents.list.filter((agent) => agent.is_online).length;
     return html`<main class="pane agents">
-    <header class="head"><div class="name"><h1>Agents</h1><p>${online} of ${agents.list.length} online</p></div></header>
+    <header class="head"><div class="name"><h1>${t("Agents")}</h1><p>${t("{n} of {total} online", { n: online, total: agents.list.length })}</p></div></header>
     <div class="scroll"><div class="page-body wide">
       ${agents.isLoaded ? agentList() : loading()}
       ${connectSection()}
@@ -72,17 +75,19 @@ function agentCard(agent) {
     ${avatar(displayName(agent), { isAgent: true, isOnline: agent.is_online })}
     <div>
       <b>${displayName(agent)}</b> <small>@${agent.slug}</small>
-      <p>${[agent.ide, agent.model].filter(Boolean).join(" · ") || "unknown client"}</p>
+      <p>${[agent.ide, agent.model].filter(Boolean).join(" · ") || t("unknown client")}</p>
       <p class="doing">${
         agent.waiting_in
-          ? html`waiting in <a href=${linkToThread(agent.waiting_in)}>${thread?.topic ?? "a thread"}</a>`
+          ? rich("waiting in {thread}", {
+              thread: html`<a href=${linkToThread(agent.waiting_in)}>${thread?.topic ?? t("a thread")}</a>`,
+            })
           : agent.last_activity
-            ? html`${ACTIVITIES[agent.last_activity] ?? agent.last_activity}, ${timeAgo(agent.last_activity_time ?? agent.last_heartbeat)}`
-            : html`seen ${timeAgo(agent.last_heartbeat)}`
+            ? html`${t(ACTIVITIES[agent.last_activity] ?? agent.last_activity)}, ${timeAgo(agent.last_activity_time ?? agent.last_heartbeat)}`
+            : t("seen {time}", { time: timeAgo(agent.last_heartbeat) })
       }</p>
       ${agent.description ? html`<p class="about">${agent.description}</p>` : nothing}
       ${tagList(agent.capabilities?.slice(0, 8))}
-      <p><a href=${link("search", { author: displayName(agent), q: "" })}>Search its messages</a></p>
+      <p><a href=${link("search", { author: displayName(agent) })} @click=${() => setTimeout(focusSearchBar)}>${t("Search its messages")}</a></p>
     </div>
   </li>`;
 }
@@ -111,10 +116,10 @@ function clientCommands() {
 function connectSection() {
   const commands = clientCommands();
   const clients = Object.keys(commands).map((name) => [name, name]);
-  return html`<section class="connect"><h2>Connect an agent</h2>
-    ${choice("Client", clients, client, (name) => ((client = name), redraw()))}
+  return html`<section class="connect"><h2>${t("Connect an agent")}</h2>
+    ${choice(t("Client"), clients, client, (name) => ((client = name), redraw()))}
     <figure class="copyable"><pre tabindex="0"><code>${commands[client]}</code></pre>
-      ${iconButton("Copy", "copy", () => copyAndNotify(commands[client]))}</figure>
-    ${me.needsLogin ? html`<p class="hint">Each agent needs its own token. ${can("admin") ? "Create one below." : "Ask an admin for one."}</p>` : nothing}
+      ${iconButton(t("Copy"), "copy", () => copyAndNotify(commands[client]))}</figure>
+    ${me.needsLogin ? html`<p class="hint">${t("Each agent needs its own token.")} ${can("admin") ? t("Create one below.") : t("Ask an admin for one.")}</p>` : nothing}
   </section>`;
 }

@@ -8,6 +8,7 @@ import { avatar, choice, emptyState, errorState, loading } from "../ui/elements.
 import { formatNumber, timeElement } from "../ui/format.js";
 import { icon } from "../ui/icons.js";
 import { html, nothing, redraw } from "../ui/render.js";
+import { rich, t } from "../ui/texts.js";
 
 const KINDS = [
   ["", "Everything"],
@@ -20,6 +21,7 @@ const KINDS = [
   ["workspace", "Workspace"],
   ["upkeep", "Maintenance"],
 ];
+const ACTIONS = { "POST /api/session": "failed login" };
 const PAGE = 100;
 const MAX_ENTRIES = 1000;
 
@@ -31,7 +33,7 @@ let entries = null;
 let error = null;
 
 export const auditLogView = {
-  title: () => "Audit log",
+  title: () => t("Audit log"),
   isInner: () => true,
   enter({ query }) {
     const wanted = query.get("kind") ?? "";
@@ -39,11 +41,12 @@ export const auditLogView = {
     kind = wanted;
     return load();
   },
+  retry: () => load(),
   template: () => html`<main class="pane log">
     <header class="head">
-      <a class="quiet back always" href="#/agents" aria-label="Back to agents">${icon("back")}</a>
-      <div class="name"><h1>Audit log</h1><p>Who did what and when, without message texts</p></div></header>
-    <div class="narrow">${choice("Kind", KINDS, kind, (wanted) => goTo(link("log", { kind: wanted }), { replace: true }))}</div>
+      <a class="quiet back always" href="#/agents" aria-label=${t("Back to agents")}>${icon("back")}</a>
+      <div class="name"><h1>${t("Audit log")}</h1><p>${t("Who did what and when, without message texts")}</p></div></header>
+    <div class="narrow">${choice(t("Kind"), KINDS, kind, (wanted) => goTo(link("log", { kind: wanted }), { replace: true }))}</div>
     <div class="scroll"><div class="page-body wide">${table()}</div></div>
   </main>`,
 };
@@ -72,11 +75,11 @@ function table() {
     limit = Math.min(limit + PAGE, MAX_ENTRIES);
     return load();
   };
-  return html`<div class="wide-table" tabindex="0" role="region" aria-label="Audit log"><table>
-      <thead><tr><th scope="col">Time</th><th scope="col">Who</th><th scope="col">Action</th><th scope="col">Details</th></tr></thead>
+  return html`<div class="wide-table" tabindex="0" role="region" aria-label=${t("Audit log")}><table>
+      <thead><tr><th scope="col">${t("Time")}</th><th scope="col">${t("Who")}</th><th scope="col">${t("Action")}</th><th scope="col">${t("Details")}</th></tr></thead>
       <tbody>${entries.map(row)}</tbody></table></div>
-    ${entries.length === limit && limit < MAX_ENTRIES ? html`<p class="more"><button type="button" @click=${showMore}>Show more</button></p>` : nothing}
-    ${entries.length === MAX_ENTRIES ? html`<p class="hint">These are the latest ${formatNumber(MAX_ENTRIES)} entries. On the server, <code>palaver audit</code> shows all.</p>` : nothing}`;
+    ${entries.length === limit && limit < MAX_ENTRIES ? html`<p class="more"><button type="button" @click=${showMore}>${t("Show more")}</button></p>` : nothing}
+    ${entries.length === MAX_ENTRIES ? html`<p class="hint">${rich("These are the latest {n} entries. On the server, {command} shows all.", { n: formatNumber(MAX_ENTRIES), command: html`<code>palaver audit</code>` })}</p>` : nothing}`;
 }
 
 function row(entry) {
@@ -93,5 +96,5 @@ function row(entry) {
       }</span>`,
   );
   return html`<tr data-kind=${entry.kind}><td>${timeElement(entry.at)}</td><td>${who}</td>
-  <td><i class="tag">${entry.kind}</i> ${entry.what.replaceAll("_", " ")}</td><td class="facts-of">${details}</td></tr>`;
+  <td><i class="tag">${entry.kind}</i> ${t(ACTIONS[entry.what] ?? "") || entry.what.replaceAll("_", " ")}</td><td class="facts-of">${details}</td></tr>`;
 }

@@ -2,6 +2,7 @@
 // The import view: drop files or a folder, watch the progress, see the result.
 
 import { csrf, errorMessage, get, url } from "../data/api.js";
+import { startedImport } from "../data/drafts.js";
 import { can } from "../data/session.js";
 import { SOURCES, sourcesWith } from "../data/sources.js";
 import { link } from "../route.js";
@@ -9,8 +10,10 @@ import { avatar, errorState } from "../ui/elements.js";
 import { fileSize, formatNumber, plural } from "../ui/format.js";
 import { icon } from "../ui/icons.js";
 import { html, nothing, redraw } from "../ui/render.js";
+import { rich, t } from "../ui/texts.js";
 
 const MAX_FILES = 1000;
+const SHOWN_NAMES = 6;
 
 const FORMATS = [
   ["ChatGPT", "the zip from Settings → Data controls → Export, or conversations.json"],
@@ -28,22 +31,23 @@ const FORMATS = [
 const HEADINGS = { sending: "Uploading …", running: "Importing …", done: "Done", failed: "Import failed" };
 
 /** @type {any} */
-let job = null; // { files, bytes, sent, state, answer, error }
+let job = null; // { names, bytes, sent, state, answer, error }
 let isDragging = false;
 
 export const importView = {
-  title: () => "Import",
+  title: () => t("Import"),
   isInner: () => true,
-  enter: () => {},
+  enter: () => resume(),
+  retry: () => resume(),
   template: () => html`<main class="pane bring">
-    <header class="head"><div class="name"><h1>Import</h1><p>Add your chats, notes and documents from other tools.</p></div></header>
+    <header class="head"><div class="name"><h1>${t("Import")}</h1><p>${t("Add your chats, notes and documents from other tools.")}</p></div></header>
     <div class="scroll"><div class="page-body">
-      ${can("write") ? dropZone() : html`<p class="hint">You have read-only access. Ask for a token with the write scope.</p>`}
+      ${can("write") ? dropZone() : html`<p class="hint">${t("You have read-only access. Ask for a token with the write scope.")}</p>`}
       ${job ? progress() : nothing}
-      <section class="known"><h2>Supported formats</h2>
-        <dl>${FORMATS.map(([name, description]) => html`<dt>${avatar(name)} ${name}</dt><dd>${description}</dd>`)}</dl>
-        <p class="hint">You can import the same files again: new items are added and changed items are updated. Your data stays on this server.
-          From a terminal: <code>palaver import PATH…</code></p></section>
+      <section class="known"><h2>${t("Supported formats")}</h2>
+        <dl>${FORMATS.map(([name, description]) => html`<dt>${avatar(name)} ${t(name)}</dt><dd>${t(description)}</dd>`)}</dl>
+        <p class="hint">${t("You can import the same files again: new items are added and changed items are updated. Your data stays on this server.")}
+          ${t("From a terminal:")} <code>palaver import PATH…</code></p></section>
     </div></div>
   </main>`,
 };
@@ -68,10 +72,10 @@ function dropZone() {
   };
   return html`<div class="drop ${isDragging ? "over" : ""}" @dragover=${setDragging(true)} @dragleave=${setDragging(false)} @drop=${onDrop}>
     ${icon("import")}
-    <p><b>Drop files or a folder here</b><br /><small>exported chats, notes, documents</small></p>
+    <p><b>${t("Drop files or a folder here")}</b><br /><small>${t("exported chats, notes, documents")}</small></p>
     <div class="ways">
-      <label class="button">Choose files<input class="hidden" type="file" multiple ?disabled=${isBusy} @change=${onChoose} /></label>
-      <label class="button">Choose a folder<input class="hidden" type="file" webkitdirectory ?disabled=${isBusy} @change=${onChoose} /></label>
+      <label class="button">${t("Choose files")}<input class="hidden" type="file" multiple ?disabled=${isBusy} @change=${onChoose} /></label>
+      <label class="button">${t("Choose a folder")}<input class="hidden" type="file" webkitdirectory ?disabled=${isBusy} @change=${onChoose} /></label>
     </div>
   </div>`;
 }
@@ -94,7 +98,7 @@ function start(files) {
   if (!files.length) return;
   const bytes = files.reduce((sum, file) => sum + file.size, 0);
   const started = {
-    files,
+    names: files.map(({ name }) => name),
     bytes,
     sent: 0,
     state: "sending",
@@ -113,7 +117,7 @@ function start(files) {
   request.open("POST", "/api/import");
   if (csrf.token) request.setRequestHeader("x-palaver-csrf", csrf.token);
   request.upload.onprogress = (event) => ((started.sent = event.loaded), redraw());
-  request.onerror = () => fail("The server cannot be reached. Nothing was imported: drop the files again.");
+  request.onerror = () => fail(t("The server cannot be reached. Nothing was imported: drop the files again."));
   request.onload = () => {
     let answer = {};
     try {
@@ -123,9 +127,26 @@ function start(files) {
     }
     if (request.status !== 202) return fail(errorMessage(answer, request.status));
     update(started, answer, "running");
+    startedImport.set({ id: answer.id, names: started.names.slice(0, SHOWN_NAMES), count: files.length, bytes });
     followJob(started);
   };
   request.send(form);
+}
+
+// Follow the import that was started before this page was loaded. The server forgets old ones.
+async function resume() {
+  const saved = startedImport.get();
+  if (job || !saved) return;
+  try {
+    const answer = await get(url`/api/import/${saved.id}`);
+    if (job) return;
+    const names = Array.from({ length: saved.count }, (_, i) => saved.names[i] ?? "");
+    job = { names, bytes: saved.bytes, sent: saved.bytes, state: answer.status, answer, error: null };
+    if (job.state === "running") followJob(job);
+  } catch (error) {
+    if (error.status === 404) startedImport.set(null);
+  }
+  redraw();
 }
 
 function update(followed, answer, state = answer.status) {
@@ -156,15 +177,15 @@ function followJob(followed) {
 }
 
 function progress() {
-  const { files, bytes, sent, state, answer, error } = job;
-  const more = files.length > 6 ? ` and ${formatNumber(files.length - 6)} more` : "";
-  const names = files.slice(0, 6).map((file) => file.name);
+  const { names, bytes, sent, state, answer, error } = job;
+  const more =
+    names.length > SHOWN_NAMES ? ` ${t("and {n} more", { n: formatNumber(names.length - SHOWN_NAMES) })}` : "";
   return html`<section class="job" aria-live="polite">
-    <h2>${HEADINGS[state]}</h2>
-    <p class="files">${names.join(", ")}${more} <small>${fileSize(bytes)}</small></p>
-    ${files.length > MAX_FILES ? html`<p class="hint">Only the first ${formatNumber(MAX_FILES)} files are imported here. For larger folders use <code>palaver import</code>.</p>` : nothing}
-    ${state === "sending" ? html`<progress max=${bytes || 1} value=${Math.min(sent, bytes)} aria-label="Upload"></progress>` : nothing}
-    ${state === "running" ? html`<progress max=${answer?.bytes_total || nothing} value=${answer?.bytes_total ? answer.bytes_read : nothing} aria-label="Import"></progress>` : nothing}
+    <h2>${t(HEADINGS[state])}</h2>
+    <p class="files">${names.slice(0, SHOWN_NAMES).join(", ")}${more} <small>${fileSize(bytes)}</small></p>
+    ${names.length > MAX_FILES ? html`<p class="hint">${rich("Only the first {n} files are imported here. For larger folders use {command}.", { n: formatNumber(MAX_FILES), command: html`<code>palaver import</code>` })}</p>` : nothing}
+    ${state === "sending" ? html`<progress max=${bytes || 1} value=${Math.min(sent, bytes)} aria-label=${t("Upload")}></progress>` : nothing}
+    ${state === "running" ? html`<progress max=${answer?.bytes_total || nothing} value=${answer?.bytes_total ? answer.bytes_read : nothing} aria-label=${t("Import")}></progress>` : nothing}
     ${error ? errorState(error) : nothing}
     ${answer ? result(answer) : nothing}
   </section>`;
@@ -179,16 +200,16 @@ function result(answer) {
   });
   const formats = Object.entries(answer.formats ?? {});
   return html`<ul class="numbers">
-      <li><b>${formatNumber(answer.new)}</b> new</li><li><b>${formatNumber(answer.changed)}</b> changed</li><li><b>${formatNumber(answer.unchanged)}</b> unchanged</li><li><b>${formatNumber(answer.messages)}</b> messages</li></ul>
+      <li><b>${formatNumber(answer.new)}</b> ${t("new")}</li><li><b>${formatNumber(answer.changed)}</b> ${t("changed")}</li><li><b>${formatNumber(answer.unchanged)}</b> ${t("unchanged")}</li><li><b>${formatNumber(answer.messages)}</b> ${t("messages")}</li></ul>
     ${formats.length ? html`<p class="formats">${formats.map(([name, n]) => html`<i class="tag">${name} ${typeof n === "number" ? `× ${formatNumber(n)}` : ""}</i>`)}</p>` : nothing}
     ${answer.message ? html`<p class="problem">${answer.message}</p>` : nothing}
-    ${answer.skipped_count ? html`<details class="skipped"><summary>${plural(answer.skipped_count, "item")} skipped</summary><ul>${answer.skipped.map((one) => html`<li><b>${one.name}</b>: ${one.why}</li>`)}</ul></details>` : nothing}
-    ${isDone && !sum(answer) ? html`<p class="hint">No supported format was recognised. The supported formats are below.</p>` : nothing}
+    ${answer.skipped_count ? html`<details class="skipped"><summary>${plural(answer.skipped_count, "item skipped", "items skipped")}</summary><ul>${answer.skipped.map((one) => html`<li><b>${one.name}</b>: ${one.why}</li>`)}</ul></details>` : nothing}
+    ${isDone && !sum(answer) ? html`<p class="hint">${t("No supported format was recognised. The supported formats are below.")}</p>` : nothing}
     ${
       isDone
         ? html`<p class="shelves-of">${links.map(
             ({ name, n }) =>
-              html`<a class="button" href=${link(["library", name])}>${icon(SOURCES[name].icon)} ${formatNumber(n)} in ${SOURCES[name].label}</a>`,
+              html`<a class="button" href=${link(["library", name])}>${icon(SOURCES[name].icon)} ${t("{n} in {place}", { n: formatNumber(n), place: t(SOURCES[name].label) })}</a>`,
           )}</p>`
         : nothing
     }`;

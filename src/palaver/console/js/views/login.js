@@ -6,6 +6,7 @@ import { post, remove } from "../data/api.js";
 import { stopListening } from "../data/events.js";
 import { notifyError } from "../ui/notices.js";
 import { html, nothing, redraw } from "../ui/render.js";
+import { t } from "../ui/texts.js";
 
 let errorText = null;
 let isSending = false;
@@ -39,10 +40,10 @@ export async function logOut({ everywhere = false } = {}) {
 
 export const loginView = () => html`<main class="alone"><form class="login" @submit=${logIn}>
   <img src=${assetUrl("icon.svg")} alt="" width="44" height="44" />
-  <h1>Log in to palaver</h1>
-  <p>Agents and people talk here. Log in with your token.</p>
-  <label>Token<input name="token" type="password" autocomplete="current-password" placeholder="plv_…" required autofocus spellcheck="false" /></label>
-  ${errorText ? html`<p class="problem" role="alert">${errorText}</p>` : nothing}
-  <button class="main" ?disabled=${isSending}>Log in</button>
-  <p>No token yet? Create one on the server: <code>palaver user add NAME</code></p>
+  <h1>${t("Log in to palaver")}</h1>
+  <p>${t("Agents and people talk here. Log in with your token.")}</p>
+  <label>${t("Token")}<input name="token" type="password" autocomplete="current-password" placeholder="plv_…" required autofocus spellcheck="false" /></label>
+  ${errorText ? html`<p class="problem" role="alert">${t(errorText)}</p>` : nothing}
+  <button class="main" ?disabled=${isSending}>${t("Log in")}</button>
+  <p>${t("No token yet? Create one on the server:")} <code>palaver user add NAME</code></p>
 </form></main>`;

@@ -1,7 +1,7 @@
 // @ts-check
 // The overview: messages per day, the most active authors, documents by source, and the state of the index.
 
-import { get } from "../data/api.js";
+import { get, withQuery } from "../data/api.js";
 import { SOURCES, sourcesWith } from "../data/sources.js";
 import { link } from "../route.js";
 import { choice, emptyState, errorState, loading } from "../ui/elements.js";
@@ -9,9 +9,11 @@ import { fileSize, formatNumber } from "../ui/format.js";
 import { icon } from "../ui/icons.js";
 import { notifyError } from "../ui/notices.js";
 import { html, nothing, redraw, svg } from "../ui/render.js";
+import { t } from "../ui/texts.js";
 
 const CHART_SOURCES = sourcesWith("hasMessages");
 const DAY = 864e5; // milliseconds
+const LETTER_WIDTH = 7; // of a digit in the chart
 
 let days = 30;
 /** @type {any} */
@@ -20,14 +22,15 @@ let overview = null;
 let error = null;
 
 export const overviewView = {
-  title: () => "Overview",
+  title: () => t("Overview"),
   isInner: () => true,
   enter: () => load(),
+  retry: () => load(),
   template: () => html`<main class="pane overview">
-    <header class="head"><div class="name"><h1>Overview</h1><p>Messages and documents in this workspace</p></div>
+    <header class="head"><div class="name"><h1>${t("Overview")}</h1><p>${t("Messages and documents in this workspace")}</p></div>
       ${choice(
-        "Period",
-        [7, 30, 90].map((n) => [n, `${n} days`]),
+        t("Period"),
+        [7, 30, 90].map((n) => [n, t("{n} days", { n })]),
         days,
         (n) => ((days = n), load()),
       )}</header>
@@ -35,9 +38,18 @@ export const overviewView = {
   </main>`,
 };
 
+// Days begin and end where the viewer is. A server without time zones counts in UTC.
+async function loadDays() {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  return get(withQuery("/api/overview", { days, timezone: timeZone })).catch((error) => {
+    if (error.status !== 422) throw error;
+    return get(withQuery("/api/overview", { days }));
+  });
+}
+
 async function load() {
   try {
-    overview = await get(`/api/overview?days=${days}`);
+    overview = await loadDays();
     error = null;
   } catch (problem) {
     if (overview) notifyError(problem);
@@ -52,34 +64,34 @@ function content() {
   const total = overview.days.reduce((sum, day) => sum + day.messages, 0);
   return html`
     <ul class="tiles">
-      ${tile("Messages", formatNumber(total), `in ${days} days`)}
-      ${tile("Threads", formatNumber(status.threads), `${formatNumber(status.messages)} messages in total`)}
-      ${tile("Agents", formatNumber(status.agents_online), `of ${formatNumber(status.agents)} online`)}
-      ${storage_bytes === null ? nothing : tile("Storage", fileSize(storage_bytes), status.engine === "sqlite" ? "SQLite" : "PostgreSQL")}
+      ${tile(t("Messages"), formatNumber(total), t("in {n} days", { n: days }))}
+      ${tile(t("Threads"), formatNumber(status.threads), t("{n} messages in total", { n: formatNumber(status.messages) }))}
+      ${tile(t("Agents"), formatNumber(status.agents_online), t("of {n} online", { n: formatNumber(status.agents) }))}
+      ${storage_bytes === null ? nothing : tile(t("Storage"), fileSize(storage_bytes), status.engine === "sqlite" ? "SQLite" : "PostgreSQL")}
       ${
         overview.is_index_complete
-          ? tile("Index", "Complete", "search covers everything", "good")
-          : tile("Index", "Updating", "search may miss the newest items", "warn")
+          ? tile(t("Index"), "Complete", "search covers everything", "good")
+          : tile(t("Index"), "Updating", "search may miss the newest items", "warn")
       }
       ${
         !model
           ? nothing
           : model.done >= model.passages
-            ? tile("Model", "Ready", model.name, "good")
+            ? tile(t("Model"), "Ready", model.name, "good")
             : tile(
-                "Model",
+                t("Model"),
                 `${Math.floor((100 * model.done) / model.passages)} %`,
-                `of vectors computed by ${model.name}`,
+                t("of vectors computed by {name}", { name: model.name }),
                 "warn",
               )
       }
     </ul>
-    <section class="chart"><h2>Messages per day</h2>${total ? dayChart() : emptyState("overview", "No messages", "There are no messages in this period.")}</section>
+    <section class="chart"><h2>${t("Messages per day")}</h2>${total ? dayChart() : emptyState("overview", "No messages", "There are no messages in this period.")}</section>
     <div class="two">
-      <section class="chart"><h2>Most active</h2>${barChart(speakers.map((one) => [one.name, one.messages, one.agent_id ? "agents" : "person"]))}</section>
-      <section class="chart"><h2>Documents by source</h2>${barChart(
+      <section class="chart"><h2>${t("Most active")}</h2>${barChart(speakers.map((one) => [one.name, one.messages, one.agent_id ? "agents" : "person"]))}</section>
+      <section class="chart"><h2>${t("Documents by source")}</h2>${barChart(
         Object.entries(documents).map(([name, n]) => [
-          SOURCES[name].label,
+          t(SOURCES[name].label),
           n,
           SOURCES[name].icon,
           SOURCES[name].library ? link(["library", name]) : "#/threads",
@@ -89,7 +101,7 @@ function content() {
 }
 
 const tile = (name, value, note, mood = "") =>
-  html`<li class=${mood}><small>${name}</small><b>${value}</b><span>${note}</span></li>`;
+  html`<li class=${mood}><small>${t(name)}</small><b>${t(value)}</b><span>${t(note)}</span></li>`;
 
 function dayChart() {
   const width = Math.max(280, Math.min(900, innerWidth - 110)); // a narrow window gets fewer units, so text keeps its size
@@ -103,18 +115,21 @@ function dayChart() {
     return { day, counts, sum: counts.reduce((a, b) => a + b, 0) };
   });
   const max = roundUp(Math.max(...columns.map(({ sum }) => sum)));
+  const marks = [0, 0.5, 1].map((part) => ({ part, text: formatNumber(Math.round(max * part)) }));
+  const left = 16 + LETTER_WIDTH * Math.max(...marks.map(({ text }) => text.length)); // room for the numbers
   const step = width / days;
   const used = CHART_SOURCES.filter((_, i) => columns.some(({ counts }) => counts[i]));
   const format = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
   const label = (day) => format.format(new Date(day));
   const labelEvery = Math.ceil(days / (width / 110));
-  return html`<svg class="days" viewBox="0 0 ${width + 40} ${height + 30}" role="img" aria-label="Messages per day, at most ${max}">
-      ${[0, 0.5, 1].map(
-        (part) => svg`<line x1="40" x2=${width + 40} y1=${10 + height * (1 - part)} y2=${10 + height * (1 - part)} />
-        <text class="y" x="34" y=${14 + height * (1 - part)}>${formatNumber(Math.round(max * part))}</text>`,
+  return html`<svg class="days" viewBox="0 0 ${width + left} ${height + 30}" role="img" aria-label=${t("Messages per day, at most {n}", { n: max })}>
+      ${marks.map(
+        ({ part, text }) =>
+          svg`<line x1=${left} x2=${width + left} y1=${10 + height * (1 - part)} y2=${10 + height * (1 - part)} />
+        <text class="y" x=${left - 6} y=${14 + height * (1 - part)}>${text}</text>`,
       )}
       ${columns.map(({ day, counts, sum }, i) => {
-        const x = 40 + i * step;
+        const x = left + i * step;
         let y = height + 10;
         return svg`<g><title>${label(day)}: ${formatNumber(sum)}</title><rect class="ground" x=${x} y="10" width=${step} height=${height} />
           ${counts.map((n, source) => {
@@ -124,9 +139,9 @@ function dayChart() {
             return svg`<rect class="s${source}" x=${x + step * 0.14} y=${y} width=${step * 0.72} height=${barHeight} rx=${Math.min(3, step / 6)} />`;
           })}</g>`;
       })}
-      ${columns.map(({ day }, i) => (i % labelEvery ? nothing : svg`<text class="x" x=${40 + i * step + step / 2} y=${height + 27}>${label(day)}</text>`))}
+      ${columns.map(({ day }, i) => (i % labelEvery ? nothing : svg`<text class="x" x=${left + i * step + step / 2} y=${height + 27}>${label(day)}</text>`))}
     </svg>
-    <p class="legend">${used.map((source) => html`<span><i class="s${CHART_SOURCES.indexOf(source)}"></i> ${SOURCES[source].label}</span>`)}</p>`;
+    <p class="legend">${used.map((source) => html`<span><i class="s${CHART_SOURCES.indexOf(source)}"></i> ${t(SOURCES[source].label)}</span>`)}</p>`;
 }
 
 // The next round number, for the top of an axis.
@@ -138,7 +153,7 @@ function roundUp(n) {
 // `rows` have a name, a number, an icon and optionally a link.
 function barChart(rows) {
   const shown = rows.filter(([, n]) => n);
-  if (!shown.length) return html`<p class="hint">Nothing yet.</p>`;
+  if (!shown.length) return html`<p class="hint">${t("Nothing yet.")}</p>`;
   const max = Math.max(...shown.map(([, n]) => n));
   return html`<ul class="bars">${shown.map(
     ([name, n, iconName, href]) => html`<li>

@@ -4,7 +4,7 @@
 import { RequestError, get, remove, url, withQuery } from "../data/api.js";
 import { can } from "../data/session.js";
 import { SOURCES, findSource } from "../data/sources.js";
-import { goBack, goTo, link, linkToDocument } from "../route.js";
+import { goBack, goTo, link, linkToDocument, parseRoute } from "../route.js";
 import { copyAndNotify } from "../ui/clipboard.js";
 import { confirmDialog } from "../ui/dialog.js";
 import { errorState, loading } from "../ui/elements.js";
@@ -14,8 +14,9 @@ import { icon } from "../ui/icons.js";
 import { menu } from "../ui/menu.js";
 import { notify, notifyError } from "../ui/notices.js";
 import { html, nextDraw, nothing, redraw, ref } from "../ui/render.js";
-import { editor } from "./reader_editor.js";
+import { editor, removeUntouched, resumeDraft } from "./reader_editor.js";
 import { READER_SOURCES } from "./reader_sources.js";
+import { rich, t } from "../ui/texts.js";
 
 /** @type {import("./reader_sources.js").OpenDocument | null} */
 let open = null;
@@ -25,9 +26,10 @@ let scrollBox = null;
 const leaveReader = () => goBack(link(["library", open?.source]));
 
 export const readerView = {
-  title: () => open?.title || (findSource(open?.source)?.singular ?? "Open"),
+  title: () => open?.title || t(findSource(open?.source)?.singular ?? "Open"),
   isInner: () => true,
-  async enter({ parts: [source, ...rest], query }) {
+  async enter({ parts, query }) {
+    const [source, ...rest] = parts;
     /** @type {import("./reader_sources.js").OpenDocument} */
     const entered = {
       source,
@@ -40,12 +42,15 @@ export const readerView = {
       item: null,
       error: null,
       title: "",
+      draftAt: null,
     };
+    removeUntouched(open);
     open = entered;
     redraw();
     try {
       if (!findSource(source) || !entered.id) throw new RequestError("This link does not name a known source.", 404);
       await READER_SOURCES[source].open(entered);
+      if (READER_SOURCES[source].fields && can("write")) resumeDraft(entered);
     } catch (error) {
       const isMissing = error.status === 404 && findSource(source);
       entered.error = isMissing ? new RequestError("It may have been deleted, or the link is incomplete.", 404) : error;
@@ -54,8 +59,10 @@ export const readerView = {
     await nextDraw();
     showFoundPlace(entered);
   },
+  retry: () => open?.error?.isOffline && readerView.enter(parseRoute()),
   leave() {
     clearHighlight();
+    removeUntouched(open);
     open = null;
   },
   template: () => html`<main class="pane reader">${open ? page(open) : nothing}</main>`,
@@ -107,11 +114,11 @@ function showFoundPlace({ foundId, q, loc, item }) {
 function page(opened) {
   const { source, title, item, error } = opened;
   const reader = READER_SOURCES[source];
-  const retry = () => readerView.enter({ parts: [source, opened.id], query: new URLSearchParams() });
+  const retry = () => readerView.enter(parseRoute());
   return html`<header class="head">
-      <button type="button" class="quiet back always" aria-label="Back" @click=${leaveReader}>${icon("back")}</button>
-      <div class="name"><h1 title=${title}>${title || (error ? (findSource(source)?.singular ?? "Document") : "…")}</h1>
-        <p>${findSource(source)?.singular ?? ""}${item && reader.subtitle ? html` · ${reader.subtitle(opened)}` : item?.last_modified ? html` · changed ${timeElement(item.last_modified)}` : nothing}</p></div>
+      <button type="button" class="quiet back always" aria-label=${t("Back")} @click=${leaveReader}>${icon("back")}</button>
+      <div class="name"><h1 title=${title}>${title || (error ? t(findSource(source)?.singular ?? "Document") : "…")}</h1>
+        <p>${t(findSource(source)?.singular ?? "")}${item && reader.subtitle ? html` · ${reader.subtitle(opened)}` : item?.last_modified ? html` · ${rich("changed {time}", { time: timeElement(item.last_modified) })}` : nothing}</p></div>
       ${item && !error ? actions(opened) : nothing}
     </header>
     <div class="scroll" ${ref((element) => (scrollBox = element))}>${
@@ -129,37 +136,37 @@ function actions(opened) {
   const transcript = item.transcript?.segments
     .map(({ start, text }) => `[${formatTimestamp(start)}] ${text}`)
     .join("\n");
-  return html`${canEdit ? html`<button type="button" @click=${() => ((opened.isEditing = true), redraw())}>${icon("edit")} Edit</button>` : nothing}
-    ${menu("More", [
+  return html`${canEdit ? html`<button type="button" @click=${() => ((opened.isEditing = true), redraw())}>${icon("edit")} ${t("Edit")}</button>` : nothing}
+    ${menu(t("More"), [
       {
-        text: "Copy link",
+        text: t("Copy link"),
         icon: "link",
-        run: () => copyAndNotify(`${location.origin}/${linkToDocument(source, id)}`, "Link copied."),
+        run: () => copyAndNotify(`${location.origin}/${linkToDocument(source, id)}`, t("Link copied.")),
       },
       source === "sessions" && {
-        text: "Export Markdown",
+        text: t("Export Markdown"),
         icon: "download",
         href: url`/api/v1/agents/${item.agent}/sessions/${item.session}/export`,
         download: `${item.session}.md`,
       },
       source === "notes" && {
-        text: "Export Markdown",
+        text: t("Export Markdown"),
         icon: "download",
         run: () => saveFile(`${title}.md`, "text/markdown", item.content),
       },
       ["archive", "chats"].includes(source) && {
-        text: "Export Markdown",
+        text: t("Export Markdown"),
         icon: "download",
         run: () => exportConversation(opened).catch(notifyError),
       },
       item.transcript && {
-        text: "Copy transcript",
+        text: t("Copy transcript"),
         icon: "copy",
-        run: () => copyAndNotify(transcript, "Transcript copied."),
+        run: () => copyAndNotify(transcript, t("Transcript copied.")),
       },
-      item.transcript && { text: "Download SRT", icon: "download", run: () => exportSrt(opened).catch(notifyError) },
+      item.transcript && { text: t("Download SRT"), icon: "download", run: () => exportSrt(opened).catch(notifyError) },
       SOURCES[source].path &&
-        can("write") && { text: "Delete", icon: "trash", isDangerous: true, run: () => confirmDelete(opened) },
+        can("write") && { text: t("Delete"), icon: "trash", isDangerous: true, run: () => confirmDelete(opened) },
     ])}`;
 }
 
@@ -187,12 +194,12 @@ async function exportConversation({ title, turns }) {
 
 const confirmDelete = ({ source, id, title }) =>
   confirmDialog(
-    `Delete ${SOURCES[source].singular.toLowerCase()}`,
-    `“${title}” will be deleted. Search will no longer find it.`,
+    t(`Delete ${SOURCES[source].singular.toLowerCase()}`),
+    t("“{title}” will be deleted. Search will no longer find it.", { title }),
     "Delete",
     async () => {
       await remove(`${SOURCES[source].path}/${encodeURIComponent(id)}`);
-      notify("Deleted.");
+      notify(t("Deleted."));
       goTo(link(["library", source]));
     },
   );

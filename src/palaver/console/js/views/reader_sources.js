@@ -9,6 +9,7 @@ import { clockTime, dayKey, dayName, formatTimestamp, plural, timeElement } from
 import { checkLink, renderMarkdown } from "../ui/markdown.js";
 import { notifyError } from "../ui/notices.js";
 import { html, nothing, redraw, repeat } from "../ui/render.js";
+import { t } from "../ui/texts.js";
 
 const PAGE = 80;
 const EXPORT_PAGE = 100;
@@ -25,6 +26,7 @@ const EXPORT_PAGE = 100;
  * @property {boolean} isEditing
  * @property {boolean} isEditLinked Does the address ask for the editor?
  * @property {boolean} isNew
+ * @property {string | null} draftAt When the draft that the editor shows was written.
  * @property {string} [foundId] The id of the turn that the link names.
  * @property {Turns} [turns]
  */
@@ -109,7 +111,7 @@ export const READER_SOURCES = {
       document.title = document.item.title;
     },
     body: ({ item }) =>
-      html`${tagList(item.keywords)}${item.content.trim() ? prose(item, item.content) : html`<p class="beginning">This note is empty.</p>`}`,
+      html`${tagList(item.keywords)}${item.content.trim() ? prose(item, item.content) : html`<p class="beginning">${t("This note is empty.")}</p>`}`,
     fields: [
       ["title", "Title"],
       ["content", "Text (Markdown)", "long"],
@@ -147,7 +149,7 @@ export const READER_SOURCES = {
     },
     body: ({
       item,
-    }) => html`<p class="who">${avatar(item.name)} ${item.creator ? html`<span>by ${item.creator}</span>` : nothing}</p>
+    }) => html`<p class="who">${avatar(item.name)} ${item.creator ? html`<span>${t("by {name}", { name: item.creator })}</span>` : nothing}</p>
       ${tagList(item.tags)}
       ${fieldList([
         ["Description", item.description],
@@ -226,7 +228,7 @@ export const READER_SOURCES = {
         text: content,
         when: ts,
       })),
-    subtitle: ({ item }) => html`${displayNameOf(item.agent)} · session ${item.session}`,
+    subtitle: ({ item }) => html`${displayNameOf(item.agent)} · ${t("session {id}", { id: item.session })}`,
   },
 
   archive: {
@@ -251,7 +253,7 @@ export const READER_SOURCES = {
 };
 
 const fieldList = (fields) =>
-  html`<dl class="fields">${fields.filter(([, text]) => text).map(([label, text]) => html`<dt>${label}</dt><dd class="pre">${text}</dd>`)}</dl>`;
+  html`<dl class="fields">${fields.filter(([, text]) => text).map(([label, text]) => html`<dt>${t(label)}</dt><dd class="pre">${text}</dd>`)}</dl>`;
 
 // Markdown is rendered once for each item, and again when its text changes.
 const rendered = new WeakMap();
@@ -264,9 +266,9 @@ function prose(item, text) {
 function conversation({ turns, foundId }, describe) {
   if (!turns?.items.length) return emptyState("chats", "No messages");
   const moreButton = (text, load) =>
-    html`<p class="more"><button type="button" @click=${() => load().catch(notifyError)}>${text}</button></p>`;
+    html`<p class="more"><button type="button" @click=${() => load().catch(notifyError)}>${t(text)}</button></p>`;
   let previous = null;
-  return html`${turns.hasEarlier ? moreButton("Show earlier", turns.loadEarlier) : nothing}
+  return html`${turns.hasEarlier ? moreButton(t("Show earlier"), turns.loadEarlier) : nothing}
     ${repeat(
       turns.items,
       (item) => item.id,
@@ -281,5 +283,5 @@ function conversation({ turns, foundId }, describe) {
         </article>`;
       },
     )}
-    ${turns.hasLater ? moreButton("Show later", turns.loadLater) : nothing}`;
+    ${turns.hasLater ? moreButton(t("Show later"), turns.loadLater) : nothing}`;
 }

@@ -13,6 +13,7 @@ import { stem } from "../ui/highlight.js";
 import { icon } from "../ui/icons.js";
 import { html, nothing } from "../ui/render.js";
 import { goToSearch, openSelectedResult, parseSearch, selectResult } from "./search_bar.js";
+import { t } from "../ui/texts.js";
 
 const TYPING_PAUSE = 120; // milliseconds without a key before a request is sent
 const SOURCE_CHOICE = [["", "Everything"], ...sourceNames.map((name) => [name, SOURCES[name].label])];
@@ -42,7 +43,7 @@ let timer;
 let areFiltersOpen = false;
 
 export const searchView = {
-  title: () => "Search",
+  title: () => t("Search"),
   isInner: () => true,
   enter({ query }) {
     const wanted = parseSearch(query);
@@ -53,6 +54,7 @@ export const searchView = {
     clearTimeout(timer);
     timer = setTimeout(() => runSearch(wanted), search.results.length ? TYPING_PAUSE : 0);
   },
+  retry: () => search.error?.isOffline && runSearch(parseSearch(parseRoute().query)),
   leave() {
     clearTimeout(timer);
     if (!search.isRunning) return;
@@ -80,9 +82,9 @@ function resultsPage(wanted) {
     ? "No document with these words matches the filters. Try fewer filters."
     : "No document contains these words. Try other words.";
   const showMore = () => runSearch(wanted, nextOffset ?? results.length);
-  return html`<header class="head"><div class="name"><h1>Search</h1>
+  return html`<header class="head"><div class="name"><h1>${t("Search")}</h1>
       <p role="status">${summary(wanted)}</p></div>
-      ${iconButton("Search help", "help", showHelp)}</header>
+      ${iconButton(t("Search help"), "help", showHelp)}</header>
     ${wanted.thread ? nothing : filterBar(wanted)}
     <div class="scroll"><div class="hits">
     ${error ? errorState(error, () => runSearch(wanted)) : nothing}
@@ -97,30 +99,30 @@ function resultsPage(wanted) {
             .join(", ")} only the newest passages were considered. Add a rarer word.</p>`
         : nothing
     }
-    ${hasQuery ? nothing : emptyState("search", "What are you looking for?", "Search finds messages, sessions, notes and all other documents by their words.", examples())}
+    ${hasQuery ? nothing : wanted.author ? emptyState("search", t("Search the messages of {name}", { name: wanted.author }), "Type words above. Search finds what was said in threads and sessions.") : emptyState("search", "What are you looking for?", "Search finds messages, sessions, notes and all other documents by their words.", examples())}
     ${isEmpty ? emptyState("search", "Nothing found", hint ? nothing : emptyText, suggestions(wanted)) : nothing}
     <ol>${results.map(resultItem)}</ol>
-    ${isRunning && !results.length ? loading("Searching") : nothing}
+    ${isRunning && !results.length ? loading(t("Searching")) : nothing}
     ${
       search.hasMore && results.length
         ? nextOffset !== null
-          ? html`<p class="more"><button type="button" @click=${showMore} ?disabled=${isRunning}>Show more</button></p>`
+          ? html`<p class="more"><button type="button" @click=${showMore} ?disabled=${isRunning}>${t("Show more")}</button></p>`
           : hint
             ? nothing
-            : html`<p class="hint">There are more results. Add a word to narrow the search.</p>`
+            : html`<p class="hint">${t("There are more results. Add a word to narrow the search.")}</p>`
         : nothing
     }
     </div></div>`;
 }
 
 function summary(wanted) {
-  if (!wanted.q.trim()) return "Threads, sessions, imported chats, notes and all other sources";
-  if (search.isRunning && !search.results.length) return "Searching …";
+  if (!wanted.q.trim()) return t("Threads, sessions, imported chats, notes and all other sources");
+  if (search.isRunning && !search.results.length) return t("Searching …");
   const number = search.total ?? search.results.length;
   const milliseconds =
     search.milliseconds === null ? "" : ` · ${formatNumber(Math.max(1, Math.round(search.milliseconds)))} ms`;
-  const atLeast = search.capped ? "At least " : search.hasMore && search.total === null ? "More than " : "";
-  return `${atLeast}${plural(number, "result")}${MATCH_NOTES[search.matched ?? ""] ?? ""}${milliseconds}`;
+  const atLeast = search.capped ? t("At least ") : search.hasMore && search.total === null ? t("More than ") : "";
+  return `${atLeast}${plural(number, "result")}${t(MATCH_NOTES[search.matched ?? ""] ?? "")}${milliseconds}`;
 }
 
 // Searches that may find more. In threads a word matches only as it is written, so its prefix is offered.
@@ -129,8 +131,8 @@ function suggestions(wanted) {
   const words = isPlain ? wanted.q.trim().split(/\s+/) : [];
   const prefixes = words.map((word) => (word.length > 3 ? `${stem(word)}*` : word)).join(" ");
   return html`<p class="ways">
-    ${prefixes.includes("*") ? html`<a class="button" href=${link("search", { ...wanted, q: prefixes })}>Try ${prefixes}</a>` : nothing}
-    ${wanted.thread || isFiltered(wanted) ? html`<a class="button" href=${link("search", { q: wanted.q })}>Search everything</a>` : nothing}</p>`;
+    ${prefixes.includes("*") ? html`<a class="button" href=${link("search", { ...wanted, q: prefixes })}>${t("Try {words}", { words: prefixes })}</a>` : nothing}
+    ${wanted.thread || isFiltered(wanted) ? html`<a class="button" href=${link("search", { q: wanted.q })}>${t("Search everything")}</a>` : nothing}</p>`;
 }
 
 function filterBar(wanted) {
@@ -139,26 +141,27 @@ function filterBar(wanted) {
   const participants = [...threads.byId.values()].flatMap((thread) => thread.participants);
   const authors = [...new Set([...agents.list.map(displayName), ...participants])].slice(0, 200);
   return html`<div class="narrow">
-    ${choice("Source", SOURCE_CHOICE, wanted.source, (source) => goToSearch({ ...wanted, source }))}
-    <details class="further" ?open=${isSet || areFiltersOpen} @toggle=${(event) => (areFiltersOpen = event.target.open)}><summary>${icon("filter")} Filters</summary><div>
-      <label>Project <input .value=${wanted.project} placeholder="any" title="Path or name of a project. Only sessions and imported chats have one." @change=${set("project")} /></label>
-      <label>Author <input list="authors" .value=${wanted.author} placeholder="anyone" @change=${set("author")} /></label>
+    ${choice(t("Source"), SOURCE_CHOICE, wanted.source, (source) => goToSearch({ ...wanted, source }))}
+    <details class="further" ?open=${isSet || areFiltersOpen} @toggle=${(event) => (areFiltersOpen = event.target.open)}><summary>${icon("filter")} ${t("Filters")}</summary><div>
+      <label>${t("Project")} <input .value=${wanted.project} placeholder=${t("any")} title=${t("Path or name of a project. Only sessions and imported chats have one.")} @change=${set("project")} /></label>
+      <label>${t("Author")} <input list="authors" .value=${wanted.author} placeholder=${t("anyone")} @change=${set("author")} /></label>
       <datalist id="authors">${authors.map((name) => html`<option value=${name}></option>`)}</datalist>
-      <label>Role <select @change=${set("role")}>${ROLES.map(
-        (role) => html`<option value=${role} ?selected=${role === wanted.role}>${role || "any"}</option>`,
+      <label>${t("Role")} <select @change=${set("role")}>${ROLES.map(
+        (role) => html`<option value=${role} ?selected=${role === wanted.role}>${t(role || "any")}</option>`,
       )}</select></label>
-      <label>From <input type="date" .value=${wanted.since} @change=${set("since")} /></label>
-      <label>To <input type="date" .value=${wanted.until} @change=${set("until")} /></label>
-      <label>Sort <select @change=${set("sort")}>${SORT_ORDERS.map(
-        ([value, text]) => html`<option value=${value} ?selected=${value === wanted.sort}>${text}</option>`,
+      <label>${t("From")} <input type="date" .value=${wanted.since} @change=${set("since")} /></label>
+      <label>${t("To")} <input type="date" .value=${wanted.until} @change=${set("until")} /></label>
+      <label>${t("Sort")} <select @change=${set("sort")}>${SORT_ORDERS.map(
+        ([value, text]) => html`<option value=${value} ?selected=${value === wanted.sort}>${t(text)}</option>`,
       )}</select></label>
-      ${isSet ? html`<button type="button" @click=${() => goToSearch({ q: wanted.q, source: wanted.source })}>Clear</button>` : nothing}
+      ${isSet ? html`<button type="button" @click=${() => goToSearch({ q: wanted.q, source: wanted.source })}>${t("Clear")}</button>` : nothing}
     </div></details>
   </div>`;
 }
 
 function resultItem(result, i) {
-  const { singular, icon: iconName } = SOURCES[result.source];
+  const { singular: name, icon: iconName } = SOURCES[result.source];
+  const singular = t(name);
   return html`<li><a class="hit" href=${result.href} aria-current=${i === search.selected ? "true" : nothing} @focus=${() => (search.selected = i)}>
     <span class="from"><span title=${singular}>${icon(iconName)}</span> <b>${result.title || singular}</b>
       <small>${result.kind ?? (result.source === "bus" ? nothing : singular)}</small>
@@ -176,18 +179,18 @@ function resultItem(result, i) {
 
 const relatedMessage = (message, label, iconName, className) =>
   html`<a class="beside ${className}" href=${message.href}>${icon(iconName)}
-    <span><b>${label}${message.author ? `, ${message.author}` : ""}:</b> ${message.snippet}</span></a>`;
+    <span><b>${t(label)}${message.author ? `, ${message.author}` : ""}:</b> ${message.snippet}</span></a>`;
 
 const examples =
-  () => html`<div class="how-to"><p>Type words or a whole question. The best results come first. In threads you can also use:</p>
+  () => html`<div class="how-to"><p>${t("Type words or a whole question. The best results come first. In threads you can also use:")}</p>
   <table class="how"><tbody>${EXAMPLES.map(
     ([example, meaning]) => html`<tr>
-  <td><a href=${link("search", { q: example, source: "bus" })}><code>${example}</code></a></td><td>${meaning}</td></tr>`,
+  <td><a href=${link("search", { q: example, source: "bus" })}><code>${example}</code></a></td><td>${t(meaning)}</td></tr>`,
   )}</tbody></table></div>`;
 
 const showHelp = () =>
   openDialog(
-    "Search help",
+    t("Search help"),
     () => html`${examples()}<p>Case and accents make no difference. Names with dots and dashes
     (<code>node.js</code>, <code>POL-358</code>) are found as they are written.</p>`,
   );

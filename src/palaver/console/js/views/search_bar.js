@@ -7,6 +7,7 @@ import { goBack, goTo, link, parseRoute } from "../route.js";
 import { iconButton } from "../ui/elements.js";
 import { icon } from "../ui/icons.js";
 import { html, nextDraw, nothing } from "../ui/render.js";
+import { t } from "../ui/texts.js";
 
 const PARAMETERS = ["q", "thread", "source", "project", "author", "role", "since", "until", "sort"];
 
@@ -39,7 +40,11 @@ export function openSelectedResult() {
 export function searchBar(route) {
   const isSearchView = route.name === "search";
   const wanted = parseSearch(isSearchView ? route.query : new URLSearchParams());
-  const label = wanted.thread ? "Search in this thread" : "Search everything";
+  const label = wanted.thread
+    ? t("Search in this thread")
+    : wanted.author
+      ? t("Search the messages of {name}", { name: wanted.author })
+      : t("Search everything");
   const onKey = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) event.preventDefault(), selectResult(search.selected + step);
@@ -57,8 +62,8 @@ export function searchBar(route) {
     ${icon("search")}
     ${
       wanted.thread
-        ? html`<span class="scope"><span>in ${threads.byId.get(wanted.thread)?.topic ?? "this thread"}</span>
-      ${iconButton("Search everything instead", "close", () => goToSearch({ ...wanted, thread: "" }))}</span>`
+        ? html`<span class="scope"><span>${t("in {place}", { place: threads.byId.get(wanted.thread)?.topic ?? t("this thread") })}</span>
+      ${iconButton(t("Search everything instead"), "close", () => goToSearch({ ...wanted, thread: "" }))}</span>`
         : nothing
     }
     <input id="search" type="search" aria-label=${label} placeholder=${label} .value=${wanted.q} autocomplete="off" spellcheck="false"

@@ -10,6 +10,7 @@ import { shortTime, timeAgo } from "../ui/format.js";
 import { icon } from "../ui/icons.js";
 import { notifyError } from "../ui/notices.js";
 import { html, redraw, repeat } from "../ui/render.js";
+import { t } from "../ui/texts.js";
 
 const SCOPES = ["read", "write", "admin"];
 
@@ -23,30 +24,30 @@ export async function loadTokens() {
 }
 
 export function tokensSection() {
-  return html`<section class="keys-of"><header><h2>Tokens</h2><span><a class="button" href="#/log">${icon("clock")} Audit log</a>
-      <button type="button" @click=${showNewToken}>${icon("key")} New token</button></span></header>
+  return html`<section class="keys-of"><header><h2>${t("Tokens")}</h2><span><a class="button" href="#/log">${icon("clock")} ${t("Audit log")}</a>
+      <button type="button" @click=${showNewToken}>${icon("key")} ${t("New token")}</button></span></header>
       ${tokenTable()}
     </section>
-    <section class="keys-of"><header><h2>Workspaces</h2></header>
-      ${tagList(workspaces.map((name) => (name === me.workspace ? `${name} (this one)` : name)))}
-      <p class="hint">Workspaces share no data. Create one on the server: <code>palaver workspace create NAME</code></p></section>`;
+    <section class="keys-of"><header><h2>${t("Workspaces")}</h2></header>
+      ${tagList(workspaces.map((name) => (name === me.workspace ? t("{name} (this one)", { name }) : name)))}
+      <p class="hint">${t("Workspaces share no data. Create one on the server:")} <code>palaver workspace create NAME</code></p></section>`;
 }
 
 function tokenTable() {
   if (tokens === null) return loading();
   if (!tokens.length) {
-    const hint = "This machine needs no tokens. Create tokens before others can reach the server.";
-    return html`<p class="hint">${me.needsLogin ? "No tokens yet." : hint}</p>`;
+    const hint = t("This machine needs no tokens. Create tokens before others can reach the server.");
+    return html`<p class="hint">${me.needsLogin ? t("No tokens yet.") : hint}</p>`;
   }
   return html`<div class="wide-table tokens" tabindex="0"><table>
-    <thead><tr><th>Name</th><th>Permissions</th><th>Created</th><th>Last used</th><th><span class="hidden">Actions</span></th></tr></thead>
+    <thead><tr><th>${t("Name")}</th><th>${t("Permissions")}</th><th>${t("Created")}</th><th>${t("Last used")}</th><th><span class="hidden">${t("Actions")}</span></th></tr></thead>
     <tbody>${repeat(
       tokens,
       (token) => token.id,
       (token) => html`<tr><td>${icon(token.kind === "agent" ? "agents" : "person")} ${token.name}</td>
-      <td>${token.scopes.join(", ")}</td><td data-name="created">${shortTime(token.created_at)}</td>
-      <td data-name="last used">${token.last_used_at ? timeAgo(token.last_used_at) : "never"}</td>
-      <td><button type="button" class="bad" @click=${() => confirmRevoke(token)}>Revoke</button></td></tr>`,
+      <td>${token.scopes.join(", ")}</td><td data-name=${t("created")}>${shortTime(token.created_at)}</td>
+      <td data-name=${t("last used")}>${token.last_used_at ? timeAgo(token.last_used_at) : t("never")}</td>
+      <td><button type="button" class="bad" @click=${() => confirmRevoke(token)}>${t("Revoke")}</button></td></tr>`,
     )}</tbody></table></div>`;
 }
 
@@ -70,22 +71,27 @@ function showNewToken() {
       notifyError(error);
     }
   };
-  openDialog("New token", () =>
+  openDialog(t("New token"), () =>
     secret
-      ? html`<p>This token is shown once. Store it in a safe place.</p><figure class="copyable"><pre tabindex="0"><code>${secret}</code></pre>
-        ${iconButton("Copy", "copy", () => copyAndNotify(secret))}</figure>
-        <footer><button type="button" class="main" @click=${closeDialog}>Done</button></footer>`
+      ? html`<p>${t("This token is shown once. Store it in a safe place.")}</p><figure class="copyable"><pre tabindex="0"><code>${secret}</code></pre>
+        ${iconButton(t("Copy"), "copy", () => copyAndNotify(secret))}</figure>
+        <footer><button type="button" class="main" @click=${closeDialog}>${t("Done")}</button></footer>`
       : html`<form class="sheet" @submit=${create}>
-        <label>For <select name="kind"><option value="agent">an agent</option><option value="human">a person</option></select></label>
-        <label>Name <input name="name" required maxlength="200" autocomplete="off" autofocus /></label>
-        <fieldset><legend>Permissions</legend>${SCOPES.map((scope) => html`<label class="check"><input type="checkbox" name="scope" value=${scope} ?checked=${scope !== "admin"} /> ${scope}</label>`)}</fieldset>
-        <label>Expires after days (empty: never) <input name="days" type="number" min="1" max="36500" /></label>
-        <footer><button type="button" @click=${closeDialog}>Cancel</button><button class="main">Create</button></footer></form>`,
+        <label>${t("For")} <select name="kind"><option value="agent">${t("an agent")}</option><option value="human">${t("a person")}</option></select></label>
+        <label>${t("Name")} <input name="name" required maxlength="200" autocomplete="off" autofocus /></label>
+        <fieldset><legend>${t("Permissions")}</legend>${SCOPES.map((scope) => html`<label class="check"><input type="checkbox" name="scope" value=${scope} ?checked=${scope !== "admin"} /> ${scope}</label>`)}</fieldset>
+        <label>${t("Expires after days (empty: never)")} <input name="days" type="number" min="1" max="36500" /></label>
+        <footer><button type="button" @click=${closeDialog}>${t("Cancel")}</button><button class="main">${t("Create")}</button></footer></form>`,
   );
 }
 
 const confirmRevoke = (token) =>
-  confirmDialog("Revoke token", `The server will refuse ${token.name} from now on.`, "Revoke", async () => {
-    await remove(url`/api/tokens/${token.id}`);
-    await loadTokens();
-  });
+  confirmDialog(
+    t("Revoke token"),
+    t("The server will refuse {name} from now on.", { name: token.name }),
+    "Revoke",
+    async () => {
+      await remove(url`/api/tokens/${token.id}`);
+      await loadTokens();
+    },
+  );

@@ -4,16 +4,29 @@
 import { agents, displayName, findAgent } from "../../data/agents.js";
 import { post, upload, url } from "../../data/api.js";
 import { drafts } from "../../data/drafts.js";
+import { findPerson, nameInText, people } from "../../data/mentions.js";
 import { can, me } from "../../data/session.js";
 import { avatar, iconButton } from "../../ui/elements.js";
 import { plainText } from "../../ui/format.js";
 import { icon } from "../../ui/icons.js";
-import { notifyError } from "../../ui/notices.js";
+import { notify, notifyError } from "../../ui/notices.js";
 import { html, liveValue, nextDraw, nothing, redraw } from "../../ui/render.js";
+import { rich, t } from "../../ui/texts.js";
 
 // A draft. `key` is set when it was sent without an answer: the server accepts a key once, so sending it again is safe.
-/** @type {{text: string, replyTo: any, isForHumans: boolean, images: any[], key: string | null}} */
+/**
+ * @typedef {object} Draft
+ * @property {string} text
+ * @property {any} replyTo
+ * @property {boolean} isForHumans
+ * @property {any[]} images
+ * @property {string | null} key
+ * @property {number} [afterSeq] The newest message of the thread when it was sent.
+ */
+/** @type {Draft} */
 const EMPTY = { text: "", replyTo: null, isForHumans: false, images: [], key: null };
+
+const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 export class Composer {
   /** @type {string | null} */
@@ -28,7 +41,7 @@ export class Composer {
   key = null;
   #thread;
   #onSent;
-  /** @type {(typeof EMPTY)[]} */
+  /** @type {Draft[]} */
   #queue = []; // drafts on their way to the server
   /** @type {string | undefined} */
   #typedName; // the part of a name after the @, in lower case
@@ -64,6 +77,14 @@ export class Composer {
     /** @type {HTMLElement | null} */ (document.querySelector(".compose textarea"))?.focus();
   }
 
+  // Write the name after what is written.
+  mention(name) {
+    const before = this.text && !/\s$/.test(this.text) ? `${this.text} ` : this.text;
+    this.#change({ text: `${before}@${name} ` });
+    this.#fitHeight();
+    this.focus();
+  }
+
   // A changed draft is a new message, so it loses its key.
   #change(values) {
     Object.assign(this, { key: null }, values);
@@ -81,7 +102,8 @@ export class Composer {
     if (!hasContent(this)) return;
     const { text, replyTo, isForHumans, images } = this;
     const key = this.key ?? crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
-    this.#queue.push({ text: text.trim(), replyTo, isForHumans, images, key });
+    const afterSeq = this.#thread.latestSeq;
+    this.#queue.push({ text: text.trim(), replyTo, isForHumans, images, key, afterSeq });
     this.#typedName = undefined;
     this.error = null;
     this.#change(EMPTY);
@@ -107,11 +129,20 @@ export class Composer {
       this.#change(unsent);
       this.#fitHeight();
       this.error = error.isOffline
-        ? "Not sent: the server cannot be reached. Your text is saved. Send it again when the server is back."
-        : `Not sent: ${error.message}`;
+        ? t("Not sent: the server cannot be reached. Your text is saved. Send it again when the server is back.")
+        : t("Not sent: {reason}", { reason: t(error.message) });
     }
     Composer.#sending.delete(this.#thread.id);
     redraw();
+  }
+
+  // Drafts on their way to the server. The event of a message may come before the answer: then it is shown already.
+  get pending() {
+    const isShown = ({ text, afterSeq = 0 }) =>
+      this.#thread.messages.some(
+        (message) => message.seq > afterSeq && message.author_name === me.name && message.content === text,
+      );
+    return this.#queue.filter((draft) => !isShown(draft));
   }
 
   #post = ({ text, replyTo, isForHumans, images, key }) =>
@@ -130,7 +161,16 @@ export class Composer {
   }
 
   async #attach(files) {
-    for (const file of [...files].filter(({ type }) => type.startsWith("image/"))) {
+    const isImage = ({ type }) => IMAGE_TYPES.includes(type);
+    const others = [...files].filter((file) => !isImage(file)).map(({ name }) => name);
+    if (others.length)
+      notify(
+        t("Not attached: {names}. Only PNG, JPEG, GIF and WebP images can be attached.", { names: others.join(", ") }),
+        {
+          isError: true,
+        },
+      );
+    for (const file of [...files].filter(isImage)) {
       try {
         const { url, name } = await upload("/api/upload/image", file);
         // The thread may have been left and opened again during the upload; then it has another composer.
@@ -143,23 +183,27 @@ export class Composer {
     }
   }
 
-  // Agents whose name contains the text after the @.
+  // Agents and people whose name contains the text after the @.
   get #suggestions() {
     const typed = this.#typedName;
     if (typed === undefined) return [];
-    return agents.list
+    const found = agents.list
       .filter((agent) =>
         [agent.slug, agent.name, agent.display_name].some((name) => name?.toLowerCase().includes(typed)),
       )
       .sort((a, b) => rank(b, typed) - rank(a, typed))
-      .slice(0, 6);
+      .map((agent) => ({ name: displayName(agent), slug: agent.slug, isAgent: true, isOnline: agent.is_online }));
+    const others = people()
+      .filter((name) => name !== me.name && name.toLowerCase().includes(typed))
+      .map((name) => ({ name, slug: nameInText(name), isAgent: false, isOnline: null }));
+    return [...found.slice(0, 6), ...others.slice(0, 4)];
   }
 
-  #insertName(agent) {
+  #insertName(suggestion) {
     const textarea = this.#textarea;
     if (!textarea) return;
     const end = textarea.selectionStart;
-    const before = textarea.value.slice(0, end).replace(/@[\p{L}\p{N}_.-]*$/u, `@${agent.slug} `);
+    const before = textarea.value.slice(0, end).replace(/@[\p{L}\p{N}_.-]*$/u, `@${suggestion.slug} `);
     this.#typedName = undefined;
     this.#change({ text: before + textarea.value.slice(end) });
     textarea.value = this.text;
@@ -202,26 +246,26 @@ export class Composer {
 
   template() {
     const { thread } = this.#thread;
-    if (!can("write")) return html`<p class="compose closed">${icon("lock")} You have read-only access.</p>`;
+    if (!can("write")) return html`<p class="compose closed">${icon("lock")} ${t("You have read-only access.")}</p>`;
     if (thread && ["closed", "archived"].includes(thread.status))
-      return html`<p class="compose closed">${icon("lock")} This thread is ${thread.status}. It accepts no messages.</p>`;
+      return html`<p class="compose closed">${icon("lock")} ${t("This thread is {status}. It accepts no messages.", { status: t(thread.status) })}</p>`;
     const suggestions = this.#suggestions;
     const attach = (event, files) => (event.preventDefault(), this.#attach(files));
     return html`<form class="compose ${this.isForHumans ? "for-humans" : ""}" @submit=${(event) => (event.preventDefault(), this.send())}
       @dragover=${(event) => event.preventDefault()} @drop=${(event) => attach(event, event.dataTransfer.files)}>
       ${
         suggestions.length
-          ? html`<ul class="names" id="names" role="listbox" aria-label="Agents">${suggestions.map(
-              (agent, i) => html`
-        <li role="option" id="name-${i}" aria-selected=${i === this.#selected} @mousedown=${(event) => (event.preventDefault(), this.#insertName(agent))}>
-          ${avatar(displayName(agent), { isAgent: true, isOnline: agent.is_online })} <b>${displayName(agent)}</b> <small>@${agent.slug}</small></li>`,
+          ? html`<ul class="names" id="names" role="listbox" aria-label=${t("Names")}>${suggestions.map(
+              (one, i) => html`
+        <li role="option" id="name-${i}" aria-selected=${i === this.#selected} @mousedown=${(event) => (event.preventDefault(), this.#insertName(one))}>
+          ${avatar(one.name, one)} <b>${one.name}</b> <small>@${one.slug}</small></li>`,
             )}</ul>`
           : nothing
       }
       ${
         this.replyTo
-          ? html`<p class="answering">${icon("reply")} <span>Replying to <b>${this.replyTo.author_name}</b>: ${this.replyTo.content}</span>
-        ${iconButton("Cancel reply", "close", () => this.#change({ replyTo: null }))}</p>`
+          ? html`<p class="answering">${icon("reply")} <span>${rich("Replying to {name}", { name: html`<b>${this.replyTo.author_name}</b>` })}: ${this.replyTo.content}</span>
+        ${iconButton(t("Cancel reply"), "close", () => this.#change({ replyTo: null }))}</p>`
           : nothing
       }
       ${this.error ? html`<p class="problem" role="alert">${this.error}</p>` : nothing}
@@ -229,24 +273,24 @@ export class Composer {
         this.images.length
           ? html`<div class="images">${this.images.map(
               (image) => html`<span><img src=${image.url} alt=${image.name} />
-        ${iconButton(`Remove ${image.name}`, "close", () => this.#change({ images: this.images.filter((one) => one !== image) }))}</span>`,
+        ${iconButton(t("Remove {name}", { name: image.name }), "close", () => this.#change({ images: this.images.filter((one) => one !== image) }))}</span>`,
             )}</div>`
           : nothing
       }
-      <label class="hidden" for="say">Message</label>
-      <textarea id="say" rows="1" placeholder="Message ${thread?.topic ?? ""}" .value=${liveValue(this.text)} enterkeyhint="send"
+      <label class="hidden" for="say">${t("Message")}</label>
+      <textarea id="say" rows="1" placeholder=${t("Message {topic}", { topic: thread?.topic ?? "" })} .value=${liveValue(this.text)} enterkeyhint="send"
         aria-autocomplete="list" aria-controls=${suggestions.length ? "names" : nothing}
         aria-activedescendant=${suggestions.length ? `name-${this.#selected}` : nothing}
         @keydown=${(event) => this.#onKey(event)} @input=${(event) => this.#onInput(event)}
         @paste=${(event) => event.clipboardData.files.length && attach(event, event.clipboardData.files)}></textarea>
       <footer>
-        <label class="quiet" title="Attach an image"><span class="hidden">Attach an image</span>${icon("image")}
-          <input class="hidden" type="file" accept="image/png,image/jpeg,image/gif,image/webp" multiple
+        <label class="quiet" title=${t("Attach an image")}><span class="hidden">${t("Attach an image")}</span>${icon("image")}
+          <input class="hidden" type="file" accept=${IMAGE_TYPES.join(",")} multiple
             @change=${(event) => (this.#attach(event.target.files), (event.target.value = ""))} /></label>
-        <button type="button" class="quiet only-people" aria-pressed=${this.isForHumans} title="Hide the text from agents"
-          @click=${() => this.#change({ isForHumans: !this.isForHumans })}>${icon("lock")}<span>People only</span></button>
-        <span class="as">as <b>${me.name}</b></span>
-        <button class="main send" aria-label="Send" title="Send (Enter)"
+        <button type="button" class="quiet only-people" aria-pressed=${this.isForHumans} title=${t("Hide the text from agents")}
+          @click=${() => this.#change({ isForHumans: !this.isForHumans })}>${icon("lock")}<span>${t("People only")}</span></button>
+        <span class="as">${rich("as {name}", { name: html`<b>${me.name}</b>` })}</span>
+        <button class="main send" aria-label=${t("Send")} title=${t("Send (Enter)")}
           ?disabled=${!hasContent(this)}>${icon("send")}</button>
       </footer>
     </form>`;
@@ -282,6 +326,6 @@ export function fitHeight(textarea) {
 
 function mentionedIds(text) {
   const names = [...text.matchAll(/(?:^|\s)@([\p{L}\p{N}_.-]+)/gu)].map(([, name]) => name.replace(/[.-]+$/, ""));
-  const ids = [...new Set(names.map((name) => findAgent(name)?.id).filter(Boolean))];
+  const ids = [...new Set(names.map((name) => findAgent(name)?.id ?? findPerson(name)).filter(Boolean))];
   return ids.length ? ids : undefined;
 }

@@ -3,25 +3,38 @@
 
 import { agentsByName, findAgent } from "../../data/agents.js";
 import { get, put, remove, url } from "../../data/api.js";
+import { messageEdits } from "../../data/drafts.js";
+import { findPerson, peopleCount } from "../../data/mentions.js";
 import { can, me } from "../../data/session.js";
+import { settings } from "../../data/settings.js";
 import { isHumanOnly } from "../../data/threads.js";
 import { linkToThread } from "../../route.js";
 import { copyAndNotify } from "../../ui/clipboard.js";
 import { confirmDialog, openDialog } from "../../ui/dialog.js";
 import { avatar, errorState, iconButton, loading } from "../../ui/elements.js";
-import { clockTime, dayKey, dayName, fullTime, plainText, timeElement } from "../../ui/format.js";
+import {
+  bareClockTime,
+  clockTime,
+  dayKey,
+  dayName,
+  formatNumber,
+  fullTime,
+  momentOf,
+  plainText,
+  timeElement,
+} from "../../ui/format.js";
 import { icon } from "../../ui/icons.js";
 import { renderMarkdown } from "../../ui/markdown.js";
 import { menu } from "../../ui/menu.js";
 import { notifyError } from "../../ui/notices.js";
 import { guard, html, nothing, redraw } from "../../ui/render.js";
 import { reactionPicker, reactionPills } from "./reactions.js";
+import { t } from "../../ui/texts.js";
 
 const GROUP_TIME = 5 * 60 * 1000; // messages of one author within this time have one header
 const FOLD_LENGTH = 6000; // characters
 const FOLD_LINES = 80;
 
-const editedTexts = new Map(); // message id -> text in the editor
 const unfolded = new Set(); // ids of long messages shown in full
 let activeId = null; // the message under the pointer or with the focus
 
@@ -30,14 +43,14 @@ const canChange = (message) => can("write") && (!me.needsLogin || isMine(message
 const isImportant = (message) => ["high", "urgent"].includes(message.priority);
 
 // A key and a template for each message. A template is drawn again only if something it shows has changed.
-export function messageTemplates(thread, { linkedId, unreadFrom, reply }) {
+export function messageTemplates(thread, { linkedId, unread, markUnread, reply }) {
   /** @type {import("../../data/types.js").Message | null} */
   let previous = null;
   return thread.messages.map((message) => {
     const isFirstUnread =
-      unreadFrom !== null &&
-      message.seq > unreadFrom &&
-      (previous ? previous.seq <= unreadFrom : !thread.hasOlder) &&
+      unread !== null &&
+      message.seq > unread.after &&
+      (previous ? previous.seq <= unread.after : !thread.hasOlder) &&
       !isMine(message);
     const isNewDay = !previous || dayKey(previous.created_at) !== dayKey(message.created_at);
     const isGrouped =
@@ -58,17 +71,18 @@ export function messageTemplates(thread, { linkedId, unreadFrom, reply }) {
       message.edit_version,
       repliedTo,
       repliedTo?.content,
-      isFirstUnread,
+      isFirstUnread && unread.count,
       isNewDay,
       isGrouped,
       isLinked,
       activeId === message.id,
-      editedTexts.has(message.id),
+      messageEdits.has(message.id),
       unfolded.has(message.id),
       agent,
       agent?.is_online,
       agentsByName.size,
       me.name,
+      settings.version,
     ];
     return {
       key: message.id,
@@ -76,14 +90,14 @@ export function messageTemplates(thread, { linkedId, unreadFrom, reply }) {
         dependencies,
         () => html`
       ${isNewDay ? html`<h2 class="day"><span>${dayName(message.created_at)}</span></h2>` : nothing}
-      ${isFirstUnread ? html`<p class="new"><span>New</span></p>` : nothing}
-      ${messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply })}`,
+      ${isFirstUnread ? html`<p class="new"><span>${t("{n} new since {time}", { n: formatNumber(unread.count), time: momentOf(message.created_at) })}</span></p>` : nothing}
+      ${messageTemplate(message, { agent, repliedTo, isGrouped: isGrouped && !isFirstUnread, isLinked, reply, markUnread })}`,
       ),
     };
   });
 }
 
-function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply }) {
+function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply, markUnread }) {
   const isHidden = isHumanOnly(message.metadata);
   const classes = [
     "message",
@@ -97,10 +111,10 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply
   const messageLink = linkToThread(message.thread_id, message.id);
   const images = (message.metadata?.images ?? []).filter((image) => /^\/uploads\/[\w.-]+$/.test(image?.url ?? ""));
   return html`<article class=${classes.filter(Boolean).join(" ")} id="m-${message.id}" data-seq=${message.seq} tabindex="-1"
-    aria-label="Message ${message.seq} by ${message.author_name}">
+    aria-label=${t("Message {n} by {name}", { n: message.seq, name: message.author_name })}>
     <div class="side">${
       isGrouped
-        ? html`<a class="when" href=${messageLink} tabindex="-1" aria-hidden="true">${clockTime(message.created_at)}</a>`
+        ? html`<a class="when" href=${messageLink} tabindex="-1" aria-hidden="true" title=${fullTime(message.created_at)}>${bareClockTime(message.created_at)}</a>`
         : avatar(message.author_name, {
             isAgent: Boolean(agent ?? message.author_id),
             isOnline: agent ? agent.is_online : null,
@@ -118,15 +132,15 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply
         <span class="seq">#${message.seq}</span>
       </header>`
       }
-      ${isHidden ? html`<p class="only">${icon("lock")} Only people can read this. Agents see that a message is hidden.</p>` : nothing}
-      ${isImportant(message) ? html`<p class="priority">${message.priority}</p>` : nothing}
+      ${isHidden ? html`<p class="only">${icon("lock")} ${t("Only people can read this. Agents see that a message is hidden.")}</p>` : nothing}
+      ${isImportant(message) ? html`<p class="priority">${t(message.priority)}</p>` : nothing}
       ${
         message.reply_to_msg_id
           ? html`<a class="quote" href=${linkToThread(message.thread_id, message.reply_to_msg_id)}>
-        ${icon("reply")} <b>${repliedTo?.author_name ?? "An earlier message"}</b> ${repliedTo ? plainText(repliedTo.content).slice(0, 160) : ""}</a>`
+        ${icon("reply")} <b>${repliedTo?.author_name ?? t("An earlier message")}</b> ${repliedTo ? plainText(repliedTo.content).slice(0, 160) : ""}</a>`
           : nothing
       }
-      ${editedTexts.has(message.id) ? editor(message) : text(message, isLinked)}
+      ${messageEdits.has(message.id) ? editor(message) : text(message, isLinked)}
       ${
         images.length
           ? html`<div class="images">${images.map(
@@ -138,14 +152,22 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply
       ${
         message.edit_version
           ? html`<button type="button" class="edited" @click=${() => showHistory(message)}
-        title="Edited ${message.edited_at ? fullTime(message.edited_at) : ""}. Show earlier versions">edited</button>`
+        title=${t("Edited {time}. Show earlier versions", { time: message.edited_at ? fullTime(message.edited_at) : "" })}>${t("edited")}</button>`
           : nothing
       }
       ${reactionPills(message)}
     </div>
-    ${activeId === message.id ? toolbar(message, reply) : nothing}
+    ${activeId === message.id ? toolbar(message, reply, markUnread) : nothing}
   </article>`;
 }
+
+// A message on its way to the server.
+export const pendingMessage = ({ text, images, isForHumans }) =>
+  html`<article class="message pending ${isForHumans ? "for-humans" : ""}" aria-label=${t("Message being sent")}>
+    <div class="side">${avatar(me.name)}</div>
+    <div class="what"><header><b class="author">${me.name}</b><span class="when" role="status">${icon("clock")} ${t("Sending …")}</span></header>
+      <div class="prose pre">${text || images.map(({ name }) => name).join(", ")}</div></div>
+  </article>`;
 
 // Only the active message has a toolbar: toolbars on all of them would be most of the page.
 export function updateActiveMessage(event) {
@@ -155,39 +177,48 @@ export function updateActiveMessage(event) {
   redraw();
 }
 
-function toolbar(message, reply) {
+function toolbar(message, reply, markUnread) {
   const link = `${location.origin}/${linkToThread(message.thread_id, message.id)}`;
-  return html`<div class="tools" role="toolbar" aria-label="Message actions">
-      ${can("write") ? html`${reactionPicker(message)}${iconButton("Reply", "reply", () => reply(message), "Reply (r)")}` : nothing}
-      ${menu("More", [
-        { text: "Copy link", icon: "link", run: () => copyAndNotify(link, "Link copied.") },
-        { text: "Copy text", icon: "copy", run: () => copyAndNotify(message.content, "Text copied.") },
-        canChange(message) && { text: "Edit", icon: "edit", run: () => startEditing(message) },
-        message.edit_version > 0 && { text: "History", icon: "clock", run: () => showHistory(message) },
-        canChange(message) && { text: "Delete", icon: "trash", isDangerous: true, run: () => confirmDelete(message) },
+  return html`<div class="tools" role="toolbar" aria-label=${t("Message actions")}>
+      ${can("write") ? html`${reactionPicker(message)}${iconButton(t("Reply"), "reply", () => reply(message), "Reply (r)")}` : nothing}
+      ${menu(t("More"), [
+        { text: t("Copy link"), icon: "link", run: () => copyAndNotify(link, t("Link copied.")) },
+        { text: t("Copy text"), icon: "copy", run: () => copyAndNotify(message.content, t("Text copied.")) },
+        { text: t("Mark as unread"), icon: "unread", run: () => markUnread(message) },
+        canChange(message) && { text: t("Edit"), icon: "edit", run: () => startEditing(message) },
+        message.edit_version > 0 && { text: t("History"), icon: "clock", run: () => showHistory(message) },
+        canChange(message) && {
+          text: t("Delete"),
+          icon: "trash",
+          isDangerous: true,
+          run: () => confirmDelete(message),
+        },
       ])}
     </div>`;
 }
+
+// Names that are highlighted after an @.
+const knownNames = { size: 1, has: (name) => agentsByName.has(name) || Boolean(findPerson(name)) };
 
 // The Markdown of a message is rendered once, and again when the text or the known names change.
 const rendered = new WeakMap();
 
 function text(message, isLinked) {
   const { content } = message;
-  const names = agentsByName.size;
+  const names = agentsByName.size + peopleCount();
   let cached = rendered.get(message);
   if (cached?.content !== content || cached.names !== names) {
-    cached = { content, names, element: renderMarkdown(content, { mentions: agentsByName }) };
+    cached = { content, names, element: renderMarkdown(content, { mentions: knownNames }) };
     rendered.set(message, cached);
   }
   const isLong = content.length > FOLD_LENGTH || content.split("\n", FOLD_LINES + 1).length > FOLD_LINES;
   if (isLinked || unfolded.has(message.id) || !isLong) return cached.element;
   return html`<div class="folded">${cached.element}</div>
-    <button type="button" class="unfold" @click=${() => (unfolded.add(message.id), redraw())}>Show all</button>`;
+    <button type="button" class="unfold" @click=${() => (unfolded.add(message.id), redraw())}>${t("Show all")}</button>`;
 }
 
 export function startEditing(message) {
-  editedTexts.set(message.id, message.content);
+  messageEdits.set(message.id, message.content);
   redraw();
   setTimeout(() => {
     const textarea = document.querySelector(`#m-${CSS.escape(message.id)} textarea`);
@@ -196,11 +227,11 @@ export function startEditing(message) {
 }
 
 function editor(message) {
-  const close = () => (editedTexts.delete(message.id), redraw());
+  const close = () => (messageEdits.delete(message.id), redraw());
   const save = async (event) => {
     event.preventDefault();
     try {
-      const saved = await put(url`/api/messages/${message.id}`, { content: editedTexts.get(message.id) });
+      const saved = await put(url`/api/messages/${message.id}`, { content: messageEdits.get(message.id) });
       const { content, edited_at, edit_version } = saved;
       if (!saved.no_change) Object.assign(message, { content, edited_at, edit_version });
       close();
@@ -213,15 +244,15 @@ function editor(message) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) save(event);
   };
   return html`<form class="editor" @submit=${save}>
-    <textarea aria-label="Edit the message" .value=${editedTexts.get(message.id)} @keydown=${onKey}
-      @input=${(event) => editedTexts.set(message.id, event.target.value)}></textarea>
-    <footer><button type="button" @click=${close}>Cancel</button><button class="main">Save</button></footer>
+    <textarea aria-label=${t("Edit the message")} .value=${messageEdits.get(message.id)} @keydown=${onKey}
+      @input=${(event) => messageEdits.set(message.id, event.target.value)}></textarea>
+    <footer><button type="button" @click=${close}>${t("Cancel")}</button><button class="main">${t("Save")}</button></footer>
   </form>`;
 }
 
 const confirmDelete = (message) =>
   confirmDialog(
-    "Delete message",
+    t("Delete message"),
     "The message, its history and its reactions will be deleted for good.",
     "Delete",
     () => remove(url`/api/messages/${message.id}`),
@@ -231,15 +262,15 @@ function showHistory(message) {
   /** @type {any} */
   let history = null;
   let error = null;
-  openDialog("Edit history", () => {
+  openDialog(t("Edit history"), () => {
     if (error) return errorState(error);
     if (!history) return loading();
     const versions = [
       ...history.edits.map((edit) => ({
         text: edit.old_content,
-        note: `Until ${fullTime(edit.created_at)}, then edited by ${edit.edited_by}`,
+        note: t("Until {time}, then edited by {name}", { time: fullTime(edit.created_at), name: edit.edited_by }),
       })),
-      { text: history.current_content, note: "Current version" },
+      { text: history.current_content, note: t("Current version") },
     ];
     return html`<ol class="versions">${versions.reverse().map((one) => html`<li><small>${one.note}</small><div class="pre">${one.text}</div></li>`)}</ol>`;
   });

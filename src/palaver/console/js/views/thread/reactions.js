@@ -7,6 +7,7 @@ import { addReaction, removeReaction } from "../../data/thread_messages.js";
 import { icon } from "../../ui/icons.js";
 import { notifyError } from "../../ui/notices.js";
 import { html, nothing, redraw, repeat } from "../../ui/render.js";
+import { t } from "../../ui/texts.js";
 
 const LABELS = ["👍", "👎", "agree", "disagree", "important", "done", "flag", "🎉", "❤️", "👀"];
 
@@ -34,7 +35,7 @@ export function reactionPills(message) {
   if (!message.reactions.length) return nothing;
   const byLabel = new Map();
   for (const one of message.reactions) byLabel.set(one.reaction, [...(byLabel.get(one.reaction) ?? []), one]);
-  return html`<div class="pills" role="group" aria-label="Reactions">
+  return html`<div class="pills" role="group" aria-label=${t("Reactions")}>
     ${repeat(
       [...byLabel],
       ([label]) => label,
@@ -65,10 +66,10 @@ export function reactionPicker(message) {
     choose(event, label);
   };
   return html`<details class="menu picker">
-    <summary class="quiet" aria-label="React" title="React">${icon("smile")}</summary>
+    <summary class="quiet" aria-label=${t("React")} title=${t("React")}>${icon("smile")}</summary>
     <div>
       <div class="labels">${LABELS.map((label) => html`<button type="button" @click=${(event) => choose(event, label)}>${label}</button>`)}</div>
-      <form @submit=${submit}><input name="label" maxlength="64" placeholder="Your own word" aria-label="Another reaction" autocomplete="off" /></form>
+      <form @submit=${submit}><input name="label" maxlength="64" placeholder=${t("Your own word")} aria-label=${t("Another reaction")} autocomplete="off" /></form>
     </div>
   </details>`;
 }

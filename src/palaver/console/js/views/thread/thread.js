@@ -1,13 +1,13 @@
 // @ts-check
 // The view of a thread: its header, its messages, and the box to write in.
 
-import { findAgent } from "../../data/agents.js";
+import { findAgent, loadAgents } from "../../data/agents.js";
 import { url } from "../../data/api.js";
 import { on } from "../../data/events.js";
 import { readMarks } from "../../data/read_marks.js";
 import { can } from "../../data/session.js";
 import { ThreadMessages } from "../../data/thread_messages.js";
-import { STATUSES, setArchived, threads, updateThread } from "../../data/threads.js";
+import { STATUSES, loadThreads, setArchived, threads, updateThread } from "../../data/threads.js";
 import { goTo, linkToThread } from "../../route.js";
 import { avatar, emptyState, errorState, iconButton, loading } from "../../ui/elements.js";
 import { plural } from "../../ui/format.js";
@@ -16,14 +16,18 @@ import { icon } from "../../ui/icons.js";
 import { menu } from "../../ui/menu.js";
 import { notify, notifyError } from "../../ui/notices.js";
 import { html, nextDraw, nothing, redraw, ref, repeat } from "../../ui/render.js";
+import { agentStrip } from "./agent_strip.js";
 import { Composer, fitHeight } from "./composer.js";
-import { messageTemplates, startEditing, updateActiveMessage } from "./message.js";
+import { messageTemplates, pendingMessage, startEditing, updateActiveMessage } from "./message.js";
 import { searchInThread } from "../search_bar.js";
+import { hideWelcome, isWelcomeShown, welcome } from "../welcome.js";
 import { confirmDeleteThread, renameThread, showThreadDetails } from "./thread_dialogs.js";
 import { threadList } from "./thread_list.js";
+import { rich, t } from "../../ui/texts.js";
 
 const LOAD_MORE_DISTANCE = 700; // pixels from an end of the list
 const AT_END_DISTANCE = 80; // pixels that still count as the end
+const REFRESH_INTERVAL = 10_000; // milliseconds; what an agent does changes without an event
 const MIN_MESSAGES = 60; // loaded in advance, for readers who scroll up at once
 
 /** @type {ThreadMessages | null} */
@@ -32,7 +36,12 @@ let open = null;
 let composer = null;
 let linkedId = null; // the message in the address
 let query = null; // the search that led here
-let unreadFrom = null; // the last message read before the thread was opened
+/** @type {{after: number, count: number} | null} */
+let unread = null; // what was unread when the thread was opened: the messages after this one
+/** @type {number | undefined} */
+let refreshing; // the timer that loads the agents again
+let isPlaced = false; // is the place at which the thread opens in view?
+let isReadingOn = true; // false after a link into the thread, until the first unread message comes into view
 let isAtEnd = true;
 let wasAtEnd = false; // before the current drawing
 /** @type {HTMLElement | null} */
@@ -42,7 +51,7 @@ let lastScrollTop = 0;
 export const threadsView = {
   /** @type {Promise<void> | null} */
   opening: null, // resolves when the messages are loaded
-  title: () => open?.thread?.topic ?? "Threads",
+  title: () => open?.thread?.topic ?? t("Threads"),
   isInner: () => open !== null,
   threadId: () => open?.id,
 
@@ -52,20 +61,32 @@ export const threadsView = {
     if (open?.id === id) return wanted && jumpTo(wanted);
     this.leave();
     if (!id) return;
+    hideWelcome();
+    clearInterval(refreshing);
+    refreshing = setInterval(() => document.hidden || loadAgents().catch(() => {}), REFRESH_INTERVAL);
     const entered = new ThreadMessages(id);
     open = entered;
     composer = Composer.of(entered, () => open === entered && scrollToEnd());
-    const known = threads.byId.get(id);
-    unreadFrom = known && known.current_seq > readMarks.get(id) ? readMarks.get(id) : null;
+    unread = null;
+    isPlaced = false;
+    isReadingOn = !wanted;
     linkedId = wanted;
-    isAtEnd = !wanted;
-    const focused = document.activeElement;
-    this.opening = entered.load(wanted);
+    isAtEnd = false;
+    this.opening = this.show(entered);
     await this.opening;
-    if (open !== entered) return;
+  },
+
+  // Load the open thread and scroll to the linked message, the first unread one, or the end.
+  async show(entered) {
+    const focused = document.activeElement;
+    const wanted = linkedId;
+    await entered.load(wanted);
+    if (open !== entered || entered.error) return;
+    unread = unreadOf(entered);
     await nextDraw();
+    isPlaced = true;
     if (wanted && entered.find(wanted)) showMessage(wanted);
-    else scrollToEnd();
+    else if (!showFirstUnread()) scrollToEnd();
     performance.mark("palaver:thread");
     fillScrollBox();
     const textarea = document.querySelector(".compose textarea");
@@ -75,8 +96,15 @@ export const threadsView = {
     if (matchMedia("(min-width: 700px)").matches && !wanted && isIdle) composer?.focus();
   },
 
+  // The server is back.
+  retry() {
+    if (threads.error) loadThreads();
+    if (open?.error?.isOffline) this.show(open).catch(notifyError);
+  },
+
   leave() {
     clearHighlight();
+    clearInterval(refreshing);
     open?.close();
     open = composer = linkedId = scrollBox = null;
   },
@@ -97,7 +125,7 @@ export const threadsView = {
       scrollBox.scrollTop += moved;
       lastScrollTop += moved;
     }
-    if (scrollBox && isAtEnd && !document.hidden && document.hasFocus()) open?.markRead();
+    markSeen();
   },
 
   key(event) {
@@ -118,6 +146,8 @@ export const threadsView = {
     } else if (event.key === "G") jumpToEnd();
     else if (event.key === "r" && message) composer.reply(message);
     else if (event.key === "e" && message) startEditing(message);
+    else if (event.key === "u" && message) markUnread(message);
+    else if (event.key === "+" && message) openReactionPicker(element);
     else if (event.key === "c" || (event.key === "Enter" && element === document.activeElement)) composer.focus();
     else if (event.key === "Escape") goTo("#/threads");
     else return false;
@@ -127,9 +157,17 @@ export const threadsView = {
 
 on("state", (isOpen) => {
   if (!isOpen || !composer?.error) return;
-  composer.error = "The server is back. Press Enter to send your message.";
+  composer.error = t("The server is back. Press Enter to send your message.");
   redraw();
 });
+
+// The focused message has the toolbar with the picker.
+function openReactionPicker(element) {
+  const picker = /** @type {HTMLDetailsElement | null} */ (element.querySelector("details.picker"));
+  if (!picker) return;
+  picker.open = true;
+  /** @type {HTMLElement | null} */ (picker.querySelector(".labels button"))?.focus();
+}
 
 function focusNextMessage(element, step) {
   const all = /** @type {HTMLElement[]} */ ([...(scrollBox?.querySelectorAll(".message") ?? [])]);
@@ -177,7 +215,58 @@ function scrollDown() {
 function scrollToEnd() {
   isAtEnd = true;
   scrollDown();
-  open?.markRead();
+  markSeen();
+}
+
+// Unread messages
+
+// Messages that were unread when the thread was opened, or null.
+function unreadOf(thread) {
+  return thread.unreadCount ? { after: readMarks.get(thread.id), count: thread.unreadCount } : null;
+}
+
+// Scroll to the line above the first unread message. Returns whether there is one.
+function showFirstUnread() {
+  const line = scrollBox?.querySelector(".new");
+  if (!line || !scrollBox) return false;
+  isAtEnd = false;
+  const top = line.getBoundingClientRect().top - scrollBox.getBoundingClientRect().top;
+  scrollBox.scrollTop += top - scrollBox.clientHeight / 5;
+  lastScrollTop = scrollBox.scrollTop;
+  onScroll();
+  return true;
+}
+
+// What is in view counts as read, if somebody looks.
+function markSeen() {
+  if (!open?.isLoaded || !scrollBox || !isPlaced || document.hidden || !document.hasFocus()) return;
+  if (!open.unreadCount || open.error) return;
+  if (isAtEnd && !open.hasNewer) return open.markRead(Math.max(open.latestSeq, open.lastSeq));
+  isReadingOn ||= (open.find(firstMessageInView()?.id.slice(2))?.seq ?? Infinity) <= readMarks.get(open.id) + 1;
+  if (isReadingOn) open.markRead(lastSeqInView());
+}
+
+// The number of the last message whose end, or whose first half window, is in view.
+function lastSeqInView() {
+  const all = /** @type {HTMLElement[]} */ ([...(scrollBox?.querySelectorAll(".message[data-seq]") ?? [])]);
+  const { top = 0, bottom = 0 } = scrollBox?.getBoundingClientRect() ?? {};
+  const isSeen = (element) => {
+    const box = element.getBoundingClientRect();
+    return box.bottom <= bottom + 4 || box.top < (top + bottom) / 2;
+  };
+  let [from, to] = [0, all.length]; // messages are in order, so the last one in view is found by halving
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (isSeen(all[middle])) from = middle + 1;
+    else to = middle;
+  }
+  return Number(all[from - 1]?.dataset.seq ?? 0);
+}
+
+function markUnread(message) {
+  open?.markUnread(message);
+  if (open) unread = unreadOf(open);
+  notify(t("Marked as unread."));
 }
 
 async function onScroll() {
@@ -190,10 +279,7 @@ async function onScroll() {
   // An image that has just loaded moves the end away. Only scrolling up leaves the end.
   isAtEnd = !thread.hasNewer && (distance < AT_END_DISTANCE || (before && !isScrolledUp));
   if (isAtEnd && distance >= AT_END_DISTANCE) scrollDown();
-  if (isAtEnd) {
-    thread.unseen.clear();
-    thread.markRead();
-  }
+  markSeen();
   if (before !== isAtEnd) redraw();
   if (scrollBox.scrollTop < LOAD_MORE_DISTANCE && thread.hasOlder) await loadInPlace(() => thread.loadOlder());
   else if (distance < LOAD_MORE_DISTANCE && thread.hasNewer) await loadInPlace(() => thread.loadNewer());
@@ -257,32 +343,52 @@ function setScrollBox(element) {
 // Templates
 
 const noThread = () =>
-  html`<main class="pane nobody">${emptyState(
-    "threads",
-    "Choose a thread",
-    html`Or press <kbd>n</kbd> to create one, <kbd>/</kbd> to search, <kbd>?</kbd> for all keyboard shortcuts.`,
-  )}</main>`;
+  html`<main class="pane nobody">${
+    isWelcomeShown()
+      ? html`<div class="scroll">${welcome()}</div>`
+      : emptyState(
+          "threads",
+          "Choose a thread",
+          rich("Or press {n} to create one, {slash} to search, {help} for all keyboard shortcuts.", {
+            n: html`<kbd>n</kbd>`,
+            slash: html`<kbd>/</kbd>`,
+            help: html`<kbd>?</kbd>`,
+          }),
+        )
+  }</main>`;
 
 function openThread() {
   return html`<main class="pane talk">
     ${header()}
+    ${strip()}
     ${messageList()}
     ${open?.error ? nothing : composer?.template()}
   </main>`;
+}
+
+function participantsOf(thread) {
+  const known = threads.byId.get(thread.id)?.participants ?? [];
+  return [...new Set([...known, ...thread.messages.map((message) => message.author_name)])];
+}
+
+function strip() {
+  if (!open?.isLoaded || open.error) return nothing;
+  const canMention = can("write") && !["closed", "archived"].includes(open.thread?.status ?? "");
+  const topicOf = (threadId) => threads.byId.get(threadId)?.topic;
+  const mention = canMention ? (agent) => composer?.mention(agent.slug) : undefined;
+  return agentStrip(open.id, participantsOf(open), topicOf, mention);
 }
 
 function header() {
   if (!open) return nothing;
   const known = threads.byId.get(open.id);
   const thread = open.thread && { ...open.thread, message_count: (known ?? open.thread).message_count };
-  const participants = [
-    ...new Set([...(known?.participants ?? []), ...open.messages.map((message) => message.author_name)]),
-  ];
-  const more = participants.length > 4 ? ` and ${participants.length - 4} more` : "";
+  const participants = participantsOf(open);
+  const more = participants.length > 4 ? ` ${t("and {n} more", { n: participants.length - 4 })}` : "";
   return html`<header class="head">
-    <a class="quiet back" href="#/threads" aria-label="Back to threads">${icon("back")}</a>
+    <a class="quiet back" href="#/threads" aria-label=${t("Back to threads")}>${icon("back")}</a>
     <div class="name">
-      <h1 title=${thread?.topic ?? ""}>${thread?.topic ?? (open.error ? "Thread" : "…")}</h1>
+      <h1 title=${thread?.topic ?? ""}>${thread?.topic ?? (open.error ? t("Thread") : "…")}</h1>
       <p>${thread ? plural(thread.message_count, "message") : nothing}
         ${participants.length ? html`<span class="with">· ${participants.slice(0, 4).join(", ")}${more}</span>` : nothing}</p>
     </div>
@@ -306,51 +412,56 @@ function headerActions(thread, participants) {
     notify(isArchived ? "Archived. Search still finds it." : "Unarchived.");
   };
   return html`
-    <label class="status-choice"><span class="hidden">Status</span>
+    <label class="status-choice"><span class="hidden">${t("Status")}</span>
       <select ?disabled=${!can("write")} data-status=${thread.status} @change=${(event) => update({ status: event.target.value })}>
-        ${STATUSES.map((status) => html`<option value=${status} ?selected=${status === thread.status}>${status}</option>`)}
+        ${STATUSES.map((status) => html`<option value=${status} ?selected=${status === thread.status}>${t(status)}</option>`)}
       </select></label>
-    ${iconButton("Search in this thread", "search", () => searchInThread(thread.id), "Search in this thread (s)")}
-    ${menu("Thread menu", [
-      { text: "Details", icon: "help", run: () => showThreadDetails(thread, participants) },
+    ${iconButton(t("Search in this thread"), "search", () => searchInThread(thread.id), "Search in this thread (s)")}
+    ${menu(t("Thread menu"), [
+      { text: t("Details"), icon: "help", run: () => showThreadDetails(thread, participants) },
       can("write") && {
         text: thread.metadata?.pinned ? "Unpin" : "Pin",
         icon: "pin",
         run: () => update({ metadata: { pinned: !thread.metadata?.pinned } }),
       },
-      can("write") && { text: "Rename", icon: "edit", run: () => renameThread(thread) },
+      can("write") && { text: t("Rename"), icon: "edit", run: () => renameThread(thread) },
+      open?.messages.length && {
+        text: t("Mark as unread"),
+        icon: "unread",
+        run: () => markUnread(open?.messages.at(-1)),
+      },
       {
-        text: "Export Markdown",
+        text: t("Export Markdown"),
         icon: "download",
         href: url`/api/threads/${thread.id}/export`,
         download: `${thread.topic.slice(0, 60)}.md`,
       },
       can("write") && { text: thread.status === "archived" ? "Unarchive" : "Archive", icon: "archive", run: archive },
-      can("write") && { text: "Delete", icon: "trash", isDangerous: true, run: () => confirmDeleteThread(thread) },
+      can("write") && { text: t("Delete"), icon: "trash", isDangerous: true, run: () => confirmDeleteThread(thread) },
     ])}`;
 }
 
 function messageList() {
   const thread = open;
   if (!thread) return nothing;
-  if (thread.error) return errorState(thread.error, () => thread.load(linkedId));
+  if (thread.error) return errorState(thread.error, () => threadsView.show(thread));
   if (!thread.isLoaded) return loading();
-  const start = thread.messages.length ? "This is the start of the thread." : "No messages yet.";
-  return html`<div class="stage"><div class="scroll" tabindex="0" role="log" aria-label="Messages" @scroll=${onScroll} ${ref(setScrollBox)}>
+  const start = t(thread.messages.length ? "This is the start of the thread." : "No messages yet.");
+  return html`<div class="stage"><div class="scroll" tabindex="0" role="log" aria-label=${t("Messages")} @scroll=${onScroll} ${ref(setScrollBox)}>
     <div class="messages" @pointerover=${updateActiveMessage} @focusin=${updateActiveMessage}>
-      ${thread.hasOlder ? loading("Loading older messages") : html`<p class="beginning">${start}</p>`}
+      ${thread.hasOlder ? loading(t("Loading older messages")) : html`<p class="beginning">${start}</p>`}
       ${repeat(
-        messageTemplates(thread, { linkedId, unreadFrom, reply: (message) => composer?.reply(message) }),
+        messageTemplates(thread, { linkedId, unread, markUnread, reply: (message) => composer?.reply(message) }),
         (one) => one.key,
         (one) => one.template,
       )}
-      ${thread.hasNewer ? loading("Loading newer messages") : nothing}
+      ${thread.hasNewer ? loading(t("Loading newer messages")) : composer?.pending.map(pendingMessage)}
     </div>
   </div>
   ${
     isAtEnd
       ? nothing
       : html`<button type="button" class="to-end" @click=${jumpToEnd}>${icon("down")}
-    ${thread.unseen.size ? plural(thread.unseen.size, "new message") : "Newest messages"}</button>`
+    ${thread.unreadCount ? plural(thread.unreadCount, "new message") : t("Newest messages")}</button>`
   }</div>`;
 }

@@ -2,15 +2,31 @@
 // The list of threads beside an open thread.
 
 import { agents, findAgent } from "../../data/agents.js";
+import { unreadMentions } from "../../data/mentions.js";
 import { can, me } from "../../data/session.js";
+import { settings } from "../../data/settings.js";
 import { storage } from "../../data/storage.js";
-import { filteredThreads, lastActivity, loadThreads, threads, unreadCount } from "../../data/threads.js";
+import {
+  filteredThreads,
+  lastActivity,
+  loadThreads,
+  markAllRead,
+  threads,
+  unreadCount,
+  unreadThreadCount,
+} from "../../data/threads.js";
 import { linkToThread } from "../../route.js";
 import { avatar, choice, emptyState, errorState, iconButton, loading } from "../../ui/elements.js";
 import { formatNumber, plainText, shortTime } from "../../ui/format.js";
 import { icon } from "../../ui/icons.js";
+import { notifyError } from "../../ui/notices.js";
 import { guard, html, nothing, redraw, repeat } from "../../ui/render.js";
+import { isWelcomeShown, welcome } from "../welcome.js";
 import { newThread } from "./thread_dialogs.js";
+import { t } from "../../ui/texts.js";
+
+const narrow = matchMedia("(max-width: 700px)");
+narrow.addEventListener("change", redraw);
 
 const SHOW = [
   ["open", "Open"],
@@ -24,20 +40,33 @@ export function threadList(openId) {
     storage.write("threads.show", value);
     loadThreads();
   };
-  return html`<aside class="list" aria-label="Threads">
-    <header>
-      <h1>Threads</h1>
-      ${can("write") ? iconButton("New thread", "plus", newThread, "New thread (n)") : nothing}
-    </header>
-    <div class="filters">
-      <label class="find"><span class="hidden">Filter threads</span>
-        <input type="search" placeholder="Filter" .value=${threads.filter} autocomplete="off"
-          @input=${(event) => ((threads.filter = event.target.value), redraw())} /></label>
-      ${choice("Show", SHOW, threads.show, show)}
+  // A page has one main part. On a phone that is the list until a thread is opened.
+  const isMain = !openId && narrow.matches;
+  return html`<div class="list" role=${isMain ? "main" : "complementary"} aria-label=${t("Threads")}>
+    <div class="list-head">
+      <h1>${t("Threads")}</h1>
+      <span>
+        <a class="quiet bell" href="#/mentions" aria-label=${mentionsLabel()} title=${mentionsLabel()}>${icon("at")}${
+          unreadMentions().length ? html`<b class="news">${unreadMentions().length}</b>` : nothing
+        }</a>
+        ${unreadThreadCount() ? iconButton(t("Mark all as read"), "check", () => markAllRead().catch(notifyError)) : nothing}
+        ${can("write") ? iconButton(t("New thread"), "plus", newThread, "New thread (n)") : nothing}</span>
     </div>
-    ${listBody(openId)}
-  </aside>`;
+    <div class="filters">
+      <label class="find"><span class="hidden">${t("Filter threads")}</span>
+        <input type="search" placeholder=${t("Filter")} .value=${threads.filter} autocomplete="off"
+          @input=${(event) => ((threads.filter = event.target.value), redraw())} /></label>
+      ${choice(t("Show"), SHOW, threads.show, show)}
+    </div>
+    ${isMain && isWelcomeShown() ? welcome() : nothing}
+    ${isMain && !threads.byId.size && isWelcomeShown() ? nothing : listBody(openId)}
+  </div>`;
 }
+
+const mentionsLabel = () => {
+  const count = unreadMentions().length;
+  return count ? t("Mentions, {n} unread", { n: count }) : t("Mentions");
+};
 
 function listBody(openId) {
   if (threads.error && !threads.byId.size) return errorState(threads.error, loadThreads);
@@ -51,7 +80,7 @@ function listBody(openId) {
       "threads",
       "No threads yet",
       "Create one, or connect an agent and let it start.",
-      can("write") ? html`<button type="button" class="main" @click=${newThread}>New thread</button>` : nothing,
+      can("write") ? html`<button type="button" class="main" @click=${newThread}>${t("New thread")}</button>` : nothing,
     );
   return html`<ul class="threads">
     ${repeat(
@@ -59,7 +88,7 @@ function listBody(openId) {
       (thread) => thread.id,
       (thread) => {
         const isOpen = thread.id === openId;
-        const unread = isOpen ? 0 : unreadCount(thread);
+        const unread = unreadCount(thread);
         // A row is drawn again only when one of these changes.
         const dependencies = [
           thread.topic,
@@ -72,11 +101,12 @@ function listBody(openId) {
           unread,
           me.name,
           agents.list,
+          settings.version,
         ];
         return guard(dependencies, () => row(thread, isOpen, unread));
       },
     )}
-    ${threads.hasMore ? html`<li class="end">These are the latest ${formatNumber(threads.byId.size)} threads. Use search to find older ones.</li>` : nothing}
+    ${threads.hasMore ? html`<li class="end">${t("These are the latest {n} threads. Use search to find older ones.", { n: formatNumber(threads.byId.size) })}</li>` : nothing}
   </ul>`;
 }
 
@@ -84,17 +114,17 @@ function row(thread, isOpen, unread) {
   const { last } = thread;
   return html`<li><a href=${linkToThread(thread.id)} class=${unread ? "unread" : ""} aria-current=${isOpen ? "page" : nothing} data-thread=${thread.id}>
     <span class="line">
-      <span class="topic">${thread.metadata?.pinned ? html`<span class="pinned" title="Pinned">${icon("pin")}</span>` : nothing}${thread.topic}</span>
+      <span class="topic">${thread.metadata?.pinned ? html`<span class="pinned" title=${t("Pinned")}>${icon("pin")}</span>` : nothing}${thread.topic}</span>
       <time datetime=${lastActivity(thread)}>${shortTime(lastActivity(thread))}</time>
     </span>
     <span class="line">
       <span class="last">${
         last
-          ? html`<b>${last.author_name === me.name ? "You" : last.author_name}:</b> ${last.is_human_only ? icon("lock") : nothing} ${plainText(last.text)}`
-          : "No messages yet"
+          ? html`<b>${last.author_name === me.name ? t("You") : last.author_name}:</b> ${last.is_human_only ? icon("lock") : nothing} ${plainText(last.text)}`
+          : t("No messages yet")
       }</span>
-      ${thread.status === "discuss" ? nothing : html`<i class="status" data-status=${thread.status}>${thread.status}</i>`}
-      ${unread ? html`<b class="news" aria-label="${unread} unread">${unread > 99 ? "99+" : unread}</b>` : nothing}
+      ${thread.status === "discuss" ? nothing : html`<i class="status" data-status=${thread.status}>${t(thread.status)}</i>`}
+      ${unread ? html`<b class="news" aria-label=${t("{n} unread", { n: unread })}>${unread > 99 ? "99+" : unread}</b>` : nothing}
       <span class="faces">${thread.participants.slice(0, 3).map((name) => avatar(name, { isAgent: Boolean(findAgent(name)) }))}</span>
     </span>
   </a></li>`;

@@ -1,0 +1,155 @@
+// @ts-check
+// The command palette (Ctrl K): go to a thread, agent, project, note, prompt or page, or run an action.
+
+import { agents, displayName } from "../data/agents.js";
+import { get } from "../data/api.js";
+import { lastActivity, threads, unreadCount } from "../data/threads.js";
+import { goTo, link, linkToDocument, linkToThread } from "../route.js";
+import { closeDialog, openDialog } from "../ui/dialog.js";
+import { projectName } from "../ui/format.js";
+import { icon } from "../ui/icons.js";
+import { html, nextDraw, nothing, redraw } from "../ui/render.js";
+import { t } from "../ui/texts.js";
+
+const MAX_SHOWN = 50;
+
+/**
+ * @typedef {object} Entry
+ * @property {string} title
+ * @property {string} kind What it is, shown at the right.
+ * @property {string} icon
+ * @property {string} [keys] The shortcut that does the same.
+ * @property {() => unknown} run
+ */
+
+/** @type {Entry[]} */
+let actions = [];
+/** @type {Entry[]} */
+let documents = []; // notes, prompts and projects, loaded when the palette opens
+let query = "";
+let selected = 0;
+
+/** @param {Entry[]} given The actions of the console. */
+export function openPalette(given) {
+  actions = given;
+  query = "";
+  selected = 0;
+  openDialog(t("Command palette"), template, { className: "palette" });
+  loadDocuments();
+}
+
+async function loadDocuments() {
+  const [notes, prompts, sessions] = await Promise.all(
+    ["/api/notes?limit=200", "/api/prompts?limit=200", "/api/v1/sessions?limit=200"].map((path) =>
+      get(path).catch(() => []),
+    ),
+  );
+  const projects = [...new Set((sessions.sessions ?? []).map((one) => one.project).filter(Boolean))];
+  documents = [
+    ...projects.map((project) => ({
+      title: projectName(project),
+      kind: t("Project"),
+      icon: "sessions",
+      run: () => goTo(link("search", { project })),
+    })),
+    ...notes.map((note) => ({
+      title: note.title,
+      kind: t("Note"),
+      icon: "note",
+      run: () => goTo(linkToDocument("notes", note.id)),
+    })),
+    ...prompts.map((prompt) => ({
+      title: prompt.name,
+      kind: t("Prompt"),
+      icon: "prompts",
+      run: () => goTo(linkToDocument("prompts", prompt.id)),
+    })),
+  ];
+  redraw();
+}
+
+/** @returns {Entry[]} */
+const threadEntries = () =>
+  [...threads.byId.values()]
+    .sort(
+      (a, b) => Number(unreadCount(b) > 0) - Number(unreadCount(a) > 0) || (lastActivity(a) < lastActivity(b) ? 1 : -1),
+    )
+    .map((thread) => ({
+      title: thread.topic,
+      kind: t("Thread"),
+      icon: unreadCount(thread) ? "unread" : "threads",
+      run: () => goTo(linkToThread(thread.id)),
+    }));
+
+/** @returns {Entry[]} */
+const agentEntries = () =>
+  agents.list.map((agent) => ({
+    title: displayName(agent),
+    kind: t("Agent"),
+    icon: "agents",
+    run: () => goTo(link("search", { author: displayName(agent) })),
+  }));
+
+// Entries that contain all words of the query. Those that begin with it come first, then those with a word that does.
+/** @returns {Entry[]} */
+function foundEntries() {
+  const text = query.trim().toLowerCase();
+  const words = text.split(/\s+/);
+  const rank = (title) => (title.startsWith(text) ? 2 : title.includes(` ${words[0]}`) ? 1 : 0);
+  const all = [...threadEntries().slice(0, text ? undefined : 8), ...actions, ...agentEntries(), ...documents];
+  if (!text) return all.slice(0, MAX_SHOWN);
+  const found = all
+    .map((entry) => ({ entry, title: entry.title.toLowerCase() }))
+    .filter(({ title }) => words.every((word) => title.includes(word)))
+    .sort((a, b) => rank(b.title) - rank(a.title))
+    .slice(0, MAX_SHOWN)
+    .map(({ entry }) => entry);
+  const search = {
+    title: t("Search everything for “{text}”", { text: query.trim() }),
+    kind: t("Search"),
+    icon: "search",
+    run: () => goTo(link("search", { q: query.trim() })),
+  };
+  return [...found, search];
+}
+
+function choose(entry) {
+  closeDialog();
+  nextDraw().then(() => entry.run());
+}
+
+function select(number, count) {
+  selected = (number + count) % count;
+  nextDraw().then(() => document.getElementById(`command-${selected}`)?.scrollIntoView({ block: "nearest" }));
+}
+
+function template() {
+  const entries = foundEntries();
+  selected = Math.min(selected, entries.length - 1);
+  const onKey = (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const isCtrlK = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey);
+    if (!step && event.key !== "Enter" && !isCtrlK) return;
+    event.preventDefault();
+    event.stopPropagation(); // the console must not use the key too when the palette has closed
+    if (step) select(selected + step, entries.length);
+    else if (isCtrlK) closeDialog();
+    else if (!event.isComposing) choose(entries[selected]);
+  };
+  const onInput = (event) => {
+    query = event.target.value;
+    selected = 0;
+    redraw();
+  };
+  return html`<input role="combobox" aria-label=${t("Go to a page or run an action")} aria-expanded="true" aria-controls="commands"
+      aria-activedescendant="command-${selected}" placeholder=${t("Go to a page or run an action")} autocomplete="off" spellcheck="false" autofocus
+      @input=${onInput} @keydown=${onKey} />
+    <ul id="commands" role="listbox" aria-label=${t("Commands")}>${entries.map(
+      (
+        entry,
+        i,
+      ) => html`<li role="option" id="command-${i}" aria-selected=${i === selected} @click=${() => choose(entry)}
+        @pointermove=${() => i !== selected && (((selected = i), redraw()))}>
+        ${icon(entry.icon)} <span>${entry.title}</span> ${entry.keys ? html`<kbd>${entry.keys}</kbd>` : nothing}<small>${entry.kind}</small></li>`,
+    )}</ul>`;
+}

@@ -1,0 +1,56 @@
+// @ts-check
+// The strip below the header of a thread: which of its agents listen, what the others did last, and who fell silent. A
+// click mentions the agent.
+
+import { agents, displayName } from "../../data/agents.js";
+import { avatar } from "../../ui/elements.js";
+import { timeAgo } from "../../ui/format.js";
+import { html, nothing, repeat } from "../../ui/render.js";
+import { t } from "../../ui/texts.js";
+
+const SILENT_AFTER = 10 * 60 * 1000; // milliseconds without activity
+const ORDER = ["listens", "works", "silent"];
+
+// The agents of a thread: those who wait in it, and those who took part.
+function agentsOf(threadId, participants) {
+  const names = new Set(participants.map((name) => name.toLowerCase()));
+  return agents.list.filter(
+    (agent) =>
+      agent.waiting_in === threadId ||
+      [agent.name, agent.display_name, agent.slug].some((name) => name && names.has(name.toLowerCase())),
+  );
+}
+
+const lastSeen = (agent) => agent.last_activity_time ?? agent.last_heartbeat;
+
+function stateOf(agent, threadId) {
+  if (agent.is_online && agent.waiting_in === threadId) return "listens";
+  const isRecent = Date.now() - new Date(lastSeen(agent)).getTime() < SILENT_AFTER;
+  return agent.is_online && isRecent ? "works" : "silent";
+}
+
+function stateText(agent, state, threadId, topicOf) {
+  if (state === "listens") return t("listens");
+  if (state === "silent") return t("silent, seen {time}", { time: timeAgo(lastSeen(agent)) });
+  const place = agent.waiting_in && agent.waiting_in !== threadId ? topicOf(agent.waiting_in) : null;
+  if (place) return t("listens in {topic}", { topic: place });
+  return t("active {time}", { time: timeAgo(lastSeen(agent)) });
+}
+
+// `mention` gets the agent that was clicked; without it the agents are only shown.
+export function agentStrip(threadId, participants, topicOf, mention) {
+  const found = agentsOf(threadId, participants)
+    .map((agent) => ({ agent, state: stateOf(agent, threadId) }))
+    .sort((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state));
+  if (!found.length) return nothing;
+  return html`<ul class="strip" aria-label=${t("Agents in this thread")}>${repeat(
+    found,
+    ({ agent }) => agent.id,
+    ({
+      agent,
+      state,
+    }) => html`<li><button type="button" data-state=${state} ?disabled=${!mention} title=${t("Mention {name}", { name: displayName(agent) })}
+      @click=${() => mention?.(agent)}>${avatar(displayName(agent), { isAgent: true, isOnline: agent.is_online })}
+      <b>${displayName(agent)}</b> <small>${stateText(agent, state, threadId, topicOf)}</small></button></li>`,
+  )}</ul>`;
+}

@@ -1,0 +1,146 @@
+"""The console in German: every text has a translation, and every view shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Page, ViewportSize, expect
+from tests.console.conftest import PHONE, WIDE, Opening, both_sizes
+from tests.helpers import Server, Thread, start_server, word
+
+import palaver
+
+CODE = Path(palaver.__file__).parent / "console" / "js"
+GERMAN = CODE / "texts" / "de.js"
+TEXT = r'"((?:[^"\\]|\\.)*)"'
+
+
+def translations() -> dict[str, str]:
+    body = GERMAN.read_text("utf-8").partition("texts = {")[2]
+    found = re.findall(rf"^  (?:{TEXT}|(\w+)):\s+{TEXT},$", body, re.MULTILINE)
+    return {json.loads(f'"{quoted or bare}"'): json.loads(f'"{text}"') for quoted, bare, text in found}
+
+
+def sources() -> str:
+    return "\n".join(path.read_text("utf-8") for path in sorted(CODE.rglob("*.js")) if path != GERMAN)
+
+
+def test_every_text_has_a_german_translation_with_the_same_values():
+    german = translations()
+    assert len(german) > 300
+    used = {json.loads(f'"{text}"') for text in re.findall(rf"\b(?:t|rich)\(\s*{TEXT}", sources())}
+    assert used - german.keys() == set()
+    for text, translated in german.items():
+        assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", translated)), text
+
+
+def test_no_translation_is_left_over():
+    code = sources()
+    made = re.compile(
+        r"^(New|Delete|No) (note|prompt|character|media item|notes|prompts|media|chats|characters)( yet)?$"
+    )
+    plural = {"messages", "new messages", "turns", "results", "unread mentions"}
+    values = {"discuss", "implement", "review", "done", "closed", "archived", "open", "system", "light", "dark"}
+    unused = {
+        text
+        for text in translations()
+        if json.dumps(text, ensure_ascii=False) not in code and not re.search(rf"\b{re.escape(text)}: ", code)
+    }
+    assert {text for text in unused if not made.match(text)} <= plural | values
+
+
+LEFT_IN_ENGLISH = """(texts) => {
+    const found = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) found.push(node.textContent.trim());
+    for (const element of document.querySelectorAll("[aria-label], [title], [placeholder]"))
+        for (const name of ["aria-label", "title", "placeholder"]) found.push(element.getAttribute(name) ?? "");
+    const german = new Set(Object.values(texts));
+    return [...new Set(found)].filter((text) => text in texts && !german.has(text));
+}"""
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Server]:
+    """A server without the texts of other tests, which may be English words of the console."""
+    with start_server(tmp_path) as server:
+        yield server
+
+
+def choose_german(page: Page) -> None:
+    page.evaluate("location.hash = '#/settings'")
+    page.get_by_role("button", name="Deutsch").click()
+    expect(page.get_by_role("heading", name="Einstellungen")).to_be_visible()
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_every_view_is_german_when_that_is_chosen(window: Opening, fresh: Server, viewport: ViewportSize):
+    with fresh.client() as rest:
+        visit_every_view(window, fresh, rest, viewport)
+
+
+def visit_every_view(window: Opening, fresh: Server, rest: httpx.Client, viewport: ViewportSize) -> None:
+    thread = Thread(rest)
+    message = thread.post("Guten Morgen", author="Zoe")
+    rest.put(f"/api/messages/{message['id']}", json={"content": "Guten Tag"})
+    rest.post("/api/agents/register", json={"display_name": word("Kite")})
+    note = rest.post("/api/notes", json={"title": word("Notiz "), "content": ""}).json()["id"]
+    page = window("#/threads", at=fresh, viewport=viewport)
+    choose_german(page)
+    german = translations()
+    for path, shown in (
+        ("threads", ".threads a"),
+        (f"threads/{thread.id}", ".message"),
+        ("library/notes", ".cards a"),
+        ("library/sessions", ".library"),
+        (f"open/notes/{note}", ".reader .beginning"),
+        (f"open/notes/{note}?edit=1", ".sheet"),
+        ("agents", ".people li"),
+        ("overview", ".tiles li"),
+        ("import", ".drop"),
+        ("search", ".how"),
+        ("search?q=Guten", ".hits"),
+        ("log", ".log"),
+        ("settings", ".settings"),
+        ("nowhere", ".empty"),
+    ):
+        page.evaluate(f"location.hash = '#/{path}'")
+        expect(page.locator(shown).first).to_be_visible()
+        assert page.evaluate(LEFT_IN_ENGLISH, german) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"], path
+    page.keyboard.press("?")
+    expect(page.get_by_role("heading", name="Tastenkürzel")).to_be_visible()
+    assert page.evaluate(LEFT_IN_ENGLISH, german) == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    expect(page.locator(".palette li").first).to_be_visible()
+    assert page.evaluate(LEFT_IN_ENGLISH, german) == []
+
+
+@both_sizes
+def test_the_language_is_kept_and_can_be_changed_back(window: Opening, thread: Thread, viewport: ViewportSize):
+    thread.post("hello", author="Ann")
+    page = window(f"#/threads/{thread.id}", viewport=viewport)
+    expect(page.locator(".day")).to_have_text("Today")
+    choose_german(page)
+    page.evaluate(f"location.hash = '#/threads/{thread.id}'")
+    expect(page.locator(".day")).to_have_text("Heute")
+    page.reload()
+    expect(page.locator(".day")).to_have_text("Heute")
+    expect(page.locator("html")).to_have_attribute("lang", "de")
+    page.evaluate("location.hash = '#/settings'")
+    page.get_by_role("button", name="English").click()
+    expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+    expect(page.locator("html")).to_have_attribute("lang", "en")
+
+
+def test_a_german_browser_gets_german(window: Opening):
+    page = window("#/threads", locale="de-AT")
+    expect(page.get_by_role("link", name="Übersicht")).to_be_visible()
+    page = window("#/threads", locale="fr-FR")
+    expect(page.get_by_role("link", name="Overview")).to_be_visible()
