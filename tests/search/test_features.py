@@ -16,7 +16,7 @@ def passage(text: str, *, position: int = 1, document: int = 1, speaker: str = "
     return Passage(position + 100 * document, document, position, "people", speaker, title, text, at)
 
 
-def seen(question: str, *passages: Passage, stronger: Sequence[float] = ()) -> list[Features]:
+def seen(question: str, *passages: Passage, meaning: Sequence[float] = ()) -> list[Features]:
     asked = parse(question)
     matches = TermMatches(asked, [1.0 + n for n in range(len(asked.terms))], passages)
     found = [
@@ -24,7 +24,7 @@ def seen(question: str, *passages: Passage, stronger: Sequence[float] = ()) -> l
         for one, places in zip(passages, matches.places, strict=True)
     ]
     nothing = [0.0] * len(passages)
-    similarity = Similarity(nothing, nothing, [[0.0] * len(matches.terms)] * len(passages), stronger)
+    similarity = Similarity(nothing, nothing, [[0.0] * len(matches.terms)] * len(passages), meaning)
     term_weights = TermWeights(tuple(matches.rarity), (0.0,) * len(matches.rarity))
     return features_of(matches, cover_of(found, term_weights), similarity)
 
@@ -98,22 +98,17 @@ def test_the_latest_is_the_newest():
     assert (old.newest, new.newest) == (0.0, 1.0)
 
 
-def test_a_stronger_model_tells_of_a_passage_of_the_one_before_and_how_far_its_document_is_behind():
+def test_the_model_tells_of_a_passage_of_the_one_before_and_how_far_its_document_is_behind():
     said = [passage("a"), passage("b", position=2), passage("c", document=2), passage("d", document=3)]
-    of_people = seen("Where is the boat?", *said, stronger=[0.9, 0.1, 0.2, 0.5])
-    assert [one.stronger for one in of_people] == [0.9, 0.1, 0.2, 0.5]
-    assert of_people[1].stronger_before == 0.9
-    assert of_people[0].stronger_before == of_people[2].stronger_before == 0.35  # nothing was said before: the usual
-    assert [round(one.stronger_behind, 3) for one in of_people] == [0, 0, round(2 / 7, 3), round(1 / 6, 3)]
+    of_people = seen("Where is the boat?", *said, meaning=[0.9, 0.1, 0.2, 0.5])
+    assert [one.meaning for one in of_people] == [0.9, 0.1, 0.2, 0.5]
+    assert [one.meaning_document for one in of_people] == [0.9, 0.9, 0.2, 0.5]
+    assert of_people[1].meaning_before == 0.9
+    assert of_people[0].meaning_before == of_people[2].meaning_before == 0.35  # nothing was said before: the usual
+    assert [round(one.meaning_behind, 3) for one in of_people] == [0, 0, round(2 / 7, 3), round(1 / 6, 3)]
     # Each kind has a first one of its own.
-    mixed = seen("Where is the boat?", *said[:3], said[3]._replace(kind="text"), stronger=[0.9, 0.1, 0.2, 0.5])
-    assert [round(one.stronger_behind, 3) for one in mixed] == [0, 0, round(1 / 6, 3), 0]
-
-
-def test_keywords_are_not_moved_by_how_alike_whole_documents_are():
-    found = seen("boat", passage("a"), passage("c", document=2), stronger=[0.9, 0.2])
-    assert [one.stronger_behind for one in found] == [0, 0]
-    assert found[0].stronger == 0.9
+    mixed = seen("Where is the boat?", *said[:3], said[3]._replace(kind="text"), meaning=[0.9, 0.1, 0.2, 0.5])
+    assert [round(one.meaning_behind, 3) for one in mixed] == [0, 0, round(1 / 6, 3), 0]
 
 
 def test_the_kind_of_a_document_follows_from_its_source_and_speakers():

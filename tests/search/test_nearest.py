@@ -23,7 +23,7 @@ from palaver.search.vectors.minilm import MiniLM
 from palaver.search.vectors.nearest import Nearest, SignIndex
 from palaver.settings import Settings
 from palaver.store.engines.database import Change, Scope
-from palaver.store.search import vectors
+from palaver.store.search import found_passages, vectors
 from palaver.store.search.vectors import Missing, StoredVector
 from palaver.store.workspaces import Workspace
 
@@ -73,7 +73,7 @@ async def say(here: Workspace, model: MiniLM, texts: Sequence[str], talk: str = 
 async def ask(here: Workspace, query: str) -> list[str]:
     request = SearchKnowledge(query=query, dedupe=False)
     answer = await search_knowledge.work(here, Caller("human"), request)
-    return [item.snippet for item in answer.results if isinstance(item, ResultItem)]
+    return [item.snippet or "" for item in answer.results if isinstance(item, ResultItem)]
 
 
 async def test_a_question_finds_what_has_none_of_its_words(here: Workspace, model: MiniLM):
@@ -135,7 +135,7 @@ def test_the_nearest_in_scope_are_the_nearest_of_the_scope(count: int, wanted: i
         near = Nearest(index, question)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(nearest, "COMPARED", wanted)
-            patch.setattr(nearest.found_passages, "in_scopes", lambda _, ids, __: [id for id in ids if id in allowed])
+            patch.setattr(found_passages, "in_scopes", lambda _, ids, __: [id for id in ids if id in allowed])
             return near.in_scope(Fake(allowed), [Scope(("chats",))], wanted)  # type: ignore[arg-type]
 
     by_hand = sorted(allowed, key=lambda id: (int((np.sign(rows[id - 1]) != np.sign(question)).sum()), id))
