@@ -102,6 +102,19 @@ async def test_a_passage_without_a_vector_is_found_by_its_words(here: Workspace,
     assert "xylophone" in (await ask(here, "When does the xylophone arrive?"))[0]
 
 
+async def test_a_large_index_is_loaded_in_the_background(
+    here: Workspace, model: MiniLM, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(nearest, "LOADED_AT_ONCE", 3)
+    monkeypatch.setattr(nearest, "AT_ONCE", 2)
+    await say(here, model, SAID)
+    await nearest.load_wanted(here)  # nobody has asked yet
+    assert await here.read(nearest.index_of) is None
+    await nearest.load_wanted(here)
+    assert len(await here.read(nearest.index_of) or ()) == len(SAID)
+    assert "tuna" in (await ask(here, "What do I feed my pet?"))[0]
+
+
 async def test_a_model_that_is_off_changes_nothing(database_url: str, tmp_path: Path, model: MiniLM):
     app = App(Settings(home=tmp_path, database_url=database_url, model="words"))
     here = await app.create_workspace("words")

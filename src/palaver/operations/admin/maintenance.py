@@ -12,6 +12,7 @@ from palaver.model.events import agent_offline
 from palaver.model.times import now
 from palaver.operations.admin.repair import missing_uploads
 from palaver.operations.sessions.session_index import catch_up_all
+from palaver.search.vectors import nearest
 from palaver.search.vectors.background import Embedding
 from palaver.settings import Settings
 from palaver.store.bus import agents, events
@@ -65,6 +66,7 @@ async def embed_forever(settings: Settings, workspaces: Workspaces) -> None:
             for here in workspaces():
                 try:
                     has_more |= await embedding.go_over(here)
+                    await nearest.load_wanted(here)
                 except Exception as problem:
                     log.warning("making vectors in workspace %s failed: %s", here.name, problem)
             await embedding.stop_idle_worker()

@@ -174,7 +174,7 @@ async def make_all(here: Workspace, told: Callable[[int], None]) -> int:
 
 
 def _encode(settings: Settings, texts: Sequence[str], *, seconds: float) -> list[bytes]:
-    encoder = encoders.encoder(settings.model, settings.model_url, settings.model_key)
+    encoder = encoders.encoder(settings.model, settings.model_url, settings.model_key, is_quick=True)
     assert encoder is not None
     return encoders.packed(encoder.encode(texts, seconds))
 

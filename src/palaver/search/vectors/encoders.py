@@ -34,7 +34,7 @@ class Encoder(Protocol):
 
 
 @lru_cache(maxsize=8)
-def encoder(model: str, url: str, key: str) -> Encoder | None:
+def encoder(model: str, url: str, key: str, *, is_quick: bool = False) -> Encoder | None:
     """The model of `PALAVER_MODEL`; None if only the word vectors are used."""
     kind, _, name = model.partition(":")
     match kind:
@@ -47,7 +47,7 @@ def encoder(model: str, url: str, key: str) -> Encoder | None:
             return _Local("fastembed", lambda package: _fastembed(package, name), missing)
         case "minilm":
             missing = "PALAVER_MODEL=minilm needs the package onnxruntime: pip install it, or set PALAVER_MODEL=words"
-            return _Local("onnxruntime", lambda package: MiniLM(), missing)
+            return _Local("onnxruntime", lambda package: MiniLM(is_quick=is_quick), missing)
     raise CannotEncode("PALAVER_MODEL: say minilm, words, fastembed:NAME or openai:NAME.")
 
 

@@ -28,7 +28,8 @@ LONGEST_WORD = 100
 class MiniLM:
     """Makes the vector of a text."""
 
-    def __init__(self, folder: Path = HERE) -> None:
+    def __init__(self, folder: Path = HERE, *, is_quick: bool = True) -> None:
+        """A model that is not quick takes 15 MB less, and 6 instead of 3 ms for a question."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -36,6 +37,8 @@ class MiniLM:
         options.enable_cpu_mem_arena = False  # it would keep the memory of the longest text
         options.enable_mem_pattern = False  # it would keep a plan for each length
         options.log_severity_level = 3
+        if not is_quick:
+            options.add_session_config_entry("session.disable_prepacking", "1")
         self._run = onnxruntime.InferenceSession(
             str(folder / "minilm.onnx"), options, providers=["CPUExecutionProvider"]
         ).run

@@ -6,6 +6,7 @@ passages are near. A million passages take about 16 ms.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Collection, Sequence
 from itertools import chain
@@ -17,6 +18,7 @@ from palaver.search.vectors.encoders import WORDS
 from palaver.store.engines.database import Dialect, Reader, Scope
 from palaver.store.search import found_passages, vectors
 from palaver.store.search.vectors import StoredVector
+from palaver.store.workspaces import Workspace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +45,8 @@ class SignIndex:
         self.model = model
         self.made_at = 0
         self.is_loaded = False
+        self.is_wanted = False
+        """A question has asked for it, but it is large. It is loaded in the background."""
         self._lock = threading.Lock()
         self._np = np
         self._count = 0
@@ -116,9 +120,11 @@ def index_of(read: Reader) -> SignIndex | None:
         if found is None or found.model != model:
             found = _indexes[dialect] = SignIndex(model)
     if not found.is_loaded:
-        if vectors.counts_up_to(read, model, LOADED_AT_ONCE + 1) > LOADED_AT_ONCE:
+        if not found.is_wanted and vectors.counts_up_to(read, model, LOADED_AT_ONCE + 1) <= LOADED_AT_ONCE:
+            load(read, found)
+        else:
+            found.is_wanted = True
             return None
-        load(read, found)
     elif (newest := vectors.newest(read, model)) > found.made_at:
         while new := vectors.made_since(read, model, found.made_at - OVERLAP, AT_ONCE):
             found.add(new)
@@ -132,6 +138,18 @@ def load(read: Reader, index: SignIndex) -> None:
     after = -1
     while rows := vectors.after(read, index.model, after, AT_ONCE):
         index.add(rows)
+        after = rows[-1].passage_id
+    index.is_loaded = True
+
+
+async def load_wanted(here: Workspace) -> None:
+    """Load the index of a large workspace, part by part, if a question has asked for it."""
+    index = await here.read(lambda read: _indexes.get(read.connection.dialect))
+    if index is None or index.is_loaded or not index.is_wanted:
+        return
+    after, model = -1, index.model
+    while rows := await here.read(lambda read: vectors.after(read, model, after, AT_ONCE)):  # noqa: B023
+        await asyncio.to_thread(index.add, rows)
         after = rows[-1].passage_id
     index.is_loaded = True
 

@@ -137,7 +137,7 @@ def serve() -> None:
         while True:
             texts = json.loads(_read(sys.stdin.buffer))
             try:
-                encoder = encoders.encoder(model, "", "")
+                encoder = encoders.encoder(model, "", "", is_quick=True)
                 assert encoder is not None
                 answer = b"v" + b"".join(encoders.packed(encoder.encode(texts, 0)))
             except Exception as problem:
