@@ -151,7 +151,8 @@ def test_the_nearest_in_scope_are_the_nearest_of_the_scope(count: int, wanted: i
             patch.setattr(found_passages, "in_scopes", lambda _, ids, __: [id for id in ids if id in allowed])
             return near.in_scope(Fake(allowed), [Scope(("chats",))], wanted)  # type: ignore[arg-type]
 
-    by_hand = sorted(allowed, key=lambda id: (int((np.sign(rows[id - 1]) != np.sign(question)).sum()), id))
+    signs = [np.frombuffer(row.vector, np.int8) > 0 for row in stored(rows)]
+    by_hand = sorted(allowed, key=lambda id: (int((signs[id - 1] != (question > 0)).sum()), id))
     assert set(found(index)) == set(by_hand[:wanted])
     if allowed:
         assert found(alone) == found(index)
