@@ -111,7 +111,9 @@ async def test_a_large_index_is_loaded_in_the_background(
     await nearest.load_wanted(here)  # nobody has asked yet
     assert await here.read(nearest.index_of) is None
     await nearest.load_wanted(here)
-    assert len(await here.read(nearest.index_of) or ()) == len(SAID)
+    index = await here.read(nearest.index_of)
+    assert index is not None
+    assert len(index) == len(SAID)
     assert "tuna" in (await ask(here, "What do I feed my pet?"))[0]
 
 
