@@ -88,6 +88,11 @@ async def test_keywords_are_found_by_their_words_only(here: Workspace, model: Mi
     assert [one[:14] for one in await ask(here, "green tiles")] == ["We chose green"]
 
 
+async def test_a_question_about_something_else_finds_nothing_unrelated(here: Workspace, model: MiniLM):
+    await say(here, model, SAID)
+    assert await ask(here, "Which chemical element has the symbol W?") == []
+
+
 async def test_vectors_that_are_made_later_are_found(here: Workspace, model: MiniLM):
     await say(here, model, SAID[1:])
     assert not any("tuna" in one for one in await ask(here, "What do I feed my pet?"))

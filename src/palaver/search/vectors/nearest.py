@@ -196,8 +196,8 @@ class Nearest:
         found: list[int] = ids[np.lexsort((-ids, -points))].tolist()
         return found
 
-    def in_scope(self, read: Reader, scopes: Sequence[Scope], wanted: int) -> list[int]:
-        """The nearest passages that are in one of the scopes, the nearest first.
+    def in_scope(self, read: Reader, scopes: Sequence[Scope], wanted: int, least: float = -1.0) -> list[int]:
+        """The nearest passages that are in one of the scopes, the nearest first, with at least this similarity.
 
         Passages outside change nothing: an agent must not see from its results that others exist.
         """
@@ -213,7 +213,8 @@ class Nearest:
             found += found_passages.in_scopes(read, self._ids[rows].tolist(), scopes)
             most *= 4
         similar = self.similarity(list(dict.fromkeys(found))[:COMPARED])
-        return sorted(similar, key=lambda id: (-similar[id], id))[:wanted]
+        near = [id for id, value in similar.items() if value >= least]
+        return sorted(near, key=lambda id: (-similar[id], id))[:wanted]
 
     def _rows(self, passage_ids: Array) -> tuple[Array, Array]:
         """The rows of passages, and whether each has one."""
