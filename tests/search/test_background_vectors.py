@@ -504,7 +504,13 @@ def test_after_closing_no_process_is_started():
 
 
 def child_of(server: Server) -> psutil.Process | None:
-    found = [child for child in psutil.Process(server.pid).children() if "serve()" in " ".join(child.cmdline())]
+    def is_worker(child: psutil.Process) -> bool:
+        try:
+            return "serve()" in " ".join(child.cmdline())
+        except psutil.Error:  # it has just ended
+            return False
+
+    found = list(filter(is_worker, psutil.Process(server.pid).children()))
     return found[0] if found else None
 
 
