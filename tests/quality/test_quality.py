@@ -56,3 +56,16 @@ async def test_both_engines_give_the_same_ten_results(postgres: Callable[[], str
     one = await first_ten(Settings(home=tmp_path / "a", database_url=f"sqlite:///{tmp_path / 'a'}"))
     other = await first_ten(Settings(home=tmp_path / "b", database_url=postgres()))
     assert one == other
+
+
+def test_the_questions_for_testing_are_not_those_for_learning():
+    learn, test = ([*worlds(QUESTIONS.with_name(f"{half}.jsonl.gz"))] for half in ("learn", "test"))
+    for some in (learn, test):
+        for world in some:
+            there = {(talk.id, line.id) for talk in world.talks for line in talk.lines}
+            assert all(asked.evidence and asked.evidence <= there for asked in world.asked), world.id
+    texts = [{line.text for world in some for talk in world.talks for line in talk.lines} for some in (learn, test)]
+    questions = [{asked.question for world in some for asked in world.asked} for some in (learn, test)]
+    assert not questions[0] & questions[1]
+    assert len(texts[0] & texts[1]) < 20  # "Thank you!" and the like
+    assert sum(map(len, questions)) >= 1_500
