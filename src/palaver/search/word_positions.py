@@ -4,27 +4,39 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from palaver.text.tokenize import stem, stems
+
+
+class WordMatches(NamedTuple):
+    """Matches in a text as (place, number), in order: all of them, and those that are as typed."""
+
+    places: list[tuple[int, int]]
+    typed: list[tuple[int, int]]
 
 
 class WordFinder:
     """Finds words and phrases, given by their numbers, in many texts."""
 
     def __init__(self, phrases: Iterable[Sequence[str]]) -> None:
-        self._begun_by: defaultdict[str, list[tuple[int, list[str]]]] = defaultdict(list)
+        self._begun_by: defaultdict[str, list[tuple[int, list[str], str]]] = defaultdict(list)
         for number, phrase in enumerate(phrases):
             first, *rest = stems(phrase)
-            self._begun_by[first].append((number, rest))
+            self._begun_by[first].append((number, rest, f" {' '.join(phrase)} "))
         self._beginnings = _beginnings(self._begun_by)
 
     def places(self, text: Sequence[str], most: int | None = None) -> list[tuple[int, int]]:
-        """(place, number) of each match in a text of folded words, in order.
+        """(place, number) of each match in a text of folded words, in order."""
+        return self.matches(f" {' '.join(text)} ", most).places
+
+    def matches(self, line: str, most: int | None = None) -> WordMatches:
+        """The matches in a text of folded words with a blank before and after each.
 
         Only words that begin like one of the stems are looked at. `most` limits how many of those are, for each
         beginning.
         """
-        line, begun_by = f" {' '.join(text)} ", self._begun_by
+        begun_by = self._begun_by
         likely = []
         for beginning in self._beginnings:
             at, left = line.find(beginning), len(line) if most is None else most
@@ -32,18 +44,29 @@ class WordFinder:
                 end = line.find(" ", at + 1)
                 one = stem(line[at + 1 : end])
                 if one in begun_by:
-                    likely.append((at, one))
+                    likely.append((at, end, one))
                     left -= 1
                 at = line.find(beginning, end)
         likely.sort()
-        found = []
+        found, typed = [], []
         place = counted = 0
-        for at, one in likely:
+        for at, end, one in likely:
             place, counted = place + line.count(" ", counted, at), at
-            for number, rest in begun_by[one]:
-                if not rest or stems(text[place + 1 : place + 1 + len(rest)]) == rest:
+            for number, rest, phrase in begun_by[one]:
+                if not rest or _next_stems(line, end, len(rest)) == rest:
                     found.append((place, number))
-        return found
+                    if line.startswith(phrase, at):
+                        typed.append((place, number))
+        return WordMatches(found, typed)
+
+
+def _next_stems(line: str, at: int, count: int) -> list[str]:
+    """The stems of the next words after a blank."""
+    found: list[str] = []
+    while len(found) < count and (end := line.find(" ", at + 1)) >= 0:
+        found.append(stem(line[at + 1 : end]))
+        at = end
+    return found
 
 
 def _beginnings(wanted: Iterable[str]) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from palaver.model.times import instant, micros
 from palaver.search.question import Question
+from palaver.search.ranking.prepared import PreparedText, prepare
 from palaver.search.recall import DocumentCover
 from palaver.search.terms import K1
 from palaver.search.word_positions import WordFinder
@@ -213,18 +214,20 @@ class TermMatches:
         self.terms: list[Phrase] = [question.terms[n] for n in chosen]
         self.rarity = [rarity[n] for n in chosen]
         self.total_rarity = sum(self.rarity) or 1.0
-        self.words = [words(one.text) for one in passages]
+        self.texts = [prepare(one.text) for one in passages]
         self._finder = WordFinder(term.words for term in self.terms)
         self._parts = [
             (n, WordFinder(part.words for part in one.parts)) for n, one in enumerate(self.terms) if one.parts
         ]
-        together = [self._finder.places(text) for text in self.words]
-        self.places = [self._with_parts(text, places) for text, places in zip(self.words, together, strict=True)]
+        together = [self._finder.matches(text.line) for text in self.texts]
+        self.places = [self._with_parts(text.line, one.places) for text, one in zip(self.texts, together, strict=True)]
         """For each passage, (place, term) of each match, in order."""
-        self.is_apart = [len(one) < len(other) for one, other in zip(together, self.places, strict=True)]
+        self.typed = [one.typed for one in together]
+        """The same for the terms as they were typed."""
+        self.is_apart = [len(one.places) < len(other) for one, other in zip(together, self.places, strict=True)]
         """For each passage, whether the parts of a joined term (TCP/IP) are only apart in it."""
 
-    def _with_parts(self, text: Sequence[str], places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def _with_parts(self, line: str, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Add joined terms (TCP/IP) whose parts are all there, but apart. The rarest part gives the places."""
         if not self._parts:
             return places
@@ -232,7 +235,7 @@ class TermMatches:
         for number, parts in self._parts:
             if number not in known:
                 of_each: list[list[int]] = [[] for _ in self.terms[number].parts]
-                for place, part in parts.places(text):
+                for place, part in parts.matches(line).places:
                     of_each[part].append(place)
                 found += [(place, number) for place in min(of_each, key=len)]
         return sorted(found)
@@ -243,8 +246,8 @@ class TermMatches:
 
     def title_cover(self, title: str) -> float:
         """How much of the question a title covers."""
-        folded = words(title)
-        there = {number for _, number in self._with_parts(folded, self._finder.places(folded))} if title else set()
+        line = prepare(title).line
+        there = {number for _, number in self._with_parts(line, self._finder.matches(line).places)}
         return sum(self.rarity[number] for number in there) / self.total_rarity
 
     def keyword_tiers(self) -> list[int]:
@@ -256,7 +259,7 @@ class TermMatches:
         # A passage from May need not say "May".
         timed = {n for n, term in enumerate(self.terms) if term in self.question.time_terms}
         found = []
-        for one, text, places, is_apart in zip(self.passages, self.words, self.places, self.is_apart, strict=True):
+        for one, text, places, is_apart in zip(self.passages, self.texts, self.places, self.is_apart, strict=True):
             there = {number for _, number in places}
             if timed and is_in_time(self.question, one.at):
                 there |= timed
@@ -264,10 +267,10 @@ class TermMatches:
                 found.append(1 if identifiers <= there else 0)
             elif is_apart:
                 found.append(2)
-            elif typed in f" {' '.join(text)} ":
+            elif typed in text.line:
                 found.append(5)
             else:
-                found.append(4 if stemmed in f" {' '.join(stems(text))} " else 3)
+                found.append(4 if stemmed in f" {' '.join(stems(text.words))} " else 3)
         return found
 
 
@@ -287,7 +290,7 @@ def features_of(matches: TermMatches, cover: DocumentCover, similarity: Similari
 def _word_columns(matches: TermMatches) -> Columns:
     """The features of the words that match, and of the number of words."""
     passages, rarity, total = matches.passages, matches.rarity, matches.total_rarity
-    lengths = [len(text) for text in matches.words]
+    lengths = [text.count for text in matches.texts]
     of_kind: dict[Kind, list[int]] = defaultdict(list)
     for one, length in zip(passages, lengths, strict=True):
         of_kind[one.kind].append(length)
@@ -295,16 +298,7 @@ def _word_columns(matches: TermMatches) -> Columns:
     relative = [length / usual[one.kind] for one, length in zip(passages, lengths, strict=True)]
     counts = [_count(places) for places in matches.places]
     bm25 = [_bm25(some, length, rarity) for some, length in zip(counts, relative, strict=True)]
-    typed = [term.words for term in matches.terms]
-    exact = []
-    for text, places, share in zip(matches.words, matches.places, relative, strict=True):
-        as_typed = [
-            (place, number)
-            for place, number in places
-            if text[place] == typed[number][0]
-            and (len(typed[number]) == 1 or tuple(text[place : place + len(typed[number])]) == typed[number])
-        ]
-        exact.append(_bm25(_count(as_typed), share, rarity))
+    exact = [_bm25(_count(typed), length, rarity) for typed, length in zip(matches.typed, relative, strict=True)]
     highest, highest_exact = max(bm25, default=0.0) or 1.0, max(exact, default=0.0) or 1.0
     best_of = _best_by_document(passages, bm25)
     titles = {title: matches.title_cover(title) for title in {one.title for one in passages}}
@@ -313,7 +307,7 @@ def _word_columns(matches: TermMatches) -> Columns:
         "exact": [value / highest_exact for value in exact],
         "cover": [sum([rarity[number] for number in some]) / total for some in counts],
         "pairs": [
-            _adjacent_pairs(places, len(typed)) if len(some) > 1 else 0.0
+            _adjacent_pairs(places, len(rarity)) if len(some) > 1 else 0.0
             for places, some in zip(matches.places, counts, strict=True)
         ],
         "near": [_densest(places, rarity) / total for places in matches.places],
@@ -349,8 +343,8 @@ def _place_columns(matches: TermMatches, cover: DocumentCover, previous: Sequenc
         "asks": asks,
         "answers": [asks[n] if n is not None else 0.0 for n in previous],
         "time": [
-            1.0 if question.wants_time and has_time(one, text) else 0.0
-            for one, text in zip(passages, matches.words, strict=True)
+            1.0 if question.wants_time and has_time(one, text.words) else 0.0
+            for one, text in zip(passages, matches.texts, strict=True)
         ],
         "mine": [1.0 if question.is_mine and side == "asking" else 0.0 for side in sides],
         "yours": [1.0 if question.is_yours and side == "answering" else 0.0 for side in sides],
@@ -371,8 +365,8 @@ def _time_columns(matches: TermMatches) -> Columns:
         return dict.fromkeys(("in_time", "names_time"), [0.0] * len(passages))
     wanted = [(micros(one.begin), micros(one.end)) for one in question.times]
 
-    def names(one: Passage, folded: Sequence[str]) -> float:
-        if one.side == "answering" or not may_name_time(folded):  # an assistant repeats the user's dates
+    def names(one: Passage, prepared: PreparedText) -> float:
+        if one.side == "answering" or not may_name_time(prepared.words):  # an assistant repeats the user's dates
             return 0.0
         named = find_dates(one.text[:MOST_DATED], instant(one.at), question.zone)
         shares = [
@@ -385,7 +379,7 @@ def _time_columns(matches: TermMatches) -> Columns:
 
     return {
         "in_time": [max(_nearness(one.at, begin, end) for begin, end in wanted) for one in passages],
-        "names_time": list(map(names, passages, matches.words)),
+        "names_time": list(map(names, passages, matches.texts)),
     }
 
 

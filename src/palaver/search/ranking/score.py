@@ -11,11 +11,10 @@ from typing import Literal, NamedTuple
 
 from palaver.search.question import Question
 from palaver.search.ranking.features import Features, Kind, Passage, Similarity, TermMatches, features_of, passages_of
-from palaver.search.ranking.sentences import words_of_sentences
 from palaver.search.ranking.weights import weights
 from palaver.search.recall import Candidates, effort_for
 from palaver.search.vectors import meaning
-from palaver.search.vectors.words import QuestionVectors
+from palaver.search.vectors.word_similarity import NO_SENTENCES, QuestionVectors
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import Candidate, CandidateText
@@ -108,9 +107,12 @@ def _similarity(read: Reader, question: Question, matches: TermMatches, candidat
     if question.is_word:
         return Similarity.none(len(passages), len(matches.terms))
     sides = effort_for(question, candidates.hits).sides
-    sentences = [words_of_sentences(one.text) if question.is_asked and one.side in sides else [] for one in passages]
+    sentences = [
+        text.sentences if question.is_asked and one.side in sides else NO_SENTENCES
+        for one, text in zip(passages, matches.texts, strict=True)
+    ]
     vectors = QuestionVectors(question.words, [term.words for term in matches.terms])
-    similarity = Similarity(*vectors.similarity(matches.words, sentences))
+    similarity = Similarity(*vectors.similarity([text.whole for text in matches.texts], sentences))
     if candidates.hits.vector is None:
         return similarity
     known = meaning.similarity(read, candidates.hits.vector, [one.id for one in passages])

@@ -1,4 +1,4 @@
-"""Similarity in meaning from static word vectors: the vectors of the words of a text are looked up and added.
+"""The table of word vectors: which words have one, and which words are near others.
 
 The table (8.7 MB) is mapped into memory, and numpy is imported, when the first question is asked.
 """
@@ -6,9 +6,10 @@ The table (8.7 MB) is mapped into memory, and numpy is imported, when the first 
 from __future__ import annotations
 
 import threading
+from array import array
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 HERE = Path(__file__).parent
-LONGEST_TEXT = 250
-"""Words of a text that are used. Later words rarely change the topic."""
 RELATED = 0.6
 """The lowest similarity of related words. Below it, names of people would be related to each other."""
 MOST_RELATED = 3
@@ -31,75 +30,15 @@ MOST_OF_A_THEME = 12
 _LOOKED_THROUGH = 60
 """The nearest words that are considered for a theme. Many are other forms of the words of the question."""
 COARSE = 32
-"""Dimensions that are added up exactly to estimate the length of a sum of vectors."""
+"""The first dimensions. They have most of what words have in common."""
+_AT_ONCE = 4_096
 
 _loading = threading.Lock()
 
 
-class Similarities(NamedTuple):
-    """For each text: the similarity of the whole, of its most similar part, and of the nearest word to each term."""
-
-    whole: list[float]
-    best: list[float]
-    terms: list[list[float]]
-
-
-class QuestionVectors:
-    """The vectors of a question, to compare with texts. Texts are given as folded words."""
-
-    def __init__(self, question: Sequence[str], terms: Sequence[Sequence[str]]) -> None:
-        self._np = np = _numpy()
-        self._table = _table()
-        self._whole = _sum(asked_for(question))
-        rows = [_sum(asked_for(term)) for term in terms]
-        self._terms = np.stack(rows) if rows else np.zeros((0, len(self._whole)), np.float32)
-
-    def similarity(
-        self, texts: Sequence[Sequence[str]], sentences: Sequence[Sequence[Sequence[str]]] = ()
-    ) -> Similarities:
-        """Compare texts, and the sentences of each, with the question. A text without sentences is compared whole."""
-        np = self._np
-        segments, numbers = [known(words[:LONGEST_TEXT]) for words in texts], _numbers().get
-        segments += [list(filter(None, map(numbers, words))) for text in sentences for words in text]
-        ends = np.cumsum([len(one) for one in segments])
-        if not len(ends) or not ends[-1]:
-            nothing = [0.0] * len(texts)
-            return Similarities(nothing, nothing, [[0.0] * len(self._terms) for _ in texts])
-        found = np.fromiter(chain.from_iterable(segments), np.int64, ends[-1]) - 1
-        is_used = np.zeros(len(self._table), bool)
-        is_used[found] = True
-        places = (np.cumsum(is_used) - 1)[found]
-        rows = self._table[is_used]
-        bare, scale = rows["vector"].astype(np.float32), rows["scale"]
-        lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", bare, bare)), 1e-9)
-        starts = np.concatenate(([0], ends[:-1]))
-        filled = ends > starts
-
-        def each(values: Array, what: Any, count: int) -> Array:
-            found: Array = np.zeros((count, *values.shape[1:]), np.float32)
-            some = filled[:count]
-            found[some] = what.reduceat(values[places[: ends[count - 1]]], starts[:count][some], axis=0)
-            return found
-
-        terms = each((bare @ self._terms.T) / lengths[:, None], np.maximum, len(texts))
-        # The length of the sum: what its words have in common lies in the first directions; in the others they
-        # point everywhere, so that squares add up.
-        coarse = bare[:, :COARSE] * scale[:, None]
-        rest = (lengths * scale) ** 2 - np.einsum("ij,ij->i", coarse, coarse)
-        sums = each(np.column_stack([(bare @ self._whole) * scale, rest, coarse]), np.add, len(segments))
-        length = np.sqrt(np.einsum("ij,ij->i", sums[:, 2:], sums[:, 2:]) + np.maximum(sums[:, 1], 0))
-        like = sums[:, 0] / np.maximum(length, 1e-9)
-        best = like[: len(texts)].copy()
-        counts = np.array([len(text) for text in sentences], np.int64)
-        if counts.any():
-            cut = np.flatnonzero(counts)
-            best[cut] = np.maximum.reduceat(like[len(texts) :], (np.cumsum(counts) - counts)[cut])
-        return Similarities(like[: len(texts)].tolist(), best.tolist(), terms.tolist())
-
-
-def known(words: Sequence[str]) -> list[int]:
-    """The numbers of the words that have a vector, each once, in a fixed order: sums of floats depend on it."""
-    return sorted(set(filter(None, map(_numbers().get, words))))
+def numbers_of(words: Sequence[str]) -> array[int]:
+    """The number of each word, counted from 1; 0 for a word that has no vector."""
+    return array("i", map(_numbers().get, words, repeat(0)))
 
 
 def asked_for(words: Sequence[str]) -> list[int]:
@@ -116,7 +55,7 @@ def share_known(terms: Sequence[Phrase]) -> float:
 @lru_cache(maxsize=4_096)
 def related(word: str) -> tuple[str, ...]:
     """Words with nearly the same meaning, the nearest first."""
-    np, vectors = _numpy(), _bare()
+    np, vectors = _numpy(), _all_directions()
     if not (number := _number_of(word)):
         return ()
     like = vectors @ vectors[number - 1]
@@ -129,7 +68,7 @@ def theme(question: Sequence[str], besides: Collection[str]) -> list[str]:
     np, numbers = _numpy(), asked_for(question)
     if not numbers:
         return []
-    like = _bare() @ _sum(numbers)
+    like = _all_directions() @ direction(numbers)
     best = np.argpartition(-like, _LOOKED_THROUGH)[:_LOOKED_THROUGH]
     return _distinct(best[np.argsort(-like[best])].tolist(), besides)[:MOST_OF_A_THEME]
 
@@ -144,24 +83,57 @@ def _distinct(numbers: Iterable[int], besides: Collection[str]) -> list[str]:
     return list(found.values())
 
 
-def _sum(numbers: Sequence[int]) -> Array:
-    """The direction of the sum of the word vectors."""
+def direction(numbers: Sequence[int]) -> Array:
+    """The direction of the sum of the word vectors. Numbers count from 1."""
     np = _numpy()
-    rows = _table()[np.array(numbers, np.int64) - 1]
+    rows = table()[np.array(numbers, np.int64) - 1]
     vector = (rows["vector"].astype(np.float32) * rows["scale"][:, None]).sum(0)
     length = float(np.linalg.norm(vector))
     found: Array = vector / length if length else vector
     return found
 
 
-@cache
-def _bare() -> Array:
-    """All vectors, normalised: 24 MB, computed for the first question."""
-    np = _numpy()
-    table = _table()["vector"].astype(np.float32)
-    table /= np.maximum(np.sqrt(np.einsum("ij,ij->i", table, table)), 1e-9)[:, None]
-    found: Array = table
+def bare(places: Array) -> Array:
+    """Vectors without their scale, by their places in the table."""
+    found: Array = table()["vector"][places].astype(_numpy().float32)
     return found
+
+
+@cache
+def _all_directions() -> Array:
+    """All vectors, normalised: 34 MB, computed for the first question."""
+    np = _numpy()
+    found: Array = table()["vector"].astype(np.float32)
+    found /= lengths()[:, None]
+    return found
+
+
+class Coarse(NamedTuple):
+    """Of all vectors: the first dimensions, and the squared length of the others."""
+
+    first: Array
+    rest: Array
+
+
+@cache
+def coarse() -> Coarse:
+    """5 MB, computed for the first question."""
+    np = _numpy()
+    scale = table()["scale"][:, None]
+    first = table()["vector"][:, :COARSE].astype(np.float32) * scale
+    return Coarse(first, (lengths() * scale[:, 0]) ** 2 - np.einsum("ij,ij->i", first, first))
+
+
+@cache
+def lengths() -> Array:
+    """The lengths of all vectors without their scale."""
+    np = _numpy()
+    found = np.empty(len(table()), np.float32)
+    for at in range(0, len(found), _AT_ONCE):
+        some = table()["vector"][at : at + _AT_ONCE].astype(np.float32)
+        found[at : at + _AT_ONCE] = np.sqrt(np.einsum("ij,ij->i", some, some))
+    least: Array = np.maximum(found, 1e-9)
+    return least
 
 
 @cache
@@ -195,7 +167,7 @@ def _numpy() -> Any:
 
 
 @cache
-def _table() -> Array:
+def table() -> Array:
     with _loading:
-        table: Array = _numpy().load(HERE / "words.npy", mmap_mode="r")
-    return table
+        found: Array = _numpy().load(HERE / "words.npy", mmap_mode="r")
+    return found
