@@ -3,6 +3,8 @@
 The passages are made up, the same on every run: their words fall off in frequency as in real speech, the most frequent
 ones are the real English ones, and each document has a few words of its own that come back in it. A question takes some
 words of one passage. With `--home` the workspace is kept and used again.
+
+With `--vectors` the model is used: each passage gets a made-up vector. Those of the questions are made by the model.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import psutil
 
@@ -27,10 +31,13 @@ from measure import percentile
 from palaver.app import App
 from palaver.model.people import Caller
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
+from palaver.search import by_meaning
+from palaver.search.vectors import background, encoders, nearest
 from palaver.settings import load
 from palaver.store.engines.database import Change, Reader
 from palaver.store.engines.id_ranges import SOURCES
 from palaver.store.library import documents
+from palaver.store.search import vectors
 
 FREQUENT = [
     "the",
@@ -235,6 +242,29 @@ async def build(home: Path, passages: int) -> None:
     await app.close()
 
 
+class MadeUpVectors:
+    """In place of the model, which takes 45 ms for a passage."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self._dice = np.random.default_rng(7)
+
+    def encode(self, texts: Sequence[str], _seconds: float) -> Any:
+        return self._dice.standard_normal((len(texts), 384))
+
+
+async def add_vectors(home: Path) -> None:
+    """Give each passage a made-up vector, unless it has one."""
+    app = App(load({"home": home}))
+    here, made_up = await app.open(), MadeUpVectors()
+    with patch.object(encoders, "encoder", lambda *_, **__: made_up):
+        await background.catch_up(here)
+    model = encoders.stored_name(here.settings.model)
+    print(f"{await here.read(lambda read: vectors.counts_up_to(read, model, 2**40)):,} vectors", file=sys.stderr)
+    await app.close()
+
+
 def some_passage(read: Reader, dice: random.Random) -> str:
     """Of one of the first documents: which number they have says where they are kept."""
     number = dice.randrange(20_000)
@@ -248,6 +278,9 @@ async def ask(home: Path, count: int) -> None:
     here = await app.open()
     language = Language()
     asked = [language.question(await here.read(lambda read: some_passage(read, language.dice))) for _ in range(count)]
+    for question in asked[:2]:  # the first loads the model and asks for the index of vectors, which is loaded then
+        await search_knowledge.work(here, Caller("human"), SearchKnowledge(query=question, dedupe=False))
+        await nearest.load_wanted(here)
     spent, elapsed, found = [], [], 0
     for number, question in enumerate([asked[0], *asked]):
         began, clock = time.process_time(), time.monotonic()
@@ -268,8 +301,12 @@ if __name__ == "__main__":
     parser.add_argument("--passages", type=int, default=1_000_000)
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--home", type=Path)
+    parser.add_argument("--vectors", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         place = given.home or Path(temporary)
         asyncio.run(build(place, given.passages))
+        if given.vectors:
+            by_meaning.ENOUGH_KNOWN = 0.0  # most words are made up
+            asyncio.run(add_vectors(place))
         asyncio.run(ask(place, given.questions))

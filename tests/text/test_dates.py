@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from palaver.text import dates
 from palaver.text.dates import EARLIEST, LATEST, find, may_name_time
-from palaver.text.periods import easter
+from palaver.text.dates.periods import easter
 from palaver.text.tokenize import words
 
 NOW = datetime(2023, 6, 14, 15, 30, tzinfo=UTC)

@@ -43,7 +43,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "secrets": secrets.secret_in,
     "asks": followups.asks,
     "expression": lambda text: near(text),
-    "dates": lambda text: list(dates._matches(dates._Text(text, lambda moment: moment, 2023))),
+    "dates": lambda text: list(dates._matches(dates.RangeRules(text, lambda moment: moment, 2023))),
 }
 
 

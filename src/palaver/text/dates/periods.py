@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from palaver.text.date_words import any_of
+from palaver.text.dates.words import any_of
 
 DAY = timedelta(days=1)
 EVER = datetime.min, datetime.max
