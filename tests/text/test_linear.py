@@ -10,6 +10,7 @@ import pytest
 
 from palaver.search import followups, snippet
 from palaver.text import dates, query, secrets, tokenize
+from palaver.text.dates.ranges import RangeRules
 from palaver.text.passages import pieces
 
 HOSTILE = {
@@ -43,7 +44,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "secrets": secrets.secret_in,
     "asks": followups.asks,
     "expression": lambda text: near(text),
-    "dates": lambda text: list(dates._matches(dates.RangeRules(text, lambda moment: moment, 2023))),
+    "dates": lambda text: list(dates._matches(RangeRules(text, lambda moment: moment, 2023))),
 }
 
 
