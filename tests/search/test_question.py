@@ -44,6 +44,22 @@ def test_a_question_says_whose_it_is_and_which_time_it_asks_for():
     assert question.wants_latest
 
 
+@pytest.mark.parametrize(
+    "asked, is_yours",
+    [
+        ("What did you suggest for the harbour?", True),
+        ("Can you remind me of the deli near the harbour?", True),
+        ("Which bands from your list did I love?", True),
+        ("Could you suggest a lens that fits my camera?", False),
+        ("Where do you think I should work on my essay?", False),
+        ("Where do you think I should put the lamp you praised?", True),
+        ("Which bands did I love?", False),
+    ],
+)
+def test_you_means_what_the_assistant_said_unless_something_is_asked_for_now(asked: str, is_yours: bool):
+    assert parse(asked).is_yours == is_yours
+
+
 @pytest.mark.parametrize("keywords", ["harbour", "harbour master", "POL-358", ""])
 def test_a_few_keywords_are_no_question(keywords: str):
     assert not parse(keywords).is_asked

@@ -43,6 +43,8 @@ _QUESTION_WORDS = frozenset(
 )
 _FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself"})
 _SECOND_PERSON = frozenset({"you", "your", "yours"})
+_BEFORE_REQUEST = frozenset({"can", "could", "would", "will", "should", "do", "if"})
+"""With "you" they ask for something now: "can you suggest", "what do you think"."""
 _WHEN = re.compile(
     r"\b(when|date|how long|how (many|much) (days?|weeks?|months?|years?|time)"
     r"|(what|which) (time|day|month|year|week)"
@@ -112,13 +114,20 @@ def parse(text: str, as_of: datetime | None = None, zone: tzinfo | None = None) 
         terms=terms,
         is_asked=len(folded) > 2 and ("?" in text or folded[0] in _QUESTION_WORDS or (len(terms) > 2 and typed > 6)),
         is_mine=bool(known & _FIRST_PERSON),
-        is_yours=bool(known & _SECOND_PERSON),
+        is_yours=_is_about_answers(folded),
         wants_time=bool(_WHEN.search(text[:LONGEST_READ])),
         wants_latest=bool(_LATEST.search(text[:LONGEST_READ])),
         times=times,
         zone=zone,
         time_terms=frozenset(term for term in terms if timed.issuperset(term.words)),
     )
+
+
+def _is_about_answers(folded: Sequence[str]) -> bool:
+    """Whether a question is about what the assistant said: "what did you suggest", "can you remind me"."""
+    if "remind" in folded:
+        return not _SECOND_PERSON.isdisjoint(folded)
+    return any(word in _SECOND_PERSON and before not in _BEFORE_REQUEST for before, word in pairwise(("", *folded)))
 
 
 def terms_of(text: str) -> tuple[Phrase, ...]:
