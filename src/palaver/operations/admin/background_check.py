@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +18,9 @@ from weakref import WeakKeyDictionary
 
 from palaver.errors import Damaged, PalaverError
 from palaver.operations.admin.repair import missing_transcripts, missing_uploads, phrase_images
-from palaver.store.admin import audit
+from palaver.settings import Settings
+from palaver.store.admin import audit, check_state
+from palaver.store.admin.check_state import CheckStatus
 from palaver.store.bus import threads
 from palaver.store.engines.database import Engine, Reader
 from palaver.store.library import documents
@@ -68,7 +68,8 @@ class BackgroundCheck:
     def __init__(self, server: Engine, seconds: float, opened: Callable[[], list[Workspace]]) -> None:
         self._server, self._seconds, self._opened = server, seconds, opened
         self._due: WeakKeyDictionary[Workspace, float] = WeakKeyDictionary()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="check", initializer=_take_lowest_priority)
+        # Its priority stays as it is: a thread of low priority that holds Python's lock would keep the others waiting.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="check")
 
     async def run_forever(self) -> None:
         try:
@@ -209,8 +210,15 @@ def _advice_for_tables(here: Workspace) -> str:
     return ASK_POSTGRES if here.settings.database_url.startswith("postgres") else RESTORE
 
 
-def _take_lowest_priority() -> None:
-    """Let every other thread go first. On other systems than Linux, a priority belongs to the whole process."""
-    if hasattr(os, "setpriority") and os.uname().sysname == "Linux":
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
+# For other processes
+
+
+def status_of_last_check(settings: Settings, workspace: str) -> CheckStatus | None:
+    """What the server that checks this workspace wrote last."""
+    return check_state.read_status(check_state.path_of(settings.data, workspace))
+
+
+def check_again(settings: Settings) -> None:
+    """Forget the findings, because the data was repaired. A running server begins a new round."""
+    for path in (settings.data / "checks").glob("*.json"):
+        check_state.forget(settings.data, path.stem)

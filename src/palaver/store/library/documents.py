@@ -24,7 +24,7 @@ SCOPES = "scopes"
 """The key in a passage's data under which its source stores further scope tokens."""
 READ_AT_ONCE = 1_000
 """How many passages are read at once when the index is checked."""
-WORDS_LOOKED_UP = 4
+WORDS_LOOKED_UP = 2
 """How many words of a passage a slice of the background check looks up."""
 LOOKED_AT = 20_000
 """How many characters of a passage it looks at."""

@@ -176,11 +176,9 @@ async def _repair(settings: Settings, discard_missing: bool) -> AsyncIterator[Fi
 
 
 def _check_again(settings: Settings) -> None:
-    """Forget the findings of the background check. A running server begins a new round."""
-    from palaver.store.admin import check_state
+    from palaver.operations.admin.background_check import check_again
 
-    for path in (settings.data / "checks").glob("*.json"):
-        check_state.forget(settings.data, path.stem)
+    check_again(settings)
 
 
 async def _data(settings: Settings) -> AsyncIterator[Finding]:
@@ -222,9 +220,9 @@ def _workspace(settings: Settings, name: str, problems: list[str]) -> Finding:
 
 def _background_check(settings: Settings, name: str) -> Iterator[Finding]:
     """The findings of the check that a server runs in the background."""
-    from palaver.store.admin.check_state import path_of, read_status
+    from palaver.operations.admin.background_check import status_of_last_check
 
-    status = read_status(path_of(settings.data, name))
+    status = status_of_last_check(settings, name)
     if status is None or status.state == "off":
         return
     what = f"background check of {name}"

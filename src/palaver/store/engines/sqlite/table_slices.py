@@ -17,8 +17,8 @@ from palaver.store.engines import named_sql
 from palaver.store.engines.sqlite.dialect import SqliteDialect
 from palaver.store.engines.sqlite.engine import SqliteConnection
 
-MOST_SECONDS = 3.0
-"""How long the check of a whole table may take: about 1.5 GB. The log cannot be emptied meanwhile."""
+MOST_SECONDS = 2.0
+"""How long the check of a whole table may take: about 1 GB. The log cannot be emptied meanwhile."""
 ROWS_AT_ONCE = 2_000
 ROWS_SECONDS = 10.0
 STEPS = 20_000
