@@ -9,7 +9,7 @@ HAVE_DEV := .venv/.have-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: oauth-clients help setup setup-dev serve test lint format screenshots reference bench eval faults schemathesis conformance clients lock clean
+.PHONY: oauth-clients help setup setup-dev serve test lint format screenshots reference bench eval faults fuzz schemathesis conformance clients lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ eval: setup-dev ## ask labelled questions: tests/quality, and the dev splits in 
 
 faults: setup-dev ## the long run of what kills, fills and breaks things, and of who may see what
 	@PALAVER_FAULTS=long $(BIN)/python -m pytest -s --timeout 1200 $(ARGS) $(if $(findstring tests/,$(ARGS)),,tests/faults tests/trust)
+
+fuzz: setup-dev ## read strange and hostile inputs with every parser: make fuzz ARGS="--minutes 10"
+	@$(BIN)/python -m tests.fuzz.run $(ARGS)
 
 schemathesis: setup-dev ## ask every operation with what schemathesis makes up: make schemathesis ARGS=100
 	@tools/schemathesis $(ARGS)
