@@ -9,7 +9,7 @@ HAVE_DEV := .venv/.have-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: oauth-clients help setup setup-dev serve test lint format screenshots reference bench eval faults schemathesis conformance clients lock clean
+.PHONY: oauth-clients help setup setup-dev serve test lint format screenshots reference bench eval faults fuzz schemathesis conformance clients wheel sbom audit try-deploy lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ eval: setup-dev ## ask labelled questions: tests/quality, and the dev splits in 
 faults: setup-dev ## the long run of what kills, fills and breaks things, and of who may see what
 	@PALAVER_FAULTS=long $(BIN)/python -m pytest -s --timeout 1200 $(ARGS) $(if $(findstring tests/,$(ARGS)),,tests/faults tests/trust)
 
+fuzz: setup-dev ## read strange and hostile inputs with every parser: make fuzz ARGS="--minutes 10"
+	@$(BIN)/python -m tests.fuzz.run $(ARGS)
+
 schemathesis: setup-dev ## ask every operation with what schemathesis makes up: make schemathesis ARGS=100
 	@tools/schemathesis $(ARGS)
 
@@ -65,6 +68,19 @@ clients: setup-dev ## run real MCP clients with a scripted model (from npm and P
 
 oauth-clients: setup-dev ## official SDKs and mcp-remote connect with OAuth, and a scripted browser
 	@PALAVER_OAUTH_CLIENTS=install $(BIN)/python -m pytest tests/oauth/test_clients.py $(ARGS)
+
+wheel: setup-dev ## build the wheel into dist/; the same commit gives the same bytes
+	@tools/make-wheel
+
+sbom: setup-dev ## write the list of everything that is shipped into dist/ (CycloneDX)
+	@$(BIN)/python tools/sbom.py $(ARGS)
+
+audit: setup-dev ## look for known vulnerabilities in a downloaded list: make audit ARGS="--osv all.zip"
+	@$(BIN)/python tools/audit.py $(ARGS)
+
+try-deploy: setup-dev ## run the systemd unit under systemd and the image without a daemon (as root, Debian)
+	@tools/try-systemd
+	@tools/try-image
 
 lock: ## pin the newest allowed versions in requirements/
 	@tools/lock $(ARGS)

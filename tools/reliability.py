@@ -31,6 +31,11 @@ TAIL = """
 - `tests/faults/test_clock.py` moves the clock.
 - `tests/trust/test_purge.py` searches every file for deleted data.
 - `tests/trust/outside.py` runs all checks of schemathesis and adds rules that a schema cannot express.
+- `tests/faults/test_background_check.py` damages the data of a running server and looks for the finding in every place.
+- `tests/fuzz/` reads strange and hostile inputs with every parser; `make fuzz ARGS="--minutes 10"` is the long run. It
+  has no coverage feedback: atheris has no wheel for every platform and could not be built where this page was made.
+- `make try-deploy` runs the systemd unit and the image.
+  [The guide](guides/running.md#what-was-run-of-the-deployment-files) has its output and what was not run.
 - `tests/store/test_bus_machine.py` compares the bus with a model.
 - The other files of `tests/trust/` test revocation, the audit log, backup, purge, deadlines and logs.
 """

@@ -13,6 +13,7 @@ from palaver.errors import Conflict, NotFound, Refused
 from palaver.model.audit import TERMINAL, Entry
 from palaver.operations.admin import maintenance
 from palaver.operations.admin.access import Access
+from palaver.operations.admin.background_check import LIVE_PARTS, BackgroundCheck
 from palaver.operations.admin.oauth import OAuth
 from palaver.operations.admin.repair import HealthProblem, health_problems
 from palaver.operations.sessions.background_watch import WatchStatus, watch_forever
@@ -195,6 +196,11 @@ class App:
         found += [HealthProblem(says, stops=False) for says in await self.losses()]
         for here in list(self._workspaces.values()):
             found += await health_problems(here)
+            found += [
+                HealthProblem(f"{one.says}. {one.advice}", stops=False)
+                for one in here.check_state.status.findings
+                if one.part not in LIVE_PARTS
+            ]
         return found
 
     # Life of the process
@@ -220,6 +226,8 @@ class App:
             maintenance.repeat(READ_MARKS_SECONDS, "storing read marks", store_read_marks),
             maintenance.repeat(CHECK_ACCESS_SECONDS, "checking tokens and logins", check_access),
         ]
+        if self.settings.check_seconds:
+            work.append(BackgroundCheck(self._database, self.settings.check_seconds, opened).run_forever())
         if is_set(self.settings):
             work.append(maintenance.embed_forever(self.settings, opened))
         if watch:

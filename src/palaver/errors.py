@@ -12,6 +12,7 @@ PalaverError
 ├── TooLarge             413  the request is too large
 ├── TooMany              429  too many requests, with the time to wait
 └── Unavailable          503  not available now
+    ├── Damaged               a part of the data cannot be read
     └── Timeout               the database exceeded its time limit
 """
 
@@ -132,6 +133,10 @@ class TooMany(PalaverError):
 
 class Unavailable(PalaverError):
     code, status, exit_code = "UNAVAILABLE", 503, 5
+
+
+class Damaged(Unavailable):
+    """The database found that its own data is damaged."""
 
 
 class Timeout(Unavailable):

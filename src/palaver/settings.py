@@ -51,6 +51,16 @@ def _seconds(text: str) -> float:
     return float(text)
 
 
+def _interval(text: str) -> str:
+    """off, or a number and a unit: 6h."""
+    text = text.strip().lower()
+    if text in ("off", "0", "no", "false"):
+        return "off"
+    if not re.fullmatch(r"[0-9]{1,6}[smhd]", text) or not int(text[:-1]):
+        raise ValueError("use off, or a time such as 6h, 30m or 1d")
+    return text
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -159,6 +169,9 @@ class Settings:
     )
     heartbeat_timeout: float = setting(60.0, "Seconds of inactivity after which an agent is offline.", _seconds)
     keep_events: int = setting(100_000, "Number of events that can be replayed with Last-Event-ID.", _whole())
+    check: str = setting(
+        "6h", "How often the server checks its data for damage in the background: 6h, 30m, 1d, or off.", _interval
+    )
     log_level: str = setting("warning", "debug, info, warning or error. info logs every request, without its text.")
     log_format: str = setting("text", "text, or json: one object per line.", _one_of("text", "json"))
 
@@ -180,6 +193,13 @@ class Settings:
     @property
     def has_oauth(self) -> bool:
         return self.needs_token and self.oauth != "off"
+
+    @property
+    def check_seconds(self) -> float | None:
+        """Seconds between two rounds of the background check. None: there is none."""
+        if self.check == "off":
+            return None
+        return float(self.check[:-1]) * {"s": 1, "m": 60, "h": 3_600, "d": 86_400}[self.check[-1]]
 
     @property
     def data(self) -> Path:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from urllib.parse import quote
 
+import apsw
 import httpx
 from playwright.sync_api import FilePayload, Page, expect
 from tests.console.conftest import Opening
-from tests.helpers import Server, Thread, word
+from tests.helpers import Server, Thread, eventually, start_server, word
 
 
 def made(rest: httpx.Client, path: str, **what: object) -> str:
@@ -255,6 +257,26 @@ def test_agents_are_shown_with_what_they_do_and_how_to_connect_another(
     row.get_by_role("button", name="Revoke").click()
     page.locator("dialog").get_by_role("button", name="Revoke").click()
     expect(row).to_have_count(0)
+
+
+def test_the_overview_shows_damage_that_the_server_found(window: Opening, tmp_path: Path):
+    with start_server(tmp_path, PALAVER_CHECK="1s") as own, own.client() as rest:
+        thread = Thread(rest)
+        for text in ("one", "two", "three"):
+            thread.post(text, author="Ann")
+        eventually(lambda: rest.get("/api/status").json()["check"]["last_round_at"], 60)
+        page = window("#/overview", at=own)
+        expect(page.locator(".tiles li.good", has_text="Data")).to_contain_text("Intact")
+        expect(page.locator(".damage")).to_have_count(0)
+        raw = apsw.Connection(str(tmp_path / "workspaces" / "default.db"))
+        raw.set_busy_timeout(10_000)
+        raw.execute("DELETE FROM passages WHERE position = 2")
+        raw.close()
+        eventually(lambda: rest.get("/api/status").json()["check"]["findings"], 60)
+        page.reload()
+        expect(page.locator(".tiles li.bad")).to_contain_text("Damaged")
+        expect(page.locator(".damage li")).to_contain_text("1 thread has fewer or more messages than were posted.")
+        expect(page.locator(".damage li")).to_contain_text("palaver doctor --repair")
 
 
 def test_the_overview_counts_messages(window: Opening, rest: httpx.Client, thread: Thread):

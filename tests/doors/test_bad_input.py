@@ -411,6 +411,28 @@ def test_any_label_is_put_on_and_taken_off_or_refused(api: httpx.Client, server:
             assert removed.json()["removed"] is True, label
 
 
+RPC = st.fixed_dictionaries(
+    {"jsonrpc": st.just("2.0") | ANY_JSON},
+    optional={
+        "id": st.integers() | ANY_JSON,
+        "method": st.sampled_from(["initialize", "tools/list", "tools/call", "ping", "resources/read"]) | ANY_TEXT,
+        "params": ANY_JSON
+        | st.fixed_dictionaries({"name": st.sampled_from(["msg_post", "knowledge_search"]), "arguments": ANY_JSON}),
+    },
+)
+MCP_HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+
+
+@ONE_ENGINE
+@FUZZ
+@given(
+    body=(RPC | st.lists(RPC, max_size=3) | ANY_JSON).map(lambda one: json.dumps(one).encode()) | st.binary(max_size=99)
+)
+def test_any_body_of_mcp_is_answered_or_refused(api: httpx.Client, body: bytes):
+    response = api.post("/mcp", content=body, headers=MCP_HEADERS)
+    assert response.status_code < 500, (body, response.text)
+
+
 @ONE_ENGINE
 @FUZZ
 @given(path=st.text(max_size=40), method=st.sampled_from(["GET", "POST", "PUT", "DELETE"]))

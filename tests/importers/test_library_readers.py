@@ -794,3 +794,15 @@ def test_no_front_matter_is_too_strange(about: Any, text: str):
 def test_no_page_is_too_strange(parts: list[str]):
     page = html_text.read_page("".join(parts))
     assert page.text == page.text.strip("\n")
+
+
+@pytest.mark.parametrize(
+    "markup, text",
+    [
+        ("><pre>\x1e<p", ">"),  # a block of blanks is no block
+        ("<td>\n<br>x", "x"),
+        ("a<pre>\x1c\x1d</pre>b", "a\n\nb"),
+    ],
+)
+def test_a_block_of_blanks_leaves_no_empty_line(markup: str, text: str):
+    assert html_text.read_page(markup).text == text

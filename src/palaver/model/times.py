@@ -15,6 +15,8 @@ _OFFSET = re.compile(r"([+ -])(\d\d):?(\d\d)$")
 
 _then: ContextVar[datetime | None] = ContextVar("then", default=None)
 
+LONGEST_ZONE = 64
+
 
 def now() -> datetime:
     return _then.get() or datetime.now(UTC)
@@ -69,6 +71,8 @@ def zone_of(name: str) -> tzinfo:
     """A time zone: Europe/Berlin, UTC, or an offset such as +02:00. Raises ValueError."""
     if offset := offset_of(name):
         return offset
+    if len(name) > LONGEST_ZONE:  # Python imports a module for each part between slashes, one inside the other
+        raise ValueError("unknown time zone")
     try:
         return ZoneInfo(name)
     except (KeyError, OSError) as problem:  # unknown, or the name of a folder

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import re
 import shutil
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,11 +17,13 @@ from palaver.errors import PalaverError, Refused
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
 from palaver.settings import Settings
+from palaver.store.admin import check_state
+from palaver.store.admin.check_state import CheckState
 from palaver.store.admin.keyring import Keyring
 from palaver.store.bus import events
 from palaver.store.bus.feed import Feed, Listener
 from palaver.store.bus.read_marks import PendingMarks
-from palaver.store.engines.database import Change, Engine, EngineStats, Reader
+from palaver.store.engines.database import Change, Engine, EngineStats, Reader, TableSlices
 from palaver.store.search.search_sessions import SearchSessionCache
 from palaver.store.sessions.transcripts import Transcripts
 
@@ -46,6 +50,10 @@ class Workspace:
         self.pending_marks = PendingMarks()
         self.missing_uploads: list[str] = []
         """Images that messages show, but whose files were missing at the last check."""
+        self.check_state = CheckState(check_state.path_of(settings.data, name), name)
+        """What the background check of the server found."""
+        self.is_index_filled = False
+        """Whether this process has completed the search index since it opened the workspace."""
         self.transcripts = Transcripts(settings.data / "sessions" / name)
 
     @property
@@ -72,13 +80,47 @@ class Workspace:
 
     @asynccontextmanager
     async def bulk_writes(self) -> AsyncIterator[None]:
-        """Set up the engine for many writes while the block lasts."""
-        await self.change(lambda change: change.run("begin_bulk_writes"))
+        """Set up the engine for many writes while the block lasts. The background check of every process waits."""
+        with self._import_lock():
+            await self.change(lambda change: change.run("begin_bulk_writes"))
+            try:
+                yield
+            finally:
+                with suppress(PalaverError):  # an error in the block is more important
+                    await self.change(lambda change: change.run("end_bulk_writes"))
+
+    @contextmanager
+    def _import_lock(self) -> Iterator[None]:
+        """Hold a shared lock on a file, by which `is_importing` sees the import. It ends with the process."""
         try:
+            file = self._open_lock()
+        except OSError:  # a home that is read-only
+            yield
+            return
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH)
             yield
         finally:
-            with suppress(PalaverError):  # an error in the block is more important
-                await self.change(lambda change: change.run("end_bulk_writes"))
+            os.close(file)
+
+    def is_importing(self) -> bool:
+        """Does a process on this machine import a large file into this workspace?"""
+        try:
+            file = self._open_lock()
+        except OSError:
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(file)
+        return False
+
+    def _open_lock(self) -> int:
+        path = self.check_state.path.with_suffix(".import")
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
     def feed(self, after: int | None = None, thread_id: str | None = None) -> Listener:
         """Listen to events as they are committed, from `after` or from now: `async with here.feed() as listener`."""
@@ -106,6 +148,10 @@ class Workspace:
     async def check(self) -> list[str]:
         """The problems that the engine finds in the data."""
         return await asyncio.to_thread(self._engine.check)
+
+    def table_slices(self) -> TableSlices:
+        """Check the tables in slices, while they are in use."""
+        return self._engine.table_slices()
 
     def keep_discarded(self, sessions: list[tuple[Owner, str, list[Turn]]]) -> None:
         """Write turns that are about to leave the index into the `discarded` folder, as transcripts."""
@@ -254,6 +300,9 @@ def remove_data(settings: Settings, name: str) -> bool:
             return False
         for file in (path, *path.parent.glob(f"{path.name}-*"), *path.parent.glob(f"{path.name}.damaged-*")):
             file.unlink(missing_ok=True)
+    checked = check_state.path_of(settings.data, name)
+    for file in (checked, checked.with_suffix(".import")):
+        file.unlink(missing_ok=True)
     for folder in ("sessions", "uploads", "discarded"):
         shutil.rmtree(settings.data / folder / name, ignore_errors=True)
     return True

@@ -132,6 +132,21 @@ def clean(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
+def _check(status: Mapping[str, Any]) -> str:
+    """The state of the background check in one line, and a line for each finding."""
+    last, findings = status["last_round_at"], status["findings"]
+    if status["state"] == "off" and not last:
+        return "no server has checked this data yet"
+    said = f"last complete round {cell('', last)}" if last else "no complete round yet"
+    if status["state"] == "checking":
+        done = f"{status['parts_done']} of {status['parts']} parts done"
+        said = f"checking now ({done}), {said}"
+    elif status["state"] == "paused":
+        said = f"paused during an import, {said}"
+    said += f", {len(findings) or 'no'} finding{'' if len(findings) == 1 else 's'}"
+    return said + "".join(f"\n  ✗ {clean(one['part'])}: {clean(one['says'])}. {one['advice']}." for one in findings)
+
+
 def cell(name: str, value: Any) -> str:
     match value:
         case None:
@@ -153,6 +168,8 @@ def cell(name: str, value: Any) -> str:
             return clean(", ".join(item["reaction"] for item in value))
         case {"name": str(model), "passages": int(passages), "done": int(done)}:
             return clean(f"{model}: {done:,} of {passages:,} passages have vectors")
+        case {"state": _, "last_round_at": _, "findings": _}:
+            return _check(value)
         case dict() | list():
             return clean(json.dumps(value, ensure_ascii=False))
         case _:

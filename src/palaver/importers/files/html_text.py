@@ -195,8 +195,8 @@ class _Writer:
         text = "".join(self._parts)
         if not self._open["pre"]:
             text = "\n".join(line.strip(" ") for line in re.sub(" {2,}", " ", text).split("\n"))
-        text = text.strip("\n").removeprefix("\t")
-        if text.strip(" \t\n-"):
+        text = text.strip("\n").removeprefix("\t").strip("\n")
+        if text.strip().strip(" \t\n-"):  # other control characters are blanks too
             block = _Block(text.rstrip(), bool(self._open["main"] or self._open["article"]), self._is_close)
             (self.unseen if self._hidden else self.blocks).append(block)
         self._parts, self._is_close = [], False

@@ -29,6 +29,8 @@ INDEX_CHECK_SECONDS = 120.0
 """Time limit for the query that looks for passages without an index entry: it reads all of them."""
 BACKFILL_BATCH = 500
 
+MENDED = "They were added again. Look at what else writes to the database, and at the disk"
+
 log = logging.getLogger("palaver")
 
 Workspaces = Callable[[], list[Workspace]]
@@ -104,11 +106,16 @@ async def complete_index(here: Workspace, *, compare_counts_first: bool = False)
             log.warning("rebuilding missing search tables of workspace %s: %s", here.name, ", ".join(made))
         seems_complete = compare_counts_first and await here.read(documents.seems_complete, timeout=INDEX_CHECK_SECONDS)
         if not seems_complete and not await here.read(documents.is_complete, timeout=INDEX_CHECK_SECONDS):
-            while await here.change(lambda change: documents.backfill(change, BACKFILL_BATCH)):
-                pass
+            added = 0
+            while more := await here.change(lambda change: documents.backfill(change, BACKFILL_BATCH)):
+                added += more
+            if added and here.is_index_filled:  # it was complete before: somebody else removed rows
+                said = "1 passage was" if added == 1 else f"{added:,} passages were"
+                here.check_state.report("search index", f"{said} missing in the search index", MENDED)
         await here.change(lambda change: change.connection.dialect.tidy(change.connection))
         if not await here.read(documents.has_marked_human_only):
             await here.change(documents.mark_human_only)
+        here.is_index_filled = True
         await catch_up_all(here)
         here.missing_uploads = await missing_uploads(here)
     except Exception as problem:  # the server keeps running with an incomplete index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import UTC, timedelta, tzinfo
 from typing import Annotated
@@ -12,14 +13,16 @@ from pydantic import Field
 from palaver.errors import Invalid
 from palaver.model import visibility
 from palaver.model.people import Caller
-from palaver.model.requests import NoArguments, Request, clamp
+from palaver.model.requests import Request, clamp
 from palaver.model.times import now
-from palaver.operations.bus.connect import BusStatus, get_status
+from palaver.operations.bus.connect import BusStatus, status_of
 from palaver.operations.operation import Route, operation
 from palaver.store.admin import overview
+from palaver.store.admin.check_state import CheckStatus
 from palaver.store.admin.overview import Day, Speaker
 from palaver.store.engines.database import Reader
 from palaver.store.library import documents
+from palaver.store.workspaces import Workspace
 
 SPEAKERS = 12
 
@@ -55,8 +58,13 @@ def _zone(name: str) -> tzinfo:
 
 
 @operation(Route("GET", "/api/overview"))
-def get_overview(read: Reader, caller: Caller, request: GetOverview) -> Overview:
+async def get_overview(here: Workspace, caller: Caller, request: GetOverview) -> Overview:
     """Statistics: messages per day and source, most active authors, documents per source, state of the search index."""
+    check = await asyncio.to_thread(lambda: here.check_state.status)
+    return await here.read(lambda read: _overview(read, caller, request, check))
+
+
+def _overview(read: Reader, caller: Caller, request: GetOverview, check: CheckStatus) -> Overview:
     zone = _zone(request.timezone)
     today = now().astimezone(zone).date()
     days = [today - timedelta(days=ago) for ago in reversed(range(request.days))]
@@ -68,5 +76,5 @@ def get_overview(read: Reader, caller: Caller, request: GetOverview) -> Overview
         documents=overview.documents(read, whose),
         is_index_complete=documents.is_complete(read),
         storage_bytes=overview.storage_bytes(read) if visibility.sees_everything(caller) else None,
-        status=get_status.work(read, caller, NoArguments()),
+        status=status_of(read, caller, check),
     )

@@ -143,7 +143,7 @@ async def _holds_the_texts(workspace: Workspace) -> bool:
 async def problems_of_uploads(workspace: Workspace) -> list[str]:
     """Images that messages show but whose files are missing. Only a backup can restore them."""
     gone = await missing_uploads(workspace)
-    return [f"{_images(len(gone))} missing in the folder 'uploads' (first {gone[0]})"] if gone else []
+    return [f"{phrase_images(len(gone))} missing in the folder 'uploads' (first {gone[0]})"] if gone else []
 
 
 async def missing_uploads(workspace: Workspace) -> list[str]:
@@ -166,7 +166,7 @@ async def _problems_of_transcripts(workspace: Workspace) -> list[str]:
     return found
 
 
-def _images(count: int) -> str:
+def phrase_images(count: int) -> str:
     return "1 image is" if count == 1 else f"{count:,} images are"
 
 
@@ -196,18 +196,20 @@ async def health_problems(workspace: Workspace) -> list[HealthProblem]:
         found.append(HealthProblem(f"tables or indexes are missing in the database: {', '.join(gone)}", stops=True))
         return found
     if workspace.settings.sessions_index:
-        recorded, gone_files = await _missing_transcripts(workspace)
+        recorded, gone_files = await missing_transcripts(workspace)
         if gone_files:
             said = f"{gone_files:,} of {recorded:,} transcripts are missing"
             found.append(HealthProblem(said, stops=gone_files == recorded))
     if workspace.missing_uploads:
         found.append(
-            HealthProblem(f"{_images(len(workspace.missing_uploads))} missing in the folder 'uploads'", stops=False)
+            HealthProblem(
+                f"{phrase_images(len(workspace.missing_uploads))} missing in the folder 'uploads'", stops=False
+            )
         )
     return found
 
 
-async def _missing_transcripts(workspace: Workspace) -> tuple[int, int]:
+async def missing_transcripts(workspace: Workspace) -> tuple[int, int]:
     """The number of indexed transcripts, and how many of them are missing without having been deleted."""
     known = await workspace.read(sessions.marks)
     if not known:

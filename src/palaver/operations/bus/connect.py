@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -19,8 +20,10 @@ from palaver.operations.bus.messages import Budget, fit
 from palaver.operations.bus.threads import CreateThread, Topic, open_thread
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.vectors.background import ModelProgress, progress_of
+from palaver.store.admin.check_state import CheckStatus
 from palaver.store.bus import agents, events, messages, read_marks, threads
 from palaver.store.engines.database import Change, Reader
+from palaver.store.workspaces import Workspace
 
 
 class Connect(AgentDescription):
@@ -238,11 +241,17 @@ class BusStatus:
     agents_online: int
     last_event_id: int
     model: ModelProgress | None = None
+    check: CheckStatus | None = None
 
 
 @operation(Route("GET", "/api/status"), Command("status"))
-def get_status(read: Reader, caller: Caller, request: NoArguments) -> BusStatus:
-    """Show the version of the server and the number of threads, messages and agents."""
+async def get_status(here: Workspace, caller: Caller, request: NoArguments) -> BusStatus:
+    """Show the version of the server, the number of threads, messages and agents, and damage that the server found."""
+    check = await asyncio.to_thread(lambda: here.check_state.status)
+    return await here.read(lambda read: status_of(read, caller, check))
+
+
+def status_of(read: Reader, caller: Caller, check: CheckStatus) -> BusStatus:
     everyone = agents.everyone(read)
     return BusStatus(
         version=__version__,
@@ -253,4 +262,5 @@ def get_status(read: Reader, caller: Caller, request: NoArguments) -> BusStatus:
         agents_online=sum(agent.is_online for agent in everyone),
         last_event_id=events.last_id(read),
         model=progress_of(read) if visibility.sees_everything(caller) else None,
+        check=check if visibility.sees_everything(caller) else None,
     )

@@ -344,6 +344,18 @@ class EngineStats:
     commit_seconds: float = 0.0
 
 
+class TableSlices(Protocol):
+    """A check of all tables that is done a slice at a time. It changes nothing and blocks no writer."""
+
+    def next(self) -> list[str] | None:
+        """Check the next slice and return its problems. None: there are no more slices."""
+
+    def stop(self) -> None:
+        """End a slice that runs in another thread."""
+
+    def close(self) -> None: ...
+
+
 class Engine(Protocol):
     """The database of one workspace: its threads, connections and files."""
 
@@ -373,6 +385,9 @@ class Engine(Protocol):
 
     def empty_index(self) -> None:
         """Empty the search index. It is filled again from the texts."""
+
+    def table_slices(self) -> TableSlices:
+        """Check the tables in slices, while they are in use."""
 
     def copy_into(self, folder: Path) -> int:
         """Write a consistent copy of all tables into a folder. Returns the schema version."""

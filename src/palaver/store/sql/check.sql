@@ -12,3 +12,11 @@ WHERE message_count <> (SELECT count(*) FROM passages p WHERE p.document_id = t.
 UPDATE threads SET message_count =
     (SELECT count(*) FROM passages p WHERE p.document_id = threads.document_id AND p.position > 0)
 WHERE message_count <> (SELECT count(*) FROM passages p WHERE p.document_id = threads.document_id AND p.position > 0);
+
+-- name: thread_counts  the counters of some threads beside the messages that they have
+SELECT t.document_id, t.message_count, t.last_seq, count(p.id) AS messages, coalesce(max(p.position), 0) AS highest
+FROM (SELECT document_id, message_count, last_seq FROM threads WHERE document_id > :after
+      ORDER BY document_id LIMIT :limit) AS t
+LEFT JOIN passages p ON p.document_id = t.document_id AND p.position > 0
+GROUP BY t.document_id, t.message_count, t.last_seq
+ORDER BY t.document_id;

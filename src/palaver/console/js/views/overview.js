@@ -5,7 +5,7 @@ import { get, withQuery } from "../data/api.js";
 import { SOURCES, sourcesWith } from "../data/sources.js";
 import { link } from "../route.js";
 import { choice, emptyState, errorState, loading } from "../ui/elements.js";
-import { fileSize, formatNumber } from "../ui/format.js";
+import { fileSize, formatNumber, timeAgo, timeElement } from "../ui/format.js";
 import { icon } from "../ui/icons.js";
 import { notifyError } from "../ui/notices.js";
 import { html, nothing, redraw, svg } from "../ui/render.js";
@@ -85,7 +85,9 @@ function content() {
                 "warn",
               )
       }
+      ${status.check ? checkTile(status.check) : nothing}
     </ul>
+    ${status.check?.findings.length ? damage(status.check.findings) : nothing}
     <section class="chart"><h2>${t("Messages per day")}</h2>${total ? dayChart() : emptyState("overview", "No messages", "There are no messages in this period.")}</section>
     <div class="two">
       <section class="chart"><h2>${t("Most active")}</h2>${barChart(speakers.map((one) => [one.name, one.messages, one.agent_id ? "agents" : "person"]))}</section>
@@ -102,6 +104,19 @@ function content() {
 
 const tile = (name, value, note, mood = "") =>
   html`<li class=${mood}><small>${t(name)}</small><b>${t(value)}</b><span>${t(note)}</span></li>`;
+
+// The background check of the server: `check` has its state, the time of the last round and its findings.
+function checkTile({ state, last_round_at, findings }) {
+  const when = last_round_at ? t("checked {time}", { time: timeAgo(last_round_at) }) : "not checked yet";
+  if (findings.length) return tile(t("Data"), "Damaged", when, "bad");
+  if (last_round_at) return tile(t("Data"), "Intact", when, "good");
+  return state === "off" ? nothing : tile(t("Data"), "Checking", when);
+}
+
+const damage = (findings) =>
+  html`<section class="chart damage"><h2>${t("Damage that the server found")}</h2>
+    <ul>${findings.map((one) => html`<li><b>${one.says}.</b> <span>${one.advice}.</span> <small>${timeElement(one.found_at)}</small></li>`)}</ul>
+  </section>`;
 
 function dayChart() {
   const width = Math.max(280, Math.min(900, innerWidth - 110)); // a narrow window gets fewer units, so text keeps its size

@@ -115,6 +115,7 @@ async def _examine(target: options.Target, *, repair: bool, discard_missing: boo
             return [*found, await _server(settings)]
     if repair:
         found += [finding async for finding in _repair(settings, discard_missing)]
+        await asyncio.to_thread(_check_again, settings)
     found += [finding async for finding in _data(settings)]
     return [*found, await _server(settings), *await asyncio.to_thread(_clients, settings)]
 
@@ -174,6 +175,12 @@ async def _repair(settings: Settings, discard_missing: bool) -> AsyncIterator[Fi
             yield Finding("repair", None, "nothing to repair")
 
 
+def _check_again(settings: Settings) -> None:
+    from palaver.operations.admin.background_check import check_again
+
+    check_again(settings)
+
+
 async def _data(settings: Settings) -> AsyncIterator[Finding]:
     from palaver.app import DEFAULT
     from palaver.doors.cli.connection import open_app
@@ -195,6 +202,8 @@ async def _data(settings: Settings) -> AsyncIterator[Finding]:
                 await app.open()  # creates the default workspace
             for name in await app.listed_workspaces():
                 yield _workspace(settings, name, await problems(settings, name))
+                for finding in _background_check(settings, name):
+                    yield finding
     except PalaverError as problem:
         yield Finding("database", False, problem.message, _advice(settings))
 
@@ -207,6 +216,20 @@ def _workspace(settings: Settings, name: str, problems: list[str]) -> Finding:
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     cure = RESTORE_FILES if NO_TRANSCRIPT in problems[0] else _advice(settings)
     return Finding(f"workspace {name}", False, problems[0].split("\n")[0] + more, cure)
+
+
+def _background_check(settings: Settings, name: str) -> Iterator[Finding]:
+    """The findings of the check that a server runs in the background."""
+    from palaver.operations.admin.background_check import status_of_last_check
+
+    status = status_of_last_check(settings, name)
+    if status is None or status.state == "off":
+        return
+    what = f"background check of {name}"
+    for one in status.findings:
+        yield Finding(what, False, f"{one.part}: {one.says} (found {iso(one.found_at)})", f"{one.advice}.")
+    if not status.findings and status.last_round_at:
+        yield Finding(what, True, f"last complete round {iso(status.last_round_at)}, no findings")
 
 
 def _clients(settings: Settings) -> list[Finding]:

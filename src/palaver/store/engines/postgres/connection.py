@@ -10,7 +10,7 @@ import psycopg
 from psycopg.rows import tuple_row
 from psycopg_pool import PoolTimeout
 
-from palaver.errors import Conflict, Timeout, Unavailable
+from palaver.errors import Conflict, Damaged, Timeout, Unavailable
 from palaver.store.engines.database import Dialect, Row, json_batches
 from palaver.store.engines.postgres.dialect import PostgresDialect
 
@@ -67,5 +67,7 @@ def readable_errors() -> Iterator[None]:
         raise Unavailable("A table is missing in the database. Run 'palaver doctor' to see what can be done.") from None
     except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory):
         raise Unavailable("The database is out of space: nothing was stored.") from None
+    except (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted):
+        raise Damaged("The database is damaged. Run 'palaver doctor' to see what can be done.") from None
     except (psycopg.OperationalError, PoolTimeout) as problem:
         raise Unavailable(f"PostgreSQL is not reachable ({type(problem).__name__}). Try again in a moment.") from None

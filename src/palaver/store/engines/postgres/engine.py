@@ -31,6 +31,7 @@ from palaver.store.engines.database import (
     Pending,
     Reader,
     Row,
+    TableSlices,
     write_events,
     write_index,
 )
@@ -264,6 +265,11 @@ class PostgresEngine:
         with readable_errors(), self._pool.connection() as raw:
             names = schemas.invalid_indexes(raw)
         return [f"the index {name} is not valid" for name in names]
+
+    def table_slices(self) -> TableSlices:
+        from palaver.store.engines.postgres.table_slices import PostgresTableSlices
+
+        return PostgresTableSlices(self._url, self._schema)
 
     def lost_files(self) -> list[str]:
         return []  # the server looks after its files

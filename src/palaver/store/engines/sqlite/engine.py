@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from palaver.errors import PalaverError, Timeout, Unavailable
+from palaver.errors import Damaged, PalaverError, Timeout, Unavailable
 from palaver.model.events import Event
 from palaver.settings import Settings
 from palaver.store.engines import missing_tables, named_sql
@@ -31,6 +31,7 @@ from palaver.store.engines.database import (
     Pending,
     Reader,
     Row,
+    TableSlices,
     json_batches,
     write_events,
     write_index,
@@ -133,7 +134,7 @@ def readable_errors() -> Iterator[None]:
     except apsw.ReadOnlyError:
         raise Unavailable("The data directory cannot be written to. Check its permissions and free space.") from None
     except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError):
-        raise Unavailable("The database file is damaged. Run 'palaver doctor' to see what can be done.") from None
+        raise Damaged("The database file is damaged. Run 'palaver doctor' to see what can be done.") from None
     except apsw.SQLError as problem:
         if "no such table" not in str(problem):
             raise
@@ -289,6 +290,11 @@ class SqliteEngine:
     def check(self) -> list[str]:
         with readable_errors():
             return problems_of(self.path)
+
+    def table_slices(self) -> TableSlices:
+        from palaver.store.engines.sqlite.table_slices import SqliteTableSlices
+
+        return SqliteTableSlices(self.path)
 
     def lost_files(self) -> list[str]:
         """Look for the file and its log by name, because this process still has the old files open."""

@@ -275,6 +275,20 @@ SELECT 1;
 -- name: end_bulk_writes  nothing to do
 SELECT 1;
 
+-- name: words_not_in_index  passages without a word that they should have; `pairs` are ids and words
+SELECT DISTINCT CAST(g.value ->> 0 AS bigint) AS id FROM jsonb_array_elements(CAST(:pairs AS jsonb)) AS g
+WHERE NOT EXISTS (
+    SELECT 1 FROM passage_index i
+    WHERE i.passage_id = CAST(g.value ->> 0 AS bigint) AND tsvector_to_array(i.words) @> ARRAY[g.value ->> 1]
+) AND NOT EXISTS (
+    SELECT 1 FROM passage_parts i
+    WHERE i.passage_id = CAST(g.value ->> 0 AS bigint) AND tsvector_to_array(i.words) @> ARRAY[g.value ->> 1]
+);
+
+-- name: table_blocks  the tables of the schema and their sizes in blocks
+SELECT relname AS name, pg_relation_size(oid) / current_setting('block_size')::bigint AS blocks FROM pg_class
+WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' ORDER BY relname;
+
 -- name: has_as_many_indexed  always false: looking for a missing row is as fast as counting
 SELECT false AS is_so;
 

@@ -8,6 +8,9 @@ SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL TABLE%USING fts5 %
 SELECT name FROM pragma_table_list WHERE type = 'table' AND schema = 'main' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
 ORDER BY name;
 
+-- name: all_tables  every table, also the virtual ones and those that hold their data
+SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY rowid;
+
 -- name: schema_parts  tables and indexes with the statements that create them
 SELECT name, tbl_name, type, sql FROM sqlite_schema WHERE type IN ('table', 'index');
 
