@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from palaver.doors.cli import main
+from palaver.doors.cli import main, operation_commands
 from palaver.doors.http.openapi import body_of, document
 from palaver.doors.mcp.tools import describe_tool
 from palaver.model import permissions
@@ -75,13 +75,17 @@ def commands_page() -> str:
 
 
 def commands_json() -> str:
-    """The file from which `palaver --help` takes names and summaries, so that help needs no slow imports."""
-    found = {command.name: operation.summary for operation in OPERATIONS for command in operation.commands}
+    """The file that describes all commands, so that a command needs no slow imports."""
+    found = {
+        command.name: operation_commands.describe(operation, command)
+        for operation in OPERATIONS
+        for command in operation.commands
+    }
     for name, place in (main.COMMANDS | main.ADMIN_COMMANDS).items():
         module, _, function = place.partition(":")
         help = getattr(import_module(f"palaver.doors.cli.{module}"), function).help
-        found[name] = _line(help.partition("\n\n")[0])
-    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+        found[name] = {"summary": _line(help.partition("\n\n")[0])}
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
 
 
 def settings_page() -> str:

@@ -18,9 +18,9 @@ from tests.doors.test_cli import Terminal
 from tests.helpers import Server, environment, free_port, palaver_command, start_server, word
 from tests.mcp_clients import stdio_server
 
-from palaver.doors.cli import operation_commands
 from palaver.doors.cli.serve import stdio_command
 from palaver.doors.running_server import running_server
+from palaver.operations import OPERATIONS
 from palaver.settings import Settings, load
 
 
@@ -152,7 +152,7 @@ def test_something_else_that_answers_is_not_taken_for_palaver(there: Way, runnin
 
 
 def test_every_command_can_be_asked_of_a_server():
-    without = [name for name, (operation, _) in operation_commands.commands_by_name().items() if not operation.routes]
+    without = [operation.name for operation in OPERATIONS if operation.commands and not operation.routes]
     assert without == []
 
 
