@@ -333,3 +333,63 @@ def test_stdio_needs_a_token_where_tokens_are_asked_for(tmp_path: Path):
     )
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr.startswith("palaver: A token is required")
+
+
+# Speed. Not measured here (`make bench ARGS=start` does), but what makes a command slow is not imported.
+
+SLOW = {"asyncio", "pydantic", "httpx2", "orjson", "apsw", "palaver.settings", "palaver.app", "palaver.operations"}
+IMPORTED = re.compile(r"^import time: .*\| +(\S+)$", re.MULTILINE)
+
+
+def imports_of(home: Path, *args: str) -> set[str]:
+    """The modules that a command imports, in a process of its own."""
+    command = [sys.executable, "-X", "importtime", "-m", "palaver", *args]
+    done = subprocess.run(command, env=environment(home), cwd=home, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(IMPORTED.findall(done.stderr))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "--help",
+        "thread list",
+        "post plans hello",
+        "search hello",
+        "search hello --thread plans",
+        "status",
+        "wait plans --timeout-ms 0",
+    ],
+)
+def test_beside_a_server_a_command_imports_nothing_that_is_slow(running: Server, here: Way, args: str):
+    here.ok("thread", "create", "plans")
+    assert imports_of(running.home, *args.split()) & SLOW == set()
+
+
+def test_without_a_server_a_command_imports_only_its_own_operation(tmp_path: Path):
+    assert "palaver.operations.bus.threads" in imports_of(tmp_path, "thread", "list")
+    found = imports_of(tmp_path, "thread", "create", "plans")
+    others = {"palaver.operations.table", "palaver.search", "palaver.importers", "mcp", "httpx2", "starlette", "numpy"}
+    assert found & others == set()
+
+
+def test_a_command_with_a_setting_of_its_own_opens_the_data_itself(running: Server, here: Way):
+    secret = "sk-" + "ant-api03-" + "a1B2c3D4" * 11
+    topic = word("topic ")
+    here.ok("thread", "create", topic)
+    assert here.run("post", topic, secret).exit_code == 2
+    assert here.run("post", topic, secret, PALAVER_CONTENT_FILTER="off").exit_code == 0
+
+
+def test_beside_a_server_the_files_give_full_access_and_a_token_its_own(tmp_path: Path):
+    with start_server(tmp_path, PALAVER_AUTH="token") as server:
+        here = Way(server, False)
+        here.ok("thread", "create", "plans")
+        token = here.ok("token", "create", "--human", "ann", "--scope", "read").strip()
+        assert here.run("thread", "list", PALAVER_TOKEN=token).exit_code == 0
+        assert here.run("thread", "create", word(), PALAVER_TOKEN=token).exit_code == 4
+        assert here.run("thread", "list", PALAVER_TOKEN="plv_wrong").exit_code == 4
+        here.ok("workspace", "create", "team")
+        here.ok("thread", "create", "ours", "--workspace", "team")
+        assert [one["topic"] for one in here.json("thread", "list", "--workspace", "team")["threads"]] == ["ours"]
+        assert here.run("thread", "list", "--workspace", "nope").exit_code == 3

@@ -5,7 +5,10 @@ A command must be fast. So it first asks the running server, and imports the ope
 
 from __future__ import annotations
 
+import gc
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,17 +30,28 @@ def ask(target: Target, place: str, given: dict[str, Any], thread: ThreadOption 
         home = server_socket.home_of(flags)
         if connection := server_socket.connect(home, "commands", flags, target.workspace):
             return _ask_server(connection, {"operation": place.rpartition(":")[2], "given": given, "thread": thread})
-    import asyncio
+    with no_collection():
+        import asyncio
 
-    from palaver.doors.cli.connection import connect, perform
+        from palaver.doors.cli.connection import connect, perform
 
-    operation = _find_operation(place)
+        operation = _find_operation(place)
 
     async def work() -> Any:
         async with connect(target) as connection:
             return await perform(connection, operation, given, thread)
 
     return asyncio.run(work())
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Import much without garbage collection, which would look at all new objects again and again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _find_operation(place: str) -> Operation:

@@ -18,6 +18,7 @@ import click
 
 from palaver import __version__
 from palaver.doors.cli import options, output
+from palaver.doors.cli.ask import no_collection
 from palaver.errors import Unauthorized
 from palaver.model.projects import project_of
 from palaver.settings import Settings, load, parse_flags
@@ -154,16 +155,18 @@ def mcp(target: options.Target, /, alone: bool, **flags: Any) -> None:
 
 async def _stdio(settings: Settings, token: str | None, sock: socket.socket | None = None) -> None:
     """Serve an MCP client on standard input and output, or on a socket."""
-    from palaver.app import LoginEnded
-    from palaver.doors.authentication import authenticate
-    from palaver.doors.cli.connection import open_app
-    from palaver.operations import toolsets
+    with no_collection():
+        from palaver.app import LoginEnded
+        from palaver.doors.authentication import authenticate
+        from palaver.doors.cli.connection import open_app
+        from palaver.operations import toolsets
 
     async with open_app(settings) as app:
         toolsets.select_tools(settings.toolsets)
         requester = await authenticate(app, token, "agent")
         app.start_background_tasks()
-        from palaver.doors.mcp import stdio  # a slow import, so only after authentication
+        with no_collection():
+            from palaver.doors.mcp import stdio  # a slow import, so only after authentication
 
         about: dict[str, Any] = {"pid": os.getpid(), "project": project_of(Path.cwd())}
         if sock is None:
