@@ -12,7 +12,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,10 @@ from palaver.doors.cli.ask import no_collection
 from palaver.errors import Unauthorized
 from palaver.model.projects import project_of
 from palaver.settings import Settings, load, parse_flags
+
+if TYPE_CHECKING:
+    from palaver.app import App
+    from palaver.doors.authentication import Requester
 
 
 class SettingType(click.ParamType[Any]):
@@ -159,22 +163,14 @@ async def _stdio(settings: Settings, token: str | None, sock: socket.socket | No
         from palaver.app import LoginEnded
         from palaver.doors.authentication import authenticate
         from palaver.doors.cli.connection import open_app
-        from palaver.operations import toolsets
 
     async with open_app(settings) as app:
-        toolsets.select_tools(settings.toolsets)
-        requester = await authenticate(app, token, "agent")
-        app.start_background_tasks()
-        with no_collection():
-            from palaver.doors.mcp import stdio  # a slow import, so only after authentication
+        if settings.toolsets != Settings.toolsets:
+            from palaver.operations import toolsets  # a slow import
 
-        about: dict[str, Any] = {"pid": os.getpid(), "project": project_of(Path.cwd())}
-        if sock is None:
-            about |= {"lines": stdio.standard_input()}
-        else:
-            reader, writer = await asyncio.open_unix_connection(sock=sock)
-            about |= {"lines": stdio.lines_of(reader), "output": stdio.StreamOutput(writer)}
-        serving = asyncio.ensure_future(stdio.serve_lines(app, requester, settings, **about))
+            toolsets.select_tools(settings.toolsets)  # report unknown names now
+        requester = await authenticate(app, token, "agent")
+        serving = asyncio.ensure_future(_serve_mcp(app, requester, sock))
         if requester.token_id is None:
             await serving
             return
@@ -184,6 +180,28 @@ async def _stdio(settings: Settings, token: str | None, sock: socket.socket | No
         except LoginEnded:
             output.note("This token is no longer valid: it was revoked or has expired.")
             os._exit(Unauthorized.exit_code)  # a blocking read of standard input cannot be interrupted
+
+
+async def _serve_mcp(app: App, requester: Requester, sock: socket.socket | None) -> None:
+    about: dict[str, Any] = {"pid": os.getpid(), "project": project_of(Path.cwd())}
+    first = b""
+    if sock is None:
+        from palaver.doors.mcp.greeting import early_answer
+
+        first = await asyncio.to_thread(sys.stdin.buffer.readline)
+        if found := early_answer(first):  # the data is open, so the client can go on while the SDK is loaded
+            about["answered"], answer = found
+            sys.stdout.buffer.write(answer)
+            sys.stdout.buffer.flush()
+    app.start_background_tasks()
+    with no_collection():
+        from palaver.doors.mcp import stdio
+    if sock is None:
+        about |= {"lines": stdio.standard_input(first)}
+    else:
+        reader, writer = await asyncio.open_unix_connection(sock=sock)
+        about |= {"lines": stdio.lines_of(reader), "output": stdio.StreamOutput(writer)}
+    await stdio.serve_lines(app, requester, app.settings, **about)
 
 
 def serve_socket(flags: Mapping[str, str], sock: socket.socket) -> None:

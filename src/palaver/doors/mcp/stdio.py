@@ -41,10 +41,12 @@ async def serve_lines(
     project: str,
     lines: AsyncIterable[str],
     output: Output | None = None,
+    answered: str | int | None = None,
 ) -> None:
     """Serve one client until its lines end. Its process id tells later whether it still runs.
 
-    `output` is standard output unless it is given. If the server stops, the client keeps its agent.
+    `output` is standard output unless it is given. The request with the id `answered` has its answer already. If the
+    server stops, the client keeps its agent.
     """
     pending = PendingRequests()
     server = McpRequests(app, requester, project, settings).server
@@ -53,7 +55,8 @@ async def serve_lines(
     is_stopping = False
     try:
         async with stdio_server(cast(Any, pending.read(FixedLines(lines))), cast(Any, output)) as (read, write):
-            await server.run(read, cast(Any, AnswerStream(write, pending)), server.create_initialization_options())
+            answers = cast(Any, AnswerStream(write, pending, answered))
+            await server.run(read, answers, server.create_initialization_options())
     except asyncio.CancelledError:
         is_stopping = True
         raise
@@ -62,8 +65,12 @@ async def serve_lines(
             await release_agent(requester, session.key)
 
 
-def standard_input() -> AsyncIterable[str]:
-    return anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
+async def standard_input(first: bytes) -> AsyncIterator[str]:
+    """The lines of standard input. The first one has been read already."""
+    if first:
+        yield first.decode("utf-8", "replace")
+    async for line in anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")):
+        yield line
 
 
 async def lines_of(reader: asyncio.StreamReader) -> AsyncIterator[str]:
