@@ -36,8 +36,10 @@ ALLOWED: dict[str, frozenset[str]] = {
     ),
     "client": frozenset({"palaver", "errors", "settings"}),  # the Python client only talks to a server
     "hook": frozenset({"model"}),  # it must start fast
-    "server_socket": frozenset({"hook", "settings"}),  # it must start fast, too
-    "mcp_pipe": frozenset({"server_socket", "doors", "palaver"}),  # it serves alone when the server has stopped
+    "server_socket": frozenset({"hook", "settings", "palaver"}),  # it must start fast, too
+    "mcp_pipe": frozenset(
+        {"server_socket", "doors", "errors", "palaver"}
+    ),  # it serves alone when the server has stopped
     "__main__": frozenset({"doors", "hook", "mcp_pipe"}),
 }
 

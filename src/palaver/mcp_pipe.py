@@ -16,6 +16,7 @@ import threading
 from time import monotonic, sleep
 
 from palaver import server_socket
+from palaver.errors import PalaverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ def flags_of(words: list[str]) -> dict[str, str] | None:
 
 def run(flags: Mapping[str, str]) -> bool:
     """Serve the client through the running server until its input ends. False if there is no server for it."""
-    home = server_socket.home_of(flags)
+    try:
+        home = server_socket.home_of(flags)
+    except PalaverError:
+        return False  # the caller reports it
     connection = server_socket.connect(home, "mcp", flags)
     if connection is None:
         return False

@@ -13,14 +13,14 @@ import os
 import socket
 import sys
 
+from palaver import __version__
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Literal
 
 NAME = "server.sock"
-PROTOCOL = 1
-"""The version of the first line. A server refuses other versions."""
 ANSWER_SECONDS = 3.0
 """How long a server may take to answer the first line. A stopped process accepts connections but does not answer."""
 LONGEST_PATH = 100
@@ -85,7 +85,7 @@ def connect(
 
 def _first_line(wants: str, flags: Mapping[str, Any], workspace: str | None) -> dict[str, Any]:
     return {
-        "protocol": PROTOCOL,
+        "version": __version__,
         "wants": wants,
         "pid": os.getpid(),
         "folder": os.getcwd(),

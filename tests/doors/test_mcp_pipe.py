@@ -259,6 +259,20 @@ def test_a_process_with_a_setting_of_its_own_opens_the_data_itself(running: Serv
     assert json.loads(done.stdout)["id"] == 1
 
 
+def test_an_invalid_settings_file_is_reported_in_one_line(tmp_path: Path):
+    (tmp_path / "palaver.toml").write_text("= nonsense\n")
+    command = [sys.executable, "-m", "palaver", "mcp"]
+    done = subprocess.run(command, env=environment(tmp_path), cwd=tmp_path, input="", capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("palaver: palaver.toml is not valid TOML")
+
+
+def test_a_process_of_another_version_opens_the_data_itself(running: Server, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(running.home)
+    monkeypatch.setattr(server_socket, "__version__", "0.0.1")
+    assert server_socket.connect(str(running.home), "mcp", {}) is None
+
+
 # Access
 
 

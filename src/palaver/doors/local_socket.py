@@ -22,6 +22,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from palaver import __version__
 from palaver.app import App, LoginEnded
 from palaver.doors.authentication import Requester, authenticate
 from palaver.doors.cli.connection import LocalConnection, local_requester, perform
@@ -30,7 +31,7 @@ from palaver.errors import PalaverError, Refused, Unauthorized
 from palaver.model.projects import project_of
 from palaver.operations import OPERATIONS, toolsets
 from palaver.operations.operation import Operation
-from palaver.server_socket import NAME, PROTOCOL, ShortPath
+from palaver.server_socket import NAME, ShortPath
 from palaver.settings import Settings, given_settings, parse_flags
 
 PER_CLIENT = ("agent", "toolsets", "tool_names", "output_schemas", "answers", "profile")
@@ -192,8 +193,8 @@ def _error(problem: PalaverError) -> bytes:
 
 def _read_client(server: Settings, said: dict[str, Any], peer: tuple[int, int] | None) -> Client:
     """The client that a first line describes. The server refuses one that it cannot serve."""
-    if said["protocol"] != PROTOCOL:
-        raise Refused("This server has another version of palaver.")
+    if said["version"] != __version__:
+        raise Refused(f"This server is palaver {__version__}.")
     if peer is not None and (peer[0] != said["pid"] or peer[1] not in (0, os.geteuid())):
         raise Refused("The process is in another container, or has another user.")
     given = given_settings(parse_flags(said["flags"]), said["environ"], Path(said["folder"]))
