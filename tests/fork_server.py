@@ -213,7 +213,8 @@ if __name__ == "__main__":
     import palaver.doors.cli.serve
     import palaver.store.engines.postgres.engine
     import palaver.store.engines.sqlite.engine
-    from palaver.doors.cli import operation_commands
+    from palaver.doors.cli import main as main_module
+    from palaver.doors.cli import operation_commands  # noqa: F401
     from palaver.doors.cli.main import main
     from palaver.doors.http import console_files, rest, server  # noqa: F401
     from palaver.doors.mcp import tools
@@ -224,7 +225,7 @@ if __name__ == "__main__":
     console_files.Console = lambda: console  # type: ignore[assignment, misc]
     words.related("boat")
     words.asked_for(["no such word"])
-    operation_commands.commands_by_name()
+    main_module.descriptions()
     rest.routes(1)
     for is_full in (True, False):
         tools.list_tools(tools.tools_by_name(), dotted=False, output=is_full, full=is_full)

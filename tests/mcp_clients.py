@@ -17,7 +17,8 @@ from mcp.client.stdio import StdioServerParameters
 from tests.helpers import EVERYTHING, PATIENCE, Answer, Mcp, Server, environment, messages_of, palaver_command
 from websockets.sync.client import ClientConnection, connect
 
-DOORS = ["http-2025", "http-2026", "websocket", "sse", "stdio"]
+DOORS = ["http-2025", "http-2026", "websocket", "sse", "stdio", "stdio-alone"]
+"""`stdio` goes through the running server, `stdio-alone` opens the data itself."""
 
 
 class Websocket(Mcp):
@@ -99,9 +100,9 @@ def _plain(result: Any) -> dict[str, Any]:
     return dict(result.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
-def stdio_server(env: dict[str, str], cwd: Path | None = None) -> StdioServerParameters:
+def stdio_server(env: dict[str, str], cwd: Path | None = None, *options: str) -> StdioServerParameters:
     """Parameters with which the SDK's client starts `palaver mcp`."""
-    command, *args = palaver_command("mcp")
+    command, *args = palaver_command("mcp", *options)
     return StdioServerParameters(command=command, args=args, env=env, cwd=cwd)
 
 
@@ -123,6 +124,7 @@ def through(door: str, server: Server, api: httpx.Client, query: str = "") -> It
         # On the same data as the running server, at the same time.
         env = {"PALAVER_TOOLSETS": "all", "PALAVER_ANSWERS": "full", "PALAVER_OUTPUT_SCHEMAS": "on"}
         env |= {k: v for k, v in server.env.items() if k.startswith("PALAVER_")}
-        client = Client(stdio_server(environment(server.home, **env), server.home), mode="legacy")
+        options = ["--alone"] if door == "stdio-alone" else []
+        client = Client(stdio_server(environment(server.home, **env), server.home, *options), mode="legacy")
     with anyio.from_thread.start_blocking_portal() as portal, portal.wrap_async_context_manager(client):
         yield Sdk(client, portal)

@@ -29,11 +29,18 @@ ALLOWED: dict[str, frozenset[str]] = {
     "operations": frozenset({"search", "store", "importers", "text", "model", "errors", "settings", "palaver"}),
     "app": frozenset({"operations", "search", "store", "text", "model", "errors", "settings"}),
     "doors": frozenset(
-        {"hook", "app", "setup", "operations", "search", "text", "model", "errors", "settings", "palaver"}
+        {
+            *("hook", "server_socket", "mcp_pipe", "app", "setup", "operations", "search"),
+            *("text", "model", "errors", "settings", "palaver"),
+        }
     ),
     "client": frozenset({"palaver", "errors", "settings"}),  # the Python client only talks to a server
     "hook": frozenset({"model"}),  # it must start fast
-    "__main__": frozenset({"doors", "hook"}),
+    "server_socket": frozenset({"hook", "settings", "palaver"}),  # it must start fast, too
+    "mcp_pipe": frozenset(
+        {"server_socket", "doors", "errors", "palaver"}
+    ),  # it serves alone when the server has stopped
+    "__main__": frozenset({"doors", "hook", "mcp_pipe"}),
 }
 
 # Doors pass a Workspace on to operations and do not look inside it. Each exception is one file and one name.

@@ -1,4 +1,7 @@
-"""`palaver` and `python -m palaver`."""
+"""`palaver` and `python -m palaver`.
+
+Hooks and `palaver mcp` must start fast: they do not wait for the import of everything else.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,16 @@ import sys
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["hook"]:  # it must not wait for the import of everything else
+    if sys.argv[1:2] == ["hook"]:
         from palaver.hook import main as hook
 
         sys.exit(hook(sys.argv[2:]))
+    if "mcp" in sys.argv[1:]:
+        from palaver import mcp_pipe
+
+        flags = mcp_pipe.flags_of(sys.argv[1:])
+        if flags is not None and mcp_pipe.run(flags):
+            return
     from palaver.doors.cli.main import main as command_line
 
     command_line()

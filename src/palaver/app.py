@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from palaver.errors import Conflict, NotFound, Refused
 from palaver.model.audit import TERMINAL, Entry
@@ -16,8 +17,6 @@ from palaver.operations.admin.access import Access
 from palaver.operations.admin.background_check import LIVE_PARTS, BackgroundCheck
 from palaver.operations.admin.oauth import OAuth
 from palaver.operations.admin.repair import HealthProblem, health_problems
-from palaver.operations.sessions.background_watch import WatchStatus, watch_forever
-from palaver.search.vectors.background import is_set
 from palaver.settings import Settings
 from palaver.store.admin import audit, data_losses, tokens
 from palaver.store.admin.active_logins import ActiveLogins
@@ -35,6 +34,9 @@ from palaver.store.workspaces import (
     remove_data,
     workspaces_with_data,
 )
+
+if TYPE_CHECKING:
+    from palaver.operations.sessions.background_watch import WatchStatus
 
 CHECK_ACCESS_SECONDS = 0.5
 READ_MARKS_SECONDS = 1.0
@@ -207,6 +209,7 @@ class App:
 
     def start_background_tasks(self, watch: Sequence[Path] = ()) -> None:
         """Start maintenance, and the watch of the session files in the places `watch`, if there are any."""
+        from palaver.search.vectors.background import is_set  # a slow import, and commands need none of this
 
         async def check_access() -> None:
             await self.access.close_ended()
@@ -231,6 +234,8 @@ class App:
         if is_set(self.settings):
             work.append(maintenance.embed_forever(self.settings, opened))
         if watch:
+            from palaver.operations.sessions.background_watch import WatchStatus, watch_forever
+
             self.watch = WatchStatus()
             work.append(watch_forever(self.open, watch, self.watch))
         self._background = [asyncio.create_task(loop) for loop in work]

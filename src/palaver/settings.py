@@ -216,12 +216,15 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os
 
 
 def given_settings(
-    flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ
+    flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ, folder: Path | None = None
 ) -> dict[str, tuple[Any, str]]:
-    """The settings that differ from the defaults, each with its origin: 'flag', a variable or 'palaver.toml'."""
+    """The settings that differ from the defaults, each with its origin: 'flag', a variable or 'palaver.toml'.
+
+    `folder` is the working directory, unless it is that of this process.
+    """
     found: dict[str, tuple[Any, str]] = {}
     given = {name: value for name, value in (flags or {}).items() if value is not None}
-    from_file = _read_file(given, environ)
+    from_file = _read_file(given, environ, folder or Path())
     for field_ in fields(Settings):
         name, parse = field_.name, field_.metadata["read"]
         variables = (f"PALAVER_{name.upper()}", *field_.metadata["also"])
@@ -237,6 +240,12 @@ def given_settings(
     return found
 
 
+def parse_flags(flags: Mapping[str, str]) -> dict[str, Any]:
+    """Options of the command line, from their texts."""
+    known = {field_.name: field_.metadata["read"] for field_ in fields(Settings)}
+    return {name: _parse(known[name], text, f"--{name}") for name, text in flags.items() if name in known}
+
+
 def _parse(parse: Callable[[str], Any], text: str, origin: str) -> Any:
     try:
         return parse(text)
@@ -244,9 +253,9 @@ def _parse(parse: Callable[[str], Any], text: str, origin: str) -> Any:
         raise Invalid(f"{origin} = {text!r} is not valid: {problem}.") from None
 
 
-def _read_file(given: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+def _read_file(given: Mapping[str, Any], environ: Mapping[str, str], folder: Path) -> dict[str, Any]:
     home = given.get("home") or environ.get("PALAVER_HOME")
-    for place in (Path("palaver.toml"), Path(home, "palaver.toml") if home else None):
+    for place in (folder / "palaver.toml", folder / home / "palaver.toml" if home else None):
         if place and place.is_file():
             try:
                 top = tomllib.loads(place.read_text("utf-8-sig"))

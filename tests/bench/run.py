@@ -22,6 +22,7 @@ import apsw
 sys.path.insert(0, str(Path(__file__).parent))
 
 import hooks
+import start
 import tokens
 import vectors
 from measure import COMMON, RARE, MakeRequest, corpus, cpu_seconds, percentile, press, rss_megabytes
@@ -209,7 +210,7 @@ def _listener(port: int) -> socket.socket:
 
 def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("what", nargs="?", choices=("speed", "tokens", "hooks", "vectors"), default="speed")
+    ask.add_argument("what", nargs="?", choices=("speed", "tokens", "hooks", "start", "vectors"), default="speed")
     ask.add_argument("--messages", type=int, default=100_000)
     ask.add_argument("--seconds", type=float, default=10)
     ask.add_argument("--only", choices=("posting", "searching"))
@@ -218,6 +219,8 @@ def main() -> int:
         return tokens.main()
     if given.what == "hooks":
         return hooks.main()
+    if given.what == "start":
+        return start.main()
     if given.what == "vectors":
         return vectors.main()
     lines = []

@@ -200,7 +200,7 @@ def test_a_client_that_only_closed_its_stream_comes_back(server: Server, api: ht
     eventually(lambda: connected(Program(api, program))["agent"]["agent_id"] == first)
 
 
-@pytest.mark.parametrize("door", ["websocket", "sse", "stdio"])
+@pytest.mark.parametrize("door", ["websocket", "sse", "stdio", "stdio-alone"])
 def test_the_end_of_a_connection_frees_its_agent(server: Server, api: httpx.Client, door: str):
     name = {"display_name": word("Ann")}  # all clients of the SDK have one name here
     with through(door, server, api) as client:

@@ -23,7 +23,6 @@ from mcp.shared.exceptions import MCPError
 
 from palaver import operations
 from palaver.app import App
-from palaver.doors.authentication import Requester
 from palaver.doors.mcp import requests as mcp_requests
 from palaver.doors.mcp import server as mcp
 from palaver.doors.mcp import tools
@@ -352,8 +351,8 @@ TEMPLATE = "test://template/{id}/data"
 class FixtureDoor(mcp.McpDoor):
     """palaver's MCP door, with the fixtures beside everything else."""
 
-    def __init__(self, app: App, requester: Requester | None = None) -> None:
-        super().__init__(app, requester)
+    def __init__(self, app: App) -> None:
+        super().__init__(app)
         self.news = InMemorySubscriptionBus()
         self._subscribed: set[str] = set()
         security = RequestStateSecurity.ephemeral()

@@ -53,10 +53,10 @@ def from_nothing(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_summary_is_a_sentence():
-    assert [name for name, summary in main.summaries().items() if not summary.endswith(".")] == []
+    assert [name for name, about in main.descriptions().items() if not about["summary"].endswith(".")] == []
 
 
-@pytest.mark.parametrize("name", [*main.summaries(), *main.GROUPS])
+@pytest.mark.parametrize("name", [*main.descriptions(), *main.GROUPS])
 def test_every_command_explains_itself(terminal: Terminal, name: str):
     said = terminal.ok(*name.split(), "--help")
     assert said.startswith(f"Usage: palaver {name} ")

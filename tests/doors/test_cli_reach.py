@@ -18,9 +18,9 @@ from tests.doors.test_cli import Terminal
 from tests.helpers import Server, environment, free_port, palaver_command, start_server, word
 from tests.mcp_clients import stdio_server
 
-from palaver.doors.cli import operation_commands
 from palaver.doors.cli.serve import stdio_command
 from palaver.doors.running_server import running_server
+from palaver.operations import OPERATIONS
 from palaver.settings import Settings, load
 
 
@@ -31,19 +31,21 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 class Way(Terminal):
-    """One of the two ways: on the data itself, or through the server that has it open too."""
+    """One of the ways to the data: through the server's socket, through its URL, or on the files themselves."""
 
-    def __init__(self, running: Server, through_server: bool) -> None:
+    def __init__(self, running: Server, through_server: bool, alone: bool = False) -> None:
         super().__init__(running.home)
         self.env = {"PALAVER_URL": running.url} if through_server else {}
+        if alone:  # the server has the same database under another name, so it refuses the process
+            self.env["PALAVER_DATABASE_URL"] = f"sqlite:///{running.home}"
 
     def run(self, *args: str, input: str | bytes | None = None, **env: str) -> Result:
         return super().run(*args, input=input, **self.env, **env)
 
 
-@pytest.fixture(params=["here", "there"])
+@pytest.fixture(params=["here", "there", "alone"])
 def way(request: pytest.FixtureRequest, running: Server) -> Way:
-    return Way(running, request.param == "there")
+    return Way(running, request.param == "there", request.param == "alone")
 
 
 @pytest.fixture
@@ -90,7 +92,12 @@ def test_templates_and_agents_work_either_way(way: Way):
     assert slug in way.ok("agents")
 
 
-def test_both_ways_print_the_same_to_the_letter(here: Way, there: Way):
+@pytest.fixture
+def alone(running: Server) -> Way:
+    return Way(running, False, True)
+
+
+def test_all_ways_print_the_same_to_the_letter(here: Way, there: Way, alone: Way):
     topic, marker = word("topic "), word()
     here.ok("thread", "create", topic)
     message = here.json("post", topic, f"{marker} <i>&amp;</i>", "--mentions", "ann", "--metadata", '{"x": null}')
@@ -111,10 +118,10 @@ def test_both_ways_print_the_same_to_the_letter(here: Way, there: Way):
     ]
     for args in asked:
         for format in ("table", "json"):
-            ours, theirs = (
-                re.sub(r'(reply_token"?: ).*', r"\1", way.ok(*args, "--format", format)) for way in (here, there)
-            )
-            assert ours == theirs, args
+            said = {
+                re.sub(r'(reply_token"?: ).*', r"\1", way.ok(*args, "--format", format)) for way in (here, there, alone)
+            }
+            assert len(said) == 1, args
 
 
 @pytest.mark.parametrize(
@@ -152,7 +159,7 @@ def test_something_else_that_answers_is_not_taken_for_palaver(there: Way, runnin
 
 
 def test_every_command_can_be_asked_of_a_server():
-    without = [name for name, (operation, _) in operation_commands.commands_by_name().items() if not operation.routes]
+    without = [operation.name for operation in OPERATIONS if operation.commands and not operation.routes]
     assert without == []
 
 
@@ -333,3 +340,63 @@ def test_stdio_needs_a_token_where_tokens_are_asked_for(tmp_path: Path):
     )
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr.startswith("palaver: A token is required")
+
+
+# Speed. Not measured here (`make bench ARGS=start` does), but what makes a command slow is not imported.
+
+SLOW = {"asyncio", "pydantic", "httpx2", "orjson", "apsw", "palaver.settings", "palaver.app", "palaver.operations"}
+IMPORTED = re.compile(r"^import time: .*\| +(\S+)$", re.MULTILINE)
+
+
+def imports_of(home: Path, *args: str) -> set[str]:
+    """The modules that a command imports, in a process of its own."""
+    command = [sys.executable, "-X", "importtime", "-m", "palaver", *args]
+    done = subprocess.run(command, env=environment(home), cwd=home, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(IMPORTED.findall(done.stderr))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "--help",
+        "thread list",
+        "post plans hello",
+        "search hello",
+        "search hello --thread plans",
+        "status",
+        "wait plans --timeout-ms 0",
+    ],
+)
+def test_beside_a_server_a_command_imports_nothing_that_is_slow(running: Server, here: Way, args: str):
+    here.ok("thread", "create", "plans")
+    assert imports_of(running.home, *args.split()) & SLOW == set()
+
+
+def test_without_a_server_a_command_imports_only_its_own_operation(tmp_path: Path):
+    assert "palaver.operations.bus.threads" in imports_of(tmp_path, "thread", "list")
+    found = imports_of(tmp_path, "thread", "create", "plans")
+    others = {"palaver.operations.table", "palaver.search", "palaver.importers", "mcp", "httpx2", "starlette", "numpy"}
+    assert found & others == set()
+
+
+def test_a_command_with_a_setting_of_its_own_opens_the_data_itself(running: Server, here: Way):
+    secret = "sk-" + "ant-api03-" + "a1B2c3D4" * 11
+    topic = word("topic ")
+    here.ok("thread", "create", topic)
+    assert here.run("post", topic, secret).exit_code == 2
+    assert here.run("post", topic, secret, PALAVER_CONTENT_FILTER="off").exit_code == 0
+
+
+def test_beside_a_server_the_files_give_full_access_and_a_token_its_own(tmp_path: Path):
+    with start_server(tmp_path, PALAVER_AUTH="token") as server:
+        here = Way(server, False)
+        here.ok("thread", "create", "plans")
+        token = here.ok("token", "create", "--human", "ann", "--scope", "read").strip()
+        assert here.run("thread", "list", PALAVER_TOKEN=token).exit_code == 0
+        assert here.run("thread", "create", word(), PALAVER_TOKEN=token).exit_code == 4
+        assert here.run("thread", "list", PALAVER_TOKEN="plv_wrong").exit_code == 4
+        here.ok("workspace", "create", "team")
+        here.ok("thread", "create", "ours", "--workspace", "team")
+        assert [one["topic"] for one in here.json("thread", "list", "--workspace", "team")["threads"]] == ["ours"]
+        assert here.run("thread", "list", "--workspace", "nope").exit_code == 3

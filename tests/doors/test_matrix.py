@@ -21,7 +21,7 @@ READING = {
     "bus_get_config", "thread_list", "thread_get", "msg_list", "msg_get", "msg_wait", "msg_edit_history", "msg_search",
     "agent_list", "template_list", "template_get",
 }  # fmt: skip
-pytestmark = pytest.mark.on_postgres(door=["http-2025", "stdio"])
+pytestmark = pytest.mark.on_postgres(door=["http-2025", "stdio", "stdio-alone"])
 """The protocols do not depend on the engine. Only a process on stdio opens the database itself."""
 
 BUS = {tool.name: operation for operation in OPERATIONS for tool in operation.tools if tool.toolset == "bus"}

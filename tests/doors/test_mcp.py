@@ -97,7 +97,7 @@ def test_two_sessions_are_two_agents(api: httpx.Client, thread: Thread):
     assert len(set(agents)) == 2
 
 
-@pytest.mark.parametrize("door", ["websocket", "sse", "stdio", "http-2025"])
+@pytest.mark.parametrize("door", ["websocket", "sse", "stdio", "stdio-alone", "http-2025"])
 def test_a_connection_remembers_who_connected(server: Server, api: httpx.Client, thread: Thread, door: str):
     with through(door, server, api) as client:
         agent = client.call("bus_connect", thread_name=thread.topic)["agent"]

@@ -29,10 +29,15 @@ class Requester:
         return [key for key in (self.token_id, self.login) if key]
 
 
-async def authenticate(app: App, secret: str | None, default: Literal["human", "agent"]) -> Requester:
-    """The requester with this secret. Without one, a server that needs no token gives the default workspace."""
+async def authenticate(
+    app: App, secret: str | None, default: Literal["human", "agent"], *, needs_token: bool | None = None
+) -> Requester:
+    """The requester with this secret. Without one, a server that needs no token gives the default workspace.
+
+    `needs_token` replaces that setting of the server.
+    """
     if secret is None:
-        if app.settings.needs_token:
+        if app.settings.needs_token if needs_token is None else needs_token:
             raise Unauthorized()
         return Requester(await app.open(DEFAULT), Caller(kind=default, name=default))
     if secret.startswith(ACCESS_PREFIX):

@@ -1,98 +1,19 @@
-"""All operations. Doors (MCP, REST, CLI) make their tools, routes and commands from this table."""
+"""Operations: functions that doors (MCP, REST, CLI) offer as tools, routes and commands.
 
-from palaver.operations import library
-from palaver.operations.admin import applications, overview, tokens
-from palaver.operations.archive import conversations
-from palaver.operations.bus import (
-    agents,
-    connect,
-    messages,
-    reactions,
-    templates,
-    thread_list,
-    threads,
-    waiting,
-)
-from palaver.operations.catchup import catch_up, hooks, mentions
-from palaver.operations.library import captions, web_fetch
-from palaver.operations.operation import Operation
-from palaver.operations.search import answer_context, bus_search, deep_research, knowledge, retrieval
-from palaver.operations.search.by_source import BY_SOURCE
-from palaver.operations.sessions import merge, sessions
+`OPERATIONS` is the table of all (`table.py`). It is imported when it is first used: a command needs only one operation.
+"""
 
-OPERATIONS: tuple[Operation, ...] = (
-    connect.connect,
-    catch_up.catch_up,
-    catch_up.mark_thread_read,
-    catch_up.get_read_mark,
-    catch_up.mark_all_read,
-    mentions.list_mentions,
-    hooks.report_hook,
-    connect.get_config,
-    connect.get_status,
-    overview.get_overview,
-    threads.create_thread,
-    threads.list_threads,
-    thread_list.list_thread_previews,
-    threads.get_thread,
-    threads.update_thread,
-    threads.close_thread,
-    threads.archive_thread,
-    threads.unarchive_thread,
-    threads.delete_thread,
-    threads.list_participants,
-    threads.export_thread,
-    messages.post_message,
-    messages.list_messages,
-    messages.get_message,
-    waiting.wait_for_messages,
-    messages.edit_message,
-    messages.message_history,
-    messages.delete_message,
-    bus_search.search_messages,
-    reactions.react,
-    reactions.unreact,
-    reactions.list_reactions,
-    agents.register_agent,
-    agents.resume_agent,
-    agents.heartbeat,
-    agents.list_agents,
-    agents.get_agent,
-    agents.update_agent,
-    agents.unregister_agent,
-    agents.remove_agent,
-    templates.list_templates,
-    templates.get_template,
-    templates.create_template,
-    templates.delete_template,
-    sessions.record_turn,
-    merge.merge_turns,
-    sessions.record_own_turn,
-    sessions.search_own_conversations,
-    sessions.search_conversations,
-    sessions.search_all_conversations,
-    sessions.list_sessions,
-    sessions.show_session,
-    sessions.delete_session,
-    sessions.export_session,
-    conversations.search_archive,
-    conversations.list_conversations,
-    conversations.get_conversation,
-    *library.LIBRARY,
-    web_fetch.fetch_media,
-    knowledge.search_knowledge,
-    retrieval.get_knowledge,
-    retrieval.open_uri,
-    *BY_SOURCE,
-    deep_research.research,
-    deep_research.fetch,
-    answer_context.answer_context,
-    captions.get_transcript,
-    tokens.list_tokens,
-    tokens.create_token,
-    tokens.revoke_token,
-    applications.list_applications,
-    applications.revoke_application,
-    tokens.list_workspaces,
-    tokens.list_deeds,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from palaver.operations.table import OPERATIONS as OPERATIONS
+
+
+def __getattr__(name: str) -> Any:
+    if name != "OPERATIONS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from palaver.operations.table import OPERATIONS
+
+    return OPERATIONS

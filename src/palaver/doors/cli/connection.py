@@ -12,9 +12,10 @@ from urllib.parse import quote, urlsplit
 
 from palaver.app import DEFAULT, App
 from palaver.doors.authentication import Requester, authenticate
+from palaver.doors.cli.ask import ThreadOption, error_of_status
 from palaver.doors.cli.options import Target
 from palaver.doors.running_server import client_settings
-from palaver.errors import Forbidden, Invalid, NotFound, PalaverError, Refused, Unauthorized, Unavailable
+from palaver.errors import NotFound, Refused, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.people import Caller
@@ -59,7 +60,7 @@ async def connect(target: Target) -> AsyncIterator[Connection]:
             yield ServerConnection(client)
     else:
         async with open_app(target.settings()) as app:
-            yield LocalConnection(await local_requester(app, target))
+            yield LocalConnection(await local_requester(app, target.token, target.workspace))
 
 
 async def call(target: Target, operation: Operation, given: dict[str, Any]) -> Any:
@@ -97,11 +98,22 @@ def refuse_server(target: Target) -> None:
         raise Refused("This command works only on local data. Remove --url and PALAVER_URL.")
 
 
-async def local_requester(app: App, target: Target, token: str | None = None) -> Requester:
+async def local_requester(app: App, token: str | None, workspace: str | None) -> Requester:
     """Access to the files means full access. A token (PALAVER_TOKEN) reduces it to the token's own."""
-    if (token := token or target.token) and target.workspace is None:
+    if token and workspace is None:
         return await authenticate(app, token, "human")
-    return Requester(await app.open(target.workspace or DEFAULT), Caller(kind="human", name="human"))
+    return Requester(await app.open(workspace or DEFAULT), Caller(kind="human", name="human"))
+
+
+async def perform(connection: Connection, operation: Operation, given: dict[str, Any], thread: ThreadOption) -> Any:
+    """Perform an operation whose thread may be given by its topic."""
+    if thread != "none" and "thread_id" in given:
+        try:
+            given = {**given, "thread_id": await thread_id_of(connection, given["thread_id"])}
+        except NotFound:
+            if thread == "required":  # as a filter, the operation reports an unknown thread
+                raise
+    return await connection.call(operation, given)
 
 
 async def thread_id_of(connection: Connection, given: str) -> str:
@@ -234,29 +246,3 @@ class _readable_errors:
             raise Unavailable(f"The server at {self._url} took too long to answer.") from None
         if isinstance(problem, httpx2.TransportError):
             raise Unavailable(f"The connection to {self._url} was lost.") from None
-
-
-class NotFoundMessage(NotFound):
-    """`NotFound` with a complete message, for example one from the server."""
-
-    def __init__(self, message: str) -> None:
-        PalaverError.__init__(self, message)
-
-
-def error_of_status(status: int, message: str) -> PalaverError:
-    """The error class for an HTTP status. It decides the exit code."""
-    match status:
-        case 400:
-            return Refused(message)
-        case 422:
-            return Invalid(message)
-        case 401:
-            return Unauthorized(message)
-        case 403:
-            return Forbidden(message)
-        case 404:
-            return NotFoundMessage(message)
-        case 429 | 502 | 503 | 504:
-            return Unavailable(message)
-        case _:
-            return PalaverError(message)

@@ -1,7 +1,7 @@
 """The `palaver` command line.
 
-Help must be fast, so this module imports nothing heavy except click. `commands.json` lists all commands with their
-summaries; `make reference` writes it. The module of a command is imported when the command runs.
+Commands must be fast, so this module imports nothing heavy except click. `commands.json` describes all commands; `make
+reference` writes it. The module of a command is imported when the command runs.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ First steps:
 
 
 @cache
-def summaries() -> dict[str, str]:
-    """All commands by full name, each with a line of help."""
-    found: dict[str, str] = json.loads(Path(__file__).with_name("commands.json").read_text("utf-8"))
+def descriptions() -> dict[str, dict[str, Any]]:
+    """All commands by full name, each with its `summary`. Commands made from operations are described completely."""
+    found: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("commands.json").read_text("utf-8"))
     return found
 
 
@@ -135,10 +135,10 @@ class Group(click.Group):
     def summaries(self) -> dict[str, str]:
         """The commands and groups directly below this group, each with a line of help."""
         found: dict[str, str] = {}
-        for full, summary in summaries().items():
+        for full, about in descriptions().items():
             if full.startswith(self.prefix):
                 name, _, deeper = full.removeprefix(self.prefix).strip().partition(" ")
-                found.setdefault(name, GROUPS[name] if deeper else summary)
+                found.setdefault(name, GROUPS[name] if deeper else about["summary"])
         return found
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -151,10 +151,10 @@ class Group(click.Group):
             module, _, name = place.partition(":")
             command: click.Command = getattr(import_module(f"palaver.doors.cli.{module}"), name)
             return command
-        if full in summaries():
+        if full in descriptions():
             from palaver.doors.cli import operation_commands
 
-            return operation_commands.command(full)
+            return operation_commands.command(full, descriptions()[full])
         if cmd_name in self.list_commands(ctx):
             return Group(full + " ", help=GROUPS.get(full), no_args_is_help=True)
         return None

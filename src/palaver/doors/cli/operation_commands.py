@@ -1,110 +1,111 @@
-"""Commands made from operations: the fields of a request become arguments and options."""
+"""Commands made from operations: the fields of a request become arguments and options.
+
+`commands.json` describes them, so that a command needs no slow imports. `make reference` writes it with `describe`.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import json
+import sys
 import types
 import typing
 from collections.abc import Callable
-from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from pydantic.fields import FieldInfo
 
 from palaver.doors.cli import options, output
-from palaver.doors.cli.connection import connect, thread_id_of
-from palaver.errors import Invalid, NotFound
+from palaver.doors.cli.ask import ThreadOption, ask
+from palaver.errors import Invalid
 from palaver.model.projects import typed_project
-from palaver.operations import OPERATIONS
-from palaver.operations.operation import Command, Operation
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from palaver.operations.operation import Command, Operation
 
 FROM_STDIN = "content"
 """The field that is read from standard input if no argument is given."""
 OPTION_PREFIX = "option_"
 """Prefix of hidden options that can replace an argument: --agent A instead of A."""
 
+_KINDS = {int: "int", float: "float", bool: "bool", dict: "json"}
 
-@cache
-def commands_by_name() -> dict[str, tuple[Operation, Command]]:
-    return {face.name: (operation, face) for operation in OPERATIONS for face in operation.commands}
+Description = dict[str, Any]
+"""A command as `commands.json` describes it."""
 
 
-def command(name: str) -> click.Command:
+def command(name: str, about: Description) -> click.Command:
     """The command with this full name, e.g. 'thread create'."""
-    operation, face = commands_by_name()[name]
+    fields = {field["name"]: field for field in about["fields"]}
 
     def run(**values: Any) -> None:
         target = options.target_of(click.get_current_context())
-        answer = asyncio.run(_answer(target, operation, face, _arguments(operation, face, values)))
-        output.show(answer, target.format, columns=face.columns, rows=face.rows, text=face.text)
+        given = _request(about, _arguments(about, fields, values))
+        thread: ThreadOption = "required" if "thread_id" in about["takes"] else "filter"
+        answer = ask(target, about["operation"], given, thread)
+        output.show(answer, target.format, columns=about["columns"], rows=about["rows"], text=about["text"])
 
     return click.Command(
         name.rpartition(" ")[2],
         callback=run,
-        params=parameters(operation, face),
-        help=operation.description,
-        short_help=operation.summary,
-        no_args_is_help=any(operation.request.model_fields[field].is_required() for field in face.takes),
+        params=parameters(about),
+        help=about["description"],
+        short_help=about["summary"],
+        no_args_is_help=any(fields[field]["is_required"] for field in about["takes"]),
     )
 
 
-def _arguments(operation: Operation, face: Command, values: dict[str, Any]) -> dict[str, Any]:
+def _arguments(about: Description, fields: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     """Assign words to arguments that were not given as options: 'show --agent A S' is 'show A S'."""
-    named = {name: values.pop(OPTION_PREFIX + name) for name in face.takes}
-    words = [word for name in face.takes if (word := values.pop(name)) is not None]
-    words += values.pop(face.rest) if face.rest else ()
-    for name in face.takes:
+    takes, rest = about["takes"], about["rest"]
+    named = {name: values.pop(OPTION_PREFIX + name) for name in takes}
+    words = [word for name in takes if (word := values.pop(name)) is not None]
+    words += values.pop(rest) if rest else ()
+    for name in takes:
         values[name] = words.pop(0) if named[name] is None and words else named[name]
-        if values[name] is None and operation.request.model_fields[name].is_required():
+        if values[name] is None and fields[name]["is_required"]:
             raise click.MissingParameter(param_type="argument", param_hint=f"'{_metavar(name)}'")
-    if face.rest:
-        values[face.rest] = words
-        if not words and operation.request.model_fields[face.rest].is_required() and face.rest != FROM_STDIN:
-            raise click.MissingParameter(param_type="argument", param_hint=f"'{face.rest.upper()}…'")
+    if rest:
+        values[rest] = words
+        if not words and fields[rest]["is_required"] and rest != FROM_STDIN:
+            raise click.MissingParameter(param_type="argument", param_hint=f"'{rest.upper()}…'")
     elif words:
         raise click.UsageError(f"Got unexpected extra argument ({words[0]})")
     return values
 
 
-async def _answer(target: options.Target, operation: Operation, face: Command, values: dict[str, Any]) -> Any:
+def _request(about: Description, values: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in values.items() if value is not None and value != ()}
     given |= {name: list(value) for name, value in given.items() if isinstance(value, tuple)}
-    for name in face.takes:
+    for name in about["takes"]:
         if not str(given.get(name, "-")).strip():
             raise Invalid(f"{name}: must not be empty.")
-    if face.rest:
-        words = given.get(face.rest, [])
-        reads_stdin = face.rest == FROM_STDIN and words in ([], ["-"])
-        given[face.rest] = output.read_stdin() if reads_stdin else " ".join(words)
+    if rest := about["rest"]:
+        words = given.get(rest, [])
+        reads_stdin = rest == FROM_STDIN and words in ([], ["-"])
+        given[rest] = output.read_stdin() if reads_stdin else " ".join(words)
     if "project" in given:
         given["project"] = typed_project(given["project"])
-    async with connect(target) as connection:
-        if "thread_id" in given:
-            try:
-                given["thread_id"] = await thread_id_of(connection, given["thread_id"])
-            except NotFound:
-                if "thread_id" in face.takes:  # as a filter, the operation reports an unknown thread
-                    raise
-        return await connection.call(operation, given)
+    return given
 
 
 # Parameters
 
 
-def parameters(operation: Operation, face: Command) -> list[click.Parameter]:
-    fields = operation.request.model_fields
+def parameters(about: Description) -> list[click.Parameter]:
+    fields = {field["name"]: field for field in about["fields"]}
+    takes, rest = about["takes"], about["rest"]
     found: list[click.Parameter] = []
-    for name in face.takes:
+    for name in takes:
         found.append(click.Argument([name], required=False, metavar=_metavar(name), type=_type(fields[name])))
-    if face.rest:
-        found.append(click.Argument([face.rest], nargs=-1, metavar=face.rest.upper() + "…"))
-    named = [name for name in fields if name not in face.takes and name != face.rest]
-    found += [_option(name, fields[name], taken=set(fields)) for name in named]
+    if rest:
+        found.append(click.Argument([rest], nargs=-1, metavar=rest.upper() + "…"))
+    named = [name for name in fields if name not in takes and name != rest]
+    found += [_option(fields[name], taken=set(fields)) for name in named]
     found += [
         click.Option([*_flags(name, set(fields)), OPTION_PREFIX + name], type=_type(fields[name]), hidden=True)
-        for name in face.takes
+        for name in takes
     ]
     # A field hides a shared option of the same name, which can still be given before the command.
     general = [name for name in options.ALL if name not in named]
@@ -115,26 +116,26 @@ def _metavar(name: str) -> str:
     return name.removesuffix("_id").upper()
 
 
-def _option(name: str, field: FieldInfo, taken: set[str]) -> click.Option:
-    kind, many = _kind(field)
+def _option(field: dict[str, Any], taken: set[str]) -> click.Option:
+    name, kind, many = field["name"], field["kind"], field["is_list"]
     flags = _flags(name, taken)
-    help = (field.description or "").strip()
+    help = field["help"]
     if many:
-        help += " Can be given several times." if kind is dict else " Comma-separated, or given several times."
-    if kind is bool:
+        help += " Can be given several times." if kind == "json" else " Comma-separated, or given several times."
+    if kind == "bool":
         return click.Option([f"{flags[0]}/--no-{flags[0][2:]}", name], default=None, help=help)
-    if not field.is_required() and field.default not in (None, [], ()):
-        help += f" [default: {field.default}]"
-    metavar = "JSON" if kind is dict else None
-    if typing.get_origin(kind) is typing.Literal:
-        metavar = f"[{'|'.join(typing.get_args(kind))}]"
-    splits = many and kind is not dict
+    if field["default"] is not None:
+        help += f" [default: {field['default']}]"
+    metavar = "JSON" if kind == "json" else None
+    if isinstance(kind, list):
+        metavar = f"[{'|'.join(kind)}]"
+    splits = many and kind != "json"
     return click.Option(
         [*flags, name],
         type=click.STRING if splits else _type(field),
         callback=_comma_list(_type(field)) if splits else None,
         multiple=many,
-        required=field.is_required(),
+        required=field["is_required"],
         help=help,
         metavar=metavar,
     )
@@ -158,12 +159,57 @@ def _flags(name: str, taken: set[str]) -> list[str]:
     return flags
 
 
-def _type(field: FieldInfo) -> click.ParamType[Any]:
-    kind, _ = _kind(field)
-    if typing.get_origin(kind) is typing.Literal:
-        return click.Choice(typing.get_args(kind))
-    known: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, dict: Json()}
+def _type(field: dict[str, Any]) -> click.ParamType[Any]:
+    kind = field["kind"]
+    if isinstance(kind, list):
+        return click.Choice(kind)
+    known: dict[str, click.ParamType[Any]] = {"int": click.INT, "float": click.FLOAT, "json": Json()}
     return known.get(kind, click.STRING)
+
+
+class Json(click.ParamType[Any]):
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return json.loads(value)
+        except ValueError:
+            self.fail(f'{value!r} is not JSON. Use for example \'{{"key": "value"}}\'.', param, ctx)
+
+
+# Describing
+
+
+def describe(operation: Operation, face: Command) -> Description:
+    """The command of an operation, for `commands.json`."""
+    module = operation.work.__module__
+    is_there = getattr(sys.modules[module], operation.name, None) is operation
+    place = module.removeprefix("palaver.operations.") if is_there else ""
+    fields = operation.request.model_fields
+    return {
+        "summary": operation.summary,
+        "description": operation.description,
+        "operation": f"{place}:{operation.name}",
+        "takes": list(face.takes),
+        "rest": face.rest,
+        "columns": list(face.columns),
+        "rows": face.rows,
+        "text": face.text,
+        "fields": [_describe_field(name, field) for name, field in fields.items()],
+    }
+
+
+def _describe_field(name: str, field: FieldInfo) -> dict[str, Any]:
+    kind, many = _kind(field)
+    has_default = not field.is_required() and field.default not in (None, [], ())
+    return {
+        "name": name,
+        "kind": list(typing.get_args(kind)) if typing.get_origin(kind) is typing.Literal else _KINDS.get(kind, "text"),
+        "is_list": many,
+        "is_required": field.is_required(),
+        "default": str(field.default) if has_default else None,
+        "help": (field.description or "").strip(),
+    }
 
 
 def _kind(field: FieldInfo) -> tuple[Any, bool]:
@@ -183,13 +229,3 @@ def _bare(kind: Any) -> Any:
         choices = [_bare(choice) for choice in typing.get_args(kind) if choice is not types.NoneType]
         return str if str in choices else choices[0]
     return kind
-
-
-class Json(click.ParamType[Any]):
-    name = "json"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            return json.loads(value)
-        except ValueError:
-            self.fail(f'{value!r} is not JSON. Use for example \'{{"key": "value"}}\'.', param, ctx)

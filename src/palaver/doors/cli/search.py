@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import shutil
 from collections.abc import Iterator
@@ -11,12 +10,10 @@ from typing import Any
 import click
 
 from palaver.doors.cli import options, output
-from palaver.doors.cli.connection import call, connect, thread_id_of
-from palaver.errors import Invalid, NotFound
+from palaver.doors.cli.ask import ask
+from palaver.errors import Invalid
 from palaver.model.projects import project_name, typed_project
 from palaver.model.sources import ALL_SOURCES
-from palaver.operations.search.bus_search import search_messages
-from palaver.operations.search.knowledge import search_knowledge
 
 COLUMNS = ("source", "last_modified", "title", "uri", "snippet")
 BUS_COLUMNS = ("created_at", "thread_topic", "author", "snippet")
@@ -61,7 +58,9 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
     if not words.strip():
         raise Invalid("query: must not be empty.")
     if thread or expression:
-        answer = asyncio.run(_messages(target, words, thread, limit))
+        bus = {"query": words, "limit": limit, "thread_id": thread}
+        bus = {name: value for name, value in bus.items() if value is not None}
+        answer = ask(target, "search.bus_search:search_messages", bus, "filter")
         output.show(answer, target.format, columns=BUS_COLUMNS, rows="results")
         return
     if narrowing["project"]:
@@ -70,7 +69,7 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
     if target.format == "table":
         given["highlight"] = True
     given = {name: value for name, value in given.items() if value not in (None, [])}
-    answer = asyncio.run(call(target, search_knowledge, given))
+    answer = ask(target, "search.knowledge:search_knowledge", given)
     answer["total"] = len(answer["results"])
     if target.format != "table" or not answer["results"]:
         output.show(answer, target.format, columns=COLUMNS, rows="results")
@@ -117,14 +116,3 @@ def _show_in_blocks(results: list[dict[str, Any]]) -> None:
             output.say("  " + line)
         output.say("  " + output.clean(item["uri"]))
         output.say()
-
-
-async def _messages(target: options.Target, words: str, thread: str | None, limit: int | None) -> Any:
-    given: dict[str, Any] = {"query": words} | ({"limit": limit} if limit is not None else {})
-    async with connect(target) as connection:
-        if thread:
-            try:
-                given["thread_id"] = await thread_id_of(connection, thread)
-            except NotFound:
-                given["thread_id"] = thread  # the operation reports an unknown thread
-        return await connection.call(search_messages, given)

@@ -8,18 +8,24 @@ import json
 import os
 import shlex
 import signal
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from palaver import __version__
 from palaver.doors.cli import options, output
+from palaver.doors.cli.ask import no_collection
 from palaver.errors import Unauthorized
 from palaver.model.projects import project_of
-from palaver.settings import Settings
+from palaver.settings import Settings, load, parse_flags
+
+if TYPE_CHECKING:
+    from palaver.app import App
+    from palaver.doors.authentication import Requester
 
 
 class SettingType(click.ParamType[Any]):
@@ -131,31 +137,40 @@ def stdio_command(settings: Settings) -> list[str]:
 @options.add(*options.DATA)
 @settings_options("agent", "tool_names", "toolsets", "auth")
 @click.command()
+@click.option("--alone", is_flag=True, help="Open the data in this process, even if a server runs on it.")
 @click.pass_obj
-def mcp(target: options.Target, /, **flags: Any) -> None:
+def mcp(target: options.Target, /, alone: bool, **flags: Any) -> None:
     """Run an MCP server on standard input and output, for clients that start their servers.
 
-    It can share its data with a running server. PALAVER_TOKEN identifies the client; without a token, --agent or
-    PALAVER_AGENT can name the agent.
+    If a server runs on the same data, this process only passes messages on to it. PALAVER_TOKEN identifies the
+    client; without a token, --agent or PALAVER_AGENT can name the agent.
     """
+    from palaver import mcp_pipe
+
+    settings = target.settings(**flags)
+    given = {"home": target.home, "database_url": target.database_url, **flags}
+    texts = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in given.items() if value}
+    if not alone and mcp_pipe.run(texts):
+        return
     # A blocking read of standard input cannot be interrupted. All acknowledged data is on disk.
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
-    asyncio.run(_stdio(target.settings(**flags), target.token))
+    asyncio.run(_stdio(settings, target.token))
 
 
-async def _stdio(settings: Settings, token: str | None) -> None:
-    from palaver.app import LoginEnded
-    from palaver.doors.authentication import authenticate
-    from palaver.doors.cli.connection import open_app
-    from palaver.operations import toolsets
+async def _stdio(settings: Settings, token: str | None, sock: socket.socket | None = None) -> None:
+    """Serve an MCP client on standard input and output, or on a socket."""
+    with no_collection():
+        from palaver.app import LoginEnded
+        from palaver.doors.authentication import authenticate
+        from palaver.doors.cli.connection import open_app
 
     async with open_app(settings) as app:
-        toolsets.select_tools(settings.toolsets)
-        requester = await authenticate(app, token, "agent")
-        app.start_background_tasks()
-        from palaver.doors.mcp.server import McpDoor  # a slow import, so only after authentication
+        if settings.toolsets != Settings.toolsets:
+            from palaver.operations import toolsets  # a slow import
 
-        serving = asyncio.ensure_future(McpDoor(app, requester, project_of(Path.cwd())).stdio())
+            toolsets.select_tools(settings.toolsets)  # report unknown names now
+        requester = await authenticate(app, token, "agent")
+        serving = asyncio.ensure_future(_serve_mcp(app, requester, sock))
         if requester.token_id is None:
             await serving
             return
@@ -165,6 +180,41 @@ async def _stdio(settings: Settings, token: str | None) -> None:
         except LoginEnded:
             output.note("This token is no longer valid: it was revoked or has expired.")
             os._exit(Unauthorized.exit_code)  # a blocking read of standard input cannot be interrupted
+
+
+async def _serve_mcp(app: App, requester: Requester, sock: socket.socket | None) -> None:
+    about: dict[str, Any] = {"pid": os.getpid(), "project": project_of(Path.cwd())}
+    first = b""
+    if sock is None:
+        from palaver.doors.mcp.greeting import early_answer
+
+        first = await asyncio.to_thread(sys.stdin.buffer.readline)
+        if found := early_answer(first):  # the data is open, so the client can go on while the SDK is loaded
+            about["answered"], answer = found
+            sys.stdout.buffer.write(answer)
+            sys.stdout.buffer.flush()
+    app.start_background_tasks()
+    with no_collection():
+        from palaver.doors.mcp import stdio
+    if sock is None:
+        about |= {"lines": stdio.standard_input(first)}
+    else:
+        reader, writer = await asyncio.open_unix_connection(sock=sock)
+        about |= {"lines": stdio.lines_of(reader), "output": stdio.StreamOutput(writer)}
+    await stdio.serve_lines(app, requester, app.settings, **about)
+
+
+def serve_socket(flags: Mapping[str, str], sock: socket.socket) -> None:
+    """Serve an MCP client on a socket, in a thread, with these options. An error ends the process."""
+    from palaver.doors.cli.main import run_to_exit_code
+
+    def run() -> None:
+        asyncio.run(_stdio(load(parse_flags(flags)), options.Target().token, sock))
+
+    code = run_to_exit_code(run)
+    sock.close()
+    if code:
+        os._exit(code)
 
 
 @click.command(add_help_option=False, context_settings={"ignore_unknown_options": True})

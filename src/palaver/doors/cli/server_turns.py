@@ -21,7 +21,8 @@ from typing import Any
 
 import orjson
 
-from palaver.doors.cli.connection import NotFoundMessage, ServerConnection
+from palaver.doors.cli.ask import NotFoundMessage
+from palaver.doors.cli.connection import ServerConnection
 from palaver.errors import PalaverError, Unavailable
 from palaver.model.sessions import Mark
 from palaver.model.times import iso

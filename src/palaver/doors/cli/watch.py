@@ -16,8 +16,8 @@ from pathlib import Path
 import click
 
 from palaver.doors.cli import options, output
+from palaver.doors.cli.ask import NotFoundMessage
 from palaver.doors.cli.connection import (
-    NotFoundMessage,
     ServerConnection,
     connect,
     local_requester,
@@ -130,7 +130,7 @@ async def _turn_store(target: options.Target, token: str | None, *, is_patient: 
             yield ServerTurns(connection, home, target.server, token, output.note, is_patient=is_patient)
     else:
         async with open_app(target.settings()) as app:
-            requester = await local_requester(app, target, token)
+            requester = await local_requester(app, token or target.token, target.workspace)
             yield LocalTurns(requester.workspace, requester.caller)
 
 

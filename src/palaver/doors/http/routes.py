@@ -29,6 +29,7 @@ from palaver.doors.http import (
 )
 from palaver.doors.http.guard import Guard
 from palaver.doors.http.rest import json_response
+from palaver.doors.local_socket import LocalSocket
 from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.doors.oauth import routes as oauth_routes
 from palaver.errors import PalaverError
@@ -36,12 +37,13 @@ from palaver.errors import PalaverError
 
 def web_application(app: App, watch: Sequence[Path] = ()) -> ASGIApp:
     mcp, jobs, console = LazyMcpRoute(app), imports.Imports(), console_files.Console()
+    local = LocalSocket(app, mcp)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await app.open()
         app.start_background_tasks(watch)
-        async with mcp.running():
+        async with mcp.running(), local.listening():
             yield
         await jobs.close()
         await app.close()

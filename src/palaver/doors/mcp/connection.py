@@ -5,7 +5,9 @@ It is kept in the SDK's state of the connection.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -30,6 +32,7 @@ Context = ServerRequestContext[Any, Any]
 SESSION = "palaver.session"
 ROOT = "palaver.root"
 ROOTS_SECONDS = 2.0
+ReleaseAgent = Callable[[Any, str], None]
 
 
 def query_of(ctx: Context) -> QueryParams:
@@ -102,3 +105,10 @@ async def learn_project(ctx: Context) -> None:
         roots = (await ctx.session.list_roots()).roots
         if roots and (path := urlsplit(str(roots[0].uri))).scheme == "file":
             state[ROOT] = unquote(path.path)[:1000]
+
+
+async def release_agent(requester: Requester, key: str | None, release: ReleaseAgent = identity.end_connection) -> None:
+    """A client has gone, so another client can become its agent. Agents with tokens need no release."""
+    if key and not requester.caller.is_authenticated:
+        with contextlib.suppress(PalaverError):
+            await asyncio.shield(requester.workspace.change(lambda change: release(change, key)))

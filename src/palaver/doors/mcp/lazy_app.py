@@ -32,9 +32,13 @@ class LazyMcpRoute(BaseRoute):
         return (Match.FULL if is_mine else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        assert self._router is not None
-        router = await asyncio.shield(self._router)
+        router = await self.loaded()
         await router(scope, receive, send)
+
+    async def loaded(self) -> Router:
+        """Wait until the SDK is loaded."""
+        assert self._router is not None
+        return await asyncio.shield(self._router)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -50,8 +50,10 @@ INSTRUCTIONS = (
 class McpRequests:
     """Answers the requests of MCP clients, whatever transport they use."""
 
-    def __init__(self, app: App, requester: Requester | None = None, project: str = "") -> None:
-        self._app = app
+    def __init__(
+        self, app: App, requester: Requester | None = None, project: str = "", settings: Settings | None = None
+    ) -> None:
+        self._settings = settings or app.settings
         self._requester = requester  # only on stdio
         self._project = project
         self.server: Server[Any] = Server(
@@ -98,7 +100,7 @@ class McpRequests:
             return Requester(requester.workspace, replace(requester.caller, **about), requester.token_id)
         session = session_of(ctx, requester)
         if request is None:
-            session.slug = self._app.settings.agent or None
+            session.slug = self._settings.agent or None
         else:
             session.slug = request.query_params.get("agent") or request.headers.get(AGENT_HEADER) or None
         return Requester(requester.workspace, Caller(kind="agent", name="agent", session=session, **about))
@@ -106,7 +108,7 @@ class McpRequests:
     # Requests
 
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        settings, asked = self._app.settings, query_of(ctx)
+        settings, asked = self._settings, query_of(ctx)
         client = ctx.session.client_params
         profile = asked.get("profile", settings.profile)
         is_research = profile == toolsets.RESEARCH or (client and client.client_info.name.startswith(RESEARCH_CLIENT))
@@ -125,7 +127,7 @@ class McpRequests:
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name == "bus_connect":
             await learn_project(ctx)
-        requester, full = await self._requester_of(ctx), wants_full(query_of(ctx), self._app.settings)
+        requester, full = await self._requester_of(ctx), wants_full(query_of(ctx), self._settings)
         calling = asyncio.create_task(tools.call(requester, params.name, params.arguments or {}, full=full))
         try:
             seconds = 0.0

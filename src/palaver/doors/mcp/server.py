@@ -1,21 +1,13 @@
-"""The MCP server: requests over streamable HTTP, WebSocket, legacy SSE and stdio.
+"""The MCP server: requests over streamable HTTP, WebSocket and legacy SSE. (`stdio.py` serves clients on stdio.)
 
-One low-level server of the SDK answers all transports. The security middleware authenticates each HTTP request; on
-stdio the caller is authenticated once.
+One low-level server of the SDK answers all transports. The security middleware authenticates each HTTP request.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import os
 import re
-import sys
-from collections.abc import Callable
-from io import TextIOWrapper
-from typing import Any, cast
 
-import anyio
 import mcp_types as types
 import orjson
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -29,26 +21,24 @@ from starlette.websockets import WebSocket
 
 from palaver.app import App
 from palaver.doors.authentication import Requester
-from palaver.doors.mcp.connection import SESSION
+from palaver.doors.mcp.connection import SESSION, release_agent
 from palaver.doors.mcp.large_answers import json_if_large
 from palaver.doors.mcp.requests import McpRequests, chosen_tools, wants_full
 from palaver.doors.mcp.sessions import ResumingSessionManager, header_of
-from palaver.doors.mcp.stdio_pending import AnswerStream, PendingRequests
-from palaver.doors.mcp.surrogates import FixedLines, fix_body
+from palaver.doors.mcp.surrogates import fix_body
 from palaver.doors.mcp.websocket import websocket_streams
 from palaver.errors import PalaverError
 from palaver.model.events import encode
 from palaver.operations import client_preferences, identity
 from palaver.settings import Settings
 
-ReleaseAgent = Callable[[Any, str], None]
-
 _SSE_SESSION = re.compile(rb"session_id=([0-9a-f]{32})")
 
 
 class McpDoor(McpRequests):
-    def __init__(self, app: App, requester: Requester | None = None, project: str = "") -> None:
-        super().__init__(app, requester, project)
+    def __init__(self, app: App) -> None:
+        super().__init__(app)
+        self._app = app
         # The security middleware has already checked Host and Origin.
         self._manager = ResumingSessionManager(
             self.server, max_request_body_size=app.settings.max_body, session_idle_timeout=3600
@@ -93,18 +83,10 @@ class McpDoor(McpRequests):
             if session_id:  # most clients close their stream when they exit
                 has_ended = scope["method"] == "DELETE"
                 release = identity.end_connection if has_ended else identity.pause_connection
-                await self._release(scope["palaver.requester"], identity.connection_key(session_id), release)
+                await release_agent(scope["palaver.requester"], identity.connection_key(session_id), release)
             return
         async with json_if_large(send) as sending:
             await self._manager.asgi_app(scope, receive, sending)
-
-    async def _release(
-        self, requester: Requester, key: str | None, release: ReleaseAgent = identity.end_connection
-    ) -> None:
-        """A client has gone, so another client can become its agent. Agents with tokens need no release."""
-        if key and not requester.caller.is_authenticated:
-            with contextlib.suppress(PalaverError):
-                await asyncio.shield(requester.workspace.change(lambda change: release(change, key)))
 
     async def _legacy_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
@@ -129,7 +111,7 @@ class McpDoor(McpRequests):
         finally:
             for name in own:
                 self._sse_queries.pop(name, None)
-                await self._release(scope["palaver.requester"], identity.connection_key(name))
+                await release_agent(scope["palaver.requester"], identity.connection_key(name))
 
     async def _legacy_post(self, scope: Scope, receive: Receive, send: Send) -> None:
         _own_session(scope)
@@ -146,24 +128,7 @@ class McpDoor(McpRequests):
                 await self.server.run(read, write, self.server.create_initialization_options())
         finally:
             if session := websocket.scope.get(SESSION):
-                await self._release(websocket.scope["palaver.requester"], session.key)
-
-    async def stdio(self) -> None:
-        from mcp.server.stdio import stdio_server
-
-        lines = anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
-        pending = PendingRequests()
-        given = pending.read(FixedLines(lines))
-        assert self._requester is not None
-        session = self._requester.caller.session
-        session.key = identity.process_key(os.getpid())
-        try:
-            async with stdio_server(stdin=cast(Any, given)) as (read, write):
-                await self.server.run(
-                    read, cast(Any, AnswerStream(write, pending)), self.server.create_initialization_options()
-                )
-        finally:
-            await self._release(self._requester, session.key)
+                await release_agent(websocket.scope["palaver.requester"], session.key)
 
 
 class _AsgiMethod:

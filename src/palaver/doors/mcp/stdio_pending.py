@@ -46,13 +46,17 @@ class PendingRequests:
 
 
 class AnswerStream:
-    """The stream of answers. It tells `pending` about each of them."""
+    """The stream of answers. It tells `pending` about each of them. The request `answered` has its answer already."""
 
-    def __init__(self, stream: Any, pending: PendingRequests) -> None:
-        self._stream, self._pending = stream, pending
+    def __init__(self, stream: Any, pending: PendingRequests, answered: str | int | None = None) -> None:
+        self._stream, self._pending, self._answered = stream, pending, answered
 
     async def send(self, message: SessionMessage) -> None:
-        await self._stream.send(message)
+        answer = message.message
+        if self._answered is not None and not hasattr(answer, "method") and answer.id == self._answered:
+            self._answered = None
+        else:
+            await self._stream.send(message)
         self._pending.answered(message)
 
     async def aclose(self) -> None:

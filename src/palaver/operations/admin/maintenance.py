@@ -12,8 +12,6 @@ from palaver.model.events import agent_offline
 from palaver.model.times import now
 from palaver.operations.admin.repair import missing_uploads
 from palaver.operations.sessions.session_index import catch_up_all
-from palaver.search.vectors import nearest
-from palaver.search.vectors.background import Embedding
 from palaver.settings import Settings
 from palaver.store.bus import agents, events
 from palaver.store.engines.database import Change
@@ -61,6 +59,9 @@ async def sweep_forever(workspaces: Workspaces) -> None:
 
 async def embed_forever(settings: Settings, workspaces: Workspaces) -> None:
     """Make the vectors of new passages, a few in each workspace by turns."""
+    from palaver.search.vectors import nearest  # a slow import
+    from palaver.search.vectors.background import Embedding
+
     embedding = Embedding(settings)
     try:
         while True:

@@ -17,7 +17,6 @@ import orjson
 from palaver import __version__
 from palaver.errors import PalaverError
 from palaver.model.oauth import OAuthClient
-from palaver.operations.library.web_fetch import normalize, public_only
 from palaver.settings import LOOPBACK
 
 LARGEST = 16 * 1024
@@ -56,6 +55,8 @@ async def read_document(url: str, own_hosts: tuple[str, ...]) -> OAuthClient | N
 
 def is_document_address(url: str) -> bool:
     """An https address with a path, and nothing else but a query."""
+    from palaver.operations.library.web_fetch import normalize  # a slow import
+
     try:
         parts = urlsplit(url)
         is_plain = parts.username is None and parts.password is None and not parts.fragment and bool(parts.hostname)
@@ -115,6 +116,8 @@ def fits_redirect_uri(registered: str, asked: str) -> bool:
 
 async def _download(url: str, own_hosts: frozenset[str]) -> bytes | None:
     import httpcore2
+
+    from palaver.operations.library.web_fetch import public_only
 
     backend = public_only(lambda host: host in own_hosts)
     headers = [

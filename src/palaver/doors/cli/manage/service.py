@@ -18,7 +18,7 @@ import click
 from palaver.doors import background_service
 from palaver.doors.background_service import ServiceManager
 from palaver.doors.cli import options, output
-from palaver.doors.cli.connection import NotFoundMessage
+from palaver.doors.cli.ask import NotFoundMessage
 from palaver.doors.cli.serve import settings_options
 from palaver.errors import Refused, Unavailable
 from palaver.settings import Settings, load
