@@ -18,8 +18,8 @@ class Asking(Request):
     time_zone: TimeZone | None = None
     """Time zone of the person who asks (Europe/Berlin, +02:00). Default: that of as_of, else of the server."""
 
-    def question(self, text: str) -> Question:
-        """Parse a query that is asked with this request."""
+    def question(self, text: str, *, is_typed: bool = False) -> Question:
+        """Parse a query that is asked with this request. `is_typed`: it is still being typed."""
         as_of = parse_time(self.as_of) if self.as_of else None
         zone = zone_of(self.time_zone) if self.time_zone else offset_of(self.as_of) if self.as_of else None
-        return question.parse(text, as_of, zone)
+        return question.parse(text, as_of, zone, is_typed=is_typed)

@@ -41,7 +41,7 @@ Sources = Annotated[list[SourceName], BeforeValidator(_split_commas), Field(min_
 
 
 class SearchKnowledge(SearchText):
-    no_filters = SearchText.no_filters | {"session_id", "dedupe", "explain", "highlight", "shape"}
+    no_filters = SearchText.no_filters | {"session_id", "dedupe", "explain", "highlight", "shape", "as_you_type"}
 
     limit: Annotated[int, clamp(1, 100)] = 20
     """At most this many results, 1 to 100."""
@@ -67,6 +67,8 @@ class SearchKnowledge(SearchText):
     """Add `highlights` to each snippet: where matched words begin and end."""
     shape: Literal["full", "compact"] = "full"
     """compact gives only id, title, text, url and metadata of each result."""
+    as_you_type: bool = False
+    """The last word may be unfinished: words that begin with its letters (at least two) are found too."""
 
     @property
     def wanted(self) -> tuple[SourceName, ...]:
@@ -111,7 +113,7 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
         brings_words=True,
         acts=True,
         toolset="knowledge",
-        hidden=("explain", "highlight", "shape", *HIDDEN),
+        hidden=("explain", "highlight", "shape", "as_you_type", *HIDDEN),
     ),
     Route(
         "GET",
@@ -132,7 +134,7 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
 async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowledge) -> SearchResponse:
     """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and
     prompts. Pass keywords or a whole question. Results that were already shown in this session are left out."""
-    question = request.question(request.query)
+    question = request.question(request.query, is_typed=request.as_you_type)
     session_id, session = _session_of(here, caller, request)
     sources, errors = request.wanted, {}
     # An order for media alone is the order of a search in media alone.

@@ -332,7 +332,10 @@ _NUMBERS = _Numbers()
 
 
 def _any_stem(terms: Sequence[Phrase]) -> str:
-    return " | ".join("(" + " <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) + ")" for term in terms)
+    return " | ".join(
+        _print(term) if term.prefix else "(" + " <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) + ")"
+        for term in terms
+    )
 
 
 def _scopes(scope: Scope) -> list[str]:
@@ -376,13 +379,14 @@ def _stems_in_long(groups: Sequence[Sequence[Phrase]], scopes: Sequence[str], pa
     """The long passages that have a word of each group, whatever its ending."""
     found = []
     for group in groups:
-        terms = [stems_of(term.words) for term in group]
+        terms = [stems_of(term.words) for term in group if not term.prefix]
         alone = [_stem_in_long(stems[0]) for stems in terms if len(stems) == 1]
         either = [_part([f"({' | '.join(alone)})", *scopes], params)] if alone else []
         for stems in terms:
             if len(stems) > 1:
                 lexemes, needle = [_stem_in_long(one) for one in stems], _needle(stems)
                 either.append(_phrase_in_long(lexemes, "coalesce(stems, tokens)", needle, scopes, params))
+        either += [_in_long(term, scopes, params) for term in group if term.prefix]
         found.append("(" + " UNION ".join(either) + ")")
     return "(" + " INTERSECT ".join(found) + ")"
 
