@@ -130,7 +130,8 @@ class SearchResponse:
     the session. `errors` names sources that failed. `matched` says how the best results match: by id, title, all
     words, some words, or only by similar words. `left_out` are words so common that they were searched only together
     with others. `capped` is present if not everything was considered. `explanations` are the ranking features, by uri;
-    `time` are the periods that the query names. Both are there if `explain` was set.
+    `time` are the periods that the query names. Both are there if `explain` was set. `operators` are the operators of
+    the query (`from:ada`) as they were read.
     """
 
     results: list[ResultItem | SaidItem | CompactItem]
@@ -146,6 +147,7 @@ class SearchResponse:
     capped: Capped | None = None
     explanations: dict[str, dict[str, float]] | None = None
     time: list[NamedTime] | None = None
+    operators: dict[str, list[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -429,7 +429,7 @@ def read_texts(
         whole = {  # the conversation sources in which a neighbour of a hit is in scope too
             source
             for one in scopes
-            if one.bodies and not one.any_of and not one.roles and not one.is_timed
+            if one.bodies and not one.any_of and not one.roles and not one.is_timed and not one.needs_facts
             for source in one.sources
             if SOURCES[source].is_conversation
             and all(token.startswith(("d", PROJECT)) or source == "sessions" for token in one.scopes)

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from palaver.errors import Unavailable
 from palaver.model.people import Caller
-from palaver.model.requests import Date, Id, Project, clamp
+from palaver.model.requests import Date, Id, Project, Query, clamp
 from palaver.model.search import CompactItem, Order, ResultItem, SaidItem, SearchResponse, SearchSession
 from palaver.model.sources import ALL_SOURCES, SOURCES, SourceName
 from palaver.model.times import between_dates, iso
@@ -43,6 +43,8 @@ Sources = Annotated[list[SourceName], BeforeValidator(_split_commas), Field(min_
 class SearchKnowledge(SearchText):
     no_filters = SearchText.no_filters | {"session_id", "dedupe", "explain", "highlight", "shape", "as_you_type"}
 
+    query: Query
+    """Keywords or a question. Operators: from: in: source: project: before: after: has:"""
     limit: Annotated[int, clamp(1, 100)] = 20
     """At most this many results, 1 to 100."""
     sources: Sources | None = None
@@ -134,7 +136,8 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
 async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowledge) -> SearchResponse:
     """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and
     prompts. Pass keywords or a whole question. Results that were already shown in this session are left out."""
-    question = request.question(request.query, is_typed=request.as_you_type)
+    narrowing = request.narrowing(request.query)
+    question = request.question(narrowing.words, is_typed=request.as_you_type)
     session_id, session = _session_of(here, caller, request)
     sources, errors = request.wanted, {}
     # An order for media alone is the order of a search in media alone.
@@ -160,6 +163,7 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
                 order,
                 request,
                 seen,
+                narrowing=narrowing,
                 explain=request.explain,
                 highlight=request.highlight,
             )

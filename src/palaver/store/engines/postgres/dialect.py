@@ -168,7 +168,8 @@ class PostgresDialect:
         wanted = [f"({_any_stem(group)})" for group in groups]
         params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
         params |= {"since": scope.since, "until": scope.until}
-        long = _stems_in_long(groups, scopes, params)
+        # The row of a long passage has its scopes, but not its words.
+        long = _stems_in_long(groups, scopes, params) if groups else _NONE
         rows = connection.fetch(_HAVING.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else ""), params)
         ids: list[int] = rows[0]["ids"] or []
         return ids
