@@ -41,7 +41,15 @@ Sources = Annotated[list[SourceName], BeforeValidator(_split_commas), Field(min_
 
 
 class SearchKnowledge(SearchText):
-    no_filters = SearchText.no_filters | {"session_id", "dedupe", "explain", "highlight", "shape", "as_you_type"}
+    no_filters = SearchText.no_filters | {
+        "session_id",
+        "dedupe",
+        "explain",
+        "highlight",
+        "shape",
+        "counts",
+        "as_you_type",
+    }
 
     query: Query
     """Keywords or a question. Operators: from: in: source: project: before: after: has:"""
@@ -69,6 +77,8 @@ class SearchKnowledge(SearchText):
     """Add `highlights` to each snippet: where matched words begin and end."""
     shape: Literal["full", "compact"] = "full"
     """compact gives only id, title, text, url and metadata of each result."""
+    counts: bool = False
+    """Add how many results there are in each source and in each month."""
     as_you_type: bool = False
     """The last word may be unfinished: words that begin with its letters (at least two) are found too."""
 
@@ -95,7 +105,17 @@ class SearchKnowledge(SearchText):
     def key(self) -> str:
         """What makes it the same search, whatever page of it is asked for."""
         same = self.model_dump(
-            exclude={"limit", "offset", "snippet_length", "session_id", "dedupe", "explain", "highlight", "shape"}
+            exclude={
+                "limit",
+                "offset",
+                "snippet_length",
+                "session_id",
+                "dedupe",
+                "explain",
+                "highlight",
+                "shape",
+                "counts",
+            }
         )
         return json.dumps(same)
 
@@ -115,7 +135,7 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
         brings_words=True,
         acts=True,
         toolset="knowledge",
-        hidden=("explain", "highlight", "shape", "as_you_type", *HIDDEN),
+        hidden=("explain", "highlight", "shape", "counts", "as_you_type", *HIDDEN),
     ),
     Route(
         "GET",
@@ -166,6 +186,7 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
                 narrowing=narrowing,
                 explain=request.explain,
                 highlight=request.highlight,
+                counts=request.counts,
             )
         )
         if session:

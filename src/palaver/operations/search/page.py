@@ -8,11 +8,12 @@ from typing import Annotated, Any, ClassVar
 
 from palaver.model.people import Caller
 from palaver.model.requests import Query, clamp
-from palaver.model.search import Capped, NamedTime, Order, ResultItem, SearchResponse
+from palaver.model.search import Capped, Counts, NamedTime, Order, ResultItem, SearchResponse
 from palaver.model.times import iso
 from palaver.operations.identity import unknown_agent
 from palaver.operations.search.asking import Asking
 from palaver.search import hints, search
+from palaver.search.counts import count_results
 from palaver.search.narrow import Narrowing
 from palaver.search.newest import list_newest
 from palaver.search.present import SNIPPET, present
@@ -59,6 +60,7 @@ class Page:
     explanations: dict[str, dict[str, float]] | None
     time: list[NamedTime] | None
     operators: dict[str, list[str]] | None = None
+    counts: Counts | None = None
 
 
 def find_page(
@@ -73,6 +75,7 @@ def find_page(
     narrowing: Narrowing | None = None,
     explain: bool = False,
     highlight: bool = False,
+    counts: bool = False,
 ) -> Page:
     """Search, leave out results that were shown before, and present one page. A query that has only operators lists the
     newest passages."""
@@ -110,6 +113,7 @@ def find_page(
         explanations=explanations,
         time=[named_time(one) for one in question.times] if explain else None,
         operators=(narrowing.understood or None) if narrowing else None,
+        counts=count_results(read, results, question.zone) if counts else None,
     )
 
 
@@ -134,6 +138,7 @@ def response_of(page: Page, request: Paged, **more: Any) -> SearchResponse:
         explanations=page.explanations,
         time=page.time,
         operators=page.operators,
+        counts=page.counts,
         **more,
     )
 

@@ -203,6 +203,23 @@ def _found_passage(row: Row) -> FoundPassage:
     )
 
 
+def by_ids_in_order(read: Reader, passage_ids: Sequence[int]) -> list[FoundPassage]:
+    """The passages with these ids, in the given order."""
+    found = by_ids(read, passage_ids)
+    return [found[id] for id in passage_ids if id in found]
+
+
+def author_names(read: Reader, limit: int) -> list[str]:
+    """The names of authors in small letters, each once, at most `limit`."""
+    return [name for (name,) in read.rows("author_names", limit=limit)]
+
+
+def projects(read: Reader, sources: Iterable[str]) -> list[str]:
+    """The projects of some sources, each once."""
+    known = {row["project"] for source in sources for row in read.all("projects", source=source) if row["project"]}
+    return sorted(known)
+
+
 class FirstPassage(NamedTuple):
     document_id: int
     text: str
