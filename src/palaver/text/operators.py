@@ -28,8 +28,8 @@ class Operator(NamedTuple):
 
 
 def take_operators(text: str) -> tuple[str, tuple[Operator, ...]]:
-    """The words of a query without its operators, and the operators in order. Words with a blank at their end are
-    finished: something follows them."""
+    """The words of a query without its operators, and the operators in order. A blank after the last word stays: it says
+    that the word is finished."""
     found: list[Operator] = []
     end = 0
 
@@ -45,7 +45,7 @@ def take_operators(text: str) -> tuple[str, tuple[Operator, ...]]:
     words = _TOKEN.sub(take, text)
     if not found:
         return text, ()
-    is_finished = end == len(text) or text[-1].isspace()
+    is_finished = text[-1].isspace() and end < len(text.rstrip())
     return " ".join(words.split()) + " " * is_finished, tuple(found)
 
 
