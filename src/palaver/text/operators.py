@@ -28,8 +28,8 @@ class Operator(NamedTuple):
 
 
 def take_operators(text: str) -> tuple[str, tuple[Operator, ...]]:
-    """The words of a query without its operators, and the operators in order. A blank after the last word stays: it says
-    that the word is finished."""
+    """The words of a query without its operators, and the operators in order. A blank after the last word stays. It
+    says that the word is finished."""
     found: list[Operator] = []
     end = 0
 

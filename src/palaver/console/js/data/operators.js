@@ -18,6 +18,12 @@ const UNFINISHED = new RegExp(`(?:^|\\s)((${NAMES}):("?)([^"]*|[^\\s"]*))$`, "i"
 
 export const hasOperators = (query) => query.search(OPERATOR) >= 0;
 
+// The same search, if its last word may be the beginning of a word.
+export function asPrefix(query) {
+  const words = withoutOperators(query);
+  return /[\p{L}\p{N}]{2}$/u.test(words) ? [...(query.match(OPERATOR) ?? []), `${words}*`].join(" ").trim() : query;
+}
+
 // The words of a query, for highlighting.
 export const withoutOperators = (query) => query.replace(OPERATOR, "$1").replace(/\s+/g, " ").trim();
 

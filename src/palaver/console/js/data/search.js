@@ -102,6 +102,7 @@ async function searchThreads({ q, thread }, _offset, signal) {
     results: answer.results.map((hit) => ({
       source: "bus",
       id: hit.message_id,
+      loc: { thread_id: hit.thread_id, message_id: hit.message_id, seq: hit.seq },
       words: [...hit.snippet.matchAll(/<mark>(.*?)<\/mark>/gs)].map(([, word]) => word),
       href: linkToThread(hit.thread_id, hit.message_id, q),
       title: hit.thread_topic,

@@ -2,7 +2,7 @@
 // The evidence for a question: the text that an agent gets for it from the tool knowledge_answer_context.
 
 import { get, withQuery } from "../../data/api.js";
-import { withoutOperators, wholeQuery } from "../../data/operators.js";
+import { asPrefix, withoutOperators, wholeQuery } from "../../data/operators.js";
 import { timeZone } from "../../data/search.js";
 import { copyAndNotify } from "../../ui/clipboard.js";
 import { openDialog } from "../../ui/dialog.js";
@@ -22,10 +22,7 @@ let evidence = { query: "", begun: "", budget: 2000, answer: null, error: null }
 export function showEvidence(wanted) {
   if (!withoutOperators(wanted.q)) return notify(t("Type a question first."));
   // If nothing has the last word, it may be the beginning of one.
-  const begun = wholeQuery({
-    ...wanted,
-    q: wanted.q.replace(/(?<![^\s][\p{L}\p{N}"]*:[^\s]*)([\p{L}\p{N}]{2,})$/u, "$1*"),
-  });
+  const begun = wholeQuery({ ...wanted, q: asPrefix(wanted.q) });
   evidence = { ...evidence, query: wholeQuery(wanted), begun, answer: null, error: null };
   openDialog(t("Evidence for an agent"), template);
   load();
