@@ -14,7 +14,7 @@ from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.search import found_passages
 
-MOST_LISTED = 2_000
+MOST_LISTED = 1_000
 """Passages that are listed at most."""
 
 

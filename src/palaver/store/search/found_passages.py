@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import orjson
@@ -89,8 +89,8 @@ def newest(read: Reader, scope: Scope, cap: int) -> list[int]:
     else:
         rows = read.rows("newest_passages", **given)
     ids = [id for (id,) in rows]
-    if not is_checked:
-        return ids
+    if not scope.without:
+        return read.with_facts(ids, replace(scope, authors=()), cap)
     found: list[int] = []
     for begin in range(0, len(ids), LISTED_AT_ONCE):
         found += in_scopes(read, ids[begin : begin + LISTED_AT_ONCE], [scope])
