@@ -104,6 +104,7 @@ def test_counts_are_filters(window: Opening, rest: httpx.Client, viewport: Viewp
     sources.get_by_role("button", name="Notes", exact=True).click()
     expect(page.locator(".hit")).to_have_count(3)
     expect(sources.get_by_role("button", name="Prompts")).to_have_text("Prompts 1")
+    expect(months.get_by_role("button")).to_have_count(2)
     months.get_by_role("button", name="May 2026").click()
     expect(page.locator(".hit")).to_have_count(2)
     expect(months.get_by_role("button", name="May 2026")).to_have_attribute("aria-pressed", "true")

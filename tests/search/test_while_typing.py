@@ -83,6 +83,14 @@ def test_the_whole_word_comes_first(api: httpx.Client):
     assert hits[0]["snippet"] == f"a <mark>{unique}</mark> for a trip"
 
 
+def test_other_forms_of_a_finished_word_are_found_too(api: httpx.Client):
+    unique = word("lamp").translate(str.maketrans("0123456789", "ghijklmnop"))  # words with digits have no other forms
+    Thread(api).post(f"the {unique}retry failed")
+    found = typed(api, f"{unique}retries", highlight=True)["results"]
+    assert [one["snippet"] for one in found] == [f"the {unique}retry failed"]
+    assert len(found[0]["highlights"]) == 1
+
+
 def test_parts_of_a_name_are_found_while_it_is_typed(api: httpx.Client):
     unique = word("node")
     Thread(api).post(f"we use {unique}.jsx here")

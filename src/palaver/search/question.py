@@ -75,8 +75,6 @@ class Question:
     """The time zone of the person who asks; None is that of the server."""
     time_terms: frozenset[Phrase] = frozenset()
     """The terms that are part of the name of a period."""
-    is_typed: bool = False
-    """It is still being typed, so its last word may be unfinished."""
 
     @property
     def is_word(self) -> bool:
@@ -128,7 +126,6 @@ def parse(text: str, as_of: datetime | None = None, zone: tzinfo | None = None, 
         times=times,
         zone=zone,
         time_terms=frozenset(term for term in terms if timed.issuperset(term.words)),
-        is_typed=is_typed,
     )
 
 

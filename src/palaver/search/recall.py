@@ -171,7 +171,7 @@ def find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hi
     """Find the passages to choose from: by their words, by the time that the question names, and by meaning."""
     question = expansion.question
     hits = prefer_periods(read, question, scopes, _find_hits(read, expansion, scopes))
-    return hits if question.is_typed else add_nearest(read, question, scopes, hits)
+    return add_nearest(read, question, scopes, hits)
 
 
 def _find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:

@@ -10,18 +10,17 @@ from palaver.text.tokenize import stem, stems
 
 
 class WordFinder:
-    """Finds words and phrases, given by their numbers, in many texts. A `Beginning` at the end of a phrase matches all
-    words that begin with it."""
+    """Finds words and phrases, given by their numbers, in many texts. A `Beginning` at the end of a phrase also matches
+    all words that begin with it."""
 
     def __init__(self, phrases: Iterable[Sequence[str]]) -> None:
         self._begun_by: defaultdict[str, list[tuple[int, list[str]]]] = defaultdict(list)
         self._unfinished: list[tuple[int, Sequence[str]]] = []
         for number, phrase in enumerate(phrases):
+            first, *rest = stems(phrase)
+            self._begun_by[first].append((number, rest))
             if isinstance(phrase[-1], Beginning):
                 self._unfinished.append((number, phrase))
-            else:
-                first, *rest = stems(phrase)
-                self._begun_by[first].append((number, rest))
         self._beginnings = _beginnings(self._begun_by, [phrase[0] for _, phrase in self._unfinished])
         self._firsts = tuple(phrase[0] for _, phrase in self._unfinished)
 
@@ -47,12 +46,15 @@ class WordFinder:
         place = counted = 0
         for at, one in likely:
             place, counted = place + line.count(" ", counted, at), at
-            for number, rest in begun_by.get(one, ()):
-                if not rest or stems(text[place + 1 : place + 1 + len(rest)]) == rest:
-                    found.append((place, number))
+            here = [
+                number
+                for number, rest in begun_by.get(one, ())
+                if not rest or stems(text[place + 1 : place + 1 + len(rest)]) == rest
+            ]
             for number, phrase in self._unfinished:
-                if _begins(text[place : place + len(phrase)], phrase):
-                    found.append((place, number))
+                if number not in here and _begins(text[place : place + len(phrase)], phrase):
+                    here.append(number)
+            found += [(place, number) for number in here]
         return found
 
 

@@ -413,7 +413,6 @@ export const texts = {
   Suggestions: "Vorschläge",
   Preview: "Vorschau",
   "Open it": "Öffnen",
-  "No text": "Kein Text",
   Month: "Monat",
   "All months": "Alle Monate",
   Evidence: "Belege",

@@ -333,10 +333,8 @@ _NUMBERS = _Numbers()
 
 
 def _any_stem(terms: Sequence[Phrase]) -> str:
-    return " | ".join(
-        _print(term) if term.prefix else "(" + " <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) + ")"
-        for term in terms
-    )
+    stems = ["(" + " <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) + ")" for term in terms]
+    return " | ".join([*stems, *(_print(term) for term in terms if term.prefix)])
 
 
 def _scopes(scope: Scope) -> list[str]:
@@ -380,7 +378,7 @@ def _stems_in_long(groups: Sequence[Sequence[Phrase]], scopes: Sequence[str], pa
     """The long passages that have a word of each group, whatever its ending."""
     found = []
     for group in groups:
-        terms = [stems_of(term.words) for term in group if not term.prefix]
+        terms = [stems_of(term.words) for term in group]
         alone = [_stem_in_long(stems[0]) for stems in terms if len(stems) == 1]
         either = [_part([f"({' | '.join(alone)})", *scopes], params)] if alone else []
         for stems in terms:

@@ -247,10 +247,9 @@ def stems_of_each(groups: Sequence[Sequence[Phrase]], scope: Scope) -> str:
 
 
 def _any_ending(term: Phrase) -> str:
-    """A phrase of stems; one whose last word is only begun is a phrase of words."""
-    if term.prefix:
-        return _print(term)
-    return _quoted(" ".join(STEM + stem for stem in tokenize.stems(term.words)))
+    """A phrase of stems. If its last word may be the beginning of a word, also the phrase of its words."""
+    stems = _quoted(" ".join(STEM + stem for stem in tokenize.stems(term.words)))
+    return f"{stems} OR {_print(term)}" if term.prefix else stems
 
 
 def _within(scope: Scope, wanted: list[str]) -> str:
