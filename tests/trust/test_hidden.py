@@ -68,7 +68,8 @@ def _world(server: Any, name: str, hidden: str) -> World:
     boss.api.delete(f"/api/messages/{gone['id']}")
     turns = "/api/v1/agents/{}/sessions/{}/messages"
     for number in range(len(hidden) // 10):
-        make(other, turns.format("rival", f"r{number}"), role="user", content=f"zebra harbour {hidden}")
+        turn = {"role": "user", "content": f"zebra harbour {hidden}", "project": f"/src/{hidden.split()[0]}"}
+        make(other, turns.format("rival", f"r{number}"), **turn)
     for text in ("the harbour plan", "zebra or mango", "mango plan"):
         make(agent, turns.format("scout", "own"), role="user", content=text)
     note = make(boss, "/api/notes", title="harbour notes", content="zebra and mango at the harbour", keywords=["port"])
@@ -180,6 +181,41 @@ def test_opening_a_thread_by_words_does_not_lead_to_what_is_hidden(worlds: list[
         answer = world.agent.mcp.call("knowledge.get", source="bus", id=world.things["thread_id"], retrieval=retrieval)
         answers.append(alike(world, json.dumps(answer)))
     assert answers[0] == answers[1]
+
+
+TYPED = ["wal", "tan", "ta", "zebra ta", "qu", "from:boss harbour", "from:rival zebra", "from:user", "from:boss", "has:code",
+         "in:harbour", "in:harbour zebra", "in:r0 zebra", "in:walrus", "project:walrus", "project:quartz zebra",
+         "source:sessions", "source:sessions zebra", "after:2020", "after:2020 wal", "before:tomorrow"]  # fmt: skip
+
+
+def test_operators_counts_and_unfinished_words_tell_nothing_of_what_is_hidden(worlds: list[World]):
+    for query in (*QUERIES, *TYPED):
+        answers = []
+        for world in worlds:
+            body = {"query": query, "as_you_type": True, "counts": True, "dedupe": False, "limit": 100}
+            answer = world.agent.api.post("/api/knowledge/search", json=body)
+            assert answer.status_code == 200, answer.text
+            answers.append(alike(world, answer.text))
+        assert answers[0] == answers[1], query
+    found = worlds[0].agent.api.post("/api/knowledge/search", json={"query": "harbour", "counts": True}).json()
+    assert found["counts"]["sources"] == {"bus": 3, "sessions": 1, "notes": 1}
+
+
+def test_completion_tells_nothing_of_what_is_hidden(worlds: list[World], guarded: Any):
+    def values(key: Key, **params: str) -> list[str]:
+        answer = key.api.get("/api/knowledge/complete", params=params)
+        assert answer.status_code == 200, answer.text
+        return [one["value"] for one in answer.json()]
+
+    for operator in ("from", "in", "project", "source", "has", "before", "after"):
+        for text in ("", "w", "q", "h", "t", "z", "lo", "walrus", "quartz", "r"):
+            first, second = (values(world.agent, operator=operator, text=text) for world in worlds)
+            assert first == second, (operator, text)
+    agent, person = worlds[0].agent, Key(guarded, "hidden1", name="pat")
+    assert values(agent, operator="project", text="") == []
+    assert values(person, operator="project", text="") == ["walrus"]
+    assert "boss" in values(agent, operator="from", text="bo")
+    assert "the harbour" in values(agent, operator="in", text="harb")
 
 
 def test_connecting_and_the_event_stream_are_the_same(worlds: list[World]):

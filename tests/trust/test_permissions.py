@@ -121,6 +121,7 @@ MAKERS: dict[str, Callable[[Things], str]] = {
     "agent_id": lambda things: str(things.owner.makes.get(f"/api/agents/{things['agent']}").json()["agent_id"]),
     "session": _session,
     "session_id": _session,
+    "search_id": lambda things: str(things.post("/api/searches", name=word(), query=word())["id"]),
     "token_id": _token,
     "application_id": _application,
 }
@@ -272,6 +273,19 @@ def test_every_operation_lets_through_who_may_and_nobody_else(
 
 
 # In one's own name
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+def test_nobody_sees_the_saved_searches_of_others(actors: dict[str, Actor], others: dict[str, Actor], caller: str):
+    who = actors[caller]
+    for owner in others.values():
+        owner.things.clear()
+        id = owner.things["search_id"]
+        assert id in owner.makes.get("/api/searches").text
+        assert id not in who.api.get("/api/searches").text
+        assert who.api.put(f"/api/searches/{id}", json={"name": "mine"}).status_code in (403, 404)
+        assert who.api.delete(f"/api/searches/{id}").status_code in (403, 404)
+        assert id in owner.makes.get("/api/searches").text
 
 
 @pytest.mark.parametrize("caller", [name for name, (_, scopes) in CALLERS.items() if "write" in scopes])

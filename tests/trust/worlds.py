@@ -91,6 +91,7 @@ def fill(world: World, key: Key) -> None:
         "job": begun.json()["id"],
         "token_id": made["token"]["id"],
         "application_id": application["id"],
+        "search_id": make("/api/searches", {"name": f"search {text}", "query": text})["id"],
         "uri": note["uri"],
         "topic": thread.topic,
     }
@@ -103,7 +104,7 @@ def fill(world: World, key: Key) -> None:
 
 LISTS = (
     "/api/threads", "/api/agents", "/api/templates", "/api/v1/sessions", "/api/archive", "/api/notes", "/api/media",
-    "/api/chats", "/api/characters", "/api/prompts", "/api/tokens", "/api/applications",
+    "/api/chats", "/api/characters", "/api/prompts", "/api/tokens", "/api/applications", "/api/searches",
 )  # fmt: skip
 
 
@@ -220,6 +221,7 @@ CONSTANT: dict[str, Any] = {
     "event": "pre-compact",
     "client": "codex",
     "turns": [],
+    "operator": "from",
 }
 NAMED = {"content", "title", "name", "topic", "thread_name", "summary", "display_name"}
 """Texts a caller gives: always their own, or the test itself would carry them over."""
@@ -227,12 +229,12 @@ NAMED = {"content", "title", "name", "topic", "thread_name", "summary", "display
 REFERS = {
     "thread_id", "message_id", "agent_id", "agent", "template_id", "session", "session_id", "note_id", "media_id",
     "character_id", "prompt_id", "conversation_id", "token_id", "application_id", "uri", "reply_to_msg_id", "query", "id",
-    "prompt_id_or_name", "for_agent",
+    "prompt_id_or_name", "for_agent", "search_id",
 }  # fmt: skip
 
 CREATES = {
     "connect", "create_thread", "register_agent", "create_template", "record_turn", "record_own_turn", "merge_turns",
-    "create_note", "create_media", "create_chat", "create_character", "create_prompt", "create_token",
+    "create_note", "create_media", "create_chat", "create_character", "create_prompt", "create_token", "save_search",
 }  # fmt: skip
 
 

@@ -122,6 +122,16 @@ NamedTime = dict[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """How many results there are in each source and in each month (`2026-05`), in the time zone of the asker.
+    `is_capped`: there are more, because not everything was considered."""
+
+    sources: dict[str, int]
+    months: dict[str, int]
+    is_capped: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResponse:
     """A page of results, best first. Pass `next_offset` as `offset` to get the next page.
 
@@ -130,7 +140,8 @@ class SearchResponse:
     the session. `errors` names sources that failed. `matched` says how the best results match: by id, title, all
     words, some words, or only by similar words. `left_out` are words so common that they were searched only together
     with others. `capped` is present if not everything was considered. `explanations` are the ranking features, by uri;
-    `time` are the periods that the query names. Both are there if `explain` was set.
+    `time` are the periods that the query names. Both are there if `explain` was set. `operators` are the operators of
+    the query (`from:ada`) as they were read. `counts` is there if it was asked for.
     """
 
     results: list[ResultItem | SaidItem | CompactItem]
@@ -146,6 +157,8 @@ class SearchResponse:
     capped: Capped | None = None
     explanations: dict[str, dict[str, float]] | None = None
     time: list[NamedTime] | None = None
+    operators: dict[str, list[str]] | None = None
+    counts: Counts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,15 @@ from palaver.operations.bus import (
 from palaver.operations.catchup import catch_up, hooks, mentions
 from palaver.operations.library import captions, web_fetch
 from palaver.operations.operation import Operation
-from palaver.operations.search import answer_context, bus_search, deep_research, knowledge, retrieval
+from palaver.operations.search import (
+    answer_context,
+    bus_search,
+    completions,
+    deep_research,
+    knowledge,
+    retrieval,
+    saved_searches,
+)
 from palaver.operations.search.by_source import BY_SOURCE
 from palaver.operations.sessions import merge, sessions
 
@@ -83,6 +91,11 @@ OPERATIONS: tuple[Operation, ...] = (
     *library.LIBRARY,
     web_fetch.fetch_media,
     knowledge.search_knowledge,
+    completions.complete_operator,
+    saved_searches.list_saved_searches,
+    saved_searches.save_search,
+    saved_searches.update_saved_search,
+    saved_searches.remove_saved_search,
     retrieval.get_knowledge,
     retrieval.open_uri,
     *BY_SOURCE,

@@ -36,6 +36,6 @@ def expand(question: Question) -> Expansion:
     stems = frozenset(stem(word) for term in question.terms for word in term.words)
     related: list[tuple[Phrase, ...]] = []
     for term in question.terms[:MOST_EXPANDED] if question.is_asked else ():
-        others = word_vectors.related(term.words[0]) if len(term.words) == 1 else ()
+        others = word_vectors.related(term.words[0]) if len(term.words) == 1 and not term.prefix else ()
         related.append(tuple(Phrase((word,)) for word in others if stem(word) not in stems))
     return Expansion(question, tuple(related), stems)

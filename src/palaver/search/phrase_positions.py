@@ -234,7 +234,9 @@ def _forms(
         if phrase.prefix:
             prefix = phrase.words[-1]
             # No word contains the last code point.
-            forms[-1] = {*ordered[bisect_left(ordered, prefix) : bisect_left(ordered, prefix + "\U0010ffff")]}
+            forms[-1] = forms[-1] | {
+                *ordered[bisect_left(ordered, prefix) : bisect_left(ordered, prefix + "\U0010ffff")]
+            }
         yield forms
 
 

@@ -16,7 +16,7 @@ from palaver.search.snippet import beginning, highlights, match_place, passage_s
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
-from palaver.text.query import Phrase
+from palaver.text.query import Nothing, Phrase
 
 SNIPPET = 300
 """Characters of a snippet, unless the request says otherwise."""
@@ -37,7 +37,7 @@ def present(
     followups = find_followups(read, results, places.values(), lambda at: visibility.is_hidden(caller, at))
     titles = [one.best.document_id for one in page if one.best.position == 0]
     beginnings = found_passages.first_passages(read, titles) if titles else {}
-    query = question.any_term
+    query = question.any_term if question.terms else Nothing()
     items = []
     for one in page:
         at = places.get(one.best.passage_id)
@@ -46,6 +46,8 @@ def present(
         source = SOURCES[at.source]
         if visibility.is_hidden(caller, at):
             snippet, place = visibility.HIDDEN, None
+        elif at.position and not question.terms:
+            snippet, place = beginning(at.text, length=length), None
         elif at.position:
             snippet, place = snippet_and_place(at.text, query, length=length)
         else:  # a match in the title: show how the document begins, after the title if it is a conversation

@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 from palaver.model.times import now
 from palaver.text import dates
 from palaver.text.dates import TimeRange
-from palaver.text.query import AllOf, AnyOf, Nothing, Phrase, Query, plain
+from palaver.text.query import AllOf, AnyOf, Nothing, Phrase, Query, as_prefix, plain
 from palaver.text.tokenize import words
 
 MOST_TERMS = 64
@@ -86,7 +86,14 @@ class Question:
     @property
     def phrase(self) -> Phrase | None:
         """All keywords as one phrase, in order; None for a question or a single word."""
-        return Phrase(self.words) if 1 < len(self.words) <= MOST_TERMS and not self.is_asked else None
+        if self.is_asked or not 1 < len(self.words) <= MOST_TERMS:
+            return None
+        return as_prefix(Phrase(self.words)) if self.has_prefix else Phrase(self.words)
+
+    @property
+    def has_prefix(self) -> bool:
+        """The last term is the beginning of a word."""
+        return bool(self.terms) and self.terms[-1].prefix
 
     @property
     def any_term(self) -> Query:
@@ -98,11 +105,12 @@ def any_of(terms: Sequence[Phrase]) -> Query:
     return terms[0] if len(terms) == 1 else AnyOf(tuple(terms))
 
 
-def parse(text: str, as_of: datetime | None = None, zone: tzinfo | None = None) -> Question:
-    """Parse a query into terms and intent. It is asked at `as_of` (default: now) in this time zone."""
+def parse(text: str, as_of: datetime | None = None, zone: tzinfo | None = None, *, is_typed: bool = False) -> Question:
+    """Parse a query into terms and intent. It is asked at `as_of` (default: now) in this time zone. `is_typed`: it is
+    still being typed. A blank at its end says that the last word is finished."""
     folded = words(text[:LONGEST_READ])
     known = set(folded)
-    terms = terms_of(text)
+    terms = terms_of(f"{text}*" if is_typed and text and not text[-1].isspace() else text)
     joined = (term for term in terms if not any(map(_is_ideograph, term.words)))
     # A path or a version counts as one typed word.
     typed = len(folded) - sum(len(term.words) - 1 for term in joined)
@@ -131,8 +139,9 @@ def _is_about_answers(folded: Sequence[str]) -> bool:
 
 
 def terms_of(text: str) -> tuple[Phrase, ...]:
-    """The words to look for. A word with punctuation (`node.js`) is a phrase of its parts."""
-    match plain(_LIST_SEPARATOR.sub(" ", text)):
+    """The words to look for. A word with punctuation (`node.js`) is a phrase of its parts, and one with a star at its
+    end (`perf*`) the beginning of words."""
+    match plain(_LIST_SEPARATOR.sub(" ", text), with_stars=True):
         case Nothing():
             return ()
         case AllOf(parts):
@@ -145,7 +154,7 @@ def terms_of(text: str) -> tuple[Phrase, ...]:
     stripped: Iterable[Phrase] = dict.fromkeys(
         Phrase(one.words[:-1]) if len(one.words) == 2 and one.words[1] == "s" else one for one in typed
     )
-    meaningful = tuple(phrase for phrase in stripped if not STOP_WORDS.issuperset(phrase.words))
+    meaningful = tuple(phrase for phrase in stripped if phrase.prefix or not STOP_WORDS.issuperset(phrase.words))
     split = dict.fromkeys(part for phrase in meaningful or typed for part in _split_ideographs(phrase))
     # A phrase of thousands of words would take the index seconds.
     return tuple(

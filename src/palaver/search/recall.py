@@ -186,6 +186,8 @@ def _find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> H
     with_all = hits.with_all_terms()
     if not hits.is_capped and with_all is not None and len(with_all) <= FEW_WITH_ALL:
         return hits
+    if any(term.prefix for term in question.terms):
+        return _whole_words_first(read, question, scopes, hits)
     phrase = question.phrase
     together = [id for one in scopes for id in read.having([[phrase]], one, MOST_BEST)] if phrase else []
     best: list[RankedPassage] = []
@@ -195,6 +197,14 @@ def _find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> H
     first = tuple(dict.fromkeys((*together[:MOST_BEST], *(hit.passage_id for hit in best[:MOST_BEST]))))
     _add(hits.by_terms, first, hits.weights.everything)
     return replace(hits, best=first)
+
+
+def _whole_words_first(read: Reader, question: Question, scopes: Sequence[Scope], hits: Hits) -> Hits:
+    """If very many passages have words that begin like a term: those with just this word come before others."""
+    groups = [[Phrase(tuple(map(str, term.words)))] for term in question.terms]
+    whole = [id for one in scopes for id in read.having(groups, one, MOST_BEST)][:MOST_BEST]
+    _add(hits.by_terms, whole, hits.weights.everything)
+    return replace(hits, best=tuple(whole))
 
 
 def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
@@ -212,11 +222,12 @@ def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -
         return [id for one in scopes for id in read.having(groups, one, cap)]
 
     room, common, newest = MOST_HITS, list[int](), list[int]()
-    for number in sorted(range(len(terms)), key=lambda number: (expected[number], number)):
+    # How many passages have a word that begins so is not known before.
+    for number in sorted(range(len(terms)), key=lambda number: (terms[number].prefix, expected[number], number)):
         if not expected[number]:
             continue
         found = None
-        if expected[number] <= room or not (by_terms or common):
+        if terms[number].prefix or expected[number] <= room or not (by_terms or common):
             found = look_up([[terms[number]]], room + 1)
         if found is not None and len(found) <= room:
             room -= len(found)
@@ -231,7 +242,10 @@ def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -
     if truncated:
         lookups[only(common[0])] = newest[:MOST_HITS]
         _add(by_terms, newest[:MOST_HITS], only(common[0]))
-    for one, other in combinations(common[:3], 2):
+    begun = [number for number in common if terms[number].prefix]
+    rarest = sorted((number for number in range(len(terms)) if only(number) in lookups), key=counts.__getitem__)
+    pairs = [(one, other) for one in begun for other in rarest[:2] if one != other]
+    for one, other in [*pairs, *combinations(common[:3], 2)]:
         _add(by_terms, look_up([[terms[one]], [terms[other]]], MOST_TOGETHER), only(one) | only(other))
 
     size = max(size, sum(map(len, by_terms.values())), *counts, 1)
@@ -309,10 +323,10 @@ def _count_in(read: Reader, term: Phrase, scopes: Iterable[Scope], most: int) ->
 
 
 def _frequencies(read: Reader, terms: Sequence[Phrase]) -> list[int]:
-    """At most how many passages have each term."""
-    tokens = [tuple(STEM + stem for stem in tokenize.stems(term.words)) for term in terms]
+    """At most how many passages have each term; 1 for the beginning of a word."""
+    tokens = [tuple(STEM + stem for stem in tokenize.stems(term.words)) if not term.prefix else () for term in terms]
     known = read.frequencies([token for term in tokens for token in term]) if tokens else {}
-    return [min(known.get(token, 0) for token in term) for term in tokens]
+    return [min((known.get(token, 0) for token in term), default=1) for term in tokens]
 
 
 # Choosing what to read
@@ -415,7 +429,7 @@ def read_texts(
         whole = {  # the conversation sources in which a neighbour of a hit is in scope too
             source
             for one in scopes
-            if one.bodies and not one.any_of and not one.roles and not one.is_timed
+            if one.bodies and not one.any_of and not one.roles and not one.is_timed and not one.needs_facts
             for source in one.sources
             if SOURCES[source].is_conversation
             and all(token.startswith(("d", PROJECT)) or source == "sessions" for token in one.scopes)

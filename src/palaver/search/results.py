@@ -62,6 +62,10 @@ class Results:
     more: int = 0
     """The estimated number of results after these."""
     hits: Hits | None = None
+    listed: tuple[int, ...] = ()
+    """The passages of a search without words."""
+    listed_capped: Capped | None = None
+    """There are more of them."""
 
     @property
     def matched(self) -> Matched:
@@ -84,7 +88,7 @@ class Results:
     def capped(self) -> Capped | None:
         """What was not considered, if anything."""
         if self.hits is None or not self.hits.is_capped:
-            return None
+            return self.listed_capped
         numbers, terms = sorted((*self.hits.too_common, *self.hits.truncated)), self.question.terms
         considered = min(self.hits.count, MOST_CANDIDATES)
         return Capped(considered, [" ".join(terms[number].words) for number in numbers])

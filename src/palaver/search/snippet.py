@@ -233,7 +233,9 @@ def match_place(text: str, query: Query) -> Place | None:
 def highlights(snippet: str, terms: Sequence[Phrase]) -> list[tuple[int, int]]:
     """Where the words of the terms, in any form, begin and end in a snippet."""
     wanted = {stem(word) for term in terms for word in term.words}
-    return [(token.start, token.end) for token in tokens(snippet) if stem(token.word) in wanted]
+    begun = tuple(term.words[-1] for term in terms if term.prefix)
+    found = (token for token in tokens(snippet) if stem(token.word) in wanted or token.word.startswith(begun))
+    return [(token.start, token.end) for token in found]
 
 
 def cut_around(text: str, budget: int, place: tuple[int, int] | None) -> str:

@@ -17,8 +17,16 @@ MOST_WORDS = 1_024
 IN_NAMES = "-\u2010\u2011._@"
 """Signs that make a name in an expression, as in node.js and POL-358. A name is a phrase and never matches apart."""
 DEEPEST = 50
+SHORTEST_PREFIX = 2
+"""Letters of a word from which on other words that begin like it are found while it is typed."""
 NEARBY = 10
 FARTHEST = 1_000
+
+
+class Beginning(str):
+    """The beginning of a word: `post` of `postmortem`. It is the last word of a phrase with `prefix`."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +93,38 @@ class Malformed(ValueError):
         self.hint = hint
 
 
-def plain(text: str) -> Query:
-    """All words of a text, without operators. Only the beginning of a very long text is read."""
+def plain(text: str, *, with_stars: bool = False) -> Query:
+    """All words of a text, without operators. Only the beginning of a very long text is read. `with_stars`: a word with
+    a star at its end is the beginning of words."""
     phrases: dict[Phrase, None] = {}
     room = MOST_WORDS
     for typed in text[:MOST_CHARACTERS].split():
         phrase = _typed_phrase(typed, room)
+        if with_stars and typed.endswith("*"):
+            phrase = as_prefix(phrase)
         if phrase.words and phrase not in phrases:
             phrases[phrase] = None
             room -= len(phrase.words)
         if len(phrases) == MOST_PHRASES or not room:
             break
     return _joined(AllOf, phrases)
+
+
+def as_prefix(phrase: Phrase) -> Phrase:
+    """The same phrase, but its last word is the beginning of a word. A single letter alone begins too many words."""
+    if not phrase.words or (len(phrase.words) == 1 and len(phrase.words[0]) < SHORTEST_PREFIX):
+        return phrase
+    return Phrase((*phrase.words[:-1], Beginning(phrase.words[-1])), prefix=True)
+
+
+def unfinished(query: Query) -> Query:
+    """The same query, but its last word is the beginning of a word."""
+    match query:
+        case Phrase():
+            return as_prefix(query)
+        case AllOf() | AnyOf():
+            return _joined(type(query), (*query.parts[:-1], unfinished(query.parts[-1])))
+    return query
 
 
 def apart(query: Query) -> Query | None:

@@ -46,6 +46,14 @@ const SHORTCUTS = [
     ],
   ],
   [
+    "In the search",
+    [
+      [["c"], "show the evidence that an agent gets"],
+      [["b"], "save the search"],
+      [["Tab"], "accept the suggested operator or value"],
+    ],
+  ],
+  [
     "In a thread",
     [
       [["c"], "write a message"],

@@ -80,6 +80,7 @@ GROUPS = {
     "chat": "Read chats and write messages in them.",
     "character": "Show characters.",
     "prompt": "Create, read and change prompts.",
+    "saved": "Save searches, list and remove them.",
     "session": "Record, read, delete and export agent sessions.",
     "conversation": "Search agent sessions.",
     "service": "Run the server in the background.",

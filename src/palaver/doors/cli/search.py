@@ -42,6 +42,7 @@ BUS_COLUMNS = ("created_at", "thread_topic", "author", "snippet")
     "--project", metavar="PROJECT", help="Only sessions and imports of this project: a path, a name, or '.' for here."
 )
 @click.option("--snippet-length", type=int, metavar="N", help="Length of snippets in characters, 50 to 1000.")
+@click.option("--counts", is_flag=True, help="Also show how many results there are in each source and each month.")
 @click.option(
     "--thread", "--thread-id", "thread", metavar="THREAD", help="Only messages of this thread. QUERY is an expression."
 )
@@ -52,6 +53,9 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
     """Search everything: messages, sessions, imported conversations and the library.
 
     QUERY is words or a whole question. Open a result with 'palaver get URI'.
+
+    Operators in QUERY narrow the search: from:ada in:"Deploy of Friday" source:notes project:app before:2026-05
+    after:"last week" has:code. With operators alone, the newest results come first.
     """
     target = options.target_of(click.get_current_context())
     words = " ".join(query)
@@ -68,9 +72,11 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
     given = {"query": words, "limit": limit, "dedupe": False, **narrowing, "sources": list(narrowing["sources"])}
     if target.format == "table":
         given["highlight"] = True
-    given = {name: value for name, value in given.items() if value not in (None, [])}
+    given = {name: value for name, value in given.items() if value is not None and value != []}
     answer = ask(target, "search.knowledge:search_knowledge", given)
     answer["total"] = len(answer["results"])
+    if target.format == "table" and answer["counts"]:
+        _show_counts(answer["counts"])
     if target.format != "table" or not answer["results"]:
         output.show(answer, target.format, columns=COLUMNS, rows="results")
         return
@@ -82,6 +88,14 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
         output.show(answer, target.format, columns=COLUMNS, rows="results")
     if answer["has_more"]:
         output.note(f"There are more results: --offset {answer['next_offset']}.")
+
+
+def _show_counts(counts: dict[str, Any]) -> None:
+    """Print the counts on two lines, the newest months first."""
+    more = "+" if counts["is_capped"] else ""
+    for name in ("sources", "months"):
+        numbers = [f"{value} {count:,}{more}" for value, count in counts[name].items()]
+        output.note(f"{name}: {', '.join(numbers) or 'none'}")
 
 
 def _highlight(snippet: str, highlights: list[list[int]] | None) -> str:

@@ -38,16 +38,20 @@ class AnswerContext(Asking):
 def answer_context(read: Reader, caller: Caller, request: AnswerContext) -> Context:
     """Get the best evidence for a question from all sources, as one text within a token budget. Each piece names its
     source, author and time. The text is between two lines with the same random mark."""
-    question = request.question(request.query)
+    narrowing = request.narrowing(request.query)
+    question = request.question(narrowing.words)
     sources = tuple(dict.fromkeys(request.sources)) if request.sources is not None else ALL_SOURCES
     if not read.settings.sessions_index:
         sources = tuple(name for name in sources if name != "sessions")
-    scopes = readable_scopes(caller, [Scope(sources)]) if sources else []
+    scopes = [Scope(sources)] if sources else []
+    if narrowing.understood:
+        scopes = narrowing.scopes(read, caller, scopes)
+    scopes = readable_scopes(caller, scopes)
     budget = int(request.max_tokens * (caller.config.get("chars_per_token") or PER_TOKEN))
     context = evidence_for(read, caller, question, scopes, budget)
     if context.hits:
         return context
-    filters = ["sources"] if request.sources is not None else []
+    filters = [*(["sources"] if request.sources is not None else []), *narrowing.names]
     why = hints.nothing_found("Nothing has any of these words", filters) if question.terms else hints.NO_WORD
     explained = replace(context, hint=why)
     return explained if explained.length <= budget else context

@@ -34,6 +34,8 @@ class SearchMessages(Request):
     """Only in this thread."""
     limit: Annotated[int, clamp(1, 200)] = 50
     """Maximum number of results, up to 200."""
+    as_you_type: bool = False
+    """The last word may be unfinished: words that begin with its letters (at least two) are found too."""
 
 
 @dataclass(slots=True)  # not frozen: that would take four times as long to make, fifty times a search
@@ -102,6 +104,7 @@ def _nothing(request: SearchMessages, hint: str) -> Hits:
         "msg_search",
         brings_words=True,
         show=_plain,
+        hidden=("as_you_type",),
         if_late=lambda request: _nothing(request, "The search took too long. Add a word to narrow the search."),
     ),
     Route(
@@ -134,6 +137,13 @@ def search_messages(read: Reader, caller: Caller, request: SearchMessages) -> Hi
         is_blind=is_blind,
     )
     found, page = match_messages(read, wanted, scope, request.limit)
+    begun = queries.unfinished(wanted) if request.as_you_type and request.query[-1].isalnum() else wanted
+    if begun != wanted and len(found) < request.limit:  # messages with the whole word come first
+        others, page = match_messages(read, begun, scope, request.limit + len(found))
+        known = {one.message_id for one in found}
+        found += [one for one in others if one.message_id not in known]
+        page = replace(page, has_more=page.has_more or len(found) > request.limit)
+        found, wanted = found[: request.limit], begun
     if not found:
         advice = "Try fewer words, another spelling, or word* for other endings."
         return _nothing(request, hints.nothing_found("No message matches", ["thread_id"] if thread else [], advice))

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from palaver.errors import Unavailable
 from palaver.model.people import Caller
-from palaver.model.requests import Date, Id, Project, clamp
+from palaver.model.requests import Date, Id, Project, Query, clamp
 from palaver.model.search import CompactItem, Order, ResultItem, SaidItem, SearchResponse, SearchSession
 from palaver.model.sources import ALL_SOURCES, SOURCES, SourceName
 from palaver.model.times import between_dates, iso
@@ -41,8 +41,18 @@ Sources = Annotated[list[SourceName], BeforeValidator(_split_commas), Field(min_
 
 
 class SearchKnowledge(SearchText):
-    no_filters = SearchText.no_filters | {"session_id", "dedupe", "explain", "highlight", "shape"}
+    no_filters = SearchText.no_filters | {
+        "session_id",
+        "dedupe",
+        "explain",
+        "highlight",
+        "shape",
+        "counts",
+        "as_you_type",
+    }
 
+    query: Query
+    """Keywords or a question. Operators: from: in: source: project: before: after: has:"""
     limit: Annotated[int, clamp(1, 100)] = 20
     """At most this many results, 1 to 100."""
     sources: Sources | None = None
@@ -67,6 +77,10 @@ class SearchKnowledge(SearchText):
     """Add `highlights` to each snippet: where matched words begin and end."""
     shape: Literal["full", "compact"] = "full"
     """compact gives only id, title, text, url and metadata of each result."""
+    counts: bool = False
+    """Add how many results there are in each source and in each month."""
+    as_you_type: bool = False
+    """The last word may be unfinished: words that begin with its letters (at least two) are found too."""
 
     @property
     def wanted(self) -> tuple[SourceName, ...]:
@@ -91,7 +105,17 @@ class SearchKnowledge(SearchText):
     def key(self) -> str:
         """What makes it the same search, whatever page of it is asked for."""
         same = self.model_dump(
-            exclude={"limit", "offset", "snippet_length", "session_id", "dedupe", "explain", "highlight", "shape"}
+            exclude={
+                "limit",
+                "offset",
+                "snippet_length",
+                "session_id",
+                "dedupe",
+                "explain",
+                "highlight",
+                "shape",
+                "counts",
+            }
         )
         return json.dumps(same)
 
@@ -111,7 +135,7 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
         brings_words=True,
         acts=True,
         toolset="knowledge",
-        hidden=("explain", "highlight", "shape", *HIDDEN),
+        hidden=("explain", "highlight", "shape", "counts", "as_you_type", *HIDDEN),
     ),
     Route(
         "GET",
@@ -132,7 +156,8 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
 async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowledge) -> SearchResponse:
     """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and
     prompts. Pass keywords or a whole question. Results that were already shown in this session are left out."""
-    question = request.question(request.query)
+    narrowing = request.narrowing(request.query)
+    question = request.question(narrowing.words, is_typed=request.as_you_type)
     session_id, session = _session_of(here, caller, request)
     sources, errors = request.wanted, {}
     # An order for media alone is the order of a search in media alone.
@@ -158,8 +183,10 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
                 order,
                 request,
                 seen,
+                narrowing=narrowing,
                 explain=request.explain,
                 highlight=request.highlight,
+                counts=request.counts,
             )
         )
         if session:

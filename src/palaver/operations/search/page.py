@@ -8,11 +8,14 @@ from typing import Annotated, Any, ClassVar
 
 from palaver.model.people import Caller
 from palaver.model.requests import Query, clamp
-from palaver.model.search import Capped, NamedTime, Order, ResultItem, SearchResponse
+from palaver.model.search import Capped, Counts, NamedTime, Order, ResultItem, SearchResponse
 from palaver.model.times import iso
 from palaver.operations.identity import unknown_agent
 from palaver.operations.search.asking import Asking
 from palaver.search import hints, search
+from palaver.search.counts import count_results
+from palaver.search.narrow import Narrowing
+from palaver.search.newest import list_newest
 from palaver.search.present import SNIPPET, present
 from palaver.search.question import Question
 from palaver.search.results import Matched
@@ -56,6 +59,8 @@ class Page:
     capped: Capped | None
     explanations: dict[str, dict[str, float]] | None
     time: list[NamedTime] | None
+    operators: dict[str, list[str]] | None = None
+    counts: Counts | None = None
 
 
 def find_page(
@@ -67,12 +72,21 @@ def find_page(
     request: Paged,
     seen: frozenset[str] = frozenset(),
     *,
+    narrowing: Narrowing | None = None,
     explain: bool = False,
     highlight: bool = False,
+    counts: bool = False,
 ) -> Page:
-    """Search, leave out results that were shown before, and present one page."""
+    """Search, leave out results that were shown before, and present one page. A query that has only operators lists the
+    newest passages."""
     wanted = request.offset + request.limit + len(seen)
-    results = search(read, question, readable_scopes(caller, scopes), order, wanted)
+    if narrowing and narrowing.understood:
+        scopes = narrowing.scopes(read, caller, scopes)
+    allowed = readable_scopes(caller, scopes)
+    if narrowing and narrowing.understood and not narrowing.words.strip():
+        results = list_newest(read, question, allowed)
+    else:
+        results = search(read, question, allowed, order, wanted)
     fresh = [one for one in results.ranked if one.name not in seen] if seen else results.ranked
     is_again = bool(results.ranked) and not fresh and not results.more
     if is_again:
@@ -98,6 +112,8 @@ def find_page(
         capped=results.capped,
         explanations=explanations,
         time=[named_time(one) for one in question.times] if explain else None,
+        operators=(narrowing.understood or None) if narrowing else None,
+        counts=count_results(read, results, question.zone) if counts else None,
     )
 
 
@@ -121,20 +137,24 @@ def response_of(page: Page, request: Paged, **more: Any) -> SearchResponse:
         capped=page.capped,
         explanations=page.explanations,
         time=page.time,
+        operators=page.operators,
+        counts=page.counts,
         **more,
     )
 
 
 def hint_for(caller: Caller, question: Question, page: Page, request: Paged, sources: tuple[str, ...]) -> str | None:
     """Why there are no results, or why some are missing."""
-    if not question.terms:
+    if not question.terms and (not page.operators or question.text.strip()):
         return hints.NO_WORD
     if sources == ("sessions",) and caller.is_agent and caller.acting_agent is None:
         return hints.NOT_RECORDED if caller.session.slug else unknown_agent().message
     if not page.items and request.offset and page.total:
         return hints.no_more(page.total)
     if not page.items and not page.suppressed:
-        return hints.nothing_found("Nothing has any of these words", hints.filters_of(request, request.no_filters))
+        filters = hints.filters_of(request, request.no_filters) + [f"{name}:" for name in page.operators or ()]
+        what = "Nothing has any of these words" if question.terms else "Nothing is there"
+        return hints.nothing_found(what, filters)
     if page.is_again:
         return "All results were shown earlier in this session. They are shown again, marked seen."
     if page.suppressed:

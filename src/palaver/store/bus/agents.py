@@ -192,6 +192,7 @@ def touch(change: Change, agent: Agent, activity: str, waiting_in: str | None = 
 def remove(change: Change, agent: Agent) -> None:
     change.run("delete_agent", id=agent.id)
     change.run("forget_read_marks", reader=agent.id)
+    change.run("forget_saved_searches", owner=agent.id)
 
 
 # Reply tokens

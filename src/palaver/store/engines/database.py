@@ -28,6 +28,12 @@ STEM = "ˢ"
 """Prefix of stems in the index. It makes stems and exact words different terms."""
 SCOPE = "§"
 """Prefix of scope tokens in the index: a source, a document, an agent."""
+FACTS = ("code", "link", "image", "reaction", "table")
+"""What a passage can have besides words."""
+CHECKED_AT_ONCE = 2_000
+"""How many passages are checked at once for their author and for what they have."""
+MOST_CHECKED = 200_000
+"""How many passages with the words are checked at most."""
 FOREVER = 2**62
 """A time in microseconds that is later than any other."""
 BATCH_BYTES = 4_000_000
@@ -88,6 +94,15 @@ class Scope:
     is_blind: bool = False
     since: int = -FOREVER
     until: int = FOREVER
+    authors: tuple[str, ...] = ()
+    """Names in small letters. The author must be one of them, if there are any."""
+    has: tuple[str, ...] = ()
+    """FACTS that a passage must have."""
+
+    @property
+    def needs_facts(self) -> bool:
+        """The index alone does not tell whether a passage is in the scope."""
+        return bool(self.authors or self.has)
 
     @property
     def is_timed(self) -> bool:
@@ -161,7 +176,8 @@ class Dialect(Protocol):
         none."""
 
     def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
-        """The newest passages with a word of each group, with any ending; at most `cap` of each id range."""
+        """The newest passages with a word of each group, with any ending; at most `cap` of each id range. With
+        no groups: all passages that have the tokens of the scope."""
 
     def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
         """The number of passages in a scope with any of the words, with any ending; at most `cap` of each id range."""
@@ -241,7 +257,27 @@ class Reader:
         return self.connection.dialect.frequencies(self.connection, tokens)
 
     def having(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
-        return self.connection.dialect.having(self.connection, groups, scope, cap)
+        """The newest passages with a word of each group, with any ending. Without groups: all passages that have the
+        tokens of the scope."""
+        if not scope.needs_facts:
+            return self.connection.dialect.having(self.connection, groups, scope, cap)
+        return self.with_facts(self.connection.dialect.having(self.connection, groups, scope, MOST_CHECKED), scope, cap)
+
+    def with_facts(self, passage_ids: Sequence[int], scope: Scope, most: int = MOST_CHECKED) -> list[int]:
+        """The first of some passages whose author and content are as the scope wants them, at most `most`."""
+        if not scope.needs_facts:
+            return list(passage_ids[:most])
+        wanted = {name: int(name in scope.has) for name in FACTS}
+        authors = orjson.dumps(scope.authors).decode() if scope.authors else None
+        found: list[int] = []
+        for begin in range(0, len(passage_ids), CHECKED_AT_ONCE):
+            some = passage_ids[begin : begin + CHECKED_AT_ONCE]
+            ids = orjson.dumps(some).decode()
+            kept = {id for (id,) in self.rows("passages_with_facts", ids=ids, authors=authors, **wanted)}
+            found += [id for id in some if id in kept]
+            if len(found) >= most:
+                break
+        return found[:most]
 
     def count(self, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
         return self.connection.dialect.count(self.connection, terms, scope, cap)
@@ -250,10 +286,20 @@ class Reader:
         return self.connection.dialect.size_of(self.connection, scope, cap)
 
     def in_period(self, scope: Scope, most: int, looked_at: int) -> list[int]:
-        return self.connection.dialect.in_period(self.connection, scope, most, looked_at)
+        if not scope.needs_facts:
+            return self.connection.dialect.in_period(self.connection, scope, most, looked_at)
+        return self.with_facts(
+            self.connection.dialect.in_period(self.connection, scope, looked_at, looked_at), scope, most
+        )
 
     def promising(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[RankedPassage]:
-        return self.connection.dialect.promising(self.connection, groups, scope, cap)
+        if not scope.needs_facts:
+            return self.connection.dialect.promising(self.connection, groups, scope, cap)
+        found = {
+            one.passage_id: one
+            for one in self.connection.dialect.promising(self.connection, groups, scope, MOST_CHECKED)
+        }
+        return [found[id] for id in self.with_facts(list(found), scope, cap)]
 
     def recall(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[RankedPassage]:
         return self.connection.dialect.recall(self.connection, groups, scope, cap)

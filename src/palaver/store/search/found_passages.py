@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import orjson
@@ -16,6 +16,9 @@ from palaver.store.library.documents import further_scopes, scopes_of
 
 MOST_TITLED = 50
 """How many documents of one title are read."""
+MOST_LISTED = 20_000
+"""How many of the newest passages are looked at for those that are in a scope."""
+LISTED_AT_ONCE = 1_000
 LAST = 2**31
 """A position after all others."""
 _TEXTS = orjson.dumps(TEXT_SOURCES).decode()
@@ -74,16 +77,40 @@ def candidate_texts(
     ]
 
 
+def newest(read: Reader, scope: Scope, cap: int) -> list[int]:
+    """The newest passages of a scope, whatever their words, at most `cap`. Passages without a time are left out."""
+    if scope.token_groups:
+        return read.having([], scope, cap)
+    is_checked = bool(scope.has or scope.without)
+    given = {"since": scope.since, "until": scope.until, "sources": _json(scope.sources), "titles": int(scope.titles)}
+    given["cap"] = MOST_LISTED if is_checked else cap
+    if scope.authors:
+        rows = read.rows("newest_by_authors", authors=_json(scope.authors), **given)
+    else:
+        rows = read.rows("newest_passages", **given)
+    ids = [id for (id,) in rows]
+    if not scope.without:
+        return read.with_facts(ids, replace(scope, authors=()), cap)
+    found: list[int] = []
+    for begin in range(0, len(ids), LISTED_AT_ONCE):
+        found += in_scopes(read, ids[begin : begin + LISTED_AT_ONCE], [scope])
+        if len(found) >= cap:
+            break
+    return found[:cap]
+
+
 def in_scopes(read: Reader, passage_ids: Sequence[int], scopes: Sequence[Scope]) -> list[int]:
     """Those of the passages that are in one of the scopes, in the given order."""
-    found = set()
+    inside: list[list[int]] = [[] for _ in scopes]
     for id, source, document_id, field, author_id, role, created_at, data in read.rows(
         "facts_of_passages", ids=_json(passage_ids)
     ):
         more = further_scopes(source, orjson.loads(data)) if data != "{}" else ()
         tokens = set(scopes_of(source, document_id, field, author_id, role, more))
-        if any(_includes(one, source, field, tokens, created_at) for one in scopes):
-            found.add(id)
+        for one, ids in zip(scopes, inside, strict=True):
+            if _includes(one, source, field, tokens, created_at):
+                ids.append(id)
+    found = {id for one, ids in zip(scopes, inside, strict=True) for id in read.with_facts(ids, one)}
     return [id for id in passage_ids if id in found]
 
 
@@ -174,6 +201,23 @@ def _found_passage(row: Row) -> FoundPassage:
         created_at=maybe_instant(row["created_at"]),
         marks=orjson.loads(row["data"]),
     )
+
+
+def by_ids_in_order(read: Reader, passage_ids: Sequence[int]) -> list[FoundPassage]:
+    """The passages with these ids, in the given order."""
+    found = by_ids(read, passage_ids)
+    return [found[id] for id in passage_ids if id in found]
+
+
+def author_names(read: Reader, limit: int) -> list[str]:
+    """The names of authors in small letters, each once, at most `limit`."""
+    return [name for (name,) in read.rows("author_names", limit=limit)]
+
+
+def projects(read: Reader, sources: Iterable[str]) -> list[str]:
+    """The projects of some sources, each once."""
+    known = {row["project"] for source in sources for row in read.all("projects", source=source) if row["project"]}
+    return sorted(known)
 
 
 class FirstPassage(NamedTuple):

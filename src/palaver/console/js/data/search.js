@@ -4,12 +4,15 @@
 import { linkToDocument, linkToThread } from "../route.js";
 import { highlightSnippet, showMarkedSnippet } from "../ui/highlight.js";
 import { nextDraw, redraw } from "../ui/render.js";
-import { displayNameOf, findAgent } from "./agents.js";
+import { displayNameOf } from "./agents.js";
 import { get, post, withQuery } from "./api.js";
+import { hasOperators, withoutOperators, writeOperator } from "./operators.js";
 import { SOURCES, sourceNames } from "./sources.js";
 
 const PAGE = 30;
-const PERSON_PAGES = 5; // requested at most to fill one page with the messages of one person
+const COUNTS_PAUSE = 250; // milliseconds after the results before they are counted
+
+export const timeZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 const NO_RESULTS = {
   results: [], // see SearchResult in types.d.ts
@@ -20,14 +23,18 @@ const NO_RESULTS = {
   errors: null, // by source
   matched: null, // how well the best results match
   capped: null, // words for which only the newest passages were considered
+  counts: null, // results by source and by month
 };
 
 /** @type {any} */
 export const search = { ...NO_RESULTS, error: null, isRunning: false, selected: 0, milliseconds: null };
 
 let abort = new AbortController();
+/** @type {number | undefined} */
+let countsTimer;
 
 export function cancelSearch() {
+  clearTimeout(countsTimer);
   abort.abort();
 }
 
@@ -46,7 +53,10 @@ export async function runSearch(wanted, offset = 0) {
     const find = usesQueryLanguage(wanted) ? searchThreads : searchSources;
     const found = await find(wanted, offset, abort.signal);
     const results = offset ? [...search.results, ...found.results] : found.results;
-    Object.assign(search, NO_RESULTS, found, { results, error: null, milliseconds: performance.now() - start });
+    const counts = offset || areCountsKept(wanted) ? search.counts : null;
+    Object.assign(search, NO_RESULTS, found, { results, counts, error: null, milliseconds: performance.now() - start });
+    if (!offset && find === searchSources)
+      countsTimer = setTimeout(() => loadCounts(wanted, abort.signal), COUNTS_PAUSE);
   } catch (error) {
     if (error.name === "AbortError") return;
     Object.assign(search, { error, results: [] });
@@ -56,19 +66,44 @@ export async function runSearch(wanted, offset = 0) {
   if (!offset) document.querySelector(".search > .scroll")?.scrollTo(0, 0);
 }
 
+// The numbers of the sources stay while only the source or the period changes: they say what else there is.
+const keyOfCounts = ({ source, since, until, sort, ...rest }) => JSON.stringify(rest);
+let countedKey = "";
+const areCountsKept = (wanted) => keyOfCounts(wanted) === countedKey;
+
+async function loadCounts(wanted, signal) {
+  const count = async (of) =>
+    (await post("/api/knowledge/search", { ...requestBody(of, 0), limit: 1, counts: true }, { signal })).counts;
+  try {
+    const counted = await count(wanted);
+    const { sources } = wanted.source ? await count({ ...wanted, source: "" }) : counted;
+    search.counts = { sources, months: counted.months, isCapped: counted.is_capped };
+    countedKey = keyOfCounts(wanted);
+  } catch {
+    return; // the results are there
+  }
+  redraw();
+}
+
 // Threads understand the whole query language (OR, NOT, NEAR, prefixes). Other searches rank words by relevance.
 export const usesQueryLanguage = (wanted) =>
-  Boolean(wanted.thread) ||
-  (wanted.source === "bus" && !["project", "author", "since", "until", "sort"].some((name) => wanted[name]));
+  !hasOperators(wanted.q) &&
+  (Boolean(wanted.thread) ||
+    (wanted.source === "bus" && !["project", "author", "since", "until", "sort"].some((name) => wanted[name])));
 
 async function searchThreads({ q, thread }, _offset, signal) {
-  const answer = await get(withQuery("/api/search", { q, thread_id: thread, limit: 100 }), { signal });
+  const answer = await get(withQuery("/api/search", { q, thread_id: thread, limit: 100, as_you_type: true }), {
+    signal,
+  });
   return {
     hasMore: answer.has_more,
     hint: answer.hint,
     total: answer.has_more ? null : answer.total,
     results: answer.results.map((hit) => ({
       source: "bus",
+      id: hit.message_id,
+      loc: { thread_id: hit.thread_id, message_id: hit.message_id, seq: hit.seq },
+      words: [...hit.snippet.matchAll(/<mark>(.*?)<\/mark>/gs)].map(([, word]) => word),
       href: linkToThread(hit.thread_id, hit.message_id, q),
       title: hit.thread_topic,
       author: displayNameOf(hit.author),
@@ -78,26 +113,33 @@ async function searchThreads({ q, thread }, _offset, signal) {
   };
 }
 
-async function searchSources(wanted, offset, signal) {
-  const { q } = wanted;
-  const { sources, filters, person } = limitSources(wanted);
-  const body = {
-    query: q,
+// Dates are days where the user is.
+const startOfDay = (date) => (date ? new Date(`${date}T00:00`).toISOString() : undefined);
+const endOfDay = (date) => (date ? new Date(`${date}T23:59:59.999`).toISOString() : undefined);
+
+function requestBody(wanted, offset) {
+  const { sources, filters } = limitSources(wanted);
+  return {
+    query: wanted.author ? `${writeOperator("from", wanted.author)} ${wanted.q}` : wanted.q,
     limit: PAGE,
     offset,
     dedupe: false,
     highlight: true,
+    as_you_type: true,
     snippet_length: 240,
     sources,
     filters,
     order_by: wanted.sort === "recent" ? "recent" : "relevance",
-    date_from: wanted.since || undefined,
-    date_to: wanted.until || undefined,
+    date_from: startOfDay(wanted.since),
+    date_to: endOfDay(wanted.until),
     project: wanted.project.trim() || undefined,
+    time_zone: timeZone,
   };
-  const answer = person
-    ? await searchByPerson(person, body, signal)
-    : await post("/api/knowledge/search", body, { signal });
+}
+
+async function searchSources(wanted, offset, signal) {
+  const q = withoutOperators(wanted.q);
+  const answer = await post("/api/knowledge/search", requestBody(wanted, offset), { signal });
   return {
     hasMore: answer.has_more,
     hint: answer.hint,
@@ -108,6 +150,9 @@ async function searchSources(wanted, offset, signal) {
     capped: answer.capped,
     results: answer.results.map((item) => ({
       source: item.source,
+      id: item.id,
+      loc: item.loc,
+      words: (item.highlights ?? []).map(([start, end]) => [...item.snippet].slice(start, end).join("")),
       href: resultLink(item, item.id, item.message_id, item.loc, q),
       title: item.title,
       author: item.sender && displayNameOf(authorOf(item)),
@@ -121,39 +166,14 @@ async function searchSources(wanted, offset, signal) {
   };
 }
 
-// The server filters by agent, not by person. The messages of other people are removed here.
-async function searchByPerson(person, body, signal) {
-  const results = [];
-  /** @type {any} */
-  let answer = { next_offset: body.offset };
-  for (let pages = 0; pages < PERSON_PAGES && results.length < PAGE && answer.next_offset !== null; pages += 1) {
-    answer = await post("/api/knowledge/search", { ...body, limit: 100, offset: answer.next_offset }, { signal });
-    results.push(...answer.results.filter((item) => item.sender?.toLowerCase() === person));
-  }
-  return { ...answer, results, total_estimated: answer.has_more ? null : results.length };
-}
-
-// Only the sources that know the author and the role are searched.
-function limitSources({ source, author, role }) {
-  const agent = author && findAgent(author);
-  const sources = (source ? [source] : sourceNames).filter((name) => {
-    const row = SOURCES[name];
-    return (!author || (agent ? row.hasAgentAuthors : row.hasHumanAuthors)) && (!role || row.roles?.includes(role));
-  });
+// Only the sources that know the role are searched.
+function limitSources({ source, role, thread }) {
+  if (thread) return { sources: ["bus"], filters: { bus: { thread_id: thread } } };
+  if (!role) return { sources: source ? [source] : undefined };
+  const sources = (source ? [source] : sourceNames).filter((name) => SOURCES[name].roles?.includes(role));
   const filters = {};
-  for (const name of sources) {
-    const filter = {};
-    if (agent) filter.agent = agent.id;
-    if (role && name === "archive") filter.roles = [role];
-    else if (role) filter.role = role;
-    else if (agent && name === "sessions") filter.role = "assistant"; // its own words, not those of its user
-    if (Object.keys(filter).length) filters[name] = filter;
-  }
-  return {
-    sources: sources.length ? sources : [source || "bus"],
-    filters,
-    person: author && !agent ? author.toLowerCase() : null,
-  };
+  for (const name of sources) filters[name] = name === "archive" ? { roles: [role] } : { role };
+  return { sources: sources.length ? sources : [source || "bus"], filters };
 }
 
 // In its session an agent is called "assistant".

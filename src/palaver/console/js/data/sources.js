@@ -29,8 +29,6 @@ const page = (path) => (offset) => get(withQuery(path, { limit: LIBRARY_PAGE, of
  * @property {string} singular
  * @property {string} icon
  * @property {boolean} [hasMessages] Does the overview count its messages?
- * @property {boolean} [hasAgentAuthors] Can the search be limited to an agent?
- * @property {boolean} [hasHumanAuthors] Can the search be limited to a person?
  * @property {string[]} [roles] The roles by which the search can be limited.
  * @property {string} [kindInImports] The kind in the result of an import.
  * @property {object} [blank] The document that "New" creates; without it the source has no such button.
@@ -45,15 +43,12 @@ export const SOURCES = {
     singular: "Thread",
     icon: "threads",
     hasMessages: true,
-    hasAgentAuthors: true,
-    hasHumanAuthors: true,
   },
   sessions: {
     label: "Sessions",
     singular: "Session",
     icon: "sessions",
     hasMessages: true,
-    hasAgentAuthors: true,
     roles: ["user", "assistant", "tool", "system"],
     library: {
       about: "Coding sessions of agents, turn by turn.",
@@ -132,7 +127,6 @@ export const SOURCES = {
     singular: "Chat",
     icon: "chats",
     hasMessages: true,
-    hasHumanAuthors: true,
     library: {
       about: "Conversations with characters.",
       list: page("/api/chats"),

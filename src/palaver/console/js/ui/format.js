@@ -43,6 +43,7 @@ const formatClock = lazyFormat({ hour: "2-digit", minute: "2-digit" });
 const formatBareClock = lazyFormat({ hour: "2-digit", minute: "2-digit" }, withoutDayPeriod);
 const formatWeekday = lazyFormat({ weekday: "long", day: "numeric", month: "long" });
 const formatDate = lazyFormat({ day: "numeric", month: "long", year: "numeric" });
+const formatMonth = lazyFormat({ month: "short", year: "numeric" });
 const formatShortDay = lazyFormat({ day: "numeric", month: "short" });
 const formatShortDate = lazyFormat({ day: "numeric", month: "short", year: "numeric" });
 const formatFull = lazyFormat({ dateStyle: "full", timeStyle: "medium" });
@@ -90,6 +91,9 @@ export function timeAgo(iso) {
 // A <time> element whose tooltip is the full date and time.
 export const timeElement = (iso, shown = shortTime(iso)) =>
   html`<time datetime=${iso} title=${fullTime(iso)}>${shown}</time>`;
+
+// "May 2026" for 2026-05.
+export const monthName = (month) => formatMonth(new Date(`${month}-15T12:00`));
 
 // "1:02:03" or "02:03": a position in a recording.
 export function formatTimestamp(seconds) {

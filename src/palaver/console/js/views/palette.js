@@ -25,7 +25,7 @@ const MAX_SHOWN = 50;
 /** @type {Entry[]} */
 let actions = [];
 /** @type {Entry[]} */
-let documents = []; // notes, prompts and projects, loaded when the palette opens
+let documents = []; // saved searches, notes, prompts and projects, loaded when the palette opens
 let query = "";
 let selected = 0;
 
@@ -39,13 +39,19 @@ export function openPalette(given) {
 }
 
 async function loadDocuments() {
-  const [notes, prompts, sessions] = await Promise.all(
-    ["/api/notes?limit=200", "/api/prompts?limit=200", "/api/v1/sessions?limit=200"].map((path) =>
+  const [notes, prompts, sessions, searches] = await Promise.all(
+    ["/api/notes?limit=200", "/api/prompts?limit=200", "/api/v1/sessions?limit=200", "/api/searches"].map((path) =>
       get(path).catch(() => []),
     ),
   );
   const projects = [...new Set((sessions.sessions ?? []).map((one) => one.project).filter(Boolean))];
   documents = [
+    ...searches.map(({ name, query }) => ({
+      title: name,
+      kind: t("Saved search"),
+      icon: "star",
+      run: () => goTo(link("search", { q: query })),
+    })),
     ...projects.map((project) => ({
       title: projectName(project),
       kind: t("Project"),

@@ -2,21 +2,25 @@
 // The search view: filters and results.
 
 import { agents, displayName, findAgent } from "../data/agents.js";
+import { hasOperators, OPERATORS } from "../data/operators.js";
 import { cancelSearch, runSearch, search, usesQueryLanguage } from "../data/search.js";
-import { SOURCES, sourceNames } from "../data/sources.js";
+import { SOURCES } from "../data/sources.js";
 import { threads } from "../data/threads.js";
 import { link, parseRoute } from "../route.js";
 import { openDialog } from "../ui/dialog.js";
-import { avatar, choice, emptyState, errorState, iconButton, loading } from "../ui/elements.js";
+import { avatar, emptyState, errorState, iconButton, loading } from "../ui/elements.js";
 import { formatNumber, plural, projectName, timeElement } from "../ui/format.js";
 import { stem } from "../ui/highlight.js";
 import { icon } from "../ui/icons.js";
 import { html, nothing } from "../ui/render.js";
-import { goToSearch, openSelectedResult, parseSearch, selectResult } from "./search_bar.js";
+import { monthChoice, sourceChoice } from "./search/counts.js";
+import { showEvidence } from "./search/evidence.js";
+import { hasPreview, leavePreview, previewTemplate, updatePreview } from "./search/preview.js";
+import { enterSaved, savedList, savePresent } from "./search/saved.js";
+import { goToSearch, openSelectedResult, parseSearch, selectResult, withoutUnfinished } from "./search_bar.js";
 import { t } from "../ui/texts.js";
 
 const TYPING_PAUSE = 120; // milliseconds without a key before a request is sent
-const SOURCE_CHOICE = [["", "Everything"], ...sourceNames.map((name) => [name, SOURCES[name].label])];
 const ROLES = ["", "user", "assistant", "tool", "system"];
 const SORT_ORDERS = [
   ["", "best first"],
@@ -25,6 +29,15 @@ const SORT_ORDERS = [
 const MATCH_NOTES = {
   "some words": ", none contains all words",
   similar: ", none contains these words: related results",
+};
+const OPERATOR_EXAMPLES = {
+  from: "from:ada",
+  in: 'in:"Deploy of Friday"',
+  source: "source:notes",
+  project: "project:palaver",
+  before: "before:2026-05",
+  after: 'after:"last week"',
+  has: "has:code",
 };
 const EXAMPLES = [
   ["deploy staging", "both words, in any order"],
@@ -46,7 +59,8 @@ export const searchView = {
   title: () => t("Search"),
   isInner: () => true,
   enter({ query }) {
-    const wanted = parseSearch(query);
+    enterSaved();
+    const wanted = searched(query);
     const key = JSON.stringify(wanted);
     if (key === lastSearch) return;
     lastSearch = key;
@@ -54,25 +68,39 @@ export const searchView = {
     clearTimeout(timer);
     timer = setTimeout(() => runSearch(wanted), search.results.length ? TYPING_PAUSE : 0);
   },
-  retry: () => search.error?.isOffline && runSearch(parseSearch(parseRoute().query)),
+  retry: () => search.error?.isOffline && runSearch(searched(parseRoute().query)),
   leave() {
     clearTimeout(timer);
+    leavePreview();
     if (!search.isRunning) return;
     cancelSearch();
     lastSearch = null;
   },
-  template: () => html`<main class="pane search">${resultsPage(parseSearch(parseRoute().query))}</main>`,
+  template: () => {
+    const isBeside = hasPreview() && search.results.length;
+    return html`<main class="pane search ${isBeside ? "beside-preview" : ""}">${resultsPage(searched(parseRoute().query))}${previewTemplate()}</main>`;
+  },
+  afterDraw: updatePreview,
   key(event) {
     const step = { j: 1, k: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) selectResult(search.selected + step);
     else if (event.key === "Enter" && search.results[search.selected]) openSelectedResult();
+    else if (event.key === "c") showEvidence(searched(parseRoute().query));
+    else if (event.key === "b") savePresent(searched(parseRoute().query));
     else if (event.key === "Escape") history.back();
     else return false;
     return true;
   },
 };
 
-const isFiltered = (wanted) => ["source", "project", "author", "role", "since", "until"].some((name) => wanted[name]);
+// The search in the address, without an operator that is still being typed.
+function searched(query) {
+  const wanted = parseSearch(query);
+  return { ...wanted, q: withoutUnfinished(wanted.q) };
+}
+
+const isFiltered = (wanted) =>
+  hasOperators(wanted.q) || ["source", "project", "author", "role", "since", "until"].some((name) => wanted[name]);
 
 function resultsPage(wanted) {
   const hasQuery = Boolean(wanted.q.trim());
@@ -84,14 +112,21 @@ function resultsPage(wanted) {
   const showMore = () => runSearch(wanted, nextOffset ?? results.length);
   return html`<header class="head"><div class="name"><h1>${t("Search")}</h1>
       <p role="status">${summary(wanted)}</p></div>
+      ${
+        hasQuery
+          ? html`<button type="button" class="quiet with-text" title=${t("Show the text that an agent gets for this question")} @click=${() => showEvidence(wanted)}>${icon("sessions")} <span>${t("Evidence")}</span> <kbd aria-hidden="true">c</kbd></button>
+      <button type="button" class="quiet with-text" @click=${() => savePresent(wanted)}>${icon("star")} <span>${t("Save")}</span> <kbd aria-hidden="true">b</kbd></button>`
+          : nothing
+      }
       ${iconButton(t("Search help"), "help", showHelp)}</header>
     ${wanted.thread ? nothing : filterBar(wanted)}
+    ${hasQuery && !wanted.thread ? monthChoice(wanted) : nothing}
     <div class="scroll"><div class="hits">
-    ${error ? errorState(error, () => runSearch(wanted)) : nothing}
+    ${error ? (error.status === 400 ? html`<p class="hint" role="alert">${error.message}</p>` : errorState(error, () => runSearch(wanted))) : nothing}
     ${hint && hasQuery ? html`<p class="hint">${hint}</p>` : nothing}
     ${Object.values(search.errors ?? {}).map((message) => html`<p class="hint">${message}</p>`)}
     ${
-      capped && results.length
+      capped?.words.length && results.length
         ? html`<p class="hint">Truncated: for the very common ${capped.words.length === 1 ? "word" : "words"}
           ${capped.words
             .slice(0, 5)
@@ -99,7 +134,7 @@ function resultsPage(wanted) {
             .join(", ")} only the newest passages were considered. Add a rarer word.</p>`
         : nothing
     }
-    ${hasQuery ? nothing : wanted.author ? emptyState("search", t("Search the messages of {name}", { name: wanted.author }), "Type words above. Search finds what was said in threads and sessions.") : emptyState("search", "What are you looking for?", "Search finds messages, sessions, notes and all other documents by their words.", examples())}
+    ${hasQuery ? nothing : wanted.author ? emptyState("search", t("Search the messages of {name}", { name: wanted.author }), "Type words above. Search finds what was said in threads and sessions.") : emptyState("search", "What are you looking for?", "Search finds messages, sessions, notes and all other documents by their words.", html`${savedList()}${examples()}`)}
     ${isEmpty ? emptyState("search", "Nothing found", hint ? nothing : emptyText, suggestions(wanted)) : nothing}
     <ol>${results.map(resultItem)}</ol>
     ${isRunning && !results.length ? loading(t("Searching")) : nothing}
@@ -141,7 +176,7 @@ function filterBar(wanted) {
   const participants = [...threads.byId.values()].flatMap((thread) => thread.participants);
   const authors = [...new Set([...agents.list.map(displayName), ...participants])].slice(0, 200);
   return html`<div class="narrow">
-    ${choice(t("Source"), SOURCE_CHOICE, wanted.source, (source) => goToSearch({ ...wanted, source }))}
+    ${sourceChoice(wanted)}
     <details class="further" ?open=${isSet || areFiltersOpen} @toggle=${(event) => (areFiltersOpen = event.target.open)}><summary>${icon("filter")} ${t("Filters")}</summary><div>
       <label>${t("Project")} <input .value=${wanted.project} placeholder=${t("any")} title=${t("Path or name of a project. Only sessions and imported chats have one.")} @change=${set("project")} /></label>
       <label>${t("Author")} <input list="authors" .value=${wanted.author} placeholder=${t("anyone")} @change=${set("author")} /></label>
@@ -182,7 +217,12 @@ const relatedMessage = (message, label, iconName, className) =>
     <span><b>${t(label)}${message.author ? `, ${message.author}` : ""}:</b> ${message.snippet}</span></a>`;
 
 const examples =
-  () => html`<div class="how-to"><p>${t("Type words or a whole question. The best results come first. In threads you can also use:")}</p>
+  () => html`<div class="how-to"><p>${t("Type words or a whole question. The best results come first. Operators narrow the search:")}</p>
+  <table class="how"><tbody>${OPERATORS.map(
+    ([name, meaning]) => html`<tr>
+  <td><a href=${link("search", { q: OPERATOR_EXAMPLES[name] })}><code>${OPERATOR_EXAMPLES[name]}</code></a></td><td>${t(meaning)}</td></tr>`,
+  )}</tbody></table>
+  <p>${t("In threads you can also use:")}</p>
   <table class="how"><tbody>${EXAMPLES.map(
     ([example, meaning]) => html`<tr>
   <td><a href=${link("search", { q: example, source: "bus" })}><code>${example}</code></a></td><td>${t(meaning)}</td></tr>`,

@@ -1,12 +1,14 @@
 // @ts-check
 // The search bar at the top of every view. The search is part of the address, so the back button returns to it.
 
+import { get, withQuery } from "../data/api.js";
+import { begunOperators, unfinishedOperator, writeOperator } from "../data/operators.js";
 import { search } from "../data/search.js";
 import { threads } from "../data/threads.js";
 import { goBack, goTo, link, parseRoute } from "../route.js";
 import { iconButton } from "../ui/elements.js";
 import { icon } from "../ui/icons.js";
-import { html, nextDraw, nothing } from "../ui/render.js";
+import { html, nextDraw, nothing, redraw } from "../ui/render.js";
 import { t } from "../ui/texts.js";
 
 const PARAMETERS = ["q", "thread", "source", "project", "author", "role", "since", "until", "sort"];
@@ -26,6 +28,81 @@ export function focusSearchBar() {
   input?.focus();
   input?.select();
 }
+
+// Completion of operators and their values, as a list below the search bar.
+
+const CLOSED = { items: [], selected: -1, start: 0 };
+/** @type {{items: {text: string, label: string, insert: string}[], selected: number, start: number}} */
+let completion = CLOSED;
+let isUnfinished = false; // the operator at the end of the query is still being typed
+let completed = 0; // the number of the last request
+
+// The query without an operator that is still being typed: its value is not what is meant yet.
+export const withoutUnfinished = (q) =>
+  isUnfinished ? q.slice(0, unfinishedOperator(q)?.start ?? q.length).trimEnd() : q;
+
+function closeCompletion() {
+  completed += 1;
+  completion = CLOSED;
+  redraw();
+}
+
+// The operator is finished: search with it.
+function finishOperator() {
+  closeCompletion();
+  if (!isUnfinished) return;
+  isUnfinished = false;
+  dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+async function updateCompletion(text) {
+  const operator = unfinishedOperator(text);
+  const number = ++completed;
+  isUnfinished = Boolean(operator);
+  if (!operator) {
+    const begun = begunOperators(text);
+    const items = (begun?.names ?? []).map(([name, label]) => ({
+      text: `${name}:`,
+      label: t(label),
+      insert: `${name}:`,
+    }));
+    completion = { items, selected: -1, start: begun?.start ?? 0 };
+    return redraw();
+  }
+  const { name, value, start } = operator;
+  const values = await get(withQuery("/api/knowledge/complete", { operator: name, text: value, limit: 8 })).catch(
+    () => [],
+  );
+  if (number !== completed) return;
+  const isWhole = values.length === 1 && values[0].value.toLowerCase() === value.toLowerCase();
+  if (!values.length || isWhole) return finishOperator();
+  const items = values.map((one) => ({
+    text: one.value,
+    label: one.label,
+    insert: `${writeOperator(name, one.value)} `,
+  }));
+  completion = { items, selected: value ? 0 : -1, start };
+  redraw();
+}
+
+function acceptCompletion(wanted, item) {
+  const input = /** @type {HTMLInputElement} */ (document.getElementById("search"));
+  const q = wanted.q.slice(0, completion.start) + item.insert;
+  completion = CLOSED;
+  isUnfinished = false;
+  input.value = q;
+  input.focus();
+  updateCompletion(q);
+  goToSearch({ ...wanted, q });
+}
+
+const completionList = (wanted) =>
+  completion.items.length
+    ? html`<ul class="completions" id="completions" role="listbox" aria-label=${t("Suggestions")}>${completion.items.map(
+        (item, i) => html`<li role="option" id="completion-${i}" aria-selected=${i === completion.selected}
+      @pointerdown=${(event) => (event.preventDefault(), acceptCompletion(wanted, item))}><b>${item.text}</b> <small>${item.label}</small></li>`,
+      )}</ul>`
+    : nothing;
 
 export function selectResult(number) {
   search.selected = Math.max(0, Math.min(number, search.results.length - 1));
@@ -47,6 +124,27 @@ export function searchBar(route) {
       : t("Search everything");
   const onKey = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const { items, selected } = completion;
+    if (items.length && !event.isComposing) {
+      const accepted =
+        event.key === "Tab" && !event.shiftKey
+          ? items[Math.max(selected, 0)]
+          : event.key === "Enter"
+            ? items[selected]
+            : null;
+      if (accepted || step || event.key === "Escape") {
+        event.preventDefault();
+        event.stopPropagation();
+        if (accepted) return acceptCompletion(wanted, accepted);
+        if (event.key === "Escape") return finishOperator();
+        completion = {
+          ...completion,
+          selected: (selected + (step ?? 0) + items.length + (selected < 0 && step === -1 ? 1 : 0)) % items.length,
+        };
+        return redraw();
+      }
+    }
+    if (event.key === "Enter" && isUnfinished) return event.preventDefault(), finishOperator();
     if (step) event.preventDefault(), selectResult(search.selected + step);
     if (event.key === "Enter") {
       event.preventDefault();
@@ -58,6 +156,10 @@ export function searchBar(route) {
       if (isSearchView) goBack("#/threads");
     }
   };
+  const onInput = ({ target }) => {
+    updateCompletion(target.value.slice(0, target.selectionStart) === target.value ? target.value : "");
+    goToSearch({ ...wanted, q: target.value });
+  };
   return html`<form class="bar" role="search" @submit=${(event) => event.preventDefault()}>
     ${icon("search")}
     ${
@@ -66,8 +168,11 @@ export function searchBar(route) {
       ${iconButton(t("Search everything instead"), "close", () => goToSearch({ ...wanted, thread: "" }))}</span>`
         : nothing
     }
-    <input id="search" type="search" aria-label=${label} placeholder=${label} .value=${wanted.q} autocomplete="off" spellcheck="false"
-      @input=${(event) => goToSearch({ ...wanted, q: event.target.value })} @keydown=${onKey} maxlength="2000" />
+    <input id="search" type="search" role="combobox" aria-label=${label} placeholder=${label} .value=${wanted.q} autocomplete="off" spellcheck="false"
+      aria-autocomplete="list" aria-controls="completions" aria-expanded=${completion.items.length > 0}
+      aria-activedescendant=${completion.selected >= 0 ? `completion-${completion.selected}` : nothing}
+      @input=${onInput} @keydown=${onKey} @blur=${finishOperator} maxlength="2000" />
     <kbd aria-hidden="true">/</kbd>
+    ${completionList(wanted)}
   </form>`;
 }

@@ -168,7 +168,8 @@ class PostgresDialect:
         wanted = [f"({_any_stem(group)})" for group in groups]
         params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
         params |= {"since": scope.since, "until": scope.until}
-        long = _stems_in_long(groups, scopes, params)
+        # The row of a long passage has its scopes, but not its words.
+        long = _stems_in_long(groups, scopes, params) if groups else _NONE
         rows = connection.fetch(_HAVING.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else ""), params)
         ids: list[int] = rows[0]["ids"] or []
         return ids
@@ -332,7 +333,8 @@ _NUMBERS = _Numbers()
 
 
 def _any_stem(terms: Sequence[Phrase]) -> str:
-    return " | ".join("(" + " <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) + ")" for term in terms)
+    stems = ["(" + " <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) + ")" for term in terms]
+    return " | ".join([*stems, *(_print(term) for term in terms if term.prefix)])
 
 
 def _scopes(scope: Scope) -> list[str]:
@@ -383,6 +385,7 @@ def _stems_in_long(groups: Sequence[Sequence[Phrase]], scopes: Sequence[str], pa
             if len(stems) > 1:
                 lexemes, needle = [_stem_in_long(one) for one in stems], _needle(stems)
                 either.append(_phrase_in_long(lexemes, "coalesce(stems, tokens)", needle, scopes, params))
+        either += [_in_long(term, scopes, params) for term in group if term.prefix]
         found.append("(" + " UNION ".join(either) + ")")
     return "(" + " INTERSECT ".join(found) + ")"
 

@@ -243,10 +243,13 @@ def match_expression(query: Query, scope: Scope) -> str:
 def stems_of_each(groups: Sequence[Sequence[Phrase]], scope: Scope) -> str:
     """A word of each group, with any ending, limited to the scope. Naming the column of stems would take longer, and
     only stems begin with STEM."""
-    phrases = [
-        [_quoted(" ".join(STEM + stem for stem in tokenize.stems(term.words))) for term in group] for group in groups
-    ]
-    return _within(scope, [f"({' OR '.join(group)})" for group in phrases])
+    return _within(scope, [f"({' OR '.join(map(_any_ending, group))})" for group in groups])
+
+
+def _any_ending(term: Phrase) -> str:
+    """A phrase of stems. If its last word may be the beginning of a word, also the phrase of its words."""
+    stems = _quoted(" ".join(STEM + stem for stem in tokenize.stems(term.words)))
+    return f"{stems} OR {_print(term)}" if term.prefix else stems
 
 
 def _within(scope: Scope, wanted: list[str]) -> str:

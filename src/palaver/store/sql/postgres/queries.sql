@@ -47,6 +47,31 @@ WHERE CAST(:match AS text) = '' OR words @@ CAST(:match AS tsquery)
 ORDER BY newest.created_at DESC, newest.id DESC
 LIMIT :most;
 
+-- name: passages_with_facts  those of some passages that have an author and content as wanted
+SELECT p.id FROM passages p
+WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
+  AND (CAST(:authors AS text) IS NULL
+       OR lower(p.author) IN (SELECT jsonb_array_elements_text(CAST(:authors AS jsonb))))
+  AND (CAST(:code AS int) = 0 OR p.text LIKE '%```%')
+  AND (CAST(:link AS int) = 0 OR p.text ILIKE '%http://%' OR p.text ILIKE '%https://%')
+  AND (CAST(:image AS int) = 0 OR p.data LIKE '%"images":[{%' OR p.text LIKE '%![%](%')
+  AND (CAST(:reaction AS int) = 0 OR EXISTS (SELECT 1 FROM reactions r WHERE r.passage_id = p.id))
+  AND (CAST(:table AS int) = 0
+       OR p.text LIKE '%|---%' OR p.text LIKE '%| ---%' OR p.text LIKE '%|:--%' OR p.text LIKE '%| :--%');
+
+-- name: newest_passages  the newest passages of some sources and a period
+SELECT p.id FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.created_at BETWEEN :since AND :until AND (CAST(:titles AS int) = 1 OR p.position > 0)
+  AND d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb))) AND d.deleted_at IS NULL
+ORDER BY p.created_at DESC, p.id DESC LIMIT :cap;
+
+-- name: newest_by_authors  the newest passages of some authors
+SELECT p.id FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE lower(p.author) IN (SELECT jsonb_array_elements_text(CAST(:authors AS jsonb)))
+  AND p.created_at BETWEEN :since AND :until AND (CAST(:titles AS int) = 1 OR p.position > 0)
+  AND d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb))) AND d.deleted_at IS NULL
+ORDER BY p.created_at DESC, p.id DESC LIMIT :cap;
+
 -- name: timed_among  those of some passages that are from a period
 SELECT id FROM passages
 WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))

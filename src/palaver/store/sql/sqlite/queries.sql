@@ -98,6 +98,29 @@ ORDER BY newest.created_at DESC, newest.id DESC;
 SELECT id FROM passages
 WHERE id IN (SELECT value FROM json_each(:ids)) AND +created_at BETWEEN :since AND :until;
 
+-- name: passages_with_facts  those of some passages that have an author and content as wanted
+SELECT p.id FROM passages p
+WHERE p.id IN (SELECT value FROM json_each(:ids))
+  AND (CAST(:authors AS TEXT) IS NULL OR lower(p.author) IN (SELECT value FROM json_each(:authors)))
+  AND (:code = 0 OR p.text LIKE '%```%')
+  AND (:link = 0 OR p.text LIKE '%http://%' OR p.text LIKE '%https://%')
+  AND (:image = 0 OR p.data LIKE '%"images":[{%' OR p.text LIKE '%![%](%')
+  AND (:reaction = 0 OR EXISTS (SELECT 1 FROM reactions r WHERE r.passage_id = p.id))
+  AND (:table = 0 OR p.text LIKE '%|---%' OR p.text LIKE '%| ---%' OR p.text LIKE '%|:--%' OR p.text LIKE '%| :--%');
+
+-- name: newest_passages  the newest passages of some sources and a period
+SELECT p.id FROM passages p CROSS JOIN documents d ON d.id = p.document_id
+WHERE p.created_at BETWEEN :since AND :until AND (:titles = 1 OR p.position > 0)
+  AND d.source IN (SELECT value FROM json_each(:sources)) AND d.deleted_at IS NULL
+ORDER BY p.created_at DESC, p.id DESC LIMIT :cap;
+
+-- name: newest_by_authors  the newest passages of some authors
+SELECT p.id FROM passages p CROSS JOIN documents d ON d.id = p.document_id
+WHERE lower(p.author) IN (SELECT value FROM json_each(:authors))
+  AND p.created_at BETWEEN :since AND :until AND (:titles = 1 OR p.position > 0)
+  AND d.source IN (SELECT value FROM json_each(:sources)) AND d.deleted_at IS NULL
+ORDER BY p.created_at DESC, p.id DESC LIMIT :cap;
+
 -- name: count_matches  the number of matches in an id range, at most :cap
 SELECT count(*) AS passages FROM (
     SELECT 1 FROM passage_index

@@ -1,0 +1,43 @@
+// @ts-check
+// Saved searches in the search view: save the present one, open, rename and remove one.
+
+import { wholeQuery } from "../../data/operators.js";
+import { loadSavedSearches, removeSearch, renameSearch, savedSearches, saveSearch } from "../../data/saved_searches.js";
+import { link } from "../../route.js";
+import { promptDialog } from "../../ui/dialog.js";
+import { iconButton } from "../../ui/elements.js";
+import { icon } from "../../ui/icons.js";
+import { notify, notifyError } from "../../ui/notices.js";
+import { html, nothing } from "../../ui/render.js";
+import { t } from "../../ui/texts.js";
+
+export function enterSaved() {
+  if (!savedSearches.isLoaded) loadSavedSearches().catch(() => {}); // the search itself works without them
+}
+
+export function savePresent(wanted) {
+  const query = wholeQuery(wanted);
+  if (!query) return notify(t("Type a search first."));
+  promptDialog(t("Save this search"), { label: t("Name"), value: query.slice(0, 80), maxLength: 200 }, async (name) => {
+    await saveSearch(name, query);
+    notify(t("Saved. It is here and in the command palette."));
+  });
+}
+
+const rename = (one) =>
+  promptDialog(t("Rename the search"), { label: t("Name"), value: one.name, maxLength: 200 }, (name) =>
+    renameSearch(one.id, name),
+  );
+
+const remove = (one) => removeSearch(one.id).catch(notifyError);
+
+export const savedList = () =>
+  savedSearches.list.length
+    ? html`<section class="saved" aria-label=${t("Saved searches")}><h2>${t("Saved searches")}</h2><ul>${savedSearches.list.map(
+        (
+          one,
+        ) => html`<li><a href=${link("search", { q: one.query })}>${icon("star")} <b>${one.name}</b> ${one.name === one.query ? nothing : html`<code>${one.query}</code>`}</a>
+      ${iconButton(t("Rename {name}", { name: one.name }), "edit", () => rename(one))}
+      ${iconButton(t("Remove {name}", { name: one.name }), "close", () => remove(one))}</li>`,
+      )}</ul></section>`
+    : nothing;
