@@ -12,14 +12,53 @@ from typing import Any
 from palaver.model.answers import OmitsDefaults
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+@dataclass(frozen=True)
+class ToolFacts(OmitsDefaults):
+    """What a program stored of a tool call or of its result, besides the text."""
+
+    omit_if_default = ("call", "is_error", "ms")
+
+    call: str | None = None
+    """The id that a call and its result have in common."""
+    is_error: bool = False
+    """The tool failed. Only results have it."""
+    ms: int | None = None
+    """How long the tool ran, in milliseconds, where the program stored it."""
+
+
+def tool_facts(data: Any) -> ToolFacts | None:
+    """The facts in stored JSON; None if there are none."""
+    if not isinstance(data, Mapping):
+        return None
+    call, ms = data.get("call"), data.get("ms")
+    facts = ToolFacts(
+        call=call if isinstance(call, str) and call else None,
+        is_error=data.get("is_error") is True,
+        ms=ms if isinstance(ms, int) and not isinstance(ms, bool) and 0 <= ms < 2**53 else None,
+    )
+    return facts if facts != ToolFacts() else None
+
+
+@dataclass(frozen=True)
+class Said(OmitsDefaults):
     """One message of a conversation. `ts` is None if the time is unknown."""
+
+    omit_if_default = ("tool",)
 
     id: str
     role: str
     text: str
     ts: datetime | None
+    tool: ToolFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Messages that were edited or answered again. A search does not find them."""
+
+    after: str | None
+    """The id of the message that it follows, in the conversation or in an earlier branch; None at the start."""
+    messages: tuple[Said, ...]
 
 
 COPYING = "claude-code:"
@@ -39,7 +78,7 @@ def is_unique(message_id: str) -> bool:
 class Conversation(OmitsDefaults):
     """An imported conversation. Its id is the same in every export of it."""
 
-    omit_if_default = ("project",)
+    omit_if_default = ("project", "parent", "branches")
 
     id: str
     origin: str
@@ -51,6 +90,10 @@ class Conversation(OmitsDefaults):
     """Whether the title was given by a person or a program. Otherwise it is the start of the user's first message."""
     project: str | None = None
     """The path of its project, if known. Importers set the folder in which the conversation took place."""
+    parent: str | None = None
+    """The id of the conversation that started this one as a subagent."""
+    branches: tuple[Branch, ...] = ()
+    """Messages beside the branch that was shown last."""
 
 
 # Items of the library. Text is stored unchanged: nothing is trimmed.

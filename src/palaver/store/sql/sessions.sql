@@ -12,7 +12,7 @@ DELETE FROM transcript_marks WHERE agent_id = :agent_id AND file = :file;
 SELECT agent_id, file, bytes FROM transcript_marks;
 
 -- name: session_document  the document of a session
-SELECT id, created_at, modified_at, data FROM documents WHERE source = 'sessions' AND native_id = :native_id;
+SELECT id, title, created_at, modified_at, data FROM documents WHERE source = 'sessions' AND native_id = :native_id;
 
 -- name: last_position  the position of the last passage
 SELECT coalesce(max(position), 0) AS position FROM passages WHERE document_id = :document_id;
@@ -24,6 +24,15 @@ WHERE document_id = :document_id AND native_id = :native_id;
 -- name: passages_of_document  the next passages of a document
 SELECT id, position, native_id, role, text, created_at, data FROM passages
 WHERE document_id = :document_id AND position > :after ORDER BY position LIMIT :limit;
+
+-- name: outline_of_document  the beginnings of all passages of a document
+SELECT position, native_id, role, substr(text, 1, 300) AS start, length(text) AS length, created_at, data FROM passages
+WHERE document_id = :document_id AND position > 0 ORDER BY position;
+
+-- name: sessions_below  the sessions of an agent whose ids begin with the id of another one
+SELECT native_id, title, created_at FROM documents
+WHERE source = 'sessions' AND agent_id = :agent_id AND native_id LIKE :pattern ESCAPE '!' ORDER BY created_at, id
+LIMIT 1000;
 
 -- name: replace_turn  change a turn
 UPDATE passages SET role = :role, text = :text, created_at = :created_at, data = :data WHERE id = :id;
