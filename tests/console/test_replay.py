@@ -335,7 +335,7 @@ def test_code_is_never_parsed_as_html_and_long_code_stays_plain(window: Opening,
     assert first.locator("img, script").count() == 0
     last = page.locator("figure.code").last
     last.scroll_into_view_if_needed()
-    page.wait_for_timeout(1500)
+    page.evaluate("new Promise((done) => requestIdleCallback(() => requestIdleCallback(done)))")
     assert last.locator("code span").count() == 0
 
 

@@ -146,6 +146,7 @@ ROUTES: dict[str, Need] = {
     "GET /api/import/{id}": "read",
     "GET /api/import/{id}/events": "stream",
     "POST /api/upload/image": "write",
+    "POST /api/upload/file": "write",
     "GET /uploads/{name}": "read",
     "* /mcp": "mcp",
     "* /mcp/ws": "mcp",

@@ -112,7 +112,7 @@ export function codeFigure(text, caption, language = languageOf(caption)) {
 }
 
 const LINE_KINDS = [
-  [/^(\+\+\+|---|\*\*\*|diff |index )/, "file"],
+  [/^(\+\+\+|---|\*\*\*|diff |index )/, "header"],
   [/^@@/, "place"],
   [/^\+/, "added"],
   [/^-/, "removed"],

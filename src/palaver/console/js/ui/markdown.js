@@ -4,6 +4,7 @@
 
 import { Lexer } from "../../vendor/marked/marked.js";
 import { codeFigure } from "./code.js";
+import { PICTURE } from "./pictures.js";
 import { t } from "./texts.js";
 
 const MAX_LENGTH = 200_000; // characters
@@ -121,7 +122,11 @@ function renderSpan(token, mentions) {
       return [renderLink(token.href, renderInline(token.tokens, mentions))];
     case "image":
       return /^\/uploads\/[\w.-]+$/.test(token.href)
-        ? [element("img", { src: token.href, alt: token.text || "", loading: "lazy" })]
+        ? [
+            element("a", { href: token.href, ...PICTURE }, [
+              element("img", { src: token.href, alt: token.text || "", loading: "lazy" }),
+            ]),
+          ]
         : [renderLink(token.href, [token.text || token.href])];
     case "checkbox":
       return []; // renderList draws it
