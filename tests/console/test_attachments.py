@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 
 import httpx
-from playwright.sync_api import Page, ViewportSize, expect
+from playwright.sync_api import FilePayload, Page, ViewportSize, expect
 from tests.console.conftest import PHONE, Opening, both_sizes, both_themes
 from tests.helpers import Thread, eventually
 
@@ -20,6 +20,10 @@ def png(width: int = 400, height: int = 200, red: int = 120) -> bytes:
     rows = (b"\0" + bytes((red, 90, 60)) * width) * height
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def file(name: str, data: bytes) -> FilePayload:
+    return {"name": name, "mimeType": "application/octet-stream", "buffer": data}
 
 
 def write(page: Page, text: str) -> None:
@@ -39,10 +43,7 @@ def test_a_file_of_any_type_is_attached_and_shown_as_a_card(
     window: Opening, rest: httpx.Client, thread: Thread, viewport: ViewportSize, scheme: str
 ):
     page = window(f"#/threads/{thread.id}", viewport=viewport, color_scheme=scheme)
-    page.get_by_label("Attach files").set_input_files(
-        [{"name": "a report.pdf", "mimeType": "application/pdf", "buffer": b"%PDF" * 1_000},
-         {"name": "chart.png", "mimeType": "image/png", "buffer": png()}]
-    )  # fmt: skip
+    page.get_by_label("Attach files").set_input_files([file("a report.pdf", b"%PDF" * 1_000), file("chart.png", png())])
     expect(page.locator(".compose .file")).to_contain_text("a report.pdf")
     expect(page.locator(".compose .images img")).to_have_count(1)
     page.reload()
@@ -60,8 +61,8 @@ def test_a_file_is_downloaded_under_its_name_and_never_shown(
     window: Opening, rest: httpx.Client, thread: Thread, tmp_path: Path
 ):
     data = b"<script>document.title = 'ran'</script>"
-    file = rest.post("/api/upload/file", files={"file": ("page of notes.html", data)}).json()
-    thread.post("look", files=[file])
+    uploaded = rest.post("/api/upload/file", files={"file": ("page of notes.html", data)}).json()
+    thread.post("look", files=[uploaded])
     page = window(f"#/threads/{thread.id}", accept_downloads=True)
     with page.expect_download() as download:
         page.get_by_role("link", name="page of notes.html").click()
@@ -72,10 +73,10 @@ def test_a_file_is_downloaded_under_its_name_and_never_shown(
 
 def test_a_file_can_be_removed_again_and_a_file_that_is_too_large_says_so(window: Opening, thread: Thread):
     page = window(f"#/threads/{thread.id}")
-    page.get_by_label("Attach files").set_input_files([{"name": "a.csv", "mimeType": "text/csv", "buffer": b"a,b"}])
+    page.get_by_label("Attach files").set_input_files([file("a.csv", b"a,b")])
     page.get_by_role("button", name="Remove a.csv").click()
     expect(page.locator(".compose .file")).to_have_count(0)
-    large = {"name": "large.bin", "mimeType": "application/octet-stream", "buffer": b"x" * (5 * 1024 * 1024 + 1)}
+    large = file("large.bin", b"x" * (5 * 1024 * 1024 + 1))
     page.get_by_label("Attach files").set_input_files([large])
     expect(page.get_by_text("Not attached: large.bin. A file can have at most")).to_be_visible()
 

@@ -30,13 +30,11 @@ def tool_facts(data: Any) -> ToolFacts | None:
     """The facts in stored JSON; None if there are none."""
     if not isinstance(data, Mapping):
         return None
-    call, ms = data.get("call"), data.get("ms")
-    facts = ToolFacts(
-        call=call if isinstance(call, str) and call else None,
-        is_error=data.get("is_error") is True,
-        ms=ms if isinstance(ms, int) and not isinstance(ms, bool) and 0 <= ms < 2**53 else None,
-    )
-    return facts if facts != ToolFacts() else None
+    given, took = data.get("call"), data.get("ms")
+    call = given if isinstance(given, str) and given else None
+    ms = took if isinstance(took, int) and not isinstance(took, bool) and 0 <= took < 2**53 else None
+    is_error = data.get("is_error") is True
+    return ToolFacts(call, is_error, ms) if call or is_error or ms is not None else None
 
 
 @dataclass(frozen=True)

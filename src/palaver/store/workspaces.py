@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from palaver.errors import PalaverError, Refused
 from palaver.model.sessions import Owner, Turn
@@ -21,6 +21,7 @@ from palaver.store.bus.feed import Feed, Listener
 from palaver.store.bus.read_marks import PendingMarks
 from palaver.store.engines.database import Change, Engine, EngineStats, Reader
 from palaver.store.search.search_sessions import SearchSessionCache
+from palaver.store.sessions.outlines import RecentOutlines
 from palaver.store.sessions.transcripts import Transcripts
 
 T = TypeVar("T")
@@ -46,6 +47,8 @@ class Workspace:
         self.pending_marks = PendingMarks()
         self.missing_uploads: list[str] = []
         """Images that messages show, but whose files were missing at the last check."""
+        self.outlines: RecentOutlines[Any] = RecentOutlines()
+        """The steps of the sessions that were read last."""
         self.transcripts = Transcripts(settings.data / "sessions" / name)
 
     @property

@@ -154,7 +154,8 @@ async def list_session_steps(workspace: Workspace, caller: Caller, request: Sess
         below = outlines.sessions_below(read, owner, request.session) if request.outline else []
         above = outlines.session(read, owner, found.parent) if found.parent and request.outline else None
         parent = RelatedSession(found.parent, above.title, above.created_at) if found.parent and above else None
-        return _page(read, request, found, branches, below, parent, resume_of(owner.slug, request.session))
+        steps = _steps(workspace, read, found)
+        return _page(read, request, found, steps, branches, below, parent, resume_of(owner.slug, request.session))
 
     return await workspace.read(show)
 
@@ -165,8 +166,12 @@ def _owner(read: Reader, caller: Caller, request: OneSession) -> Owner:
 
 
 @operation(Route("GET", "/api/archive/{conversation_id:any}/steps"))
-def list_conversation_steps(read: Reader, caller: Caller, request: ConversationStepsRequest) -> Steps:
+async def list_conversation_steps(workspace: Workspace, caller: Caller, request: ConversationStepsRequest) -> Steps:
     """List the steps of an imported conversation: questions, answers, and tool calls with their results."""
+    return await workspace.read(lambda read: _conversation_steps(workspace, read, request))
+
+
+def _conversation_steps(workspace: Workspace, read: Reader, request: ConversationStepsRequest) -> Steps:
     id = request.conversation_id
     found = outlines.conversation(read, id)
     if found is None:
@@ -177,20 +182,26 @@ def list_conversation_steps(read: Reader, caller: Caller, request: ConversationS
     above = outlines.conversation(read, found.parent) if found.parent and request.outline else None
     parent = RelatedSession(found.parent, above.title, above.created_at) if found.parent and above else None
     origin, _, own_id = id.partition(":")
-    return _page(read, request, found, branches, below, parent, resume_of(origin, own_id))
+    steps = _steps(workspace, read, found)
+    return _page(read, request, found, steps, branches, below, parent, resume_of(origin, own_id))
+
+
+def _steps(workspace: Workspace, read: Reader, session: StoredSession) -> list[Step]:
+    found: list[Step] = workspace.outlines.get(read, session.document_id, steps_of)
+    return found
 
 
 def _page(
     read: Reader,
     request: Page,
     session: StoredSession,
+    main: list[Step],
     branches: Sequence[Branch],
     below: list[RelatedSession],
     parent: RelatedSession | None,
     resume: Resume | None,
 ) -> Steps:
-    turns = outlines.turns(read, session.document_id)
-    main = steps = steps_of(turns)
+    steps = main
     if request.branch:
         if request.branch > len(branches):
             raise Refused(f"branch: there are {len(branches)} branches.")

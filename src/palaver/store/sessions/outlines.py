@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from threading import Lock
+from time import monotonic
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -15,6 +19,9 @@ from palaver.store.engines.database import Reader
 from palaver.store.library.archive import branches_of
 from palaver.store.sessions.sessions import TOOL, native_id
 
+T = TypeVar("T")
+MOST_KEPT = 2
+KEPT_SECONDS = 60.0
 SUBAGENT = ".agent-"
 """Sessions of subagents of Claude Code are named SESSION.agent-ID."""
 
@@ -31,6 +38,32 @@ class OutlineTurn:
     length: int
     ts: datetime | None
     tool: ToolFacts | None
+
+
+class RecentOutlines(Generic[T]):
+    """What was made of the outlines that were read last. Somebody who scrolls through a session asks for it often.
+
+    A change of the session is noticed by its signature. A turn that was replaced in place is noticed after a minute.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[int, tuple[tuple[Any, ...], float, T]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, read: Reader, document_id: int, make: Callable[[list[OutlineTurn]], T]) -> T:
+        row = read.one("outline_signature", document_id=document_id)
+        signature = tuple(row.values()) if row else ()
+        with self._lock:
+            kept = self._kept.get(document_id)
+        if kept and kept[0] == signature and monotonic() - kept[1] < KEPT_SECONDS:
+            return kept[2]
+        made = make(turns(read, document_id))
+        with self._lock:
+            self._kept[document_id] = signature, monotonic(), made
+            self._kept.move_to_end(document_id)
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return made
 
 
 @dataclass(frozen=True, slots=True)

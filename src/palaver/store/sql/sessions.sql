@@ -29,6 +29,11 @@ WHERE document_id = :document_id AND position > :after ORDER BY position LIMIT :
 SELECT position, native_id, role, substr(text, 1, 300) AS start, length(text) AS length, created_at, data FROM passages
 WHERE document_id = :document_id AND position > 0 ORDER BY position;
 
+-- name: outline_signature  values that differ when a document has changed
+SELECT d.version, d.modified_at, count(p.id) AS turns, max(p.id) AS last_id, max(p.position) AS last_position
+FROM documents d LEFT JOIN passages p ON p.document_id = d.id AND p.position > 0
+WHERE d.id = :document_id GROUP BY d.id, d.version, d.modified_at;
+
 -- name: sessions_below  the sessions of an agent whose ids begin with the id of another one
 SELECT native_id, title, created_at FROM documents
 WHERE source = 'sessions' AND agent_id = :agent_id AND native_id LIKE :pattern ESCAPE '!' ORDER BY created_at, id

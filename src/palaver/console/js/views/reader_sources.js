@@ -11,8 +11,6 @@ import { checkLink, renderMarkdown } from "../ui/markdown.js";
 import { notifyError } from "../ui/notices.js";
 import { html, nothing, redraw, repeat } from "../ui/render.js";
 import { t } from "../ui/texts.js";
-import { Steps } from "./replay/loaded_steps.js";
-import { Replay, conversationLinks, sessionLinks } from "./replay/replay.js";
 
 const PAGE = 80;
 const EXPORT_PAGE = 100;
@@ -32,7 +30,7 @@ const EXPORT_PAGE = 100;
  * @property {string | null} draftAt When the draft that the editor shows was written.
  * @property {string} [foundId] The id of the turn that the link names.
  * @property {Turns} [turns]
- * @property {Replay} [replay]
+ * @property {import("./replay/replay.js").Replay} [replay]
  */
 
 /**
@@ -99,13 +97,15 @@ async function locate({ loc, source, id }) {
   return { conversation_id: meta.conversation_id, message_id: meta.message_id, ...meta.loc };
 }
 
-// Open a session or a conversation as a timeline, at the turn that the link names.
-async function openReplay(document, path, loc, linkTo) {
+// Open a session or a conversation as a timeline, at the turn that the link names. Its code is loaded here: not everybody
+// reads sessions.
+async function openReplay(document, path, loc, linksOf) {
+  const { Replay, Steps, LINKS } = await import("./replay/replay.js");
   const steps = new Steps(path);
   const found = await steps.open(loc.message_id);
   document.foundId = found ? loc.message_id : undefined;
   document.title = plainText(steps.title);
-  document.replay = new Replay(steps, { found, foundId: loc.message_id, linkTo });
+  document.replay = new Replay(steps, { found, foundId: loc.message_id, linkTo: linksOf(LINKS) });
 }
 
 /** @type {Record<string, ReaderSource>} */
@@ -221,11 +221,8 @@ export const READER_SOURCES = {
     async open(document) {
       const loc = await locate(document);
       const { agent_id: agent, session_id: session } = loc;
-      await openReplay(
-        document,
-        url`/api/v1/agents/${agent}/sessions/${session}/steps`,
-        loc,
-        sessionLinks(agent, session),
+      await openReplay(document, url`/api/v1/agents/${agent}/sessions/${session}/steps`, loc, (links) =>
+        links.session(agent, session),
       );
       document.item = { session, agent };
       document.title = document.title || t("session {id}", { id: session });
@@ -238,7 +235,7 @@ export const READER_SOURCES = {
     async open(document) {
       const loc = await locate(document);
       const id = loc.conversation_id;
-      await openReplay(document, url`/api/archive/${id}/steps`, loc, conversationLinks(id));
+      await openReplay(document, url`/api/archive/${id}/steps`, loc, (links) => links.conversation(id));
       document.item = { id, origin: id.split(":", 1)[0] };
     },
     body: ({ replay }) => replay?.template(),

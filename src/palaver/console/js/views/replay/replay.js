@@ -2,7 +2,7 @@
 // Replay: a session as a timeline, one line a step. Only the slices in view are drawn; the others are empty boxes of the
 // same height. So a session of 10,000 steps scrolls as smoothly as a short one.
 
-import { SLICE } from "./loaded_steps.js";
+import { SLICE, Steps } from "./loaded_steps.js";
 import { linkToDocument } from "../../route.js";
 import { copyAndNotify } from "../../ui/clipboard.js";
 import { emptyState } from "../../ui/elements.js";
@@ -12,6 +12,8 @@ import { notify, notifyError } from "../../ui/notices.js";
 import { html, nextDraw, nothing, redraw, ref } from "../../ui/render.js";
 import { t } from "../../ui/texts.js";
 import { duration, stepTemplate } from "./step.js";
+
+export { Steps };
 
 const STEP_HEIGHT = 38; // pixels, of a step that is not drawn yet
 
@@ -262,17 +264,18 @@ export class Replay {
   }
 }
 
-// The address of a session or of one of its turns, for both sources.
-export const sessionLinks = (agent, session) => (other, turnId) => {
-  const id = other ?? session;
-  return linkToDocument("sessions", `${agent}/${id}`, {
-    agent_id: agent,
-    session_id: id,
-    ...(turnId ? { message_id: turnId } : {}),
-  });
-};
-
-export const conversationLinks = (conversation) => (other, turnId) => {
-  const id = other ?? conversation;
-  return linkToDocument("archive", id, { conversation_id: id, ...(turnId ? { message_id: turnId } : {}) });
+// The addresses of a session or of one of its turns, for both sources.
+export const LINKS = {
+  session: (agent, session) => (other, turnId) => {
+    const id = other ?? session;
+    return linkToDocument("sessions", `${agent}/${id}`, {
+      agent_id: agent,
+      session_id: id,
+      ...(turnId ? { message_id: turnId } : {}),
+    });
+  },
+  conversation: (conversation) => (other, turnId) => {
+    const id = other ?? conversation;
+    return linkToDocument("archive", id, { conversation_id: id, ...(turnId ? { message_id: turnId } : {}) });
+  },
 };
