@@ -167,6 +167,11 @@ def test_a_call_without_a_result_is_running_or_was_never_answered(window: Openin
     url = record(rest, agent, new, [call])
     page.evaluate(f"location.hash = {url!r}")
     expect(line(page, 1)).to_contain_text("running")
+    result = {**call, "id": uuid4().hex, "content": "made", "ts": datetime.now(UTC).isoformat()}
+    answer = {"id": uuid4().hex, "role": "assistant", "content": "it is made", "ts": result["ts"]}
+    record(rest, agent, new, [result, answer])  # the session goes on while it is read
+    expect(line(page, 1)).not_to_contain_text("running")
+    expect(step(page, 2)).to_contain_text("it is made")
 
 
 @both_sizes
@@ -279,6 +284,16 @@ def test_the_replay_is_german_when_that_is_chosen(window: Opening, rest: httpx.C
     expect(line(page, 12)).to_contain_text("nie beantwortet")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("nächster, voriger Fehler")
+
+
+def test_a_chat_without_tools_shows_no_errors_and_no_edits(window: Opening, rest: httpx.Client):
+    turns = [turn("user", "hello", 0), turn("assistant", "good day", 5)]
+    page = opened(window, record(rest, word("agent"), word("s"), turns))
+    summary = page.get_by_role("toolbar", name="Summary of the session")
+    expect(summary).to_contain_text("1 question")
+    expect(summary).not_to_contain_text("error")
+    expect(summary).not_to_contain_text("tool call")
+    expect(page.locator(".reader .head time")).to_have_attribute("datetime", re.compile("^2026-03-01T10:00:00"))
 
 
 # Code in colour

@@ -6,7 +6,7 @@ import { get, post, url, withQuery } from "../data/api.js";
 
 import { goTo, linkToThread } from "../route.js";
 import { avatar, emptyState, loading, tagList } from "../ui/elements.js";
-import { clockTime, dayKey, dayName, formatTimestamp, plainText, plural, timeElement } from "../ui/format.js";
+import { clockTime, dayKey, dayName, formatTimestamp, momentOf, plainText, plural, timeElement } from "../ui/format.js";
 import { checkLink, renderMarkdown } from "../ui/markdown.js";
 import { notifyError } from "../ui/notices.js";
 import { html, nothing, redraw, repeat } from "../ui/render.js";
@@ -228,7 +228,8 @@ export const READER_SOURCES = {
       document.title = document.title || t("session {id}", { id: session });
     },
     body: ({ replay }) => replay?.template(),
-    subtitle: ({ item }) => html`${displayNameOf(item.agent)} · ${t("session {id}", { id: item.session })}`,
+    subtitle: ({ item, replay }) =>
+      html`${displayNameOf(item.agent)} · ${startTime(replay)}${t("session {id}", { id: item.session })}`,
   },
 
   archive: {
@@ -239,8 +240,14 @@ export const READER_SOURCES = {
       document.item = { id, origin: id.split(":", 1)[0] };
     },
     body: ({ replay }) => replay?.template(),
-    subtitle: ({ item, replay }) => html`${item.origin} · ${plural(replay?.steps.total ?? 0, "step")}`,
+    subtitle: ({ item, replay }) =>
+      html`${item.origin} · ${startTime(replay)}${plural(replay?.steps.total ?? 0, "step")}`,
   },
+};
+
+const startTime = (replay) => {
+  const at = replay?.steps.outline.totals.started_at;
+  return at ? html`${timeElement(at, momentOf(at))} · ` : nothing;
 };
 
 const fieldList = (fields) =>

@@ -27,6 +27,9 @@ const MOST_LOADED = 14; // slices that are kept
  * @property {string} [result_id]
  */
 
+const sameStep = (a, b) =>
+  a && a.id === b.id && a.result_id === b.result_id && a.state === b.state && (a.text === b.text || !a.length);
+
 export class Steps {
   title = "";
   /** @type {string | null} */
@@ -80,6 +83,20 @@ export class Steps {
       this.#loading.set(slice, loading);
     }
     return this.#loading.get(slice);
+  }
+
+  // Load the end again: a session may go on while it is read. Steps that did not change stay the same objects.
+  async refresh() {
+    const slice = Math.max(0, this.sliceCount - 1);
+    const page = await get(withQuery(this.#path, { after: slice * SLICE, limit: SLICE, outline: true }));
+    const known = this.slices.get(slice);
+    if (known) {
+      const merged = page.steps.map((step, i) => (sameStep(known[i], step) ? known[i] : step));
+      this.slices.set(slice, merged);
+    }
+    this.total = page.total;
+    this.outline = page.outline;
+    redraw();
   }
 
   // Load the whole text of a step that is cut.

@@ -11,10 +11,11 @@ import { icon } from "../../ui/icons.js";
 import { notify, notifyError } from "../../ui/notices.js";
 import { html, nextDraw, nothing, redraw, ref } from "../../ui/render.js";
 import { t } from "../../ui/texts.js";
-import { duration, stepTemplate } from "./step.js";
+import { RUNNING_FOR, duration, stepTemplate } from "./step.js";
 
 export { Steps };
 
+const REFRESH_TIME = 5000; // milliseconds
 const STEP_HEIGHT = 38; // pixels, of a step that is not drawn yet
 
 export class Replay {
@@ -34,6 +35,7 @@ export class Replay {
   /** @type {IntersectionObserver | null} */
   #observer = null;
   #linkTo;
+  #refreshing;
 
   // `linkTo` gives the address of another session or of a turn of this one.
   constructor(steps, { found, foundId, linkTo }) {
@@ -43,6 +45,13 @@ export class Replay {
     this.#linkTo = linkTo;
     this.current = found ?? 0;
     this.#inView.add(steps.sliceOf(found ?? 1));
+    this.#refreshing = setInterval(() => this.#isLive() && steps.refresh().catch(() => {}), REFRESH_TIME);
+  }
+
+  // A session that was active a moment ago may still go on.
+  #isLive() {
+    const { ended_at } = this.steps.outline.totals;
+    return ended_at && !document.hidden && Date.now() - new Date(ended_at).getTime() < RUNNING_FOR;
   }
 
   // Folding
@@ -165,6 +174,7 @@ export class Replay {
   }
 
   stop() {
+    clearInterval(this.#refreshing);
     this.#observer?.disconnect();
     this.#observer = null;
   }
@@ -224,6 +234,7 @@ export class Replay {
 
   #summary() {
     const { totals } = this.steps.outline;
+    const hasTools = totals.calls + totals.errors > 0; // a chat has none
     const jump = (kind, count, one, many, nextLabel, previousLabel, key) =>
       html`<span class="jump ${kind} ${count ? "" : "none"}"><span><b>${formatNumber(count)}</b> ${t(count === 1 ? one : many)}</span>${
         count
@@ -232,10 +243,10 @@ export class Replay {
           : nothing
       }</span>`;
     return html`<div class="summary" role="toolbar" aria-label=${t("Summary of the session")}>
-      ${jump("errors", totals.errors, "error", "errors", "Next error", "Previous error", "e")}
-      ${jump("edits", totals.edits, "edit", "edits", "Next edit", "Previous edit", "d")}
+      ${hasTools ? jump("errors", totals.errors, "error", "errors", "Next error", "Previous error", "e") : nothing}
+      ${hasTools ? jump("edits", totals.edits, "edit", "edits", "Next edit", "Previous edit", "d") : nothing}
       ${jump("questions", totals.questions, "question", "questions", "Next question", "Previous question", "u")}
-      <span class="jump calls"><b>${formatNumber(totals.calls)}</b> ${t(totals.calls === 1 ? "tool call" : "tool calls")}</span>
+      ${hasTools ? html`<span class="jump calls"><b>${formatNumber(totals.calls)}</b> ${t(totals.calls === 1 ? "tool call" : "tool calls")}</span>` : nothing}
       ${totals.seconds ? html`<span class="jump time">${icon("clock")} ${duration(totals.seconds)}</span>` : nothing}
       <button type="button" class="fold" @click=${() => this.#foldAll(!this.#isAllFolded)}>${this.#isAllFolded ? t("Show messages") : t("One line each")}</button>
     </div>`;

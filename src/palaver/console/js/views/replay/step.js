@@ -11,7 +11,7 @@ import { t } from "../../ui/texts.js";
 const FOLDED_LINES = 24;
 const FOLDED_LENGTH = 2400; // characters
 const PIECE = 40_000; // characters of a long output in one element
-const RUNNING_FOR = 10 * 60 * 1000; // milliseconds; a call without a result is over after this time
+export const RUNNING_FOR = 10 * 60 * 1000; // milliseconds; a call without a result is over after this time
 
 const KIND_NAMES = { question: "Question", answer: "Answer", call: "Tool call", output: "Output", note: "Note" };
 const KIND_ICONS = { question: "person", answer: "chats", call: "sessions", output: "sessions", note: "note" };
