@@ -95,7 +95,7 @@ function parseJson(text) {
 
 // Highlight the words of the search, and scroll to the turn or the place that the link names.
 /** @param {import("./reader_sources.js").OpenDocument} opened */
-function showFoundPlace({ foundId, q, loc, item }) {
+function showFoundPlace({ foundId, q, loc, item, replay }) {
   const turn = foundId && document.getElementById(`t-${foundId}`);
   const root = turn ?? document.querySelector(".page-body");
   if (!root) return;
@@ -103,6 +103,7 @@ function showFoundPlace({ foundId, q, loc, item }) {
   if (turn) {
     turn.scrollIntoView({ block: "center" });
     turn.focus({ preventScroll: true });
+    if (replay?.found) replay.keepInView(replay.found);
   } else if (matches.length && scrollBox) {
     // `approx_offset` counts characters of the source text, which is longer than the shown text.
     const length = root.textContent?.length || 1;

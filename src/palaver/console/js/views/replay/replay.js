@@ -3,13 +3,14 @@
 // same height. So a session of 10,000 steps scrolls as smoothly as a short one.
 
 import { SLICE, Steps } from "./loaded_steps.js";
+import { settings } from "../../data/settings.js";
 import { linkToDocument } from "../../route.js";
 import { copyAndNotify } from "../../ui/clipboard.js";
 import { emptyState } from "../../ui/elements.js";
 import { formatNumber, plural, projectName } from "../../ui/format.js";
 import { icon } from "../../ui/icons.js";
 import { notify, notifyError } from "../../ui/notices.js";
-import { html, nextDraw, nothing, redraw, ref } from "../../ui/render.js";
+import { guard, html, nextDraw, nothing, redraw, ref } from "../../ui/render.js";
 import { t } from "../../ui/texts.js";
 import { RUNNING_FOR, duration, stepTemplate } from "./step.js";
 
@@ -36,6 +37,7 @@ export class Replay {
   #observer = null;
   #linkTo;
   #refreshing;
+  #version = 0;
 
   // `linkTo` gives the address of another session or of a turn of this one.
   constructor(steps, { found, foundId, linkTo }) {
@@ -54,6 +56,12 @@ export class Replay {
     return ended_at && !document.hidden && Date.now() - new Date(ended_at).getTime() < RUNNING_FOR;
   }
 
+  // Slices are drawn again only when something in them has changed: drawing all of them at each scroll step is slow.
+  #changed() {
+    this.#version += 1;
+    redraw();
+  }
+
   // Folding
 
   isUnfolded(step, branch) {
@@ -65,7 +73,7 @@ export class Replay {
 
   toggle(step, branch = 0) {
     this.#folds.set(`${branch}/${step.number}`, !this.isUnfolded(step, branch));
-    redraw();
+    this.#changed();
   }
 
   isWhole = (step, branch) => this.#wholes.has(`${branch}/${step.number}`);
@@ -74,7 +82,7 @@ export class Replay {
     try {
       if (step.length) await this.steps.loadWhole(step, branch);
       this.#wholes.add(`${branch}/${step.number}`);
-      redraw();
+      this.#changed();
     } catch (error) {
       notifyError(error);
     }
@@ -84,14 +92,15 @@ export class Replay {
     this.#isAllFolded = isFolded;
     this.#folds.clear();
     this.#heights.clear();
-    redraw();
+    this.#changed();
   }
 
   async toggleBranch(branch) {
-    if (this.#openBranches.delete(branch)) return redraw();
+    if (this.#openBranches.delete(branch)) return this.#changed();
     this.#openBranches.add(branch);
-    redraw();
+    this.#changed();
     await this.steps.loadBranch(branch).catch(notifyError);
+    this.#changed();
   }
 
   // Moving
@@ -105,14 +114,27 @@ export class Replay {
     await this.steps.load(slice, this.#inView).catch(notifyError);
     await nextDraw();
     if (this.current !== number) return; // another key was pressed meanwhile
-    const show = (where) => {
-      const row = document.querySelector(`.replay [data-step="0/${number}"]`);
-      /** @type {HTMLElement | null} */ (row)?.focus({ preventScroll: true });
-      row?.scrollIntoView({ block: where });
-    };
-    show(isFar ? "center" : block);
-    // The slices around are drawn after the jump, and their heights differ from the estimate.
-    if (isFar) requestAnimationFrame(() => setTimeout(() => this.current === number && show("center"), 60));
+    const row = document.querySelector(`.replay [data-step="0/${number}"]`);
+    /** @type {HTMLElement | null} */ (row)?.focus({ preventScroll: true });
+    row?.scrollIntoView({ block: isFar ? "center" : block });
+    if (isFar) this.keepInView(number);
+  }
+
+  // After a jump the slices around are drawn, and their heights differ from the estimate. Until the user scrolls, the
+  // step is brought back if it has left the view.
+  keepInView(number) {
+    let hasScrolled = false;
+    for (const name of ["wheel", "touchstart", "mousedown"])
+      document.addEventListener(name, () => (hasScrolled = true), { once: true, passive: true });
+    for (const delay of [60, 250, 700, 1500]) {
+      setTimeout(() => {
+        const row = document.querySelector(`.replay [data-step="0/${number}"]`);
+        const box = row?.closest(".scroll")?.getBoundingClientRect();
+        if (!row || !box || hasScrolled || this.current !== number) return;
+        const { top, bottom } = row.getBoundingClientRect();
+        if (bottom < box.top + 120 || top > box.bottom - 40) row.scrollIntoView({ block: "center" });
+      }, delay);
+    }
   }
 
   // The next or previous place of a kind: errors, edits, questions, answers.
@@ -203,9 +225,23 @@ export class Replay {
         this.#observe(element);
       }
     };
-    return html`<section class="slice" data-slice=${slice} ${ref(setHeight)}>${
-      steps ? steps.map((step) => this.row(step, 0)) : nothing
-    }</section>`;
+    const current = this.steps.sliceOf(this.current || 1) === slice ? this.current : 0;
+    const dependencies = [
+      steps,
+      steps ? 0 : this.#heights.get(slice),
+      count,
+      current,
+      this.#version,
+      settings.version,
+      this.steps.outline,
+    ];
+    return guard(
+      dependencies,
+      () =>
+        html`<section class="slice" data-slice=${slice} ${ref(setHeight)}>${
+          steps ? steps.map((step) => this.row(step, 0)) : nothing
+        }</section>`,
+    );
   }
 
   row(step, branch) {
