@@ -38,6 +38,7 @@ export class Replay {
   #linkTo;
   #refreshing;
   #version = 0;
+  #kept = 0; // the step that is kept in view after a jump
 
   // `linkTo` gives the address of another session or of a turn of this one.
   constructor(steps, { found, foundId, linkTo }) {
@@ -123,18 +124,19 @@ export class Replay {
   // After a jump the slices around are drawn, and their heights differ from the estimate. Until the user scrolls, the
   // step is brought back if it has left the view.
   keepInView(number) {
-    let hasScrolled = false;
+    this.#kept = number;
+    const forget = () => (this.#kept = 0);
     for (const name of ["wheel", "touchstart", "mousedown"])
-      document.addEventListener(name, () => (hasScrolled = true), { once: true, passive: true });
-    for (const delay of [60, 250, 700, 1500]) {
-      setTimeout(() => {
-        const row = document.querySelector(`.replay [data-step="0/${number}"]`);
-        const box = row?.closest(".scroll")?.getBoundingClientRect();
-        if (!row || !box || hasScrolled || this.current !== number) return;
-        const { top, bottom } = row.getBoundingClientRect();
-        if (bottom < box.top + 120 || top > box.bottom - 40) row.scrollIntoView({ block: "center" });
-      }, delay);
-    }
+      document.addEventListener(name, forget, { once: true, passive: true });
+    requestAnimationFrame(() => setTimeout(() => this.#bringBack(), 60));
+  }
+
+  #bringBack() {
+    const row = document.querySelector(`.replay [data-step="0/${this.#kept}"]`);
+    const box = row?.closest(".scroll")?.getBoundingClientRect();
+    if (!row || !box || this.current !== this.#kept) return;
+    const { top, bottom } = row.getBoundingClientRect();
+    if (bottom < box.top + 120 || top > box.bottom - 40) row.scrollIntoView({ block: "center" });
   }
 
   // The next or previous place of a kind: errors, edits, questions, answers.
@@ -186,7 +188,8 @@ export class Replay {
       const slice = Number(/** @type {HTMLElement} */ (target).dataset.slice);
       if (isIntersecting) {
         this.#inView.add(slice);
-        this.steps.load(slice, this.#inView).catch(notifyError);
+        const drawn = this.steps.load(slice, this.#inView).then(nextDraw);
+        drawn.then(() => this.#bringBack()).catch(notifyError);
       } else if (this.#inView.size > 1 && slice !== this.steps.sliceOf(this.current || 1)) {
         if (this.steps.slices.has(slice)) this.#heights.set(slice, boundingClientRect.height);
         this.#inView.delete(slice);
