@@ -1054,6 +1054,39 @@ def test_only_uploaded_images_can_be_fetched(api: httpx.Client, name: str):
     assert api.get(f"/uploads/{name}").status_code == 404
 
 
+@pytest.mark.parametrize(
+    "name, data, kind",
+    [
+        ("report.pdf", b"%PDF-1.7", "application/pdf"),
+        ("page.html", b"<script>alert(1)</script>", "text/html"),
+        ("drawing.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"),
+        ("unknown", b"\0\1\2", "application/octet-stream"),
+    ],
+)
+def test_a_file_of_any_type_is_attached_and_only_ever_downloaded(
+    api: httpx.Client, thread: Thread, name: str, data: bytes, kind: str
+):
+    response = api.post("/api/upload/file", files={"file": (name, data, "text/html")})
+    assert response.status_code == 200
+    file = response.json()
+    assert file == {"url": file["url"], "name": name, "type": kind, "size": len(data)}
+    fetched = api.get(file["url"])
+    assert fetched.content == data
+    assert fetched.headers["content-type"] == "application/octet-stream"
+    assert fetched.headers["content-disposition"] == "attachment"
+    assert fetched.headers["x-content-type-options"] == "nosniff"
+    assert thread.post("look", files=[file])["metadata"] == {"files": [file]}
+
+
+def test_a_file_that_is_an_image_is_stored_as_one_and_an_empty_file_is_refused(api: httpx.Client):
+    file = api.post("/api/upload/file", files={"file": ("a.txt", PNG)}).json()
+    assert file["url"].endswith(".png")
+    assert file["type"] == "image/png"
+    assert api.post("/api/upload/file", files={"file": ("a.txt", b"")}).status_code == 400
+    large = api.post("/api/upload/file", files={"file": ("a.txt", b"x" * (5 * 1024 * 1024 + 1))})
+    assert large.status_code == 413
+
+
 # Export
 
 

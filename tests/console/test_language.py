@@ -44,7 +44,7 @@ def test_no_translation_is_left_over():
     made = re.compile(
         r"^(New|Delete|No) (note|prompt|character|media item|notes|prompts|media|chats|characters)( yet)?$"
     )
-    plural = {"messages", "new messages", "turns", "results", "unread mentions", "passages"}
+    plural = {"messages", "new messages", "turns", "steps", "results", "unread mentions", "passages"}
     values = {"discuss", "implement", "review", "done", "closed", "archived", "open", "system", "light", "dark"}
     unused = {
         text

@@ -44,7 +44,7 @@ def test_every_route_is_told_but_the_console_and_the_doors_of_mcp():
 
 def test_an_upload_is_a_form_and_a_stream_is_a_stream():
     paths = document()["paths"]
-    for path in ("/api/upload/image", "/api/import"):
+    for path in ("/api/upload/image", "/api/upload/file", "/api/import"):
         form = paths[path]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
         assert form["required"] == ["file"]
     for path in ("/events", "/api/threads/{thread_id}/events", "/api/import/{id}/events"):

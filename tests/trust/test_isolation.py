@@ -191,7 +191,7 @@ def _ask_beside(comer: Comer, method: str, path: str, world: World) -> tuple[htt
     things = world.things | {"id": world.things["job"], "path": "js/app.js", "resource": "mcp"}
     filled, _ = in_path(path, things)
     more: dict[str, Any] = {}
-    if path == "/api/upload/image":
+    if path in ("/api/upload/image", "/api/upload/file"):
         more["files"] = {"file": ("a.png", b"\x89PNG\r\n\x1a\n")}
     elif path == "/api/import":
         more["files"] = {"file": ("conversations.json", b"[]")}

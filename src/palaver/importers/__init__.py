@@ -33,6 +33,7 @@ import orjson
 
 from palaver.importers.coding_agents.own_calls import MOST_CALLS
 from palaver.model.library import Said as Said
+from palaver.model.library import ToolFacts as ToolFacts
 from palaver.model.requests import MAX_TEXT
 from palaver.model.times import parse
 from palaver.text.secrets import masked
@@ -48,6 +49,8 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _ID = re.compile(r"[!-~]+")
 
 Role = Literal["user", "assistant", "tool"]
+Part = tuple[Role, str, ToolFacts | None]
+"""A part of a line: its role, its text, and what is known of a tool call or result."""
 
 
 @dataclass(slots=True)
@@ -70,6 +73,8 @@ class ReadProgress:
     cwd: str | None = None
     project: str | None = None
     """The project of `cwd`. It is stored, because the folder may be gone later."""
+    parent: str | None = None
+    """The session that started this one as a subagent."""
     own_calls: Sequence[str] = ()
     """The ids of calls of palaver's own tools whose results are still to come."""
     trunk: str | None = None
@@ -186,7 +191,7 @@ def tool_call(name: Any, arguments: Any, kept: ToolOutput = "full") -> str:
                 raise Unreadable("nested too deeply") from None
     shown = name if isinstance(name, str) and name else "?"
     given = masked(arguments)
-    given = brief_arguments(given) if kept == "short" else truncate(given, LONGEST_CALL)
+    given = brief_arguments(given, shown) if kept == "short" else truncate(given, LONGEST_CALL)
     return clean(f"[tool {truncate(shown, LONGEST_ID)}] {given}")
 
 
@@ -204,6 +209,13 @@ def tool_result(value: Any, kept: ToolOutput = "full", *, is_error: bool = False
     text = masked(value)
     text = first_and_last_lines(text) if kept == "short" and not is_error else text
     return clean(truncate(text, LONGEST_RESULT))
+
+
+def facts_of_call(call_id: Any, *, is_error: bool = False, ms: int | None = None) -> ToolFacts | None:
+    """What to keep of a tool call or its result, besides the text."""
+    call = clean(call_id)[:LONGEST_ID] if isinstance(call_id, str) and call_id else None
+    facts = ToolFacts(call, is_error, ms)
+    return facts if facts != ToolFacts() else None
 
 
 def block_texts(blocks: list[Any]) -> list[str]:

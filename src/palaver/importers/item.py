@@ -23,12 +23,15 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from palaver.importers import LONGEST_ID, Unreadable, clean, parse_time, storable_text, tool_call, truncate
 from palaver.importers.files.problems import printable
-from palaver.model.library import Conversation, ImportedPiece, Said
+from palaver.model.library import Branch, Conversation, ImportedPiece, Said, ToolFacts
 from palaver.model.times import EPOCH
 from palaver.text.tool_output import ToolOutput
 
 HEAD_BYTES = 64 * 1024
 LONGEST_TITLE = 500
+MOST_BRANCHES = 500
+LONGEST_BRANCHES = 2_000_000
+"""The most branches of one conversation, and the most characters in all of them. Further ones are left out."""
 LONGEST_CONVERSATION = 100_000_000
 """The most characters of one conversation. The rest is left out and reported."""
 
@@ -99,6 +102,14 @@ class RawMessage(NamedTuple):
     role: str
     text: Any
     ts: datetime | None
+    tool: ToolFacts | None = None
+
+
+class RawBranch(NamedTuple):
+    """Messages beside the branch that was shown last. `after` is the id of the message that they follow."""
+
+    after: str | None
+    messages: list[RawMessage]
 
 
 @dataclass(frozen=True)
@@ -126,8 +137,24 @@ def collect_messages(drafts: Iterable[RawMessage]) -> CollectedMessages:
             ids[id] += 1
             unused = f"{id}.{ids[id]}"
         ids[unused] = 0
-        said.append(Said(unused, clean(draft.role), text, draft.ts))
+        said.append(Said(unused, clean(draft.role), text, draft.ts, draft.tool))
     return CollectedMessages(tuple(said))
+
+
+def collect_branches(found: Iterable[RawBranch], gathered: CollectedMessages) -> tuple[Branch, ...]:
+    """The branches that have text, up to a limit. A branch follows the last known message before it."""
+    known = {said.id for said in gathered.said}
+    branches: list[Branch] = []
+    left = LONGEST_BRANCHES
+    for one in found:
+        said = collect_messages(one.messages).said
+        left -= sum(len(message.text) for message in said)
+        if left < 0 or len(branches) == MOST_BRANCHES:
+            break
+        if said:
+            branches.append(Branch(one.after if one.after in known else None, said))
+            known |= {message.id for message in said}
+    return tuple(branches)
 
 
 def build_conversation(
@@ -140,10 +167,13 @@ def build_conversation(
     created_at: datetime | None = None,
     updated_at: datetime | None = None,
     folder: str | None = None,
+    parent: str | None = None,
+    branches: Iterable[RawBranch] = (),
 ) -> Iterator[Conversation | Skipped]:
     """Yield the conversation, or the reason why there is none. Missing times are taken from the messages.
 
-    `folder` is the working directory of the session. The import looks up its project.
+    `folder` is the working directory of the session. The import looks up its project. `parent` is the id of the session
+    that started this one.
     """
     native = native_id(id)
     if native is None:
@@ -163,6 +193,8 @@ def build_conversation(
         messages=gathered.said,
         is_titled=bool(called),
         project=folder,
+        parent=f"{origin}:{above}" if (above := native_id(parent)) else None,
+        branches=collect_branches(branches, gathered),
     )
     if gathered.is_cut:
         yield Skipped(item, "the end of a conversation of more than 100 million characters")
@@ -186,7 +218,7 @@ def storable_conversation(one: Conversation) -> Conversation:
     def aware(ts: datetime | None) -> datetime | None:
         return ts.replace(tzinfo=UTC) if isinstance(ts, datetime) and ts.tzinfo is None else ts
 
-    messages = (RawMessage(said.id, clean(said.role), said.text, aware(said.ts)) for said in one.messages)
+    messages = (RawMessage(said.id, clean(said.role), said.text, aware(said.ts), said.tool) for said in one.messages)
     return Conversation(
         id=printable(one.id),
         origin=printable(one.origin),
@@ -195,6 +227,7 @@ def storable_conversation(one: Conversation) -> Conversation:
         updated_at=aware(one.updated_at),
         messages=collect_messages(messages).said,
         is_titled=one.is_titled,
+        parent=printable(one.parent) if one.parent else None,
     )
 
 

@@ -12,14 +12,51 @@ from typing import Any
 from palaver.model.answers import OmitsDefaults
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+@dataclass(frozen=True)
+class ToolFacts(OmitsDefaults):
+    """What a program stored of a tool call or of its result, besides the text."""
+
+    omit_if_default = ("call", "is_error", "ms")
+
+    call: str | None = None
+    """The id that a call and its result have in common."""
+    is_error: bool = False
+    """The tool failed. Only results have it."""
+    ms: int | None = None
+    """How long the tool ran, in milliseconds, where the program stored it."""
+
+
+def tool_facts(data: Any) -> ToolFacts | None:
+    """The facts in stored JSON; None if there are none."""
+    if not isinstance(data, Mapping):
+        return None
+    given, took = data.get("call"), data.get("ms")
+    call = given if isinstance(given, str) and given else None
+    ms = took if isinstance(took, int) and not isinstance(took, bool) and 0 <= took < 2**53 else None
+    is_error = data.get("is_error") is True
+    return ToolFacts(call, is_error, ms) if call or is_error or ms is not None else None
+
+
+@dataclass(frozen=True)
+class Said(OmitsDefaults):
     """One message of a conversation. `ts` is None if the time is unknown."""
+
+    omit_if_default = ("tool",)
 
     id: str
     role: str
     text: str
     ts: datetime | None
+    tool: ToolFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Messages that were edited or answered again. A search does not find them."""
+
+    after: str | None
+    """The id of the message that it follows, in the conversation or in an earlier branch; None at the start."""
+    messages: tuple[Said, ...]
 
 
 COPYING = "claude-code:"
@@ -39,7 +76,7 @@ def is_unique(message_id: str) -> bool:
 class Conversation(OmitsDefaults):
     """An imported conversation. Its id is the same in every export of it."""
 
-    omit_if_default = ("project",)
+    omit_if_default = ("project", "parent", "branches")
 
     id: str
     origin: str
@@ -51,6 +88,10 @@ class Conversation(OmitsDefaults):
     """Whether the title was given by a person or a program. Otherwise it is the start of the user's first message."""
     project: str | None = None
     """The path of its project, if known. Importers set the folder in which the conversation took place."""
+    parent: str | None = None
+    """The id of the conversation that started this one as a subagent."""
+    branches: tuple[Branch, ...] = ()
+    """Messages beside the branch that was shown last."""
 
 
 # Items of the library. Text is stored unchanged: nothing is trimmed.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from palaver.model.library import ToolFacts
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -26,6 +28,8 @@ class Turn:
     recorded_at: datetime
     project: str | None = None
     """The path of its project; None if unknown, or if it is that of the session."""
+    tool: ToolFacts | None = None
+    """What is known of a tool call or its result, besides the text."""
 
 
 @dataclass(frozen=True, slots=True)

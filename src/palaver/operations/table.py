@@ -28,7 +28,7 @@ from palaver.operations.search import (
     saved_searches,
 )
 from palaver.operations.search.by_source import BY_SOURCE
-from palaver.operations.sessions import merge, sessions
+from palaver.operations.sessions import merge, replay, sessions
 
 OPERATIONS: tuple[Operation, ...] = (
     connect.connect,
@@ -83,10 +83,12 @@ OPERATIONS: tuple[Operation, ...] = (
     sessions.search_all_conversations,
     sessions.list_sessions,
     sessions.show_session,
+    replay.list_session_steps,
     sessions.delete_session,
     sessions.export_session,
     conversations.search_archive,
     conversations.list_conversations,
+    replay.list_conversation_steps,
     conversations.get_conversation,
     *library.LIBRARY,
     web_fetch.fetch_media,

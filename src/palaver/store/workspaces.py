@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from palaver.errors import PalaverError, Refused
 from palaver.model.sessions import Owner, Turn
@@ -25,6 +25,7 @@ from palaver.store.bus.feed import Feed, Listener
 from palaver.store.bus.read_marks import PendingMarks
 from palaver.store.engines.database import Change, Engine, EngineStats, Reader, TableSlices
 from palaver.store.search.search_sessions import SearchSessionCache
+from palaver.store.sessions.outlines import RecentOutlines
 from palaver.store.sessions.transcripts import Transcripts
 
 T = TypeVar("T")
@@ -54,6 +55,8 @@ class Workspace:
         """What the background check of the server found."""
         self.is_index_filled = False
         """Whether this process has completed the search index since it opened the workspace."""
+        self.outlines: RecentOutlines[Any] = RecentOutlines()
+        """The steps of the sessions that were read last."""
         self.transcripts = Transcripts(settings.data / "sessions" / name)
 
     @property

@@ -11,25 +11,53 @@ CHOICES: tuple[ToolOutput, ...] = get_args(ToolOutput)
 
 LONGEST_ARGUMENT = 160
 LONGEST_ARGUMENTS = 600
+LONGEST_EDIT_ARGUMENT = 900
+LONGEST_EDIT = 2_000
+"""Changes of a file keep more of their texts, so that they can be shown as a diff. Whole files do not."""
+CHANGING_TOOLS = frozenset(
+    (
+        "edit", "multiedit", "multi_edit", "apply_patch", "applypatch", "patch", "str_replace", "str_replace_editor",
+        "str_replace_based_edit_tool", "edit_file", "replace", "replace_in_file", "search_replace",
+        "editedexistingfile",
+    )
+)  # fmt: skip
+"""The tools of coding agents that change parts of files, in lower case."""
+WRITING_TOOLS = frozenset(
+    ["write", "notebookedit", "create_file", "create", "write_file", "write_to_file", "insert", "newfilecreated"]
+)
+"""The tools that write whole files or cells."""
 WHOLE = 1_200
 """Results up to this many characters are not shortened."""
 LINES = 6
 """Longer results keep this many lines at the start and at the end."""
 LONGEST_LINE = 300
 
+_ESCAPE_AT_END = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?$")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)', re.DOTALL)
 
 
-def brief_arguments(arguments: str) -> str:
+def is_edit(tool: str) -> bool:
+    """Whether a tool changes or writes files, by its name. The server of an MCP tool comes before it."""
+    name = tool.casefold().rpartition("__")[2]
+    return name in CHANGING_TOOLS or name in WRITING_TOOLS
+
+
+def brief_arguments(arguments: str, tool: str = "") -> str:
     """The arguments of a call with long texts cut. JSON stays readable, also if its end is missing."""
+    longest, most = LONGEST_ARGUMENT, LONGEST_ARGUMENTS
+    if tool.casefold() in CHANGING_TOOLS:
+        longest, most = LONGEST_EDIT_ARGUMENT, LONGEST_EDIT
+
+    def brief(found: re.Match[str]) -> str:
+        text = found[0]
+        if len(text) <= longest + 2:
+            return text
+        cut = _ESCAPE_AT_END.sub(r"\1", text[: longest + 1])
+        return f'{cut}…"'
+
     if arguments.startswith(("{", "[")):
-        arguments = _STRING.sub(_brief, arguments)
-    return arguments if len(arguments) <= LONGEST_ARGUMENTS else arguments[:LONGEST_ARGUMENTS] + "…"
-
-
-def _brief(found: re.Match[str]) -> str:
-    text = found[0]
-    return text if len(text) <= LONGEST_ARGUMENT + 2 else f'{text[: LONGEST_ARGUMENT + 1]}…"'
+        arguments = _STRING.sub(brief, arguments)
+    return arguments if len(arguments) <= most else arguments[:most] + "…"
 
 
 def first_and_last_lines(text: str) -> str:

@@ -54,6 +54,17 @@ const SHORTCUTS = [
     ],
   ],
   [
+    "In a session",
+    [
+      [["j", "k"], "next, previous step"],
+      [["Enter"], "unfold or fold the step"],
+      [["e", "Shift E"], "next, previous error"],
+      [["d", "Shift D"], "next, previous edit"],
+      [["u", "Shift U"], "next, previous question"],
+      [["a"], "from a question to its answer and back"],
+    ],
+  ],
+  [
     "In a thread",
     [
       [["c"], "write a message"],

@@ -24,6 +24,7 @@ import orjson
 from palaver.doors.cli.ask import NotFoundMessage
 from palaver.doors.cli.connection import ServerConnection
 from palaver.errors import PalaverError, Unavailable
+from palaver.model.library import ToolFacts
 from palaver.model.sessions import Mark
 from palaver.model.times import iso
 from palaver.operations.sessions.merge import MergedTurns, merge_turns
@@ -36,6 +37,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a request is sent again. The pause doubles each time."""
 REWRITE_BYTES = 8 * 1024 * 1024
 """The file of marks is rewritten without outdated lines when it has grown by this much."""
+
+
+def facts(tool: ToolFacts) -> dict[str, Any]:
+    """The facts of a tool call that are known."""
+    known = {"call": tool.call, "is_error": tool.is_error or None, "ms": tool.ms}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 class ServerTurns:
@@ -129,6 +136,7 @@ class ServerTurns:
                 "content": said.text,
                 "ts": iso(said.ts or session.written),
                 **({"project": session.project} if session.project else {}),
+                **({"tool": facts(said.tool)} if said.tool else {}),
             }
             for said in session.said
         ]

@@ -30,7 +30,7 @@ ENTRY = "js/app.js"
 """The JavaScript module with which the console starts."""
 BUNDLE = "js/start.js"
 """The file that contains ENTRY and all modules it imports."""
-STYLE_SHEETS = ("css/base.css", "css/views.css")
+STYLE_SHEETS = ("css/base.css", "css/views.css", "css/replay.css")
 LAZY = "js/views/"
 """Modules in this folder are loaded when their page is opened."""
 CACHE_FOREVER = "public, max-age=31536000, immutable"

@@ -156,8 +156,13 @@ EXTRA_ROUTES = (
         fields=("url", "name"), files="one", errors=(400, 401, 403, 413),
     ),
     ExtraRoute(
-        "GET", "/uploads/{name}", "show_image", "An uploaded image.",
-        _ANY_FILE, errors=(401, 403, 404), parameters=(_parameter("name", "path", "Name of the image, from its url."),),
+        "POST", "/api/upload/file", "upload_file",
+        "Store a file of any type to attach to a message. Files that are no images can only be downloaded.",
+        fields=("url", "name", "type", "size"), files="one", errors=(400, 401, 403, 413),
+    ),
+    ExtraRoute(
+        "GET", "/uploads/{name}", "show_image", "An uploaded image or file.",
+        _ANY_FILE, errors=(401, 403, 404), parameters=(_parameter("name", "path", "Name of the file, from its url."),),
     ),
     ExtraRoute(
         "POST", "/api/import", "begin_import",

@@ -69,6 +69,7 @@ def web_application(app: App, watch: Sequence[Path] = ()) -> ASGIApp:
             Route("/api/import/{id}", jobs.show),
             Route("/api/import/{id}/events", jobs.follow),
             Route("/api/upload/image", uploads.upload_image, methods=["POST"]),
+            Route("/api/upload/file", uploads.upload_file, methods=["POST"]),
             Route("/uploads/{name}", uploads.show_image),
         ],
         lifespan=lifespan,

@@ -1,10 +1,15 @@
-"""Image uploads for messages. The file type is detected from the content, not from the name."""
+"""Uploads for messages: images and other files. An image is detected from the content, not from the name.
+
+Other files are only ever downloaded. A browser never shows them, so a file cannot run a script on this site.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import mimetypes
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,8 +24,11 @@ from palaver.settings import Settings
 
 TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 FORM_BYTES = 64 * 1024
-"""Maximum size of the multipart form around the image."""
-_NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpg|gif|webp)")
+"""Maximum size of the multipart form around the file."""
+FILE = ".bin"
+"""The file extension of all files that are no images. The message has the real name."""
+_NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpg|gif|webp|bin)")
+_TYPE = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}")
 
 
 def extension_of(data: bytes) -> str | None:
@@ -40,18 +48,50 @@ def folder(settings: Settings, workspace: str) -> Path:
     return settings.data / "uploads" / workspace
 
 
+@dataclass(frozen=True, slots=True)
+class Upload:
+    name: str
+    data: bytes
+
+
 @reports_errors
 async def upload_image(request: Request) -> Response:
     """Store an image and return its {url, name} for an attachment."""
     requester: Requester = request.scope["palaver.requester"]
+    upload = await _receive(request, requester, "image")
+    extension = extension_of(upload.data)
+    if extension is None:
+        raise Refused("Only PNG, JPEG, GIF and WebP images can be attached.")
+    url = await _store(requester, upload, extension)
+    return JSONResponse({"url": url, "name": upload.name})
+
+
+@reports_errors
+async def upload_file(request: Request) -> Response:
+    """Store a file of any type and return its {url, name, type, size} for an attachment."""
+    requester: Requester = request.scope["palaver.requester"]
+    upload = await _receive(request, requester, "file")
+    if not upload.data:
+        raise Refused("This file is empty.")
+    extension = extension_of(upload.data) or FILE
+    guessed = TYPES.get(extension) or mimetypes.guess_type(upload.name)[0] or "application/octet-stream"
+    kind = guessed if _TYPE.fullmatch(guessed) else "application/octet-stream"
+    url = await _store(requester, upload, extension)
+    return JSONResponse({"url": url, "name": upload.name, "type": kind, "size": len(upload.data)})
+
+
+async def _receive(request: Request, requester: Requester, what: str) -> Upload:
+    """The file in the form of a request, up to the maximum size."""
     if "write" not in requester.caller.scopes:
         raise Forbidden("This token has no 'write' scope.")
     limit = requester.workspace.settings.max_upload
-    too_large = TooLarge(f"An image can have at most {limit:,} bytes (PALAVER_MAX_UPLOAD).")
+    subject = "An image" if what == "image" else "A file"
+    too_large = TooLarge(f"{subject} can have at most {limit:,} bytes (PALAVER_MAX_UPLOAD).")
+    wrong_form = Refused(f"Send the {what} as multipart/form-data, in a part named 'file'.")
     received = 0
 
     async def receive() -> Message:
-        """Receive the body, up to the maximum size of an image."""
+        """Receive the body, up to the maximum size."""
         nonlocal received
         message = await request.receive()
         received += len(message.get("body", b""))
@@ -64,22 +104,23 @@ async def upload_image(request: Request) -> Response:
     except PalaverError:
         raise
     except Exception:
-        raise Refused("Send the image as multipart/form-data, in a part named 'file'.") from None
+        raise wrong_form from None
     try:
         part = form.get("file")
         if part is None or isinstance(part, str):
-            raise Refused("Send the image as multipart/form-data, in a part named 'file'.")
+            raise wrong_form
         data = await part.read(limit + 1)
         if len(data) > limit:
             raise too_large
-        extension = extension_of(data)
-        if extension is None:
-            raise Refused("Only PNG, JPEG, GIF and WebP images can be attached.")
-        name = uuid4().hex + extension
-        await asyncio.to_thread(_write, folder(requester.workspace.settings, requester.workspace.name), name, data)
-        return JSONResponse({"url": f"/uploads/{name}", "name": (part.filename or name)[:200]})
+        return Upload((part.filename or what)[:200], data)
     finally:
         await form.close()
+
+
+async def _store(requester: Requester, upload: Upload, extension: str) -> str:
+    name = uuid4().hex + extension
+    await asyncio.to_thread(_write, folder(requester.workspace.settings, requester.workspace.name), name, upload.data)
+    return f"/uploads/{name}"
 
 
 def _write(where: Path, name: str, data: bytes) -> None:
@@ -96,5 +137,9 @@ async def show_image(request: Request) -> Response:
     name = request.path_params["name"]
     path = folder(requester.workspace.settings, requester.workspace.name) / name
     if not _NAME.fullmatch(name) or not await asyncio.to_thread(path.is_file):
-        raise NotFound("image", name[:80])
-    return FileResponse(path, media_type=TYPES[path.suffix], headers={"cache-control": "private, max-age=31536000"})
+        raise NotFound("image" if not name.endswith(FILE) else "file", name[:80])
+    headers = {"cache-control": "private, max-age=31536000"}
+    if path.suffix == FILE:  # the page names the download; the browser must not show it
+        headers["content-disposition"] = "attachment"
+        return FileResponse(path, media_type="application/octet-stream", headers=headers)
+    return FileResponse(path, media_type=TYPES[path.suffix], headers=headers)

@@ -10,7 +10,10 @@ has the id of its node:
 - calls of tools as `[tool NAME] …` (code, searches, canvas documents with their text), and their results: output,
   quotes, web pages, errors (role tool).
 
-Left out: other branches, system and hidden messages, custom instructions, thoughts and their recaps, citation marks in
+Other branches (edited questions, answers given again) are kept beside it. They can be read; a search
+does not find them.
+
+Left out: system and hidden messages, custom instructions, thoughts and their recaps, citation marks in
 texts, feedback, the account (`user.json`), and the files themselves.
 """
 
@@ -23,10 +26,18 @@ from typing import Any
 
 import orjson
 
-from palaver.importers.chats.branches import newest_leaf, path_to
+from palaver.importers.chats.branches import Parents, newest_leaf, other_branches, path_to
 from palaver.importers.files.json_stream import is_json, objects
-from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages, parse_any_time
-from palaver.model.library import Conversation
+from palaver.importers.item import (
+    Item,
+    RawBranch,
+    RawMessage,
+    Skipped,
+    build_conversation,
+    collect_messages,
+    parse_any_time,
+)
+from palaver.model.library import Conversation, ToolFacts
 
 name = "chatgpt"
 
@@ -65,7 +76,8 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
             yield Skipped(item.name, "a conversation without messages")
             continue
         nodes = {id: node for id, node in mapping.items() if isinstance(node, dict)}
-        path = _shown_last(nodes, found.get("current_node"))
+        parents = _parents(nodes)
+        path = _shown_last(nodes, parents, found.get("current_node"))
         id = found.get("id") or found.get("conversation_id")
         if not id and path:  # made of values that stay the same while the conversation goes on
             made = "\n".join([*path[:2], str(found.get("create_time") or found.get("title"))])
@@ -78,16 +90,31 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
             title=found.get("title"),
             created_at=parse_any_time(found.get("create_time")),
             updated_at=parse_any_time(found.get("update_time")),
+            branches=_other_branches(nodes, parents, path),
         )
 
 
-def _shown_last(nodes: dict[str, dict[str, Any]], current: Any) -> list[str]:
+def _other_branches(nodes: dict[str, dict[str, Any]], parents: Parents, path: list[str]) -> Iterator[RawBranch]:
+    """The branches beside the one that was shown. Each follows the last message with text before it."""
+    has_text = {id: bool(_said(id, node.get("message")).text) for id, node in nodes.items()}
+    for fork, ids in other_branches(path, parents):
+        after = fork
+        while after is not None and not has_text.get(after):
+            after = parents.get(after)
+        yield RawBranch(after, [_said(id, nodes[id].get("message")) for id in ids])
+
+
+def _parents(nodes: dict[str, dict[str, Any]]) -> dict[str, str | None]:
     parents = {id: parent if isinstance(parent := node.get("parent"), str) else None for id, node in nodes.items()}
     if sum(parent is None for parent in parents.values()) > 1:  # some parents are only known from `children`
         for id, node in nodes.items():
             for child in children if isinstance(children := node.get("children"), list) else ():
                 if isinstance(child, str) and child != id and child in parents and parents[child] is None:
                     parents[child] = id
+    return parents
+
+
+def _shown_last(nodes: dict[str, dict[str, Any]], parents: Parents, current: Any) -> list[str]:
     path = path_to(current, parents) if isinstance(current, str) else []
     if any(_said(id, nodes[id].get("message")).text for id in path):
         return path
@@ -113,9 +140,10 @@ def _said(id: str, message: Any) -> RawMessage:
     if is_hidden or is_thought:
         return RawMessage(id, "", "", None)
     text = without_marks(text_of_content(content))
+    tool = ToolFacts(is_error=True) if kind == "system_error" else None
     if role == "assistant" and isinstance(recipient, str) and recipient not in ("all", "") and text.strip():
         role, text = "tool", f"[tool {recipient[:100]}] {_document(text) if recipient.startswith('canmore.') else text}"
-    return RawMessage(id, role, text, parse_any_time(message.get("create_time")) if text else None)
+    return RawMessage(id, role, text, parse_any_time(message.get("create_time")) if text else None, tool)
 
 
 def text_of_content(content: dict[str, Any]) -> str:

@@ -6,9 +6,10 @@ Kept, each with the uuid of its message (further ones of the same message as `<u
 - calls of tools as `[tool NAME] {input}`, cut at 2,000 characters, but artifacts and written files whole; their
   results, cut at 10,000 (role tool).
 
-Of several branches the one with the newest end is kept: the export does not say which one was shown last.
+Of several branches the one with the newest end counts: the export does not say which one was shown last. The others are
+kept beside it. They can be read; a search does not find them.
 
-Left out: other branches, thinking, citations, summaries, projects, the account (`users.json`).
+Left out: thinking, citations, summaries, projects, the account (`users.json`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,18 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palaver.importers import parse_time, tool_result
-from palaver.importers.chats.branches import newest_leaf, path_to
+from palaver.importers import ToolFacts, facts_of_call, parse_time, tool_result
+from palaver.importers.chats.branches import Parents, newest_leaf, other_branches, path_to
 from palaver.importers.files.json_stream import is_json, objects
-from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages, tool_call_or_none
+from palaver.importers.item import (
+    Item,
+    RawBranch,
+    RawMessage,
+    Skipped,
+    build_conversation,
+    collect_messages,
+    tool_call_or_none,
+)
 from palaver.model.library import Conversation
 
 name = "claude-ai"
@@ -47,30 +56,48 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
         if not isinstance(found.get("chat_messages"), list):
             yield Skipped(item.name, "a conversation without messages")
             continue
+        shown, others = _shown(found)
         yield from build_conversation(
             item.name,
             name,
             found.get("uuid"),
-            collect_messages(draft for message in _shown(found) for draft in _said(message)),
+            collect_messages(draft for message in shown for draft in _said(message)),
             title=found.get("name"),
             created_at=parse_time(found.get("created_at")),
             updated_at=parse_time(found.get("updated_at")),
+            branches=others,
         )
 
 
-def _shown(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """One branch of the conversation; all messages if none names its parent."""
+def _shown(found: dict[str, Any]) -> tuple[list[dict[str, Any]], list[RawBranch]]:
+    """One branch of the conversation, and the others; all messages if none names its parent."""
     messages = [message for message in found["chat_messages"] if isinstance(message, dict)]
     by_id = {id: message for message in messages if isinstance(id := message.get("uuid"), str)}
     parents = {
         id: p if isinstance(p := message.get("parent_message_uuid"), str) else None for id, message in by_id.items()
     }
     if not any(parent in parents for parent in parents.values()):
-        return messages
+        return messages, []
     current = found.get("current_leaf_message_uuid")
     if not isinstance(current, str) or current not in parents:
         current = newest_leaf(parents, {id: parse_time(message.get("created_at")) for id, message in by_id.items()})
-    return [by_id[id] for id in path_to(current, parents)] if current else messages
+    if not current:
+        return messages, []
+    path = path_to(current, parents)
+    others = [
+        RawBranch(_last_id(by_id, parents, fork), [draft for id in ids for draft in _said(by_id[id])])
+        for fork, ids in other_branches(path, parents)
+    ]
+    return [by_id[id] for id in path], others
+
+
+def _last_id(by_id: dict[str, dict[str, Any]], parents: Parents, fork: str | None) -> str | None:
+    """The id of the last stored part of the nearest message with text."""
+    while fork is not None and fork in by_id:
+        if parts := collect_messages(_said(by_id[fork])).said:
+            return parts[-1].id
+        fork = parents.get(fork)
+    return None
 
 
 def _said(message: dict[str, Any]) -> Iterator[RawMessage]:
@@ -78,7 +105,7 @@ def _said(message: dict[str, Any]) -> Iterator[RawMessage]:
     role = _ROLES.get(sender) if isinstance(sender := message.get("sender"), str) else None
     if role is None:
         return
-    turns: list[tuple[str, str | None]] = []
+    turns: list[tuple[str, str | None, ToolFacts | None]] = []
     texts: list[str] = []
     content, text = message.get("content"), message.get("text")
     if not isinstance(content, list) or all(map(_is_blank, content)):
@@ -88,20 +115,22 @@ def _said(message: dict[str, Any]) -> Iterator[RawMessage]:
             case {"type": "thinking" | "redacted_thinking"}:
                 continue
             case {"type": "tool_use"}:
-                said = _call(block)
+                said, tool = _call(block), facts_of_call(block.get("id"))
             case {"type": "tool_result"}:
+                is_error = block.get("is_error") is True
                 said = tool_result(block.get("content"))
+                tool = facts_of_call(block.get("tool_use_id"), is_error=is_error)
             case {"text": str(text)}:
                 texts.append(text)
                 continue
             case _:
                 continue
-        turns += [(role, "\n".join(texts)), ("tool", said)]
+        turns += [(role, "\n".join(texts), None), ("tool", said, tool)]
         texts = []
-    turns.append((role, "\n\n".join(["\n".join(texts), *_attached(message)]).strip("\n")))
+    turns.append((role, "\n\n".join(["\n".join(texts), *_attached(message)]).strip("\n"), None))
     ts = parse_time(message.get("created_at"))
-    for whose, words in turns:
-        yield RawMessage(message.get("uuid"), whose, words, ts)
+    for whose, words, tool in turns:
+        yield RawMessage(message.get("uuid"), whose, words, ts, tool)
 
 
 def _is_blank(block: Any) -> bool:

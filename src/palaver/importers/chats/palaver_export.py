@@ -11,8 +11,17 @@ from typing import Any
 
 from palaver.importers import Unreadable, clean, parse_object, parse_time, storable_text, truncate
 from palaver.importers.files.lines import lines, skip_line
-from palaver.importers.item import LONGEST_TITLE, Item, RawMessage, Skipped, collect_messages, native_id
-from palaver.model.library import Conversation
+from palaver.importers.item import (
+    LONGEST_TITLE,
+    Item,
+    RawBranch,
+    RawMessage,
+    Skipped,
+    collect_branches,
+    collect_messages,
+    native_id,
+)
+from palaver.model.library import Conversation, tool_facts
 from palaver.model.projects import LONGEST
 
 name = "palaver"
@@ -39,16 +48,7 @@ def _conversation(found: dict[str, Any]) -> Conversation:
     id, origin, title, messages = (found.get(key) for key in ("id", "origin", "title", "messages"))
     if not isinstance(messages, list) or (own_id := native_id(id)) is None:
         raise Unreadable("no conversation")
-    gathered = collect_messages(
-        RawMessage(
-            one.get("id"),
-            role if isinstance(role := one.get("role"), str) else "",
-            one.get("text"),
-            parse_time(one.get("ts")),
-        )
-        for one in messages
-        if isinstance(one, dict)
-    )
+    gathered = collect_messages(_messages(messages))
     if not gathered.said:
         raise Unreadable("a conversation in which nothing was said")
     return Conversation(
@@ -60,4 +60,21 @@ def _conversation(found: dict[str, Any]) -> Conversation:
         messages=gathered.said,
         is_titled=found.get("is_titled") is not False,
         project=truncate(given, LONGEST) if (given := storable_text(found.get("project"))) else None,
+        parent=native_id(found.get("parent")),
+        branches=collect_branches(_branches(found.get("branches")), gathered),
     )
+
+
+def _messages(found: list[Any]) -> Iterator[RawMessage]:
+    for one in found:
+        if isinstance(one, dict):
+            role = role if isinstance(role := one.get("role"), str) else ""
+            yield RawMessage(
+                one.get("id"), role, one.get("text"), parse_time(one.get("ts")), tool_facts(one.get("tool"))
+            )
+
+
+def _branches(found: Any) -> Iterator[RawBranch]:
+    for one in found if isinstance(found, list) else ():
+        if isinstance(one, dict) and isinstance(messages := one.get("messages"), list):
+            yield RawBranch(native_id(one.get("after")), list(_messages(messages)))

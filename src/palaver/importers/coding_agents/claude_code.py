@@ -30,12 +30,13 @@ from pathlib import Path
 from typing import Any
 
 from palaver.importers import (
+    Part,
     ReadProgress,
-    Role,
     Said,
     Unreadable,
     block_texts,
     clean,
+    facts_of_call,
     masked_text,
     parse_object,
     parse_time,
@@ -116,7 +117,7 @@ def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
     is_own_file = not is_side or _SUBAGENT.search(reading.name)
     if said and reading.title is None and kind == "user" and said[0][0] != "tool" and is_own_file:
         reading.title = " ".join(said[0][1].split())[:100]
-    return [Said(f"{id}.{n}" if n else id, role, text, ts) for n, (role, text) in enumerate(said) if text]
+    return [Said(f"{id}.{n}" if n else id, role, text, ts, tool) for n, (role, text, tool) in enumerate(said) if text]
 
 
 def _learn(line: dict[str, Any], kind: str, reading: ReadProgress) -> None:
@@ -158,7 +159,7 @@ def _blocks(message: dict[str, Any]) -> list[Any]:
     return content
 
 
-def _from_user(message: dict[str, Any], reading: ReadProgress, is_side: bool) -> list[tuple[Role, str]]:
+def _from_user(message: dict[str, Any], reading: ReadProgress, is_side: bool) -> list[Part]:
     """The texts of a user line. Results of palaver's own tools are empty, so that the others keep their numbers.
 
     In a side chain the user is the model that gave the task to a subagent.
@@ -166,15 +167,16 @@ def _from_user(message: dict[str, Any], reading: ReadProgress, is_side: bool) ->
     blocks = [block for block in _blocks(message) if isinstance(block, dict)]
     texts = block_texts([block for block in blocks if block.get("type") == "text"])
     typed = [_without_reminders(text) for text in texts]
-    said: list[tuple[Role, str]] = []
+    said: list[Part] = []
     if prompt := masked_text("\n".join(text for text in typed if text and not text.lstrip().startswith(_NOISE))):
-        said.append(("assistant" if is_side else "user", prompt))
+        said.append(("assistant" if is_side else "user", prompt, None))
     for block in blocks:
         if block.get("type") == "tool_result":
-            text = tool_result(block.get("content"), reading.tool_output, is_error=block.get("is_error") is True)
-            is_own = reading.is_own_result(block.get("tool_use_id"))
+            call, is_error = block.get("tool_use_id"), block.get("is_error") is True
+            text = tool_result(block.get("content"), reading.tool_output, is_error=is_error)
+            is_own = reading.is_own_result(call)
             if text is not None:
-                said.append(("tool", "" if is_own else text))
+                said.append(("tool", "" if is_own else text, facts_of_call(call, is_error=is_error)))
     return said
 
 
@@ -188,20 +190,21 @@ def _without_reminders(text: str) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _from_assistant(message: dict[str, Any], reading: ReadProgress) -> list[tuple[Role, str]]:
+def _from_assistant(message: dict[str, Any], reading: ReadProgress) -> list[Part]:
     """The texts and tool calls of an assistant line. Calls of palaver's own tools are empty."""
-    said: list[tuple[Role, str]] = []
+    said: list[Part] = []
     for block in _blocks(message):
         match block:
             case {"type": "text", "text": text} if given := masked_text(text):
-                said.append(("assistant", given))
+                said.append(("assistant", given, None))
             case {"type": "tool_use", "name": name} if is_own_tool(name) or asks_for_own_tools(
                 name, block.get("input")
             ):
                 reading.call_own(block.get("id"))
-                said.append(("tool", ""))
+                said.append(("tool", "", None))
             case {"type": "tool_use", "name": name}:
-                said.append(("tool", tool_call(name, block.get("input"), reading.tool_output)))
+                text = tool_call(name, block.get("input"), reading.tool_output)
+                said.append(("tool", text, facts_of_call(block.get("id"))))
     return said
 
 
@@ -264,7 +267,7 @@ def _kind(line: dict[str, Any]) -> tuple[str, Any]:
         if line.get("type") == "assistant":
             return "answered", message.get("id")
         if line.get("type") == "user" and any(
-            role == "user" for role, _ in _from_user(message, ReadProgress(""), False)
+            role == "user" for role, _, _ in _from_user(message, ReadProgress(""), False)
         ):
             return "typed", None
     except Unreadable:

@@ -29,12 +29,13 @@ from typing import Any
 import orjson
 
 from palaver.importers import (
+    Part,
     ReadProgress,
-    Role,
     Said,
     Unreadable,
     block_texts,
     clean,
+    facts_of_call,
     masked_text,
     parse_object,
     parse_time,
@@ -113,13 +114,14 @@ def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
         elif item is None and "record_type" not in line:
             raise Unreadable("of a wrong shape")
     said = _item(item, reading.tool_output) if item and not _is_echo(item, reading) else None
-    role, text = said or ("tool", "")
+    role, text, tool = said or ("tool", "", None)
     if not text:
         return []
     if role == "user" and reading.title is None:
         reading.title = " ".join(text.split())[:100]
     mark = hashlib.blake2b(raw.strip(), digest_size=4).hexdigest()
-    return [Said(f"{reading.name or reading.session_id}:{reading.lines}:{mark}", role, text, parse_time(reading.at))]
+    id = f"{reading.name or reading.session_id}:{reading.lines}:{mark}"
+    return [Said(id, role, text, parse_time(reading.at), tool)]
 
 
 def _learn(about: dict[str, Any], reading: ReadProgress) -> None:
@@ -127,6 +129,8 @@ def _learn(about: dict[str, Any], reading: ReadProgress) -> None:
     reading.learn_cwd(about.get("cwd"))
     if parse_time(about.get("timestamp")) and reading.at is None:
         reading.at = about["timestamp"]
+    if reading.lines == 1:
+        reading.parent = valid_id(about.get("parent_thread_id"))
     if not reading.session_id:
         reading.session_id = valid_id(about.get("id")) or valid_id(about.get("session_id")) or ""
 
@@ -145,7 +149,8 @@ def _is_echo(item: dict[str, Any], reading: ReadProgress) -> bool:
     return False
 
 
-def _item(item: dict[str, Any], kept: ToolOutput = "full") -> tuple[Role, str] | None:
+def _item(item: dict[str, Any], kept: ToolOutput = "full") -> Part | None:
+    call = facts_of_call(item.get("call_id"))
     match item.get("type"):
         case "message":
             role, content = item.get("role"), item.get("content")
@@ -157,7 +162,7 @@ def _item(item: dict[str, Any], kept: ToolOutput = "full") -> tuple[Role, str] |
             if role == "user":
                 texts = [text for text in texts if not text.lstrip().startswith(_INJECTED)]
             said = masked_text("\n".join(text for text in texts if text.strip()))
-            return (role, said) if said else None
+            return (role, said, None) if said else None
         case "function_call":
             arguments = item.get("arguments")
             if isinstance(arguments, str):
@@ -165,13 +170,13 @@ def _item(item: dict[str, Any], kept: ToolOutput = "full") -> tuple[Role, str] |
                     arguments = orjson.loads(arguments)
                 except orjson.JSONDecodeError:
                     arguments = clean(arguments)
-            return "tool", tool_call(item.get("name"), arguments, kept)
+            return "tool", tool_call(item.get("name"), arguments, kept), call
         case "custom_tool_call":
-            return "tool", tool_call(item.get("name"), item.get("input"), kept)
+            return "tool", tool_call(item.get("name"), item.get("input"), kept), call
         case "local_shell_call":
-            return "tool", tool_call("local_shell", item.get("action"), kept)
+            return "tool", tool_call("local_shell", item.get("action"), kept), call
         case "web_search_call":
-            return "tool", tool_call("web_search", item.get("action"), kept)
+            return "tool", tool_call("web_search", item.get("action"), kept), call
         case "function_call_output" | "custom_tool_call_output" | "local_shell_call_output":
             output = item.get("output")
             is_error = _has_failed(output)
@@ -181,7 +186,7 @@ def _item(item: dict[str, Any], kept: ToolOutput = "full") -> tuple[Role, str] |
             if isinstance(output, dict):
                 output = output.get("output", output.get("content"))
             text = tool_result(output, kept, is_error=is_error)
-            return ("tool", text) if text else None
+            return ("tool", text, facts_of_call(item.get("call_id"), is_error=is_error)) if text else None
     return None
 
 

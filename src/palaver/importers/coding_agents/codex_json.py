@@ -9,7 +9,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import astuple
 
 from palaver.importers import ReadProgress, Unreadable, parse_object, valid_id
 from palaver.importers.coding_agents import codex
@@ -40,7 +39,8 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     messages: list[RawMessage] = []
     for one in [session, *items]:
         try:
-            messages += [RawMessage(*astuple(said)) for said in codex.read_line(json.dumps(one).encode(), reading)]
+            for said in codex.read_line(json.dumps(one).encode(), reading):
+                messages.append(RawMessage(said.id, said.role, said.text, said.ts, said.tool))
         except Unreadable as problem:
             skipped[f"an item {problem}"] += 1
     gathered = collect_messages(messages)

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from palaver.importers import (
+    Part,
     ReadProgress,
-    Role,
     Said,
     Unreadable,
     clean,
+    facts_of_call,
     masked_text,
     parse_object,
     parse_time,
@@ -57,7 +58,7 @@ def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
         raise Unreadable("without a type")
     if parse_time(line.get("timestamp")):
         reading.at = line["timestamp"]
-    said: list[tuple[Role, str]] = []
+    said: list[Part] = []
     match kind:
         case "session.start" | "session.resume":
             reading.session_id = reading.session_id or valid_id(data.get("sessionId")) or ""
@@ -67,20 +68,21 @@ def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
         case "user.message":
             if text := masked_text(data.get("content")):
                 reading.title = reading.title or " ".join(text.split())[:100]
-                said.append(("user", text))
+                said.append(("user", text, None))
         case "assistant.message":
             if text := masked_text(data.get("content")):
-                said.append(("assistant", text))
+                said.append(("assistant", text, None))
             requests = data.get("toolRequests")
             for call in requests if isinstance(requests, list) else []:
                 if isinstance(call, dict):
-                    said.append(("tool", _call(call, reading)))
+                    said.append(("tool", _call(call, reading), facts_of_call(call.get("toolCallId"))))
         case "tool.execution_complete":
             if text := _result(data, reading):
-                said.append(("tool", text))
+                is_error = data.get("success") is False
+                said.append(("tool", text, facts_of_call(data.get("toolCallId"), is_error=is_error)))
     id = valid_id(line.get("id")) or f"{reading.name[:180]}:{reading.lines}"
     ts = parse_time(reading.at)
-    return [Said(f"{id}.{n}" if n else id, role, text, ts) for n, (role, text) in enumerate(said) if text]
+    return [Said(f"{id}.{n}" if n else id, role, text, ts, tool) for n, (role, text, tool) in enumerate(said) if text]
 
 
 def _call(call: dict[str, Any], reading: ReadProgress) -> str:

@@ -25,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 import apsw
 
-from palaver.importers import Unreadable, clean, parse_object, storable_text, tool_result
+from palaver.importers import Unreadable, clean, facts_of_call, parse_object, storable_text, tool_result
 from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.sqlite_file import MAGIC, columns_of, describe_error, open_read_only, text_of_blob
 from palaver.importers.item import (
@@ -198,9 +198,11 @@ def _timed(bubbles: Iterable[dict[str, Any]], about: dict[str, Any], kept: ToolO
         yield RawMessage(id, role, text if isinstance(text, str) and text else bubble.get("rawText"), at)
         tool = bubble.get("toolFormerData")
         if isinstance(tool, dict) and isinstance(tool.get("name"), str) and not _is_own(tool):
-            result = tool_result(tool.get("result"), kept, is_error=tool.get("status") == "error")
-            yield RawMessage(id, "tool", tool_call_or_none(tool["name"], tool.get("rawArgs"), kept), at)
-            yield RawMessage(id, "tool", result, at)
+            call, is_error = tool.get("toolCallId") or id, tool.get("status") == "error"
+            result = tool_result(tool.get("result"), kept, is_error=is_error)
+            text = tool_call_or_none(tool["name"], tool.get("rawArgs"), kept)
+            yield RawMessage(id, "tool", text, at, facts_of_call(call))
+            yield RawMessage(id, "tool", result, at, facts_of_call(call, is_error=is_error))
 
 
 def _is_own(tool: dict[str, Any]) -> bool:

@@ -23,7 +23,16 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
-from palaver.importers import Unreadable, block_texts, clean, parse_object, parse_time, storable_text, tool_result
+from palaver.importers import (
+    Unreadable,
+    block_texts,
+    clean,
+    facts_of_call,
+    parse_object,
+    parse_time,
+    storable_text,
+    tool_result,
+)
 from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.lines import lines, skip_line
 from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages, tool_call_or_none
@@ -203,8 +212,10 @@ def _said(message: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
         server = _SERVER.search(shown) if isinstance(shown, str) else None
         if not is_own_tool(tool["name"], server[1] if server else None):
             at = parse_time(tool.get("timestamp")) or ts
-            yield RawMessage(id, "tool", tool_call_or_none(tool["name"], tool.get("args"), kept), at)
-            yield RawMessage(id, "tool", _result(tool, kept), at)
+            call, is_error = tool.get("id"), tool.get("status") == "error"
+            text = tool_call_or_none(tool["name"], tool.get("args"), kept)
+            yield RawMessage(id, "tool", text, at, facts_of_call(call))
+            yield RawMessage(id, "tool", _result(tool, kept), at, facts_of_call(call, is_error=is_error))
 
 
 def _result(tool: dict[str, Any], kept: ToolOutput) -> str | None:

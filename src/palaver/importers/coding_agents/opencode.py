@@ -20,7 +20,7 @@ from typing import Any
 
 import apsw
 
-from palaver.importers import Unreadable, parse_object, tool_result
+from palaver.importers import Unreadable, facts_of_call, parse_object, tool_result
 from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.sqlite_file import MAGIC, columns_of, describe_error, open_read_only, text_of_blob
 from palaver.importers.item import (
@@ -85,6 +85,7 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     if item.path is None:
         raise Unreadable("a database inside a zip; unpack it and import the file")
     with open_read_only(item.path) as database:
+        has_parents = "parent_id" in columns_of(database, "session")
         for (raw,) in database.execute(_CHANGED, {"since": item.since}).fetchall():
             id = text_of_blob(raw) or ""
             try:
@@ -104,6 +105,7 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
                 created_at=parse_any_time(row[3]),
                 updated_at=parse_any_time(row[4]),
                 folder=text_of_blob(row[1]),
+                parent=_parent(database, id) if has_parents else None,
             )
 
 
@@ -124,6 +126,11 @@ def _said(database: apsw.Connection, id: str, revert: str | None, kept: ToolOutp
         role = _ROLES.get(kind) if isinstance(kind, str) else None
         if role:
             yield from _part(part_id, role, message, part, kept)
+
+
+def _parent(database: apsw.Connection, id: str) -> str | None:
+    """The session that started this one."""
+    return text_of_blob(database.execute("SELECT CAST(parent_id AS BLOB) FROM session WHERE id = ?", (id,)).get)
 
 
 def _undone(revert: str | None) -> tuple[Any, Any]:
@@ -150,10 +157,16 @@ def _part(
         case {"type": "tool", "tool": str(tool), "state": {"status": "completed" | "error" as status} as state}:
             if is_own_tool(tool):
                 return
-            at = _time(state, "start") or at
+            begun, ended = _time(state, "start"), _time(state, "end")
+            at = begun or at
+            ms = int((ended - begun).total_seconds() * 1000) if begun and ended and ended >= begun else None
+            is_error = status == "error"
             output = state.get("output") if status == "completed" else state.get("error")
-            yield RawMessage(id, "tool", tool_call_or_none(tool, state.get("input"), kept), at)
-            yield RawMessage(id, "tool", tool_result(output, kept, is_error=status == "error"), at)
+            call = part.get("callID") or id
+            text = tool_call_or_none(tool, state.get("input"), kept)
+            yield RawMessage(id, "tool", text, at, facts_of_call(call))
+            facts = facts_of_call(call, is_error=is_error, ms=ms)
+            yield RawMessage(id, "tool", tool_result(output, kept, is_error=is_error), at, facts)
 
 
 def _time(about: dict[str, Any], which: str) -> Any:

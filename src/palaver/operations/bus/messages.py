@@ -89,6 +89,8 @@ class PostMessage(OneThread):
     """Any JSON object. {"visibility": "human_only"} hides the content from agents."""
     images: list[Metadata] | None = None
     """Attached images, each {"url", "name"} as the upload returned them."""
+    files: list[Metadata] | None = None
+    """Attached files, each {"url", "name", "type", "size"} as the upload returned them."""
     expected_last_seq: Annotated[int, clamp(-1, 2**53)] | None = None
     """Last seq you read. If there are newer messages, nothing is posted and you get them."""
     idempotency_key: Id | None = None
@@ -98,7 +100,7 @@ class PostMessage(OneThread):
 
 
 @operation(
-    Tool("msg_post", acts=True, hidden=("role", "images")),
+    Tool("msg_post", acts=True, hidden=("role", "images", "files")),
     Route(
         "POST",
         "/api/threads/{thread_id}/messages",
@@ -138,7 +140,8 @@ def post_message(change: Change, caller: Caller, request: PostMessage) -> Messag
         if answered is None or answered.document_id != thread.document_id:
             raise Refused(f"reply_to_msg_id: there is no message '{request.reply_to_msg_id}' in this thread.")
     refuse_too_many_posts(change, author.agent_id or author.label)
-    metadata = {**(request.metadata or {}), **({"images": request.images} if request.images else {})} or None
+    attached = {"images": request.images, "files": request.files}
+    metadata = {**(request.metadata or {}), **{name: found for name, found in attached.items() if found}} or None
     draft = messages.Draft(
         author=author.label,
         author_id=author.agent_id,

@@ -39,7 +39,7 @@ class LocalTurns:
         turns = [
             Turn(
                 said.id, session.session_id, owner.id, said.role, said.text, said.ts or session.written, at,
-                session.project,
+                session.project, said.tool,
             )
             for said in session.said
         ]  # fmt: skip

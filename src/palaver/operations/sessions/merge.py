@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from palaver.model.library import tool_facts
 from palaver.model.messages import Role
 from palaver.model.people import Caller
 from palaver.model.requests import Id, NotBlank, Project, Request, Text, Time
@@ -26,6 +27,15 @@ FEW_IDS = 50
 """Up to this number, each turn id is looked up by itself. For more, all ids of the session are read."""
 
 
+class ToolRequest(Request):
+    call: Id | None = None
+    """The id that a call and its result have in common."""
+    is_error: bool = False
+    """The tool failed."""
+    ms: Annotated[int, Field(ge=0, lt=2**53)] | None = None
+    """How long the tool ran, in milliseconds."""
+
+
 class MergedTurn(Request):
     id: Annotated[Id, NotBlank]
     """Id of the turn. It is the same each time the turn is sent."""
@@ -37,6 +47,8 @@ class MergedTurn(Request):
     """Time of the turn."""
     project: Project | None = None
     """Path of the project; later turns of the session inherit it."""
+    tool: ToolRequest | None = None
+    """For a tool call or its result: what is known besides the text."""
 
 
 class MergeTurns(Request):
@@ -79,6 +91,7 @@ async def merge_turns(workspace: Workspace, caller: Caller, request: MergeTurns)
             ts=parse(one.ts),
             recorded_at=at,
             project=one.project.strip() if one.project else None,
+            tool=tool_facts(one.tool.model_dump()) if one.tool else None,
         )
         for one in request.turns
     ]

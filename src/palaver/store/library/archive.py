@@ -13,8 +13,8 @@ from typing import Any, Literal
 import orjson
 
 from palaver.model.answers import OmitsDefaults
-from palaver.model.library import COPYING, Conversation, Said
-from palaver.model.times import instant, maybe_instant, micros
+from palaver.model.library import COPYING, Branch, Conversation, Said, ToolFacts, tool_facts
+from palaver.model.times import instant, maybe_instant, micros, parse
 from palaver.store.engines.database import FOREVER, Change, Reader, Row, Scope
 from palaver.store.engines.id_ranges import id_range_of
 from palaver.store.library import documents
@@ -32,6 +32,10 @@ PAGE = 500
 """How many messages are read at once."""
 CHATGPT_ORIGINS = ("chatgpt", "canonical-db")
 """Importers that may read the same ChatGPT conversation."""
+BRANCHES = "branches"
+"""The body of a document that has the branches beside the one that was shown."""
+TOOL = "tool"
+"""The key in a passage's data with the facts about a tool call or its result."""
 UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of a conversation in which no message has one."""
 
@@ -82,8 +86,14 @@ def put_all(change: Change, batch: Sequence[PreparedConversation], *, is_followe
         some = [_with_project(one, known.get(one.conversation.id)) for one in some]
         new = [one for one, outcome in zip(some, compared, strict=True) if outcome == "new"]
         changed = [one for one, outcome in zip(some, compared, strict=True) if outcome == "changed"]
+        for one in changed:
+            change.run("drop_body", document_id=known[one.conversation.id]["id"], field=BRANCHES)
         ids = [_replace_document(change, known[one.conversation.id]["id"], one) for one in changed]
         written = [*zip(ids, changed, strict=True), *_add_documents(change, new)]
+        for id, one in written:
+            if one.conversation.branches:
+                text = orjson.dumps(one.conversation.branches, option=orjson.OPT_UTC_Z).decode()
+                change.run("put_body", document_id=id, field=BRANCHES, text=text)
         documents.add_passages(change, "archive", chain.from_iterable(_passages(id, one) for id, one in written))
         outcomes += compared
     return outcomes
@@ -191,7 +201,7 @@ def _add_documents(change: Change, new: list[PreparedConversation]) -> Iterator[
 def _passages(document_id: int, one: PreparedConversation) -> Iterator[NewPassage]:
     conversation = one.conversation
     scopes = documents.project_scopes(conversation.project)
-    data = {documents.SCOPES: scopes} if scopes else None
+    data = {documents.SCOPES: scopes} if scopes else {}
     if one.title:
         title_id, at = f"{conversation.id}#title", _first_at(conversation)
         yield NewPassage(document_id, 0, title_id, conversation.title, at, "title", data=data, indexed=one.title)
@@ -204,7 +214,7 @@ def _passages(document_id: int, one: PreparedConversation) -> Iterator[NewPassag
             said.ts,
             role=said.role,
             author=said.role,
-            data=data,
+            data={**data, TOOL: said.tool} if said.tool else data,
             indexed=indexed,
         )
 
@@ -218,6 +228,7 @@ def _data(one: PreparedConversation) -> dict[str, str | bool | None]:
         "origin": one.conversation.origin,
         "fingerprint": one.fingerprint,
         "project": one.conversation.project,
+        "parent": one.conversation.parent,
         **further,
     }
 
@@ -229,6 +240,12 @@ def fingerprint_of(conversation: Conversation) -> str:
         digest.update(b"\0made")
     for said in conversation.messages:
         digest.update(orjson.dumps((said.id, said.role, said.text, micros(said.ts) if said.ts else None)))
+        if said.tool:
+            digest.update(orjson.dumps(said.tool))
+    if conversation.parent:
+        digest.update(b"\0parent" + conversation.parent.encode("utf-8", "replace"))
+    if conversation.branches:
+        digest.update(orjson.dumps(conversation.branches))
     return digest.hexdigest()
 
 
@@ -296,9 +313,32 @@ def conversation(read: Reader, id: str) -> Conversation | None:
         title=found["title"] or "",
         created_at=_time(found["created_at"]),
         updated_at=_time(found["modified_at"]),
-        messages=tuple(Said(r["native_id"], r["role"], r["text"], maybe_instant(r["created_at"])) for r in rows),
+        messages=tuple(
+            Said(r["native_id"], r["role"], r["text"], maybe_instant(r["created_at"]), _facts(r)) for r in rows
+        ),
         is_titled=data.get("is_titled", True),
         project=data.get("project"),
+        parent=data.get("parent"),
+        branches=branches_of(read, found["id"]),
+    )
+
+
+def _facts(row: Row) -> ToolFacts | None:
+    return tool_facts(orjson.loads(row["data"]).get(TOOL)) if TOOL in row["data"] else None
+
+
+def branches_of(read: Reader, document_id: int) -> tuple[Branch, ...]:
+    """The branches of a conversation that a search does not find."""
+    found = read.one("body", document_id=document_id, field=BRANCHES)
+    return tuple(
+        Branch(
+            one["after"],
+            tuple(
+                Said(s["id"], s["role"], s["text"], parse(s["ts"]) if s["ts"] else None, tool_facts(s.get(TOOL)))
+                for s in one["messages"]
+            ),
+        )
+        for one in (orjson.loads(found["text"]) if found else ())
     )
 
 

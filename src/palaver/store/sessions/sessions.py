@@ -28,6 +28,8 @@ from palaver.store.library.documents import (
     project_scopes,
 )
 
+TOOL = "tool"
+"""The key in a passage's data with the facts about a tool call or its result."""
 TITLE_LENGTH = 80
 """The length of a session's title, in characters."""
 
@@ -115,7 +117,9 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
         writer.seen.add(turn.id)
         writer.project = turn.project or writer.project
         scopes = project_scopes(writer.project)
-        data = {SCOPES: scopes} if scopes else {}
+        data: dict[str, Any] = {SCOPES: scopes} if scopes else {}
+        if turn.tool:
+            data[TOOL] = turn.tool
         found = (
             None
             if writer.is_new

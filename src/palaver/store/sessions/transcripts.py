@@ -26,6 +26,7 @@ from uuid import uuid4
 
 import orjson
 
+from palaver.model.library import Branch, Said, tool_facts
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import EPOCH, MICROSECOND, now, parse
 
@@ -222,6 +223,32 @@ class Transcripts:
                 else:
                     yield _read(raw, end, transcript.owner, tombstones) if raw.strip() else Line(end, None)
 
+    def rewound(self, transcript: Transcript, session_id: str) -> tuple[Branch, ...]:
+        """The turns that were taken back, as branches: each run of them follows the valid turn before it."""
+        tombstones = self._tombstones(transcript.owner)
+        if not any(session == session_id for session, _ in tombstones.turns):
+            return ()
+        only_sessions = _Tombstones(tombstones.sessions)
+        try:
+            with transcript.path.open("rb") as file:
+                found = [_read(raw, 0, transcript.owner, only_sessions).turn for raw in file if len(raw) < LONGEST_LINE]
+        except FileNotFoundError:
+            return ()
+        turns = [turn for turn in found if turn]
+        valid = {turn.id for turn in turns if not tombstones.cover(turn)}
+        runs: list[tuple[str | None, dict[str, Said]]] = []
+        after: str | None = None
+        is_open = False
+        for turn in turns:
+            if turn.id in valid:
+                after, is_open = turn.id, False
+                continue
+            if not is_open:
+                runs.append((after, {}))
+                is_open = True
+            runs[-1][1][turn.id] = Said(turn.id, turn.role, turn.content, turn.ts, turn.tool)
+        return tuple(Branch(after, tuple(said.values())) for after, said in runs)
+
     def turn_ids(self, transcript: Transcript) -> set[str]:
         return {line.turn.id for line in self.lines(transcript) if line.turn}
 
@@ -320,6 +347,7 @@ def _line(turn: Turn, at: datetime) -> bytes:
             "ts": turn.ts,
             "recorded_at": at,
             **({"project": turn.project} if turn.project else {}),
+            **({"tool": turn.tool} if turn.tool else {}),
         },
         option=_OPTIONS,
     )
@@ -341,6 +369,7 @@ def _read(raw: bytes, end: int, owner: Owner, tombstones: _Tombstones) -> Line:
             ts=ts,
             recorded_at=parse(data.get("recorded_at") or data["ts"]),
             project=_text(project) if isinstance(project := data.get("project"), str) and project else None,
+            tool=tool_facts(data.get("tool")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return Line(end, None, "a line that is not a turn")

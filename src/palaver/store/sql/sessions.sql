@@ -12,7 +12,7 @@ DELETE FROM transcript_marks WHERE agent_id = :agent_id AND file = :file;
 SELECT agent_id, file, bytes FROM transcript_marks;
 
 -- name: session_document  the document of a session
-SELECT id, created_at, modified_at, data FROM documents WHERE source = 'sessions' AND native_id = :native_id;
+SELECT id, title, created_at, modified_at, data FROM documents WHERE source = 'sessions' AND native_id = :native_id;
 
 -- name: last_position  the position of the last passage
 SELECT coalesce(max(position), 0) AS position FROM passages WHERE document_id = :document_id;
@@ -24,6 +24,20 @@ WHERE document_id = :document_id AND native_id = :native_id;
 -- name: passages_of_document  the next passages of a document
 SELECT id, position, native_id, role, text, created_at, data FROM passages
 WHERE document_id = :document_id AND position > :after ORDER BY position LIMIT :limit;
+
+-- name: outline_of_document  the beginnings of all passages of a document
+SELECT position, native_id, role, substr(text, 1, 300) AS start, length(text) AS length, created_at, data FROM passages
+WHERE document_id = :document_id AND position > 0 ORDER BY position;
+
+-- name: outline_signature  values that differ when a document has changed
+SELECT d.version, d.modified_at, count(p.id) AS turns, max(p.id) AS last_id, max(p.position) AS last_position
+FROM documents d LEFT JOIN passages p ON p.document_id = d.id AND p.position > 0
+WHERE d.id = :document_id GROUP BY d.id, d.version, d.modified_at;
+
+-- name: sessions_below  the sessions of an agent whose ids begin with the id of another one
+SELECT native_id, title, created_at FROM documents
+WHERE source = 'sessions' AND agent_id = :agent_id AND native_id LIKE :pattern ESCAPE '!' ORDER BY created_at, id
+LIMIT 1000;
 
 -- name: replace_turn  change a turn
 UPDATE passages SET role = :role, text = :text, created_at = :created_at, data = :data WHERE id = :id;

@@ -3,7 +3,8 @@
 // parsed as HTML. Images from other servers become links: the console sends no request to another server.
 
 import { Lexer } from "../../vendor/marked/marked.js";
-import { copyText } from "./clipboard.js";
+import { codeFigure } from "./code.js";
+import { PICTURE } from "./pictures.js";
 import { t } from "./texts.js";
 
 const MAX_LENGTH = 200_000; // characters
@@ -71,15 +72,7 @@ function renderBlock(token, mentions) {
 
 function renderCode(token) {
   const language = (token.lang ?? "").trim().split(/\s/)[0].slice(0, 30);
-  const copy = element("button", { type: "button", class: "copy", "aria-label": t("Copy the code") }, [t("Copy")]);
-  copy.addEventListener("click", async () => {
-    copy.textContent = (await copyText(token.text)) ? t("Copied") : t("Not copied");
-    setTimeout(() => (copy.textContent = t("Copy")), 1500);
-  });
-  return element("figure", { class: "code" }, [
-    element("figcaption", {}, [element("span", {}, [language || "text"]), copy]),
-    element("pre", { tabindex: "0" }, [element("code", {}, [token.text])]),
-  ]);
+  return codeFigure(token.text, language);
 }
 
 function renderList(token, mentions) {
@@ -129,7 +122,11 @@ function renderSpan(token, mentions) {
       return [renderLink(token.href, renderInline(token.tokens, mentions))];
     case "image":
       return /^\/uploads\/[\w.-]+$/.test(token.href)
-        ? [element("img", { src: token.href, alt: token.text || "", loading: "lazy" })]
+        ? [
+            element("a", { href: token.href, ...PICTURE }, [
+              element("img", { src: token.href, alt: token.text || "", loading: "lazy" }),
+            ]),
+          ]
         : [renderLink(token.href, [token.text || token.href])];
     case "checkbox":
       return []; // renderList draws it

@@ -45,6 +45,7 @@ export const readerView = {
       draftAt: null,
     };
     removeUntouched(open);
+    open?.replay?.stop();
     open = entered;
     redraw();
     try {
@@ -62,6 +63,7 @@ export const readerView = {
   retry: () => open?.error?.isOffline && readerView.enter(parseRoute()),
   leave() {
     clearHighlight();
+    open?.replay?.stop();
     removeUntouched(open);
     open = null;
   },
@@ -71,6 +73,7 @@ export const readerView = {
     if (event.key === "Escape") return leaveReader(), true;
     if (event.key === "e" && open.item && READER_SOURCES[open.source].fields && can("write"))
       return (open.isEditing = true), redraw(), true;
+    if (open.replay) return open.replay.key(event);
     const step = { j: 1, k: -1 }[event.key];
     const turns = /** @type {HTMLElement[]} */ (step ? [...document.querySelectorAll(".turn")] : []);
     if (!step || !turns.length) return false;
@@ -92,7 +95,7 @@ function parseJson(text) {
 
 // Highlight the words of the search, and scroll to the turn or the place that the link names.
 /** @param {import("./reader_sources.js").OpenDocument} opened */
-function showFoundPlace({ foundId, q, loc, item }) {
+function showFoundPlace({ foundId, q, loc, item, replay }) {
   const turn = foundId && document.getElementById(`t-${foundId}`);
   const root = turn ?? document.querySelector(".page-body");
   if (!root) return;
@@ -100,6 +103,7 @@ function showFoundPlace({ foundId, q, loc, item }) {
   if (turn) {
     turn.scrollIntoView({ block: "center" });
     turn.focus({ preventScroll: true });
+    if (replay?.found) replay.keepInView(replay.found);
   } else if (matches.length && scrollBox) {
     // `approx_offset` counts characters of the source text, which is longer than the shown text.
     const length = root.textContent?.length || 1;
@@ -184,8 +188,9 @@ async function exportSrt({ id, title }) {
 }
 
 // The whole conversation, also the turns that are not loaded yet.
-async function exportConversation({ title, turns }) {
-  const sections = (await turns.loadAll()).map((turn) => {
+async function exportConversation({ source, title, turns, item }) {
+  const all = source === "archive" ? (await get(url`/api/archive/${item.id}`)).messages : await turns.loadAll();
+  const sections = all.map((turn) => {
     const when = turn.created_at ?? turn.ts;
     return `## ${turn.sender ?? turn.role}${when ? `, ${when}` : ""}\n\n${turn.content ?? turn.text}\n`;
   });

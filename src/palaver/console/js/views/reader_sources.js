@@ -3,9 +3,10 @@
 
 import { displayNameOf } from "../data/agents.js";
 import { get, post, url, withQuery } from "../data/api.js";
+
 import { goTo, linkToThread } from "../route.js";
 import { avatar, emptyState, loading, tagList } from "../ui/elements.js";
-import { clockTime, dayKey, dayName, formatTimestamp, plural, timeElement } from "../ui/format.js";
+import { clockTime, dayKey, dayName, formatTimestamp, momentOf, plainText, plural, timeElement } from "../ui/format.js";
 import { checkLink, renderMarkdown } from "../ui/markdown.js";
 import { notifyError } from "../ui/notices.js";
 import { html, nothing, redraw, repeat } from "../ui/render.js";
@@ -29,6 +30,7 @@ const EXPORT_PAGE = 100;
  * @property {string | null} draftAt When the draft that the editor shows was written.
  * @property {string} [foundId] The id of the turn that the link names.
  * @property {Turns} [turns]
+ * @property {import("./replay/replay.js").Replay} [replay]
  */
 
 /**
@@ -93,6 +95,17 @@ async function locate({ loc, source, id }) {
   if (loc?.conversation_id || loc?.thread_id || loc?.session_id) return loc;
   const { meta } = await post("/api/knowledge/get", { source, id, retrieval: { mode: "snippet" } });
   return { conversation_id: meta.conversation_id, message_id: meta.message_id, ...meta.loc };
+}
+
+// Open a session or a conversation as a timeline, at the turn that the link names. Its code is loaded here: not everybody
+// reads sessions.
+async function openReplay(document, path, loc, linksOf) {
+  const { Replay, Steps, LINKS } = await import("./replay/replay.js");
+  const steps = new Steps(path);
+  const found = await steps.open(loc.message_id);
+  document.foundId = found ? loc.message_id : undefined;
+  document.title = plainText(steps.title);
+  document.replay = new Replay(steps, { found, foundId: loc.message_id, linkTo: linksOf(LINKS) });
 }
 
 /** @type {Record<string, ReaderSource>} */
@@ -208,48 +221,33 @@ export const READER_SOURCES = {
     async open(document) {
       const loc = await locate(document);
       const { agent_id: agent, session_id: session } = loc;
-      document.item = { session, agent };
-      document.foundId = loc.message_id;
-      document.turns = new Turns(
-        async (after, limit) =>
-          (await get(withQuery(url`/api/v1/agents/${agent}/sessions/${session}/messages`, { after, limit }))).turns,
+      await openReplay(document, url`/api/v1/agents/${agent}/sessions/${session}/steps`, loc, (links) =>
+        links.session(agent, session),
       );
-      await document.turns.open(loc.message_index ?? 0);
-      // The first line of the first question is a better title than the id, if it is loaded.
-      const loaded = document.turns.isFromStart ? document.turns.items : [];
-      const first = loaded.find((turn) => turn.role === "user");
-      document.title = first?.content.split("\n")[0].slice(0, 120) || `Session ${session}`;
+      document.item = { session, agent };
+      document.title = document.title || t("session {id}", { id: session });
     },
-    body: (document) =>
-      conversation(document, ({ id, role, content, ts }) => ({
-        id,
-        name: role === "assistant" ? displayNameOf(document.item.agent) : role,
-        isAgent: role === "assistant",
-        text: content,
-        when: ts,
-      })),
-    subtitle: ({ item }) => html`${displayNameOf(item.agent)} · ${t("session {id}", { id: item.session })}`,
+    body: ({ replay }) => replay?.template(),
+    subtitle: ({ item, replay }) =>
+      html`${displayNameOf(item.agent)} · ${startTime(replay)}${t("session {id}", { id: item.session })}`,
   },
 
   archive: {
     async open(document) {
       const loc = await locate(document);
-      document.item = await get(url`/api/archive/${loc.conversation_id}`);
-      document.title = document.item.title;
-      document.foundId = loc.message_id;
-      document.turns = new Turns(async (offset, limit) => document.item.messages.slice(offset, offset + limit));
-      await document.turns.open(loc.message_index ?? 0);
+      const id = loc.conversation_id;
+      await openReplay(document, url`/api/archive/${id}/steps`, loc, (links) => links.conversation(id));
+      document.item = { id, origin: id.split(":", 1)[0] };
     },
-    body: (document) =>
-      conversation(document, ({ id, role, text, ts }) => ({
-        id,
-        name: role,
-        isAgent: role === "assistant",
-        text,
-        when: ts,
-      })),
-    subtitle: ({ item }) => html`${item.origin} · ${plural(item.messages.length, "message")}`,
+    body: ({ replay }) => replay?.template(),
+    subtitle: ({ item, replay }) =>
+      html`${item.origin} · ${startTime(replay)}${plural(replay?.steps.total ?? 0, "step")}`,
   },
+};
+
+const startTime = (replay) => {
+  const at = replay?.steps.outline.totals.started_at;
+  return at ? html`${timeElement(at, momentOf(at))} · ` : nothing;
 };
 
 const fieldList = (fields) =>

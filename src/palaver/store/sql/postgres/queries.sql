@@ -179,6 +179,10 @@ WHERE d.source = 'sessions' AND (CAST(:agent_id AS text) IS NULL OR d.agent_id =
 ORDER BY d.modified_at DESC, d.id DESC
 LIMIT :limit OFFSET :offset;
 
+-- name: conversations_below  the conversations of subagents that a conversation started
+SELECT native_id, title, created_at FROM documents
+WHERE source = 'archive' AND (CAST(data AS jsonb) ->> 'parent') = :parent ORDER BY created_at, id LIMIT 1000;
+
 -- name: conversations  imported conversations, the latest first
 SELECT d.id, d.native_id, d.title, d.created_at, d.modified_at, d.data,
        (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS messages

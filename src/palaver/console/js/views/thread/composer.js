@@ -8,10 +8,12 @@ import { findPerson, nameInText, people } from "../../data/mentions.js";
 import { can, me } from "../../data/session.js";
 import { avatar, iconButton } from "../../ui/elements.js";
 import { plainText } from "../../ui/format.js";
+import { loadEmoji, loadedEmoji } from "../../ui/emoji.js";
 import { icon } from "../../ui/icons.js";
 import { notify, notifyError } from "../../ui/notices.js";
 import { html, liveValue, nextDraw, nothing, redraw } from "../../ui/render.js";
 import { rich, t } from "../../ui/texts.js";
+import { fileCards } from "./attachments.js";
 
 // A draft. `key` is set when it was sent without an answer: the server accepts a key once, so sending it again is safe.
 /**
@@ -20,13 +22,12 @@ import { rich, t } from "../../ui/texts.js";
  * @property {any} replyTo
  * @property {boolean} isForHumans
  * @property {any[]} images
+ * @property {any[]} files
  * @property {string | null} key
  * @property {number} [afterSeq] The newest message of the thread when it was sent.
  */
 /** @type {Draft} */
-const EMPTY = { text: "", replyTo: null, isForHumans: false, images: [], key: null };
-
-const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const EMPTY = { text: "", replyTo: null, isForHumans: false, images: [], files: [], key: null };
 
 export class Composer {
   /** @type {string | null} */
@@ -37,6 +38,8 @@ export class Composer {
   isForHumans = false;
   /** @type {{url: string, name: string}[]} */
   images = [];
+  /** @type {{url: string, name: string, type: string, size: number}[]} */
+  files = [];
   /** @type {string | null} */
   key = null;
   #thread;
@@ -45,6 +48,8 @@ export class Composer {
   #queue = []; // drafts on their way to the server
   /** @type {string | undefined} */
   #typedName; // the part of a name after the @, in lower case
+  /** @type {string | undefined} */
+  #typedCode; // the part of a shortcode after the colon
   #selected = 0; // among the suggested names
   /** @type {HTMLTextAreaElement | null} */
   #textarea = null;
@@ -100,11 +105,12 @@ export class Composer {
   // The box is empty again at once. Messages are sent one after the other.
   async send() {
     if (!hasContent(this)) return;
-    const { text, replyTo, isForHumans, images } = this;
+    const { text, replyTo, isForHumans, images, files } = this;
     const key = this.key ?? crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
     const afterSeq = this.#thread.latestSeq;
-    this.#queue.push({ text: text.trim(), replyTo, isForHumans, images, key, afterSeq });
+    this.#queue.push({ text: text.trim(), replyTo, isForHumans, images, files, key, afterSeq });
     this.#typedName = undefined;
+    this.#typedCode = undefined;
     this.error = null;
     this.#change(EMPTY);
     this.#fitHeight();
@@ -145,14 +151,15 @@ export class Composer {
     return this.#queue.filter((draft) => !isShown(draft));
   }
 
-  #post = ({ text, replyTo, isForHumans, images, key }) =>
+  #post = ({ text, replyTo, isForHumans, images, files, key }) =>
     post(url`/api/threads/${this.#thread.id}/messages`, {
-      content: text || images.map((image) => image.name).join(", "),
+      content: text || [...images, ...(files ?? [])].map(({ name }) => name).join(", "),
       author: me.needsLogin ? undefined : me.name,
       reply_to_msg_id: replyTo?.id,
       mentions: mentionedIds(text),
       metadata: isForHumans ? { visibility: "human_only" } : undefined,
       images: images.length ? images : undefined,
+      files: files?.length ? files : undefined,
       idempotency_key: key,
     });
 
@@ -160,31 +167,29 @@ export class Composer {
     nextDraw().then(() => this.#textarea?.isConnected && fitHeight(this.#textarea));
   }
 
+  // The server says whether a file is an image. Other files become cards.
   async #attach(files) {
-    const isImage = ({ type }) => IMAGE_TYPES.includes(type);
-    const others = [...files].filter((file) => !isImage(file)).map(({ name }) => name);
-    if (others.length)
-      notify(
-        t("Not attached: {names}. Only PNG, JPEG, GIF and WebP images can be attached.", { names: others.join(", ") }),
-        {
-          isError: true,
-        },
-      );
-    for (const file of [...files].filter(isImage)) {
+    for (const file of [...files]) {
       try {
-        const { url, name } = await upload("/api/upload/image", file);
+        const { url, name, type, size } = await upload("/api/upload/file", file);
         // The thread may have been left and opened again during the upload; then it has another composer.
         const current = Composer.#current;
         const composer = current.#thread.id === this.#thread.id ? current : this;
-        composer.#change({ images: [...composer.images, { url, name }] });
+        if (/\.(png|jpg|gif|webp)$/.test(url)) composer.#change({ images: [...composer.images, { url, name }] });
+        else composer.#change({ files: [...composer.files, { url, name, type, size }] });
       } catch (error) {
-        notifyError(error);
+        notify(t("Not attached: {name}. {reason}", { name: file.name, reason: t(error.message) }), { isError: true });
       }
     }
   }
 
-  // Agents and people whose name contains the text after the @.
+  // Agents and people whose name contains the text after the @, or emoji whose shortcode has the text after the colon.
   get #suggestions() {
+    if (this.#typedCode !== undefined)
+      return (loadedEmoji()?.searchEmoji(this.#typedCode, 8) ?? []).map(({ emoji, codes }) => ({
+        emoji,
+        name: `:${codes[0]}:`,
+      }));
     const typed = this.#typedName;
     if (typed === undefined) return [];
     const found = agents.list
@@ -203,12 +208,41 @@ export class Composer {
     const textarea = this.#textarea;
     if (!textarea) return;
     const end = textarea.selectionStart;
-    const before = textarea.value.slice(0, end).replace(/@[\p{L}\p{N}_.-]*$/u, `@${suggestion.slug} `);
+    const start = textarea.value.slice(0, end);
+    const before = suggestion.emoji
+      ? start.replace(/:[\w+-]*$/, suggestion.emoji)
+      : start.replace(/@[\p{L}\p{N}_.-]*$/u, `@${suggestion.slug} `);
+    this.#replaceText(textarea, before, textarea.value.slice(end));
+  }
+
+  // Set the text, with the caret after `before`.
+  #replaceText(textarea, before, after) {
     this.#typedName = undefined;
-    this.#change({ text: before + textarea.value.slice(end) });
+    this.#typedCode = undefined;
+    this.#change({ text: before + after });
     textarea.value = this.text;
     textarea.focus();
     textarea.setSelectionRange(before.length, before.length);
+    fitHeight(textarea);
+  }
+
+  #insertEmoji(emoji) {
+    const textarea = /** @type {HTMLTextAreaElement | null} */ (document.querySelector(".compose textarea"));
+    if (!textarea) return;
+    const { value, selectionStart, selectionEnd } = textarea;
+    this.#textarea = textarea;
+    this.#replaceText(textarea, value.slice(0, selectionStart) + emoji, value.slice(selectionEnd));
+  }
+
+  #openEmoji(event) {
+    const details = event.target;
+    if (!details.open) return;
+    loadEmoji().then(({ mountEmojiPanel }) =>
+      mountEmojiPanel(details.querySelector(":scope > div"), (emoji) => {
+        details.open = false;
+        this.#insertEmoji(emoji);
+      }),
+    );
   }
 
   #onInput(event) {
@@ -216,7 +250,13 @@ export class Composer {
     const before = textarea.value.slice(0, textarea.selectionStart);
     this.#textarea = textarea;
     this.#typedName = before.match(/(?:^|\s)@([\p{L}\p{N}_.-]*)$/u)?.[1]?.toLowerCase();
+    this.#typedCode = before.match(/(?:^|[\s(])(?::)([a-z][\w+-]+)$/i)?.[1];
     this.#selected = 0;
+    if (this.#typedCode) loadEmoji().then(redraw);
+    const [whole, code] = before.match(/:([\w+-]{2,40}):$/) ?? [];
+    const emoji = code && loadedEmoji()?.emojiOf(code);
+    if (emoji)
+      return this.#replaceText(textarea, before.slice(0, -whole.length) + emoji, textarea.value.slice(before.length));
     this.#change({ text: textarea.value });
     fitHeight(textarea);
   }
@@ -232,7 +272,8 @@ export class Composer {
       }
       if (event.key === "Enter" || event.key === "Tab")
         return event.preventDefault(), this.#insertName(suggestions[this.#selected] ?? suggestions[0]);
-      if (event.key === "Escape") return event.stopPropagation(), (this.#typedName = undefined), redraw();
+      if (event.key === "Escape")
+        return event.stopPropagation(), (this.#typedName = this.#typedCode = undefined), redraw();
     }
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
@@ -255,10 +296,10 @@ export class Composer {
       @dragover=${(event) => event.preventDefault()} @drop=${(event) => attach(event, event.dataTransfer.files)}>
       ${
         suggestions.length
-          ? html`<ul class="names" id="names" role="listbox" aria-label=${t("Names")}>${suggestions.map(
+          ? html`<ul class="names" id="names" role="listbox" aria-label=${suggestions[0].emoji ? t("Emoji") : t("Names")}>${suggestions.map(
               (one, i) => html`
         <li role="option" id="name-${i}" aria-selected=${i === this.#selected} @mousedown=${(event) => (event.preventDefault(), this.#insertName(one))}>
-          ${avatar(one.name, one)} <b>${one.name}</b> <small>@${one.slug}</small></li>`,
+          ${one.emoji ? html`<span class="sign">${one.emoji}</span> <span>${one.name}</span>` : html`${avatar(one.name, one)} <b>${one.name}</b> <small>@${one.slug}</small>`}</li>`,
             )}</ul>`
           : nothing
       }
@@ -277,6 +318,7 @@ export class Composer {
             )}</div>`
           : nothing
       }
+      ${fileCards(this.files, (file) => iconButton(t("Remove {name}", { name: file.name }), "close", () => this.#change({ files: this.files.filter((one) => one !== file) })))}
       <label class="hidden" for="say">${t("Message")}</label>
       <textarea id="say" rows="1" placeholder=${t("Message {topic}", { topic: thread?.topic ?? "" })} .value=${liveValue(this.text)} enterkeyhint="send"
         aria-autocomplete="list" aria-controls=${suggestions.length ? "names" : nothing}
@@ -284,9 +326,11 @@ export class Composer {
         @keydown=${(event) => this.#onKey(event)} @input=${(event) => this.#onInput(event)}
         @paste=${(event) => event.clipboardData.files.length && attach(event, event.clipboardData.files)}></textarea>
       <footer>
-        <label class="quiet" title=${t("Attach an image")}><span class="hidden">${t("Attach an image")}</span>${icon("image")}
-          <input class="hidden" type="file" accept=${IMAGE_TYPES.join(",")} multiple
+        <label class="quiet" title=${t("Attach files")}><span class="hidden">${t("Attach files")}</span>${icon("attach")}
+          <input class="hidden" type="file" multiple
             @change=${(event) => (this.#attach(event.target.files), (event.target.value = ""))} /></label>
+        <details class="menu picker emoji-picker" @toggle=${(event) => this.#openEmoji(event)}>
+          <summary class="quiet" aria-label=${t("Add an emoji")} title=${t("Add an emoji")}>${icon("smile")}</summary><div></div></details>
         <button type="button" class="quiet only-people" aria-pressed=${this.isForHumans} title=${t("Hide the text from agents")}
           @click=${() => this.#change({ isForHumans: !this.isForHumans })}>${icon("lock")}<span>${t("People only")}</span></button>
         <span class="as">${rich("as {name}", { name: html`<b>${me.name}</b>` })}</span>
@@ -300,7 +344,7 @@ export class Composer {
 // Agents whose name starts with the typed text come first, then those online.
 const rank = (agent, typed) => 2 * Number(agent.slug.startsWith(typed)) + Number(agent.is_online);
 
-const hasContent = ({ text, images }) => text.trim() || images.length;
+const hasContent = ({ text, images, files }) => text.trim() || images.length || files?.length;
 
 // One draft of several, or null if all are empty. If one of them is for people only, so is the result.
 function mergeDrafts(all) {
@@ -314,6 +358,7 @@ function mergeDrafts(all) {
     replyTo: all.find((one) => one.replyTo)?.replyTo ?? null,
     isForHumans: all.some((one) => one.isForHumans),
     images: filled.flatMap((one) => one.images),
+    files: filled.flatMap((one) => one.files ?? []),
     key: filled.length === 1 ? filled[0].key : null,
   };
 }

@@ -28,6 +28,7 @@ import { renderMarkdown } from "../../ui/markdown.js";
 import { menu } from "../../ui/menu.js";
 import { notifyError } from "../../ui/notices.js";
 import { guard, html, nothing, redraw } from "../../ui/render.js";
+import { attachedFiles, fileCards } from "./attachments.js";
 import { reactionPicker, reactionPills } from "./reactions.js";
 import { t } from "../../ui/texts.js";
 
@@ -144,11 +145,12 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply
       ${
         images.length
           ? html`<div class="images">${images.map(
-              (image) => html`<a href=${image.url} target="_blank" rel="noopener"
+              (image) => html`<a class="picture" href=${image.url} target="_blank" rel="noopener"
         ><img src=${image.url} alt=${String(image.name ?? "image")} title=${String(image.name ?? "")} loading="lazy" /></a>`,
             )}</div>`
           : nothing
       }
+      ${fileCards(attachedFiles(message.metadata))}
       ${
         message.edit_version
           ? html`<button type="button" class="edited" @click=${() => showHistory(message)}
@@ -162,11 +164,11 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply
 }
 
 // A message on its way to the server.
-export const pendingMessage = ({ text, images, isForHumans }) =>
+export const pendingMessage = ({ text, images, files, isForHumans }) =>
   html`<article class="message pending ${isForHumans ? "for-humans" : ""}" aria-label=${t("Message being sent")}>
     <div class="side">${avatar(me.name)}</div>
     <div class="what"><header><b class="author">${me.name}</b><span class="when" role="status">${icon("clock")} ${t("Sending …")}</span></header>
-      <div class="prose pre">${text || images.map(({ name }) => name).join(", ")}</div></div>
+      <div class="prose pre">${text || [...images, ...(files ?? [])].map(({ name }) => name).join(", ")}</div></div>
   </article>`;
 
 // Only the active message has a toolbar: toolbars on all of them would be most of the page.

@@ -4,6 +4,7 @@
 import { post, remove, url, withQuery } from "../../data/api.js";
 import { can, me, myReactorId } from "../../data/session.js";
 import { addReaction, removeReaction } from "../../data/thread_messages.js";
+import { loadEmoji } from "../../ui/emoji.js";
 import { icon } from "../../ui/icons.js";
 import { notifyError } from "../../ui/notices.js";
 import { html, nothing, redraw, repeat } from "../../ui/render.js";
@@ -63,12 +64,18 @@ export function reactionPicker(message) {
     const label = event.target.elements.label.value.trim();
     if (!label) return;
     event.target.reset();
-    choose(event, label);
+    if (/^:[\w+-]+:$/.test(label)) loadEmoji().then(({ withoutShortcode }) => choose(event, withoutShortcode(label)));
+    else choose(event, label);
+  };
+  const showEmoji = (event) => {
+    const panel = event.target.closest("details").querySelector(".more-emoji");
+    loadEmoji().then(({ mountEmojiPanel }) => mountEmojiPanel(panel, (emoji) => choose({ target: panel }, emoji)));
   };
   return html`<details class="menu picker">
     <summary class="quiet" aria-label=${t("React")} title=${t("React")}>${icon("smile")}</summary>
     <div>
-      <div class="labels">${LABELS.map((label) => html`<button type="button" @click=${(event) => choose(event, label)}>${label}</button>`)}</div>
+      <div class="labels">${LABELS.map((label) => html`<button type="button" @click=${(event) => choose(event, label)}>${label}</button>`)}<button type="button" aria-label=${t("All emoji")} title=${t("All emoji")} @click=${showEmoji}>${icon("smile")}</button></div>
+      <div class="more-emoji"></div>
       <form @submit=${submit}><input name="label" maxlength="64" placeholder=${t("Your own word")} aria-label=${t("Another reaction")} autocomplete="off" /></form>
     </div>
   </details>`;

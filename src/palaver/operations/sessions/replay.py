@@ -1,0 +1,307 @@
+"""Replay a session or an imported conversation: its steps in pages, with numbers, branches and subagents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from palaver.errors import NotFound, Refused
+from palaver.model.answers import OmitsDefaults
+from palaver.model.library import Branch
+from palaver.model.people import Caller
+from palaver.model.requests import Id, Request, clamp
+from palaver.model.sessions import Owner
+from palaver.operations.operation import Route, operation
+from palaver.operations.sessions.resume import Resume, resume_of
+from palaver.operations.sessions.sessions import OneSession, must_be_indexed, owner_of, v1_route
+from palaver.operations.sessions.steps import (
+    Kind,
+    Places,
+    State,
+    Step,
+    Totals,
+    call_text,
+    first_open,
+    places_in,
+    steps_of,
+    totals_of,
+)
+from palaver.store.engines.database import Reader
+from palaver.store.sessions import outlines
+from palaver.store.sessions.outlines import OutlineTurn, RelatedSession, StoredSession
+from palaver.store.workspaces import Workspace
+
+LONGEST_MESSAGE = 20_000
+LONGEST_OUTPUT = 3_000
+"""Longer texts are cut, unless the whole step is asked for."""
+
+
+class Page(Request):
+    after: Annotated[int, clamp(0, 2**31)] = 0
+    """Number of steps to skip."""
+    limit: Annotated[int, clamp(1, 500)] = 100
+    """Maximum number of steps, up to 500."""
+    at: Id | None = None
+    """Id of a turn. The page with its step is given, instead of the one after `after`."""
+    branch: Annotated[int, clamp(0, 2**31)] = 0
+    """Number of the branch to read. 0 is the one that counts."""
+    outline: bool = False
+    """Whether to give totals, places to jump to, branches and subagents too."""
+    whole: bool = False
+    """Whether to give long texts whole. Then `limit` is 1."""
+
+
+class SessionStepsRequest(OneSession, Page):
+    pass
+
+
+class ConversationStepsRequest(Page):
+    conversation_id: Id
+    """Id of the conversation."""
+
+
+@dataclass(frozen=True)
+class ShownStep(OmitsDefaults):
+    """One step. `length` is the number of characters of the whole text, if it is cut."""
+
+    omit_if_default = (
+        "text", "length", "ts", "seconds", "tool", "brief", "arguments", "path", "diff", "state", "is_error",
+        "is_edit", "result_id",
+    )  # fmt: skip
+
+    number: int
+    id: str
+    kind: Kind
+    text: str = ""
+    """What was said, or the output of the tool."""
+    length: int | None = None
+    ts: datetime | None = None
+    seconds: float | None = None
+    tool: str | None = None
+    brief: str | None = None
+    arguments: str | None = None
+    path: str | None = None
+    diff: str | None = None
+    state: State | None = None
+    is_error: bool = False
+    is_edit: bool = False
+    result_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BranchInfo:
+    """Turns that were edited or answered again. They follow step `after` of the branch `beside`."""
+
+    number: int
+    beside: int
+    after: int
+    steps: int
+    title: str
+    ts: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Subagent:
+    """A session that this one started, at the step `at` if that is known."""
+
+    id: str
+    title: str
+    ts: datetime | None
+    at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    totals: Totals
+    places: Places
+    branches: list[BranchInfo]
+    subagents: list[Subagent]
+    parent: RelatedSession | None
+    resume: Resume | None
+
+
+@dataclass(frozen=True)
+class Steps(OmitsDefaults):
+    """A page of steps. `found` is the number of the step with the turn that was asked for."""
+
+    omit_if_default = ("found", "outline", "project")
+
+    title: str
+    total: int
+    after: int
+    steps: list[ShownStep]
+    project: str | None = None
+    found: int | None = None
+    outline: Outline | None = None
+
+
+@operation(v1_route("GET", "/api/v1/agents/{agent}/sessions/{session:any}/steps"))
+async def list_session_steps(workspace: Workspace, caller: Caller, request: SessionStepsRequest) -> Steps:
+    """List the steps of a session: questions, answers, and tool calls with their results."""
+    owner = await workspace.read(lambda read: _owner(read, caller, request))
+    branches: tuple[Branch, ...] = ()
+    if request.outline or request.branch:
+        transcript = workspace.transcripts.of(owner, request.session)
+        branches = await asyncio.to_thread(workspace.transcripts.rewound, transcript, request.session)
+
+    def show(read: Reader) -> Steps:
+        found = outlines.session(read, owner, request.session)
+        if found is None:
+            raise NotFound("session", request.session, "List sessions to see which exist.")
+        below = outlines.sessions_below(read, owner, request.session) if request.outline else []
+        above = outlines.session(read, owner, found.parent) if found.parent and request.outline else None
+        parent = RelatedSession(found.parent, above.title, above.created_at) if found.parent and above else None
+        steps = _steps(workspace, read, found)
+        return _page(read, request, found, steps, branches, below, parent, resume_of(owner.slug, request.session))
+
+    return await workspace.read(show)
+
+
+def _owner(read: Reader, caller: Caller, request: OneSession) -> Owner:
+    must_be_indexed(read)
+    return owner_of(read, caller, request.agent)
+
+
+@operation(Route("GET", "/api/archive/{conversation_id:any}/steps"))
+async def list_conversation_steps(workspace: Workspace, caller: Caller, request: ConversationStepsRequest) -> Steps:
+    """List the steps of an imported conversation: questions, answers, and tool calls with their results."""
+    return await workspace.read(lambda read: _conversation_steps(workspace, read, request))
+
+
+def _conversation_steps(workspace: Workspace, read: Reader, request: ConversationStepsRequest) -> Steps:
+    id = request.conversation_id
+    found = outlines.conversation(read, id)
+    if found is None:
+        raise NotFound("conversation", id, "List the archive to see what is there.")
+    needs_more = request.outline or request.branch
+    branches = outlines.branches(read, found.document_id) if needs_more else ()
+    below = outlines.conversations_below(read, id) if request.outline else []
+    above = outlines.conversation(read, found.parent) if found.parent and request.outline else None
+    parent = RelatedSession(found.parent, above.title, above.created_at) if found.parent and above else None
+    origin, _, own_id = id.partition(":")
+    steps = _steps(workspace, read, found)
+    return _page(read, request, found, steps, branches, below, parent, resume_of(origin, own_id))
+
+
+def _steps(workspace: Workspace, read: Reader, session: StoredSession) -> list[Step]:
+    found: list[Step] = workspace.outlines.get(read, session.document_id, steps_of)
+    return found
+
+
+def _page(
+    read: Reader,
+    request: Page,
+    session: StoredSession,
+    main: list[Step],
+    branches: Sequence[Branch],
+    below: list[RelatedSession],
+    parent: RelatedSession | None,
+    resume: Resume | None,
+) -> Steps:
+    steps = main
+    if request.branch:
+        if request.branch > len(branches):
+            raise Refused(f"branch: there are {len(branches)} branches.")
+        steps = steps_of(branch_turns(branches[request.branch - 1]))
+    limit = 1 if request.whole else request.limit
+    found = _number_of(steps, request.at) if request.at else None
+    after = (found - 1) // limit * limit if found else request.after
+    page = steps[after : after + limit]
+    if request.branch:
+        texts = dict(enumerate((said.text for said in branches[request.branch - 1].messages), 1))
+    else:
+        wanted = {turn.position for step in page for turn in (step.turn, step.result) if turn}
+        texts = outlines.texts(read, session.document_id, wanted)
+    open_from = first_open(steps) if not request.branch else len(steps)
+    shown = [
+        _shown(number, step, texts, is_whole=request.whole, is_open=number > open_from)
+        for number, step in enumerate(page, after + 1)
+    ]
+    outline = None
+    if request.outline:
+        places = places_in(main)
+        outline = Outline(
+            totals_of(main, places), places, _branches(main, branches), _subagents(main, below), parent, resume
+        )
+    title = session.title
+    if not title or title.startswith("[tool "):  # a session may begin with a tool call
+        asked = next((step.turn.start for step in main if step.kind == "question"), "")
+        title = next((line.strip() for line in asked.splitlines() if line.strip()), "")[:120] or title
+    return Steps(title, len(steps), after, shown, session.project, found, outline)
+
+
+def _number_of(steps: Sequence[Step], turn_id: str) -> int | None:
+    return next(
+        (
+            number
+            for number, step in enumerate(steps, 1)
+            if turn_id == step.turn.id or (step.result and turn_id == step.result.id)
+        ),
+        None,
+    )
+
+
+def _shown(number: int, step: Step, texts: dict[int, str], *, is_whole: bool, is_open: bool) -> ShownStep:
+    turn, result = step.turn, step.result
+    if step.kind == "call":
+        call = call_text(texts.get(turn.position, turn.start))
+        output = texts.get(result.position, "") if result else ""
+        text, length = _cut(output, LONGEST_OUTPUT, is_whole)
+        return ShownStep(
+            number, turn.id, "call", text, length, turn.ts, step.seconds, step.tool, call.brief, call.arguments,
+            call.path, call.diff, "open" if is_open else step.state, step.is_error, step.is_edit,
+            result.id if result else None,
+        )  # fmt: skip
+    longest = LONGEST_OUTPUT if step.kind == "output" else LONGEST_MESSAGE
+    text, length = _cut(texts.get(turn.position, turn.start), longest, is_whole)
+    return ShownStep(number, turn.id, step.kind, text, length, turn.ts, is_error=step.is_error)
+
+
+def _cut(text: str, longest: int, is_whole: bool) -> tuple[str, int | None]:
+    return (text, None) if is_whole or len(text) <= longest else (text[:longest], len(text))
+
+
+def branch_turns(branch: Branch) -> list[OutlineTurn]:
+    return [
+        OutlineTurn(number, said.id, said.role, said.text[:300], len(said.text), said.ts, said.tool)
+        for number, said in enumerate(branch.messages, 1)
+    ]
+
+
+def _branches(main: Sequence[Step], branches: Sequence[Branch]) -> list[BranchInfo]:
+    places = _places_of(main, 0)
+    found: list[BranchInfo] = []
+    for number, branch in enumerate(branches, 1):
+        steps = steps_of(branch_turns(branch))
+        beside, after = places.get(branch.after or "", (0, 0))
+        first = branch.messages[0]
+        title = " ".join(first.text[:300].split())[:120]
+        found.append(BranchInfo(number, beside, after, len(steps), title, first.ts))
+        places |= {id: place for id, place in _places_of(steps, number).items() if id not in places}
+    return found
+
+
+def _places_of(steps: Sequence[Step], branch: int) -> dict[str, tuple[int, int]]:
+    return {
+        turn.id: (branch, number) for number, step in enumerate(steps, 1) for turn in (step.turn, step.result) if turn
+    }
+
+
+def _subagents(main: Sequence[Step], below: list[RelatedSession]) -> list[Subagent]:
+    """Each subagent at the latest call of a subagent that began before it and has none yet."""
+    calls = [(number, step) for number, step in enumerate(main, 1) if step.is_subagent]
+    used: set[int] = set()
+    found: list[Subagent] = []
+    for one in below:
+        fitting = [
+            number
+            for number, step in calls
+            if number not in used and (step.turn.ts is None or one.created_at is None or step.turn.ts <= one.created_at)
+        ]
+        at = fitting[0] if fitting else None  # both are in order, so the first free call is the one
+        used |= {at} if at else set()
+        found.append(Subagent(one.id, one.title, one.created_at, at))
+    return found

@@ -1,0 +1,161 @@
+"""Outlines of sessions and imported conversations: the beginning of each turn, and the texts of some turns."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Lock
+from time import monotonic
+from typing import Any, Generic, TypeVar
+
+import orjson
+
+from palaver.model.library import Branch, ToolFacts, tool_facts
+from palaver.model.sessions import Owner
+from palaver.model.times import instant, maybe_instant
+from palaver.store.engines.database import Reader
+from palaver.store.library.archive import branches_of
+from palaver.store.sessions.sessions import TOOL, native_id
+
+T = TypeVar("T")
+MOST_KEPT = 2
+KEPT_SECONDS = 60.0
+SUBAGENT = ".agent-"
+"""Sessions of subagents of Claude Code are named SESSION.agent-ID."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineTurn:
+    """A turn without the rest of its text."""
+
+    position: int
+    id: str
+    role: str
+    start: str
+    """The first 300 characters."""
+    length: int
+    ts: datetime | None
+    tool: ToolFacts | None
+
+
+class RecentOutlines(Generic[T]):
+    """What was made of the outlines that were read last. Somebody who scrolls through a session asks for it often.
+
+    A change of the session is noticed by its signature. A turn that was replaced in place is noticed after a minute.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[int, tuple[tuple[Any, ...], float, T]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, read: Reader, document_id: int, make: Callable[[list[OutlineTurn]], T]) -> T:
+        row = read.one("outline_signature", document_id=document_id)
+        signature = tuple(row.values()) if row else ()
+        with self._lock:
+            kept = self._kept.get(document_id)
+        if kept and kept[0] == signature and monotonic() - kept[1] < KEPT_SECONDS:
+            return kept[2]
+        made = make(turns(read, document_id))
+        with self._lock:
+            self._kept[document_id] = signature, monotonic(), made
+            self._kept.move_to_end(document_id)
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedSession:
+    """A session that another one started, or that started it."""
+
+    id: str
+    title: str
+    created_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session or an imported conversation."""
+
+    document_id: int
+    title: str
+    project: str | None
+    parent: str | None
+    created_at: datetime | None
+
+
+def session(read: Reader, owner: Owner, session_id: str) -> StoredSession | None:
+    row = read.one("session_document", native_id=native_id(owner.id, session_id))
+    if row is None:
+        return None
+    parent, is_subagent, _ = session_id.partition(SUBAGENT)
+    return StoredSession(
+        row["id"],
+        row["title"] or "",
+        orjson.loads(row["data"]).get("project"),
+        parent if is_subagent and parent else None,
+        instant(row["created_at"]),
+    )
+
+
+def conversation(read: Reader, id: str) -> StoredSession | None:
+    row = read.one("conversation", native_id=id)
+    if row is None:
+        return None
+    data = orjson.loads(row["data"])
+    created_at = instant(row["created_at"]) if row["created_at"] else None
+    return StoredSession(row["id"], row["title"] or "", data.get("project"), data.get("parent"), created_at)
+
+
+def turns(read: Reader, document_id: int) -> list[OutlineTurn]:
+    """The turns of a document in order."""
+    return [
+        OutlineTurn(
+            row["position"],
+            row["native_id"],
+            row["role"] or "",
+            row["start"],
+            row["length"],
+            maybe_instant(row["created_at"]),
+            _facts(row["data"]),
+        )
+        for row in read.all("outline_of_document", document_id=document_id)
+    ]
+
+
+def _facts(data: Any) -> ToolFacts | None:
+    return tool_facts(orjson.loads(data).get(TOOL)) if f'"{TOOL}"' in data else None
+
+
+def texts(read: Reader, document_id: int, positions: set[int]) -> dict[int, str]:
+    """The whole texts of the turns at these positions."""
+    if not positions:
+        return {}
+    rows = read.all("whole_passages", document_id=document_id, first=min(positions), last=max(positions))
+    return {row["position"]: row["text"] for row in rows if row["position"] in positions}
+
+
+def branches(read: Reader, document_id: int) -> tuple[Branch, ...]:
+    return branches_of(read, document_id)
+
+
+def sessions_below(read: Reader, owner: Owner, session_id: str) -> list[RelatedSession]:
+    """The sessions of the subagents of a session, in order."""
+    first = native_id(owner.id, f"{session_id}{SUBAGENT}")
+    pattern = first.replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
+    rows = read.all("sessions_below", agent_id=owner.id, pattern=pattern)
+    return [
+        RelatedSession(row["native_id"].removeprefix(f"{owner.id}/"), row["title"] or "", instant(row["created_at"]))
+        for row in rows
+        if row["native_id"].startswith(first)
+    ]
+
+
+def conversations_below(read: Reader, id: str) -> list[RelatedSession]:
+    """The conversations of the subagents of a conversation, in order."""
+    return [
+        RelatedSession(row["native_id"], row["title"] or "", instant(row["created_at"]) if row["created_at"] else None)
+        for row in read.all("conversations_below", parent=id)
+    ]
