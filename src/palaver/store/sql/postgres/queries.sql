@@ -334,3 +334,6 @@ SELECT passage_id, tsvector_to_array(words) FROM passage_parts JOIN given USING 
 -- name: ids_in_substring_index  those of these passages that are in the substring index
 SELECT passage_id AS id FROM passage_trigrams
 WHERE passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: known_turns  the passages of a document with these ids
+SELECT native_id, id FROM passages WHERE document_id = :document_id AND native_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
