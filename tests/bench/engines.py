@@ -85,17 +85,22 @@ async def substrings(both: tuple[Ours, ...]) -> dict[str, list[list[float]]]:
 
 
 def compare(messages: int, seconds: float) -> int:
-    """Print one line for each measurement: PostgreSQL, SQLite, and the ratio."""
+    """Print a line after each measurement: PostgreSQL, SQLite, and the ratio."""
     from run import timed
 
-    rows: list[tuple[str, str, str, float, str, bool]] = []
+    are_met: list[bool] = []
 
     def add(what: str, ours: float, sqlite: float, *, least: float = 0.0, most: float = 0.0, digits: int = 1) -> None:
         ratio = ours / sqlite
         target = f"≥ {least} ×" if least else f"≤ {most} ×" if most else ""
         is_met = not least or ratio >= least if not most else ratio <= most
-        rows.append((what, f"{ours:.{digits}f}", f"{sqlite:.{digits}f}", ratio, target, is_met))
+        are_met.append(is_met)
+        print(
+            f"| {what} | {ours:.{digits}f} | {sqlite:.{digits}f} | {ratio:.2f} × | {target} | {'✓' if is_met else '✗'} |",
+            flush=True,
+        )
 
+    print("| what | PostgreSQL | SQLite | ratio | target | met |\n|---|---|---|---|---|---|")
     with ExitStack() as stack:
         server = stack.enter_context(postgres())
         one = stack.enter_context(Ours(corpus(messages)))
@@ -146,7 +151,4 @@ def compare(messages: int, seconds: float) -> int:
         for name, some in asyncio.run(substrings(both)).items():
             add(f"{name}: p50 ms", *(percentile(one, 50) for one in some), most=3.0)
         add("resident memory, MB", *(rss_megabytes(ours.pid) for ours in both), digits=0)
-    print("| what | PostgreSQL | SQLite | ratio | target | met |\n|---|---|---|---|---|---|")
-    for what, ours_value, sqlite_value, ratio, target, is_met in rows:
-        print(f"| {what} | {ours_value} | {sqlite_value} | {ratio:.2f} × | {target} | {'✓' if is_met else '✗'} |")
-    return 0 if all(row[-1] for row in rows) else 1
+    return 0 if all(are_met) else 1
