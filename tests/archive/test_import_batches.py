@@ -13,9 +13,11 @@ from typing import Any
 import psutil
 import pytest
 from tests.archive.test_conversation_search import NOON, chat
+from tests.conftest import Engine
 from tests.helpers import PATIENCE, eventually
 from tests.importers.shapes import as_json
 
+from palaver.operations.admin.maintenance import complete_index
 from palaver.operations.archive import import_batches
 from palaver.operations.archive.import_batches import Batch, ImportRequest
 from palaver.operations.archive.import_files import Summary, import_paths
@@ -178,6 +180,32 @@ async def test_for_much_the_engine_is_set_up_and_put_back(here: Workspace, tmp_p
         seen.append(await here.read(merging))
     seen.append(await here.read(merging))
     assert seen == [{"automerge": 64, "crisismerge": 512}, {"automerge": 8, "crisismerge": 512}]
+
+
+async def test_postgres_gets_longer_lists_for_much_and_its_own_limit_back(on_postgres: Engine, tmp_path: Path):
+    settings = Settings(home=tmp_path, database_url=on_postgres.fresh())
+
+    def limits(read: Any) -> list[Any]:
+        rows = read.connection.fetch(
+            "SELECT reloptions FROM pg_class WHERE relname IN ('passage_index_words', 'passage_trigrams_gin')", {}
+        )
+        return [row["reloptions"] for row in rows]
+
+    here = Workspace("default", open_engine(settings, "default"), settings)
+    try:
+        assert await here.read(limits) == [None, None]
+        async with here.bulk_writes():
+            assert await here.read(limits) == [["gin_pending_list_limit=16384"]] * 2
+        assert await here.read(limits) == [None, None]
+        await here.change(lambda change: change.run("begin_bulk_writes"))  # and then the process is killed
+        await complete_index(here)
+        assert await here.read(limits) == [["gin_pending_list_limit=16384"]] * 2  # it may still be running
+        long_ago = "UPDATE counters SET value = value - 6 * 3600 - 1 WHERE name = 'bulk writes'"
+        await here.change(lambda change: change.connection.run(long_ago, {}))
+        await complete_index(here)
+        assert await here.read(limits) == [None, None]
+    finally:
+        here.close()
 
 
 def test_a_batch_says_how_far_reading_has_come(tmp_path: Path):

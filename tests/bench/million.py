@@ -203,6 +203,7 @@ class Language:
 
 
 def fill(change: Change, pile: list[tuple[int, list[str]]]) -> None:
+    said: dict[str, list[documents.NewPassage]] = {}
     for number, texts in pile:
         source = SOURCES[number % len(SOURCES)]
         began = _BEGAN + timedelta(minutes=number)
@@ -215,16 +216,17 @@ def fill(change: Change, pile: list[tuple[int, list[str]]]) -> None:
             data={},
             is_found_by_title=source != "bus",
         )
-        said = (
+        said.setdefault(source, []).extend(
             documents.NewPassage(document_id, at, f"{number}-{at}", text, began, role="user" if at % 2 else "assistant")
             for at, text in enumerate(texts, 1)
         )
-        documents.add_passages(change, source, said)
+    for source, some in said.items():
+        documents.add_passages(change, source, some)
 
 
-async def build(home: Path, passages: int) -> None:
+async def build(home: Path, passages: int, url: str) -> None:
     """Fill the workspace, unless somebody has."""
-    app = App(load({"home": home}))
+    app = App(load({"home": home, "database_url": url}))
     here = await app.open()
     language, made, number, spent = Language(), 0, 0, 0.0
     is_there = await here.read(lambda read: read.one("conversation", native_id="2"))
@@ -254,9 +256,9 @@ class MadeUpVectors:
         return self._dice.standard_normal((len(texts), 384))
 
 
-async def add_vectors(home: Path) -> None:
+async def add_vectors(home: Path, url: str) -> None:
     """Give each passage a made-up vector, unless it has one."""
-    app = App(load({"home": home}))
+    app = App(load({"home": home, "database_url": url}))
     here, made_up = await app.open(), MadeUpVectors()
     with patch.object(encoders, "encoder", lambda *_, **__: made_up):
         await background.catch_up(here)
@@ -265,19 +267,20 @@ async def add_vectors(home: Path) -> None:
     await app.close()
 
 
-def some_passage(read: Reader, dice: random.Random) -> str:
+def some_passage(read: Reader, dice: random.Random, passages: int) -> str:
     """Of one of the first documents: which number they have says where they are kept."""
-    number = dice.randrange(20_000)
+    number = dice.randrange(passages // 50)
     document = read.must("document_by_native", source=SOURCES[number % len(SOURCES)], native_id=str(number))
     return str(dice.choice(read.all("whole_passages", document_id=document["id"], first=1, last=5))["text"])
 
 
-async def ask(home: Path, count: int) -> None:
+async def ask(home: Path, passages: int, count: int, url: str) -> None:
     """Ask, and print what it cost: processor time of this process, which does nothing else."""
-    app = App(load({"home": home}))
+    app = App(load({"home": home, "database_url": url}))
     here = await app.open()
     language = Language()
-    asked = [language.question(await here.read(lambda read: some_passage(read, language.dice))) for _ in range(count)]
+    choose = partial(some_passage, dice=language.dice, passages=passages)
+    asked = [language.question(await here.read(choose)) for _ in range(count)]
     for question in asked[:2]:  # the first loads the model and asks for the index of vectors, which is loaded then
         await search_knowledge.work(here, Caller("human"), SearchKnowledge(query=question, dedupe=False))
         await nearest.load_wanted(here)
@@ -302,11 +305,12 @@ if __name__ == "__main__":
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--home", type=Path)
     parser.add_argument("--vectors", action="store_true")
+    parser.add_argument("--postgres", metavar="URL", default="", help="use this database, which is kept")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         place = given.home or Path(temporary)
-        asyncio.run(build(place, given.passages))
+        asyncio.run(build(place, given.passages, given.postgres))
         if given.vectors:
             by_meaning.ENOUGH_KNOWN = 0.0  # most words are made up
-            asyncio.run(add_vectors(place))
-        asyncio.run(ask(place, given.questions))
+            asyncio.run(add_vectors(place, given.postgres))
+        asyncio.run(ask(place, given.passages, given.questions, given.postgres))

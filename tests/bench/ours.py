@@ -26,9 +26,12 @@ from palaver.store.engines.database import Change
 
 
 class Ours:
-    def __init__(self, preload: Iterable[str] = (), topics: int = 100, model: str = "words") -> None:
+    def __init__(
+        self, preload: Iterable[str] = (), topics: int = 100, model: str = "words", database_url: str = ""
+    ) -> None:
         # Without a model nothing runs in the background: its processor time would be counted.
         self._preload, self._topics, self._model = preload, topics, model
+        self.database_url = database_url
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="palaver-bench-", ignore_cleanup_errors=True)
@@ -43,7 +46,7 @@ class Ours:
         return self
 
     async def _fill(self) -> None:
-        app = App(load({"home": self.home}))
+        app = App(load({"home": self.home, "database_url": self.database_url}))
         here = await app.open()
         texts = enumerate(self._preload)
         while batch := list(islice(texts, 2000)):
@@ -60,8 +63,6 @@ class Ours:
     def start(self) -> float:
         """Start the server; returns the seconds until it answered a search."""
         began = time.perf_counter()
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("PALAVER_")}
-        environment |= {"PALAVER_HOME": str(self.home), "PALAVER_PORT": str(self.port), "PALAVER_MODEL": self._model}
         log = (self.home / "server.log").open("ab")
         self._process = subprocess.Popen(
             [
@@ -69,7 +70,7 @@ class Ours:
                 "-c",
                 "from palaver.doors.http.server import serve; from palaver.settings import load; serve(load())",
             ],
-            env=environment,
+            env=self.environment(),
             stdout=log,
             stderr=subprocess.STDOUT,
         )
@@ -85,6 +86,11 @@ class Ours:
             except httpx.HTTPError:
                 time.sleep(0.01)
         raise RuntimeError(f"palaver did not come up:\n{(self.home / 'server.log').read_text()[-2000:]}")
+
+    def environment(self) -> dict[str, str]:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PALAVER_")}
+        environment |= {"PALAVER_HOME": str(self.home), "PALAVER_PORT": str(self.port), "PALAVER_MODEL": self._model}
+        return environment | ({"PALAVER_DATABASE_URL": self.database_url} if self.database_url else {})
 
     def stop(self) -> None:
         self.client.close()

@@ -21,6 +21,7 @@ import apsw
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import engines
 import hooks
 import start
 import tokens
@@ -214,7 +215,11 @@ def main() -> int:
     ask.add_argument("--messages", type=int, default=100_000)
     ask.add_argument("--seconds", type=float, default=10)
     ask.add_argument("--only", choices=("posting", "searching"))
+    ask.add_argument("--engine", choices=("sqlite", "postgres", "both"), default="sqlite",
+                     help="with postgres or both: palaver on PostgreSQL beside palaver on SQLite")  # fmt: skip
     given = ask.parse_args()
+    if given.engine != "sqlite":
+        return engines.compare(given.messages, given.seconds)
     if given.what == "tokens":
         return tokens.main()
     if given.what == "hooks":

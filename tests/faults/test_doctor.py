@@ -438,7 +438,7 @@ def test_messages_that_are_gone_are_told(engine: Engine, tmp_path: Path):
 
 INDEX_TABLES = {
     "sqlite": ["passage_index", "passage_terms", "passage_trigrams", "passage_threes", "passages_native", "vectors"],
-    "postgres": ["passage_index", "passage_trigrams", "passage_index_words", "transcript_marks"],
+    "postgres": ["passage_index", "passage_trigrams", "passage_runs", "passage_index_words", "transcript_marks"],
 }
 
 

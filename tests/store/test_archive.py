@@ -7,17 +7,21 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.store.bus import Bus, rows
+from tests.conftest import Engine
+from tests.store.bus import Bus, opened, rows
 
 from palaver.model.library import Conversation, Said
 from palaver.model.times import micros
 from palaver.search import search
 from palaver.search.match import match
 from palaver.search.question import parse
+from palaver.settings import Settings
 from palaver.store.engines.database import Change, Reader, Scope
+from palaver.store.engines.postgres import connection
 from palaver.store.library import archive, documents
 from palaver.store.library.archive import FoundMessage, Outcome
 from palaver.text.query import Phrase
@@ -209,6 +213,33 @@ async def test_lost_index_rows_are_written_again(bus: Bus):
 
 
 OLD_LAYOUT = "INSERT INTO counters (name, value) SELECT 'parts', 0"
+
+
+async def test_many_rows_are_copied_as_they_would_be_inserted(
+    on_postgres: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """COPY and INSERT write the same rows, also of texts with tabs, line breaks and backslashes."""
+    texts = [f"{n} tab\there\nnext line C:\\temp \\N \\. 日本語 it's {'long ' * 300 * (n == 7)}" for n in range(120)]
+    tables = ("passages", "passage_index", "passage_parts", "passage_trigrams", "passage_runs", "passage_totals")
+    written = []
+    for copied_from in (1, 10_000):
+        monkeypatch.setattr(connection, "COPIED_FROM", copied_from)
+        async with opened(Settings(home=tmp_path, database_url=on_postgres.fresh())) as bus:
+            await put(bus, talk(*(said(text, n, id=f"m{n}") for n, text in enumerate(texts))))
+            sql = "SELECT * FROM {} ORDER BY 1, 2"
+            written.append([await bus.here.read(partial(rows, sql=sql.format(table))) for table in tables])
+    assert written[0] == written[1]
+    assert all(written[0])
+
+
+async def test_after_wiping_no_word_is_known_that_no_text_has(on_postgres: Engine, tmp_path: Path):
+    async with opened(Settings(home=tmp_path, database_url=on_postgres.fresh())) as bus:
+        await put(bus, talk(said("the old secretword"), updated=1), talk(said("an ivy leaf"), id="chatgpt:2"))
+        await put(bus, talk(said("the new one"), updated=2))
+        await bus.here.wipe()
+        known = await bus.here.read(partial(rows, sql="SELECT run FROM passage_runs ORDER BY run"))
+        assert [row["run"] for row in known] == ["an", "ivy", "leaf", "new", "one", "the"]
+        assert await found(bus, "e ne") == ["the new one"]
 
 
 async def test_an_archive_from_before_is_searched_while_the_index_of_its_parts_is_made_anew(bus: Bus):

@@ -84,9 +84,8 @@ def test_a_long_text_has_each_word_in_one_of_its_parts(words: list[str]):
     lexemes = [[lexeme.partition("':")[0].strip("'") for lexeme in part.split()] for part in parts]
     for part, some in zip(parts, lexemes, strict=True):
         assert "\u00a7busbody" in some
-        assert max(lexeme.count(",") + 1 for lexeme in part.split()) <= MOST_PLACES
         assert len(part.encode()) <= 2 * 2**20
-    exact = Counter(lexeme for some in lexemes for lexeme in some if lexeme[0] not in "\u00a7\u02e2")
+    exact = Counter(lexeme for some in lexemes for lexeme in set(some) if lexeme[0] not in "\u00a7\u02e2")
     assert exact == Counter(set(words))
     marked = {lexeme[1:] for some in lexemes for lexeme in some if lexeme[0] == "\u02e2"}
     assert marked >= {stem for word, stem in zip(words, stems(words), strict=True) if word != stem}

@@ -193,7 +193,7 @@ class Dialect(Protocol):
         """Write or remove index rows (None removes one). Passages in `fresh` have no old row to remove."""
 
     def tidy(self, connection: Connection) -> None:
-        """Merge the counters of the index. Called now and then."""
+        """Merge the counters of the index, and restore settings that an ended process left. Called now and then."""
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
         """Add texts to the substring index. The texts are already in their `substring_form`."""

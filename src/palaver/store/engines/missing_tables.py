@@ -25,6 +25,8 @@ INDEX_TABLES = ("passage_index", "passage_trigrams")
 """The full-text index and the substring index."""
 LINKED_TABLES = ("passage_totals", "passage_parts", "passage_index")
 """Tables of PostgreSQL that depend on each other. They are created together."""
+SUBSTRING_TABLES = ("passage_trigrams", "passage_runs")
+"""The substring index of PostgreSQL. Its tables are created together too."""
 
 _CREATE = re.compile(r"CREATE (TABLE|(?:UNIQUE )?INDEX) (\w+)(?: ON (\w+))?")
 _ALTER = re.compile(r"(?:ALTER TABLE|CREATE TRIGGER \w+ AFTER \w+ ON) (\w+)")
@@ -159,9 +161,10 @@ def creation_for_postgres(kind: str, gone: list[str]) -> tuple[list[str], list[s
     """The names of missing derived tables and indexes, and the statements that create them, tables first."""
     expected = _postgres_parts(kind)
     before = list[str]()
-    if any(name in LINKED_TABLES for name in gone):
-        before = [f"DROP TABLE IF EXISTS {', '.join(LINKED_TABLES)} CASCADE"]
-        gone = sorted({*gone, *(name for name, part in expected.items() if part.table in LINKED_TABLES)})
+    for together in (LINKED_TABLES, SUBSTRING_TABLES):
+        if any(name in together for name in gone):
+            before.append(f"DROP TABLE IF EXISTS {', '.join(together)} CASCADE")
+            gone = sorted({*gone, *(name for name, part in expected.items() if part.table in together)})
     copies = [expected[name] for name in gone if expected[name].is_derived]
     lost = {expected[name].table for name in gone if not expected[name].is_index}
     made = {part.name for part in copies if not part.is_index}

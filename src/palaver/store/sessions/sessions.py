@@ -22,6 +22,7 @@ from palaver.store.engines.database import Change, Reader, Row, Scope
 from palaver.store.library import documents
 from palaver.store.library.documents import (
     SCOPES,
+    NewPassage,
     agent_scope,
     document_scope,
     project_scope,
@@ -107,10 +108,15 @@ def finish_rebuild(
 
 def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = False) -> None:
     """Add turns to their sessions. A known turn id is skipped, or updated with `rewrite`."""
+    turns = list(turns)
+    ids: dict[str, list[str]] = {}
+    for turn in turns:
+        ids.setdefault(turn.session_id, []).append(turn.id)
     writers: dict[str, _SessionWriter] = {}
+    new: list[NewPassage] = []
     for turn in turns:
         if turn.session_id not in writers:
-            writers[turn.session_id] = _open_session(change, owner, turn)
+            writers[turn.session_id] = _open_session(change, owner, turn, ids[turn.session_id])
         writer = writers[turn.session_id]
         if turn.id in writer.seen:
             continue
@@ -120,31 +126,27 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
         data: dict[str, Any] = {SCOPES: scopes} if scopes else {}
         if turn.tool:
             data[TOOL] = turn.tool
-        found = (
-            None
-            if writer.is_new
-            else change.one("passage_by_native", document_id=writer.document_id, native_id=turn.id)
-        )
-        if found is None:
+        passage_id = writer.known.get(turn.id)
+        if passage_id is None:
             writer.position += 1
             writer.last = max(writer.last, micros(turn.ts))
-            documents.add_passage(
-                change,
-                source="sessions",
-                document_id=writer.document_id,
-                position=writer.position,
-                native_id=turn.id,
-                role=turn.role,
-                author=owner.slug,
-                author_id=owner.id,
-                text=turn.content,
-                created_at=turn.ts,
-                data=data,
+            new.append(
+                NewPassage(
+                    writer.document_id,
+                    writer.position,
+                    turn.id,
+                    turn.content,
+                    turn.ts,
+                    role=turn.role,
+                    author=owner.slug,
+                    author_id=owner.id,
+                    data=data,
+                )
             )
         elif rewrite:
             change.run(
                 "replace_turn",
-                id=found["id"],
+                id=passage_id,
                 role=turn.role,
                 text=turn.content,
                 created_at=micros(turn.ts),
@@ -153,7 +155,8 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
             row = documents.index_row(
                 "sessions", writer.document_id, "content", owner.id, turn.content, turn.role, scopes
             )
-            change.index(found["id"], row, is_new=False)
+            change.index(passage_id, row, is_new=False)
+    documents.add_passages(change, "sessions", new)
     for writer in writers.values():
         if writer.project != writer.facts.get("project"):
             facts = {**writer.facts, "project": writer.project}
@@ -167,7 +170,8 @@ class _SessionWriter:
 
     document_id: int
     position: int
-    is_new: bool
+    known: dict[str, int]
+    """The ids of the passages of those turns that are in the index."""
     facts: dict[str, Any]
     project: str | None = None
     """The project of the latest turn that names one. Turns that name none belong to it."""
@@ -175,12 +179,13 @@ class _SessionWriter:
     seen: set[str] = field(default_factory=set)
 
 
-def _open_session(change: Change, owner: Owner, turn: Turn) -> _SessionWriter:
+def _open_session(change: Change, owner: Owner, turn: Turn, turn_ids: list[str]) -> _SessionWriter:
     found = _session(change, owner, turn.session_id)
     if found:
         last = change.must("last_position", document_id=found["id"])["position"]
         facts = orjson.loads(found["data"])
-        return _SessionWriter(found["id"], last, is_new=False, facts=facts, project=facts.get("project"))
+        known = change.rows("known_turns", document_id=found["id"], ids=orjson.dumps(turn_ids).decode())
+        return _SessionWriter(found["id"], last, dict(known), facts, facts.get("project"))
     facts = {"session_id": turn.session_id}
     document_id = documents.add_document(
         change,
@@ -192,7 +197,7 @@ def _open_session(change: Change, owner: Owner, turn: Turn) -> _SessionWriter:
         agent_id=owner.id,
         is_found_by_title=False,
     )
-    return _SessionWriter(document_id, 0, is_new=True, facts=facts)
+    return _SessionWriter(document_id, 0, {}, facts)
 
 
 def title_of(text: str) -> str:

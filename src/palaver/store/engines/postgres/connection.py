@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import Any
 
 import psycopg
@@ -16,6 +17,9 @@ from palaver.store.engines.postgres.dialect import PostgresDialect
 
 RawConnection = psycopg.Connection[Row]
 
+COPIED_FROM = 50
+"""From this number of rows on, COPY is faster than a prepared INSERT. The server writes the rows as they arrive."""
+
 
 class PostgresConnection:
     dialect: Dialect
@@ -25,6 +29,7 @@ class PostgresConnection:
     ) -> None:
         self.raw, self.dialect = raw, dialect
         self._event_log_statements, self._before_event_log = dialect.event_log_statements, before_event_log
+        self._copies = dialect.copies
         self.has_written = False
 
     def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
@@ -50,8 +55,17 @@ class PostgresConnection:
             cursor.executemany(sql.encode(), rows)
 
     def run_rows(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        for batch in json_batches(rows):
-            self.raw.execute(sql.encode(), {"rows": batch.decode()})
+        self.has_written = True
+        left = iter(rows)
+        first = list(islice(left, COPIED_FROM))
+        copy = self._copies.get(sql) if len(first) == COPIED_FROM else None
+        if copy is None:
+            for batch in json_batches(chain(first, left)):
+                self.raw.execute(sql.encode(), {"rows": batch.decode()})
+            return
+        with self.raw.cursor() as cursor, cursor.copy(copy.encode()) as data:
+            for row in chain(first, left):
+                data.write_row(row)
 
 
 @contextmanager

@@ -7,10 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from math import log
 from typing import Any
-from zlib import crc32
 
 import orjson
 
@@ -27,6 +26,7 @@ from palaver.store.engines.database import (
     Scope,
 )
 from palaver.store.engines.id_ranges import SOURCES
+from palaver.store.engines.postgres.substrings import lookup_of, numbers_and_words, word_row
 from palaver.text.match import has_near, is_match
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 from palaver.text.tokenize import AT_ONCE, PLAIN_LETTER, stem, words
@@ -43,7 +43,12 @@ MOST_BYTES = 900_000
 MOST_LOOKED_UP = 8
 """Words of a phrase that are looked up in the parts of long passages. Their tokens tell whether the phrase is there."""
 COUNTED_AT_MOST = 20_000
-MOST_NUMBERS = 100_000
+MANY_ROWS = 200
+"""With this many rows, a change gets more memory for sorting."""
+MOST_WORDS_OF_FRAGMENT = 2_000
+"""A fragment in more words than these is in most texts, and looking them up would take longer than reading."""
+BY_COPY = "_by_copy"
+"""Suffix of the names of COPY statements."""
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 _ABOUT_THE_LOG = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN) events\b")
 
@@ -62,6 +67,13 @@ class PostgresDialect:
         self.event_log_statements = frozenset(
             sql for name, sql in self._statements.items() if _ABOUT_THE_LOG.search(sql) and name != "insert_event"
         )
+
+        self.copies = {
+            self._statements[name.removesuffix(BY_COPY)]: sql
+            for name, sql in self._statements.items()
+            if name.endswith(BY_COPY)
+        }
+        """The COPY that writes the same rows as an INSERT, by the INSERT."""
 
     def sql(self, name: str) -> str:
         return self._statements[name]
@@ -159,9 +171,11 @@ class PostgresDialect:
     def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
         """Read the frequencies of the most common words from the server's statistics. All other words are rare and
         get 1. Rounding must not turn a frequency below one into none."""
-        rows = connection.fetch(self.sql("frequencies"), {"tokens": list(tokens)})
-        known = {row["term"]: max(1, round(row["doc"])) for row in rows}
-        return {token: known.get(token, 1) for token in tokens}
+        lexemes = {token: _lexemes_of(token) for token in tokens}
+        wanted = [lexeme for some in lexemes.values() for lexeme in some]
+        rows = connection.fetch_tuples(self.sql("frequencies"), {"tokens": wanted})
+        known = dict(rows)
+        return {token: max(1, round(sum(known.get(one, 0) for one in some))) for token, some in lexemes.items()}
 
     def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
         scopes = _scopes(scope)
@@ -206,6 +220,8 @@ class PostgresDialect:
             connection.run_many(self.sql("mark_vector_stale"), [row for row in stale if rows[row["id"]] is not None])
             connection.run_many(self.sql("unindex_trigrams"), stale)
         new = {id: row for id, row in rows.items() if row}
+        if len(new) >= MANY_ROWS:
+            connection.run(self.sql("sort_in_memory"), {})
         parts: list[tuple[int, int, str]] = []
 
         def index_rows() -> Iterator[tuple[int, int, str, str, str | None]]:
@@ -219,13 +235,31 @@ class PostgresDialect:
 
         connection.run_rows(self.sql("index_passages"), index_rows())
         connection.run_rows(self.sql("index_parts"), parts)
-        self.write_parts(connection, {id: row.substring for id, row in new.items() if row.substring})
+        texts = {id: row.substring for id, row in new.items() if row.substring}
+        self._write_substrings(connection, "index_trigrams", texts)
 
     def tidy(self, connection: Connection) -> None:
         connection.run(self.sql("add_up_totals"), {})
+        if connection.fetch(self.sql("has_bulk_settings"), {})[0]["is_so"]:
+            connection.run(self.sql("end_bulk_writes"), {})
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
-        connection.run_rows(self.sql("index_trigrams"), ((id, numbers_of(text)) for id, text in texts.items()))
+        self._write_substrings(connection, "index_trigrams_again", texts)
+
+    def _write_substrings(self, connection: Connection, statement: str, texts: Mapping[int, str]) -> None:
+        words: set[str] = set()
+
+        def rows() -> Iterator[tuple[int, str]]:
+            for id, text in texts.items():
+                numbers, its_words = numbers_and_words(text)
+                words.update(its_words)
+                yield id, numbers
+
+        # The rows come first: they keep `forget_runs` from removing words that this change uses.
+        connection.run_rows(self.sql(statement), rows())
+        if words:
+            unknown = connection.fetch_tuples(self.sql("unknown_runs"), {"runs": " ".join(words)})
+            connection.run_rows(self.sql("insert_runs"), (word_row(word) for (word,) in unknown))
 
     def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
         left = iter(rows)
@@ -240,23 +274,33 @@ class PostgresDialect:
             have[one["id"]].append(one["lexemes"])
         for id, row in rows.items():
             found = {lexeme for lexemes in have[id] for lexeme in lexemes}
-            if len(have[id]) > 1:  # the parts of a long passage leave out the stems that their words are themselves
-                found |= {STEM + word for word in found if not word.startswith((STEM, SCOPE)) and stem(word) == word}
+            # A word that is its own stem is there once.
+            found |= {STEM + word for word in found if not word.startswith((STEM, SCOPE)) and stem(word) == word}
             if found != {*row.words.split(), *row.stems.split(), *(SCOPE + scope for scope in row.scopes)}:
                 return False
         return True
 
     def substring_candidates(self, connection: Connection, part: str, cap: int) -> list[int]:
-        match = _array(grams(part, min(len(part), 3)))
-        return [row["id"] for row in connection.fetch(self.sql("trigram_hits"), {"match": match, "cap": cap})]
+        wanted = lookup_of(part)
+        params: dict[str, Any] = {"numbers": wanted.numbers, "cap": cap}
+        conditions = ["trigrams @> CAST(%(numbers)s AS integer[])"] if wanted.numbers != "{}" else []
+        for place, fragment in enumerate(wanted.fragments):
+            given = {"grams": fragment.grams, "pattern": fragment.pattern, "most": MOST_WORDS_OF_FRAGMENT + 1}
+            words = [number for (number,) in connection.fetch_tuples(self.sql("runs_with"), given)]
+            if len(words) <= MOST_WORDS_OF_FRAGMENT:
+                params |= {f"words{place}": words, f"grams{place}": fragment.grams_in_long_words}
+                conditions.append(_HAS_FRAGMENT.format(place=place))
+        sql = _HAVING_SUBSTRING.format(conditions=" AND ".join(conditions) or "true")
+        return [id for (id,) in connection.fetch_tuples(sql, params)]
 
 
 def tsvectors(row: IndexRow) -> tuple[str, list[str]]:
-    """The index row as a literal: exact words weigh A, stems B, each with its places; scopes have none.
+    """The index row as a literal: exact words weigh A, stems B, each with its places; scopes have none. A word that is
+    its own stem is there once.
 
     Of a passage that is too long the literal has only the scopes, and there are more of them for its parts. The first
     part has the words the passage begins with, and their places. The next ones have the words that are not in the
-    first, each once and without places, and their stems where these differ from them.
+    first, each once and without places.
     """
     scopes = [f"'{SCOPE}{scope}'" for scope in row.scopes]
     words, stems = row.words.split(" ", MOST_WORDS), row.stems.split(" ", MOST_WORDS)
@@ -295,46 +339,32 @@ def tsvectors(row: IndexRow) -> tuple[str, list[str]]:
 
 
 def _literal(words: Sequence[str], stems: Sequence[str], scopes: Sequence[str]) -> str:
-    places: dict[str, list[str]] = defaultdict(list)
-    for word, place in zip(words, _EXACT_PLACES, strict=False):
-        places[word].append(place)
-    for word, place in zip(stems[: len(words)], _STEM_PLACES, strict=False):
-        places[word].append(place)
-    return " ".join([f"'{word}':{','.join(at[:MOST_PLACES])}" for word, at in places.items()] + list(scopes))
+    """Each word with its place, and its stem if that is different. The server puts the places of equal words together,
+    and keeps MOST_PLACES of each."""
+    exact = chain.from_iterable(zip(words, _EXACT_PLACES, strict=False))
+    placed = zip(words, stems, _STEM_PLACES, strict=False)
+    stemmed = [marked + place for word, marked, place in placed if marked != STEM + word]
+    return "'" + "".join(chain(exact, stemmed))[:-1] + " ".join(scopes)
 
 
-_EXACT_PLACES, _STEM_PLACES = ([f"{n}{weight}" for n in range(1, MOST_WORDS + 1)] for weight in "AB")
-
-
-def numbers_of(text: str) -> str:
-    """The numbers of a text in the substring index: one for each character, each pair and each triple."""
-    return _array(set(text) | grams(text, 2) | grams(text, 3))
-
-
-def grams(text: str, length: int) -> set[str]:
-    return {text[n : n + length] for n in range(len(text) - length + 1)}
-
-
-def _array(grams: set[str]) -> str:
-    return "{" + ",".join(map(_NUMBERS.__getitem__, grams)) + "}"
-
-
-class _Numbers(dict[str, str]):
-    """A number for a few characters, as it is written. Some may share one: a hit is looked at again."""
-
-    def __missing__(self, gram: str) -> str:
-        if len(self) >= MOST_NUMBERS:
-            self.clear()
-        number = self[gram] = str(crc32(gram.encode()) - 2**31)
-        return number
-
-
-_NUMBERS = _Numbers()
+_EXACT_PLACES, _STEM_PLACES = ([f"':{n}{weight} '" for n in range(1, MOST_WORDS + 1)] for weight in "AB")
+"""The end of a word with its place, and the beginning of the next word."""
 
 
 def _any_stem(terms: Sequence[Phrase]) -> str:
-    stems = ["(" + " <-> ".join(f"'{STEM}{stem}'" for stem in stems_of(term.words)) + ")" for term in terms]
+    stems = ["(" + " <-> ".join(map(_stem_or_word, stems_of(term.words))) + ")" for term in terms]
     return " | ".join([*stems, *(_print(term) for term in terms if term.prefix)])
+
+
+def _stem_or_word(one: str) -> str:
+    """The lexemes of a stem. A word that is its own stem is in the index as the word only."""
+    return f"('{one}' | '{STEM}{one}')" if stem(one) == one else f"'{STEM}{one}'"
+
+
+def _lexemes_of(token: str) -> list[str]:
+    """The lexemes that an index token may have: a stem may be a word itself."""
+    word = token.removeprefix(STEM)
+    return [token, word] if word != token and stem(word) == word else [token]
 
 
 def _scopes(scope: Scope) -> list[str]:
@@ -379,20 +409,15 @@ def _stems_in_long(groups: Sequence[Sequence[Phrase]], scopes: Sequence[str], pa
     found = []
     for group in groups:
         terms = [stems_of(term.words) for term in group]
-        alone = [_stem_in_long(stems[0]) for stems in terms if len(stems) == 1]
+        alone = [_stem_or_word(stems[0]) for stems in terms if len(stems) == 1]
         either = [_part([f"({' | '.join(alone)})", *scopes], params)] if alone else []
         for stems in terms:
             if len(stems) > 1:
-                lexemes, needle = [_stem_in_long(one) for one in stems], _needle(stems)
+                lexemes, needle = [_stem_or_word(one) for one in stems], _needle(stems)
                 either.append(_phrase_in_long(lexemes, "coalesce(stems, tokens)", needle, scopes, params))
         either += [_in_long(term, scopes, params) for term in group if term.prefix]
         found.append("(" + " UNION ".join(either) + ")")
     return "(" + " INTERSECT ".join(found) + ")"
-
-
-def _stem_in_long(one: str) -> str:
-    """A word that is its own stem may be there as the word only."""
-    return f"('{one}' | '{STEM}{one}')" if stem(one) == one else f"'{STEM}{one}'"
 
 
 def _phrase_in_long(
@@ -480,6 +505,9 @@ SELECT {number} AS number, (
         WHERE words @@ q LIMIT %(cap)s
     ) AS short
 ) + (SELECT count(*) FROM {long} AS long) AS passages"""
+_HAVING_SUBSTRING = "SELECT passage_id FROM passage_trigrams WHERE {conditions} LIMIT %(cap)s"
+_HAS_FRAGMENT = """(trigrams && CAST(%(words{place})s AS integer[])
+                    OR trigrams @> CAST(%(grams{place})s AS integer[]))"""
 _NONE = "SELECT passage_id FROM passage_parts WHERE false"
 _COUNT_ALL = (
     _MATCHED
@@ -503,7 +531,7 @@ _RECALL = (
     SELECT passage_id, words FROM newest JOIN passage_parts USING (passage_id)
 )
 SELECT passage_id AS id,
-       max(ts_rank(CAST('{{0, 0, 0.5, 1}}' AS real[]), words, CAST(%(wanted)s AS tsquery), 1)) AS score
+       max(ts_rank(CAST('{{0, 0, 0.5, 0.5}}' AS real[]), words, CAST(%(wanted)s AS tsquery), 1)) AS score
 FROM inside GROUP BY passage_id ORDER BY score DESC, passage_id DESC LIMIT %(cap)s"""
 )
 

@@ -288,7 +288,8 @@ class PostgresEngine:
 
     def empty_index(self) -> None:
         with readable_errors(), schemas.connect(self._url, self._schema) as raw:
-            raw.execute(f"TRUNCATE {', '.join({*missing_tables.INDEX_TABLES, *missing_tables.LINKED_TABLES})}".encode())
+            tables = (*missing_tables.LINKED_TABLES, *missing_tables.SUBSTRING_TABLES)
+            raw.execute(f"TRUNCATE {', '.join(tables)}".encode())
             raw.execute(missing_tables.restart_substring_index().encode())
 
     def stats(self) -> EngineStats:
@@ -298,7 +299,7 @@ class PostgresEngine:
         return schemas.write_copy(self._url, self._schema, folder)
 
     def wipe(self) -> None:
-        schemas.rewrite(self._url, self._schema)
+        schemas.rewrite(self._url, self._schema, self._kind)
 
     def close(self) -> None:
         self._writing.shutdown(wait=True)

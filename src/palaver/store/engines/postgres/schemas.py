@@ -184,8 +184,12 @@ def reset_sequences(raw: AnyConnection, schema: str) -> None:
         raw.execute(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), {last}, false)".encode())
 
 
-def rewrite(url: str, schema: str) -> None:
+def rewrite(url: str, schema: str, kind: str) -> None:
     """Rewrite tables and indexes without deleted rows. The server removes old files of its own log (WAL) later."""
+    if kind == "workspace":
+        with readable_errors(), connect(url, schema) as raw:
+            raw.execute(_sql("stop_indexing"))
+            raw.execute(_sql("forget_runs"))
     with readable_errors(), psycopg.connect(url, autocommit=True) as raw:
         for table in _tables(raw, schema):
             name = f'"{schema}"."{table}"'

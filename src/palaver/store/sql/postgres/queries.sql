@@ -9,6 +9,9 @@ SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 
        value ->> 5, value ->> 6, value ->> 7, value ->> 8, CAST(value ->> 9 AS bigint), value ->> 10
 FROM json_array_elements(CAST(:rows AS json));
 
+-- name: insert_passages_by_copy
+COPY passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data) FROM STDIN;
+
 -- name: take_passage_ids  reserve ids for new passages; there are no id ranges here
 SELECT CAST(json_agg(nextval(pg_get_serial_sequence('passages', 'id'))) AS text) AS ids
 FROM generate_series(1, CAST(:count AS bigint));
@@ -31,6 +34,9 @@ WHERE source = 'archive' AND native_id IN (SELECT jsonb_array_elements_text(CAST
 INSERT INTO passage_index (passage_id, length, words, tokens, stems)
 SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 2 AS tsvector), value ->> 3, value ->> 4
 FROM json_array_elements(CAST(:rows AS json));
+
+-- name: index_passages_by_copy
+COPY passage_index (passage_id, length, words, tokens, stems) FROM STDIN;
 
 -- name: index_parts  parts of passages that are too long for one row
 INSERT INTO passage_parts (passage_id, part, words)
@@ -109,16 +115,35 @@ LEFT JOIN passage_index i ON i.passage_id = p.id
 WHERE i.passage_id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
--- name: index_trigrams  some rows may exist, if only the other index was recreated
+-- name: index_trigrams  new rows of the substring index
+INSERT INTO passage_trigrams (passage_id, trigrams)
+SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS integer[]) FROM json_array_elements(CAST(:rows AS json));
+
+-- name: index_trigrams_by_copy
+COPY passage_trigrams (passage_id, trigrams) FROM STDIN;
+
+-- name: index_trigrams_again  some rows may exist, if only the other index was recreated
 INSERT INTO passage_trigrams (passage_id, trigrams)
 SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS integer[]) FROM json_array_elements(CAST(:rows AS json))
 ON CONFLICT (passage_id) DO NOTHING;
 
+-- name: unknown_runs  those of these words that are not in the table of words, in order, so that two writers cannot
+-- wait for each other
+SELECT given.run FROM string_to_table(:runs, ' ') AS given (run)
+WHERE NOT EXISTS (SELECT 1 FROM passage_runs r WHERE r.run = given.run COLLATE "C")
+ORDER BY given.run COLLATE "C";
+
+-- name: insert_runs  another writer may have added some
+INSERT INTO passage_runs (run, number, grams)
+SELECT value ->> 0, CAST(value ->> 1 AS integer), CAST(value ->> 2 AS integer[])
+FROM json_array_elements(CAST(:rows AS json))
+ON CONFLICT (run) DO NOTHING;
+
+-- name: runs_with  the numbers of the words with a fragment, at most :most
+SELECT number FROM passage_runs WHERE grams @> CAST(:grams AS integer[]) AND run LIKE :pattern LIMIT :most;
+
 -- name: unindex_trigrams  remove a row from the substring index
 DELETE FROM passage_trigrams WHERE passage_id = :id;
-
--- name: trigram_hits  passages and titles with all of these trigrams
-SELECT passage_id AS id FROM passage_trigrams WHERE trigrams @> CAST(:match AS integer[]) LIMIT :cap;
 
 -- name: passages_without_parts  passages that are missing in the substring index
 SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
@@ -298,11 +323,30 @@ INSERT INTO vectors (passage_id, model, made_at, vector)
 SELECT id, CAST(:model AS text), CAST(:made_at AS bigint), CAST(:vector AS bytea) FROM passages WHERE id = :id AND text = CAST(:text AS text)
 ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, made_at = excluded.made_at, vector = excluded.vector;
 
--- name: begin_bulk_writes  nothing to do
-SELECT 1;
+-- name: begin_bulk_writes  index entries wait in a longer list, so that more of them are sorted in at once
+-- The limit is one of the index, not of the connection: otherwise the next post would have to empty the list.
+DO $$ BEGIN
+    ALTER INDEX IF EXISTS passage_index_words SET (gin_pending_list_limit = 16384);
+    ALTER INDEX IF EXISTS passage_trigrams_gin SET (gin_pending_list_limit = 16384);
+    INSERT INTO counters (name, value) VALUES ('bulk writes', extract(epoch FROM now()))
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+END $$;
 
--- name: end_bulk_writes  nothing to do
-SELECT 1;
+-- name: end_bulk_writes  restore the settings and empty the lists, because searches read them from end to end
+DO $$ BEGIN
+    ALTER INDEX IF EXISTS passage_index_words RESET (gin_pending_list_limit);
+    ALTER INDEX IF EXISTS passage_trigrams_gin RESET (gin_pending_list_limit);
+    DELETE FROM counters WHERE name = 'bulk writes';
+    PERFORM gin_clean_pending_list(oid) FROM pg_class
+    WHERE relnamespace = CAST(current_schema() AS regnamespace)
+      AND relname IN ('passage_index_words', 'passage_trigrams_gin', 'passage_runs_grams');
+END $$;
+
+-- name: has_bulk_settings  did a process end before it restored them? No import takes six hours.
+SELECT count(*) > 0 AS is_so FROM counters WHERE name = 'bulk writes' AND value < extract(epoch FROM now()) - 6 * 3600;
+
+-- name: sort_in_memory  until the end of the transaction; the waiting entries of an index are sorted with this memory
+SET LOCAL work_mem = '32MB';
 
 -- name: words_not_in_index  passages without a word that they should have; `pairs` are ids and words
 SELECT DISTINCT CAST(g.value ->> 0 AS bigint) AS id FROM jsonb_array_elements(CAST(:pairs AS jsonb)) AS g
@@ -333,3 +377,6 @@ SELECT passage_id, tsvector_to_array(words) FROM passage_parts JOIN given USING 
 -- name: ids_in_substring_index  those of these passages that are in the substring index
 SELECT passage_id AS id FROM passage_trigrams
 WHERE passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: known_turns  the passages of a document with these ids
+SELECT native_id, id FROM passages WHERE document_id = :document_id AND native_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));

@@ -55,3 +55,9 @@ WHERE a.attrelid = CAST(:name AS regclass) AND s.schemaname = :schema AND s.tabl
 
 -- name: may_checkpoint  may this user run CHECKPOINT?
 SELECT pg_has_role('pg_checkpoint', 'USAGE');
+
+-- name: stop_indexing  until the end of the transaction, no writer adds texts to the substring index
+LOCK TABLE passage_trigrams IN SHARE MODE;
+
+-- name: forget_runs  remove words that are in no text any more from the table of words
+DELETE FROM passage_runs r WHERE NOT EXISTS (SELECT 1 FROM passage_trigrams WHERE trigrams @> ARRAY[r.number]);

@@ -358,3 +358,6 @@ SELECT term, cnt FROM passage_terms;
 
 -- name: ids_in_substring_index  those of these passages that are in the substring index
 SELECT id FROM passage_trigrams_docsize WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: known_turns  the passages of a document with these ids
+SELECT native_id, id FROM passages WHERE document_id = :document_id AND native_id IN (SELECT value FROM json_each(:ids));

@@ -1,0 +1,124 @@
+"""The substring index of PostgreSQL: which numbers a text has, and which numbers a part of a text needs.
+
+A text has a number for each of its words, and for each one, two and three characters with a character that is in no
+word. A word is a run of a-z and 0-9 here. The table `passage_runs` has all words, so a part of a word finds the words
+that contain it, and these find the texts. The numbers of a very long word are those of its characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from zlib import crc32
+
+LONGEST_WORD = 40
+"""A longer word is often used once. It is not in the table of words."""
+MOST_NUMBERS = 200_000
+CACHED_CHARACTERS = 6
+BEGIN, END = "\x02", "\x03"
+"""Mark the beginning and the end of a word in the table of words."""
+_WORD = re.compile("[a-z0-9]+")
+_OTHERS = re.compile("[^a-z0-9 ]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A piece of a word at the beginning or the end of a substring."""
+
+    text: str
+    begins_word: bool
+    ends_word: bool
+
+    @property
+    def pattern(self) -> str:
+        """For LIKE. The text has letters and digits only."""
+        return f"{'' if self.begins_word else '%'}{self.text}{'' if self.ends_word else '%'}"
+
+    @property
+    def grams(self) -> str:
+        """The numbers that every word with this fragment has in the table of words."""
+        marked = f"{BEGIN if self.begins_word else ''}{self.text}{END if self.ends_word else ''}"
+        return array(grams(marked, min(3, len(marked))))
+
+    @property
+    def grams_in_long_words(self) -> str:
+        """The numbers that every text has where the fragment is in a very long word."""
+        return array(grams(self.text, min(3, len(self.text))))
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What a text with a substring has: all these numbers, and each fragment in one of its words."""
+
+    numbers: str
+    fragments: list[Fragment]
+
+
+def numbers_and_words(text: str) -> tuple[str, set[str]]:
+    """The numbers of a text, and its words for the table of words."""
+    found = set(_WORD.findall(text))
+    words = set(found)
+    if max(map(len, words), default=0) > LONGEST_WORD:
+        for word in [word for word in words if len(word) > LONGEST_WORD]:
+            words.remove(word)
+            found.remove(word)
+            found |= {*word, *grams(word, 2), *grams(word, 3)}
+    for match in _OTHERS.finditer(text):
+        start, end = match.span()
+        window = text[max(0, start - 2) : end + 2]
+        found |= _cached_grams(window) if len(window) <= CACHED_CHARACTERS else _grams_with_others(window)
+    return array(found), words
+
+
+def lookup_of(part: str) -> Lookup:
+    """What to look up for a substring."""
+    length = min(3, len(part))
+    numbers = {gram for gram in grams(part, length) if _OTHERS.search(gram)}
+    fragments = []
+    for match in _WORD.finditer(part):
+        word, is_begun, is_ended = match[0], match.start() > 0, match.end() < len(part)
+        if not is_begun or not is_ended:
+            fragments.append(Fragment(word, is_begun, is_ended))
+        elif len(word) > LONGEST_WORD:
+            numbers |= grams(word, 3)
+        else:
+            numbers.add(word)
+    return Lookup(array(numbers), fragments)
+
+
+def word_row(word: str) -> tuple[str, str, str]:
+    """The row of a word in the table of words."""
+    marked = f"{BEGIN}{word}{END}"
+    return word, _NUMBERS[word], array({*marked, *grams(marked, 2), *grams(marked, 3)})
+
+
+def grams(text: str, length: int) -> set[str]:
+    return {text[n : n + length] for n in range(len(text) - length + 1)}
+
+
+def _grams_with_others(window: str) -> frozenset[str]:
+    """The one, two and three characters in this piece of a text that have a character which is in no word."""
+    return frozenset(gram for length in (1, 2, 3) for gram in grams(window, length) if _OTHERS.search(gram))
+
+
+_cached_grams = lru_cache(maxsize=20_000)(_grams_with_others)
+"""For short pieces. Most are punctuation between two words, and come again and again."""
+
+
+def array(found: Iterable[str]) -> str:
+    return "{" + ",".join(map(_NUMBERS.__getitem__, found)) + "}"
+
+
+class _Numbers(dict[str, str]):
+    """The number of a few characters or a word, as it is written. Some share one: the texts are compared afterwards."""
+
+    def __missing__(self, text: str) -> str:
+        if len(self) >= MOST_NUMBERS:
+            self.clear()
+        number = self[text] = str(crc32(text.encode()) - 2**31)
+        return number
+
+
+_NUMBERS = _Numbers()
