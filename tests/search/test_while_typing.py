@@ -68,7 +68,7 @@ def test_a_stop_word_may_become_another_word(api: httpx.Client):
     Thread(api).post(f"{unique} about instances")
     Thread(api).post(f"{unique} about nothing")
     found = typed(api, f"{unique} in")["results"]
-    assert [one["snippet"] for one in found] == [f"{unique} about instances", f"{unique} about nothing"]
+    assert [one["snippet"] for one in found[:2]] == [f"{unique} about instances", f"{unique} about nothing"]
 
 
 def test_the_whole_word_comes_first(api: httpx.Client):
@@ -95,7 +95,8 @@ def test_parts_of_a_name_are_found_while_it_is_typed(api: httpx.Client):
     unique = word("node")
     Thread(api).post(f"we use {unique}.jsx here")
     for text in (f"{unique}.j", f"{unique}.js", f"we use {unique}.j"):
-        assert len(typed(api, text)["results"]) == 1
+        found = [one["snippet"] for one in typed(api, text)["results"]]
+        assert [one for one in found if unique in one] == found[:1] == [f"we use {unique}.jsx here"]
 
 
 def test_all_words_come_before_some_of_them(api: httpx.Client):

@@ -72,7 +72,7 @@ async function loadView(name) {
 
 const DRAW_DELAY = 250; // milliseconds to wait for a thread before the frame is drawn without it
 const LISTEN_DELAY = 1500; // milliseconds to wait for a view before the event stream is opened
-const RETRY_AGAIN = 2000; // milliseconds: a request of before may fail only after the server is back
+const RETRY_DELAYS = [0, 2000, 5000, 10_000]; // milliseconds: a request of before may fail only after the server is back
 const OFFLINE_DELAY = 400; // milliseconds without a connection before the banner is shown
 
 let route = parseRoute();
@@ -195,10 +195,7 @@ let hasConnected = false;
 on("state", (isOpen) => {
   clearTimeout(offlineTimer);
   if (isOpen) {
-    if (hasConnected) {
-      retry();
-      setTimeout(retry, RETRY_AGAIN);
-    }
+    if (hasConnected) for (const delay of RETRY_DELAYS) setTimeout(retry, delay);
     hasConnected = true;
     isOffline = false;
     return redraw();

@@ -123,7 +123,7 @@ function resultsPage(wanted) {
     ${hasQuery && !wanted.thread ? monthChoice(wanted) : nothing}
     <div class="scroll"><div class="hits">
     ${error ? (error.status === 400 ? html`<p class="hint" role="alert">${error.message}</p>` : errorState(error, () => runSearch(wanted))) : nothing}
-    ${hint && hasQuery ? html`<p class="hint">${hint}</p>` : nothing}
+    ${hint && hasQuery && !isEmpty ? html`<p class="hint">${hint}</p>` : nothing}
     ${Object.values(search.errors ?? {}).map((message) => html`<p class="hint">${message}</p>`)}
     ${
       capped?.words.length && results.length
@@ -135,7 +135,7 @@ function resultsPage(wanted) {
         : nothing
     }
     ${hasQuery ? nothing : wanted.author ? emptyState("search", t("Search the messages of {name}", { name: wanted.author }), "Type words above. Search finds what was said in threads and sessions.") : emptyState("search", "What are you looking for?", "Search finds messages, sessions, notes and all other documents by their words.", html`${savedList()}${examples()}`)}
-    ${isEmpty ? emptyState("search", "Nothing found", hint ? nothing : emptyText, suggestions(wanted)) : nothing}
+    ${isEmpty ? emptyState("search", "Nothing found", hint || emptyText, suggestions(wanted)) : nothing}
     <ol>${results.map(resultItem)}</ol>
     ${isRunning && !results.length ? loading(t("Searching")) : nothing}
     ${
