@@ -102,28 +102,31 @@ def newest(read: Reader, scope: Scope, cap: int) -> list[int]:
 def in_scopes(read: Reader, passage_ids: Sequence[int], scopes: Sequence[Scope]) -> list[int]:
     """Those of the passages that are in one of the scopes, in the given order."""
     inside: list[list[int]] = [[] for _ in scopes]
+    groups = [one.token_groups for one in scopes]
+    has_tokens = any(groups) or any(one.without for one in scopes)
+    tokens: set[str] = set()
     for id, source, document_id, field, author_id, role, created_at, data in read.rows(
         "facts_of_passages", ids=_json(passage_ids)
     ):
-        more = further_scopes(source, orjson.loads(data)) if data != "{}" else ()
-        tokens = set(scopes_of(source, document_id, field, author_id, role, more))
-        for one, ids in zip(scopes, inside, strict=True):
-            if _includes(one, source, field, tokens, created_at):
+        if has_tokens:
+            more = further_scopes(source, orjson.loads(data)) if data != "{}" else ()
+            tokens = set(scopes_of(source, document_id, field, author_id, role, more))
+        for one, wanted, ids in zip(scopes, groups, inside, strict=True):
+            if (
+                _includes(one, source, field, created_at)
+                and all(not tokens.isdisjoint(group) for group in wanted)
+                and tokens.isdisjoint(one.without)
+            ):
                 ids.append(id)
     found = {id for one, ids in zip(scopes, inside, strict=True) for id in read.with_facts(ids, one)}
     return [id for id in passage_ids if id in found]
 
 
-def _includes(scope: Scope, source: str, field: str, tokens: set[str], created_at: int | None) -> bool:
+def _includes(scope: Scope, source: str, field: str, created_at: int | None) -> bool:
+    """Whether a scope has passages of this source, field and time."""
     is_wanted = scope.titles if field == "title" else scope.bodies
     is_timely = not scope.is_timed or (created_at is not None and scope.since <= created_at <= scope.until)
-    return (
-        is_wanted
-        and is_timely
-        and source in scope.sources
-        and all(not tokens.isdisjoint(group) for group in scope.token_groups)
-        and tokens.isdisjoint(scope.without)
-    )
+    return is_wanted and is_timely and source in scope.sources
 
 
 def passage_ids_in(read: Reader, spans: Iterable[tuple[int, int, int]]) -> dict[int, dict[int, int]]:

@@ -311,8 +311,10 @@ WHERE p.position > 0 AND p.id IN (
 -- name: storage_bytes  the size of the database
 SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size();
 
--- name: vectors_of  the vectors of these passages
-SELECT passage_id, vector FROM vectors WHERE model = :model AND passage_id IN (SELECT value FROM json_each(:ids));
+-- name: vectors_of  the vectors of these passages. CROSS JOIN makes SQLite begin with the ids: otherwise it may read all
+-- vectors of the model.
+SELECT v.passage_id, v.vector FROM json_each(:ids) AS wanted CROSS JOIN vectors AS v ON v.passage_id = wanted.value
+WHERE v.model = :model;
 
 -- name: facts_of_passages  what decides in which scopes passages are
 SELECT p.id, d.source, p.document_id, p.field, p.author_id, p.role, p.created_at, p.data
