@@ -266,7 +266,7 @@ function frame() {
   const skipToContent = (event) => {
     event.preventDefault();
     const content = /** @type {HTMLElement | null} */ (document.querySelector(".scroll, main"));
-    content?.setAttribute("tabindex", "-1");
+    if (!content?.hasAttribute("tabindex")) content?.setAttribute("tabindex", "-1");
     content?.focus();
   };
   return html`<a class="skip" href="#app" @click=${skipToContent}>${t("Skip to content")}</a>

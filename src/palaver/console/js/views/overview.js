@@ -34,7 +34,7 @@ export const overviewView = {
         days,
         (n) => ((days = n), load()),
       )}</header>
-    <div class="scroll"><div class="page-body wide">${error ? errorState(error, load) : overview ? content() : loading()}</div></div>
+    <div class="scroll" tabindex="0" role="region" aria-label=${t("Overview")}><div class="page-body wide">${error ? errorState(error, load) : overview ? content() : loading()}</div></div>
   </main>`,
 };
 
