@@ -125,7 +125,7 @@ VIEWS = {
     "media": ("#/library/media", ".cards a"),
     "new note": ("#/library/notes/new", "textarea"),
     "agents": ("#/agents", ".people li"),
-    "overview": ("#/overview", ".tiles"),
+    "overview": ("#/overview", ".heat"),
     "import": ("#/import", "main h1"),
     "applications": ("#/applications", "main td"),
     "settings": ("#/settings", ".settings dl"),
@@ -147,6 +147,13 @@ def test_a_thread_and_its_menus(visited: Page, story: Story):
     visited.locator(".message").first.get_by_label("React", exact=True).click()
     check(visited)
     visited.keyboard.press("Escape")
+
+
+def test_the_charts_of_the_overview_as_tables(visited: Page):
+    go(visited, "#/overview", ".heat")
+    for title in ("Messages in the last year", "Messages per day", "Authors over time"):
+        visited.get_by_role("button", name=f"Show as table: {title}").click()
+    check(visited)
 
 
 def test_a_session_as_a_timeline(visited: Page, story: Story):
@@ -200,7 +207,7 @@ def test_an_empty_workspace(browser: Browser, story: Story):
     for address, awaited in (
         ("#/threads", ".welcome"),
         ("#/agents", ".empty"),
-        ("#/overview", ".tiles"),
+        ("#/overview", ".overview .hint"),
         ("#/library/notes", ".empty"),
     ):
         go(page, address, awaited)
