@@ -63,7 +63,7 @@ const LAZY_VIEWS = {
   settings: async () => (await import("./views/settings.js")).settingsView,
 };
 
-const RARE_VIEWS = ["settings", "mentions", "connect", "applications", "import", "agents"]; // these only when they are opened
+const RARE_VIEWS = ["settings", "mentions", "connect", "applications", "import", "agents", "overview"]; // these only when they are opened
 
 async function loadView(name) {
   if (!Object.hasOwn(LAZY_VIEWS, name)) return notFoundView;
