@@ -77,7 +77,7 @@ def test_a_session_is_a_timeline_with_folded_calls_and_a_summary(
     failed = line(page, 4)
     expect(failed).to_have_attribute("aria-expanded", "false")
     expect(failed).to_have_accessible_name(
-        re.compile(r"^Tool call, Bash, pytest -q tests/test_retry.py, failed, 13 s$")
+        re.compile(r"^\+0:10 Tool call Bash pytest -q tests/test_retry.py (Exit code 1 )?failed 13 s$")
     )
     expect(failed.locator(".at")).to_have_text("+0:10")
     expect(failed.locator(".took")).to_have_text("13 s")

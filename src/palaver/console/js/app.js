@@ -63,7 +63,7 @@ const LAZY_VIEWS = {
   settings: async () => (await import("./views/settings.js")).settingsView,
 };
 
-const RARE_VIEWS = ["settings", "mentions", "connect", "applications", "import", "agents"]; // these only when they are opened
+const RARE_VIEWS = ["settings", "mentions", "connect", "applications", "import", "agents", "overview"]; // these only when they are opened
 
 async function loadView(name) {
   if (!Object.hasOwn(LAZY_VIEWS, name)) return notFoundView;
@@ -263,7 +263,7 @@ function frame() {
   const skipToContent = (event) => {
     event.preventDefault();
     const content = /** @type {HTMLElement | null} */ (document.querySelector(".scroll, main"));
-    content?.setAttribute("tabindex", "-1");
+    if (!content?.hasAttribute("tabindex")) content?.setAttribute("tabindex", "-1");
     content?.focus();
   };
   return html`<a class="skip" href="#app" @click=${skipToContent}>${t("Skip to content")}</a>

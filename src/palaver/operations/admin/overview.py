@@ -19,12 +19,13 @@ from palaver.operations.bus.connect import BusStatus, status_of
 from palaver.operations.operation import Route, operation
 from palaver.store.admin import overview
 from palaver.store.admin.check_state import CheckStatus
-from palaver.store.admin.overview import Day, Speaker
+from palaver.store.admin.overview import AuthorDays, Day, ProjectDays, Speaker
 from palaver.store.engines.database import Reader
 from palaver.store.library import documents
 from palaver.store.workspaces import Workspace
 
 SPEAKERS = 12
+PROJECTS = 8
 
 
 class GetOverview(Request):
@@ -36,12 +37,15 @@ class GetOverview(Request):
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Statistics of a workspace. `days` omits days without messages; `documents` counts documents by source. For an
-    agent only its own sessions are counted, and `storage_bytes` is null."""
+    """Statistics of a workspace. `days` omits days without messages; `documents` counts documents by source. `authors`
+    and `projects` are the most active ones, with their messages by day. For an agent only its own sessions are
+    counted, and `storage_bytes` is null."""
 
     since: str
     days: list[Day]
     speakers: list[Speaker]
+    authors: list[AuthorDays]
+    projects: list[ProjectDays]
     documents: dict[str, int]
     is_index_complete: bool
     storage_bytes: int | None
@@ -73,6 +77,8 @@ def _overview(read: Reader, caller: Caller, request: GetOverview, check: CheckSt
         since=days[0].isoformat(),
         days=overview.per_day(read, days, zone, whose),
         speakers=overview.speakers(read, overview.start_of(days[0], zone), SPEAKERS, whose),
+        authors=overview.authors(read, days, zone, whose, SPEAKERS),
+        projects=overview.projects(read, days, zone, whose, PROJECTS),
         documents=overview.documents(read, whose),
         is_index_complete=documents.is_complete(read),
         storage_bytes=overview.storage_bytes(read) if visibility.sees_everything(caller) else None,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
+from typing import Any
 
 from palaver.model.times import micros
 from palaver.store.bus import agents
-from palaver.store.engines.database import Reader
+from palaver.store.engines.database import Reader, Row
 from palaver.store.engines.id_ranges import SOURCES
 
 QUARTER_HOUR = 15 * 60 * 1_000_000
@@ -29,6 +30,23 @@ class Speaker:
     agent_id: str | None
     name: str
     messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorDays:
+    """The messages of an agent or a person by day. Days without messages are left out."""
+
+    agent_id: str | None
+    name: str
+    days: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectDays:
+    """The messages of a project's sessions and imported conversations by day."""
+
+    project: str
+    days: dict[str, int]
 
 
 def start_of(day: date, zone: tzinfo) -> int:
@@ -52,17 +70,54 @@ def per_day(read: Reader, days: Sequence[date], zone: tzinfo, whose: SessionOwne
     starts = [start_of(day, zone) for day in days]
     counts: Counter[tuple[date, str]] = Counter()
     for row in read.all("messages_per_quarter_hour", since=starts[0], **whose.params):
-        day = days[bisect(starts, row["quarter_hour"] * QUARTER_HOUR) - 1]
-        counts[day, row["source"]] += row["messages"]
+        counts[_day_of(row, days, starts), row["source"]] += row["messages"]
     return [Day(day.isoformat(), source, messages) for (day, source), messages in sorted(counts.items())]
+
+
+def authors(read: Reader, days: Sequence[date], zone: tzinfo, whose: SessionOwner, limit: int) -> list[AuthorDays]:
+    """The most active agents and people on these consecutive days, the most active first."""
+    starts = [start_of(day, zone) for day in days]
+    rows = read.all("messages_per_quarter_hour_and_author", since=starts[0], **whose.params)
+    found = _busiest([((row["agent_id"], row["name"]), row) for row in rows], days, starts, limit)
+    return [AuthorDays(agent_id, _shown_name(read, agent_id, name), counts) for (agent_id, name), counts in found]
+
+
+def projects(read: Reader, days: Sequence[date], zone: tzinfo, whose: SessionOwner, limit: int) -> list[ProjectDays]:
+    """The projects with the most messages on these consecutive days, the most active first."""
+    starts = [start_of(day, zone) for day in days]
+    rows = read.all("messages_per_quarter_hour_and_project", since=starts[0], **whose.params)
+    found = _busiest([((row["project"],), row) for row in rows], days, starts, limit)
+    return [ProjectDays(project, counts) for (project,), counts in found]
+
+
+Names = tuple[str | None, ...]
+
+
+def _busiest(
+    rows: Iterable[tuple[Names, Row]], days: Sequence[date], starts: Sequence[int], limit: int
+) -> list[tuple[Any, dict[str, int]]]:
+    """Add up the rows of each name by day, and return the names with the most messages."""
+    counts: dict[Names, Counter[str]] = {}
+    for name, row in rows:
+        day = _day_of(row, days, starts).isoformat()
+        counts.setdefault(name, Counter())[day] += row["messages"]
+    ordered = sorted(counts.items(), key=lambda one: (-one[1].total(), [part or "" for part in one[0]]))
+    return [(name, dict(by_day)) for name, by_day in ordered[:limit]]
+
+
+def _day_of(row: Row, days: Sequence[date], starts: Sequence[int]) -> date:
+    return days[bisect(starts, row["quarter_hour"] * QUARTER_HOUR) - 1]
+
+
+def _shown_name(read: Reader, agent_id: str | None, name: str | None) -> str:
+    agent = agents.find(read, agent_id) if agent_id else None
+    return agent.shown_name if agent else name or agent_id or "unknown"
 
 
 def speakers(read: Reader, since: int, limit: int, whose: SessionOwner) -> list[Speaker]:
     found = []
     for row in read.all("messages_by_agent", since=since, limit=limit, **whose.params):
-        agent = agents.find(read, row["agent_id"]) if row["agent_id"] else None
-        name = agent.shown_name if agent else row["name"] or row["agent_id"] or "unknown"
-        found.append(Speaker(row["agent_id"], name, row["messages"]))
+        found.append(Speaker(row["agent_id"], _shown_name(read, row["agent_id"], row["name"]), row["messages"]))
     return found
 
 

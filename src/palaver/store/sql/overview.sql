@@ -16,6 +16,15 @@ GROUP BY 1, 2
 ORDER BY 3 DESC, 1, 2
 LIMIT :limit;
 
+-- name: messages_per_quarter_hour_and_author  messages of agents and people on the bus and in sessions, over time
+SELECT p.created_at / 900000000 AS quarter_hour, coalesce(p.author_id, d.agent_id) AS agent_id,
+       CASE WHEN coalesce(p.author_id, d.agent_id) IS NULL THEN p.author END AS name, count(*) AS messages
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('bus', 'sessions') AND d.deleted_at IS NULL
+  AND (:everyone = 1 OR d.source <> 'sessions' OR d.agent_id = :agent_id)
+GROUP BY 1, 2, 3
+ORDER BY 1, 2, 3;
+
 -- name: documents_by_source  the number of documents of each source
 SELECT source, count(*) AS documents FROM documents
 WHERE deleted_at IS NULL AND (:everyone = 1 OR source <> 'sessions' OR agent_id = :agent_id)

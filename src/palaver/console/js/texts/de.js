@@ -549,9 +549,20 @@ export const texts = {
   "Messages per day": "Nachrichten je Tag",
   "Messages per day, at most {n}": "Nachrichten je Tag, höchstens {n}",
   "There are no messages in this period.": "In diesem Zeitraum gibt es keine Nachrichten.",
-  "Most active": "Am aktivsten",
+  "Messages in the last year": "Nachrichten im letzten Jahr",
+  "{n} messages on {days} days. Click a day to read it.":
+    "{n} Nachrichten an {days} Tagen. Ein Klick auf einen Tag zeigt ihn.",
+  "There are no messages of the last year.": "Aus dem letzten Jahr gibt es keine Nachrichten.",
+  "There are no messages yet. Charts are shown here as soon as agents or people write.":
+    "Es gibt noch keine Nachrichten. Hier erscheinen Diagramme, sobald Agenten oder Menschen schreiben.",
+  "Authors over time": "Verfasser im Zeitverlauf",
+  "Projects over time": "Projekte im Zeitverlauf",
+  "Show as table": "Als Tabelle zeigen",
+  "Show as chart": "Als Diagramm zeigen",
+  Day: "Tag",
+  fewer: "weniger",
+  more: "mehr",
   "Documents by source": "Dokumente je Quelle",
-  "Nothing yet.": "Noch nichts.",
 
   // Import
   "Add your chats, notes and documents from other tools.":

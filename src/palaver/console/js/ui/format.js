@@ -45,6 +45,8 @@ const formatWeekday = lazyFormat({ weekday: "long", day: "numeric", month: "long
 const formatDate = lazyFormat({ day: "numeric", month: "long", year: "numeric" });
 const formatMonth = lazyFormat({ month: "short", year: "numeric" });
 const formatShortDay = lazyFormat({ day: "numeric", month: "short" });
+const formatMonthName = lazyFormat({ month: "short" });
+const formatWeekdayName = lazyFormat({ weekday: "short" });
 const formatShortDate = lazyFormat({ day: "numeric", month: "short", year: "numeric" });
 const formatFull = lazyFormat({ dateStyle: "full", timeStyle: "medium" });
 
@@ -94,6 +96,12 @@ export const timeElement = (iso, shown = shortTime(iso)) =>
 
 // "May 2026" for 2026-05.
 export const monthName = (month) => formatMonth(new Date(`${month}-15T12:00`));
+
+// Of a day such as 2026-05-31: "31 May", "May", "Sun".
+const noonOf = (day) => new Date(`${day}T12:00`);
+export const shortDay = (day) => formatShortDay(noonOf(day));
+export const shortMonth = (day) => formatMonthName(noonOf(day));
+export const shortWeekday = (day) => formatWeekdayName(noonOf(day));
 
 // "1:02:03" or "02:03": a position in a recording.
 export function formatTimestamp(seconds) {

@@ -1,31 +1,38 @@
 // @ts-check
-// The overview: messages per day, the most active authors, documents by source, and the state of the index.
+// The overview: a year at a glance, messages per day, authors and projects over time, documents by source, and the state of
+// the index. Each chart can be read as a table.
 
 import { get, withQuery } from "../data/api.js";
 import { SOURCES, sourcesWith } from "../data/sources.js";
 import { link } from "../route.js";
 import { choice, emptyState, errorState, loading } from "../ui/elements.js";
-import { fileSize, formatNumber, timeAgo, timeElement } from "../ui/format.js";
+import { fileSize, formatNumber, projectName, shortDay, timeAgo, timeElement } from "../ui/format.js";
 import { icon } from "../ui/icons.js";
 import { notifyError } from "../ui/notices.js";
 import { html, nothing, redraw, svg } from "../ui/render.js";
 import { t } from "../ui/texts.js";
+import { daysFrom, linkToDay } from "./overview/days.js";
+import { heatMap } from "./overview/heat_map.js";
+import { laneChart, sumOf } from "./overview/lanes.js";
 
 const CHART_SOURCES = sourcesWith("hasMessages");
-const DAY = 864e5; // milliseconds
+const YEAR = 366; // days
 const LETTER_WIDTH = 7; // of a digit in the chart
 
 let days = 30;
 /** @type {any} */
 let overview = null;
+/** @type {any} */
+let year = null; // the counts of the heat map
+const shownAsTable = new Set();
 /** @type {Error | null} */
 let error = null;
 
 export const overviewView = {
   title: () => t("Overview"),
   isInner: () => true,
-  enter: () => load(),
-  retry: () => load(),
+  enter: () => (load(), loadYear()),
+  retry: () => (load(), loadYear()),
   template: () => html`<main class="pane overview">
     <header class="head"><div class="name"><h1>${t("Overview")}</h1><p>${t("Messages and documents in this workspace")}</p></div>
       ${choice(
@@ -34,22 +41,22 @@ export const overviewView = {
         days,
         (n) => ((days = n), load()),
       )}</header>
-    <div class="scroll"><div class="page-body wide">${error ? errorState(error, load) : overview ? content() : loading()}</div></div>
+    <div class="scroll" tabindex="0" role="region" aria-label=${t("Overview")}><div class="page-body wide">${error ? errorState(error, load) : overview ? content() : loading()}</div></div>
   </main>`,
 };
 
 // Days begin and end where the viewer is. A server without time zones counts in UTC.
-async function loadDays() {
+async function loadDays(count) {
   const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
-  return get(withQuery("/api/overview", { days, timezone: timeZone })).catch((error) => {
+  return get(withQuery("/api/overview", { days: count, timezone: timeZone })).catch((error) => {
     if (error.status !== 422) throw error;
-    return get(withQuery("/api/overview", { days }));
+    return get(withQuery("/api/overview", { days: count }));
   });
 }
 
 async function load() {
   try {
-    overview = await loadDays();
+    overview = await loadDays(days);
     error = null;
   } catch (problem) {
     if (overview) notifyError(problem);
@@ -58,8 +65,18 @@ async function load() {
   redraw();
 }
 
+// The counts of a year take longer in a large workspace, so the rest of the page does not wait for them.
+async function loadYear() {
+  try {
+    year = await loadDays(YEAR);
+  } catch {
+    // load() shows the error.
+  }
+  redraw();
+}
+
 function content() {
-  const { status, storage_bytes, speakers, documents } = overview;
+  const { status, storage_bytes } = overview;
   const { model } = status;
   const total = overview.days.reduce((sum, day) => sum + day.messages, 0);
   return html`
@@ -88,18 +105,106 @@ function content() {
       ${status.check ? checkTile(status.check) : nothing}
     </ul>
     ${status.check?.findings.length ? damage(status.check.findings) : nothing}
-    <section class="chart"><h2>${t("Messages per day")}</h2>${total ? dayChart() : emptyState("overview", "No messages", "There are no messages in this period.")}</section>
-    <div class="two">
-      <section class="chart"><h2>${t("Most active")}</h2>${barChart(speakers.map((one) => [one.name, one.messages, one.agent_id ? "agents" : "person"]))}</section>
-      <section class="chart"><h2>${t("Documents by source")}</h2>${barChart(
-        Object.entries(documents).map(([name, n]) => [
-          t(SOURCES[name].label),
-          n,
-          SOURCES[name].icon,
-          SOURCES[name].library ? link(["library", name]) : "#/threads",
-        ]),
-      )}</section>
-    </div>`;
+    ${charts(total)}`;
+}
+
+function charts(total) {
+  const sources = Object.entries(overview.documents).filter(([, n]) => n);
+  const isEmpty = !total && year && !year.days.length;
+  return html`
+    ${
+      isEmpty
+        ? html`<p class="hint">${sources.length ? t("There are no messages of the last year.") : t("There are no messages yet. Charts are shown here as soon as agents or people write.")}</p>`
+        : html`
+      ${yearSection()}
+      ${total ? daySection() : html`<section class="chart"><h2>${t("Messages per day")}</h2>${emptyState("overview", "No messages", "There are no messages in this period.")}</section>`}
+      ${laneSection(
+        "Authors over time",
+        overview.authors.map((one) => ({
+          name: one.name,
+          icon: one.agent_id ? "agents" : "person",
+          days: one.days,
+          href: (day) => linkToDay(day, { author: one.name }),
+        })),
+      )}
+      ${laneSection(
+        "Projects over time",
+        overview.projects.map(({ project, days }) => ({
+          name: projectName(project),
+          icon: "sessions",
+          days,
+          href: (day) => linkToDay(day, { project }),
+        })),
+      )}`
+    }
+    ${
+      sources.length
+        ? html`<section class="chart"><h2>${t("Documents by source")}</h2>${barChart(
+            sources.map(([name, n]) => [
+              t(SOURCES[name].label),
+              n,
+              SOURCES[name].icon,
+              SOURCES[name].library ? link(["library", name]) : "#/threads",
+            ]),
+          )}</section>`
+        : nothing
+    }`;
+}
+
+// A chart that can also be read as a table. `columns` have a name, the numbers by day, and links to the days.
+function chartSection(title, chart, columns) {
+  const isTable = shownAsTable.has(title);
+  const toggle = () => {
+    if (isTable) shownAsTable.delete(title);
+    else shownAsTable.add(title);
+    redraw();
+  };
+  const action = t(isTable ? "Show as chart" : "Show as table");
+  return html`<section class="chart" aria-label=${t(title)}>
+    <header><h2>${t(title)}</h2><button type="button" class="link" aria-label="${action}: ${t(title)}" @click=${toggle}>${action}</button></header>
+    ${isTable ? dayTable(title, columns) : chart()}</section>`;
+}
+
+function dayTable(title, columns) {
+  const rows = [...new Set(columns.flatMap((column) => Object.keys(column.days)))].sort().reverse();
+  return html`<div class="day-table" tabindex="0" role="group" aria-label=${t(title)}><table>
+    <thead><tr><th scope="col">${t("Day")}</th>${columns.map((column) => html`<th scope="col">${column.name}</th>`)}</tr></thead>
+    <tbody>${rows.map(
+      (day) => html`<tr><th scope="row"><a href=${linkToDay(day)}>${shortDay(day)}</a></th>
+      ${columns.map((column) => html`<td>${column.days[day] ? html`<a href=${column.href(day)}>${formatNumber(column.days[day])}</a>` : nothing}</td>`)}</tr>`,
+    )}</tbody></table></div>`;
+}
+
+function yearSection() {
+  if (!year) return html`<section class="chart"><h2>${t("Messages in the last year")}</h2>${loading()}</section>`;
+  const counts = {};
+  for (const { day, messages } of year.days) counts[day] = (counts[day] ?? 0) + messages;
+  const summary = t("{n} messages on {days} days. Click a day to read it.", {
+    n: formatNumber(sumOf(counts)),
+    days: formatNumber(Object.keys(counts).length),
+  });
+  const chart = () => html`<p class="note">${summary}</p>${heatMap(year.since, counts)}`;
+  return chartSection("Messages in the last year", chart, [{ name: t("Messages"), days: counts, href: linkToDay }]);
+}
+
+function daySection() {
+  const columns = CHART_SOURCES.map((source) => ({
+    name: t(SOURCES[source].label),
+    days: Object.fromEntries(
+      overview.days.filter((one) => one.source === source).map(({ day, messages }) => [day, messages]),
+    ),
+    href: (day) => linkToDay(day, { source }),
+  }));
+  return chartSection(
+    "Messages per day",
+    dayChart,
+    columns.filter((column) => sumOf(column.days)),
+  );
+}
+
+function laneSection(title, lanes) {
+  if (!lanes.length) return nothing;
+  return chartSection(title, () => laneChart(daysFrom(overview.since, days), lanes), lanes);
 }
 
 const tile = (name, value, note, mood = "") =>
@@ -121,9 +226,7 @@ const damage = (findings) =>
 function dayChart() {
   const width = Math.max(280, Math.min(900, innerWidth - 110)); // a narrow window gets fewer units, so text keeps its size
   const height = width < 500 ? 150 : 180;
-  const start = new Date(`${overview.since}T00:00:00Z`).getTime();
-  const columns = Array.from({ length: days }, (_, i) => {
-    const day = new Date(start + i * DAY).toISOString().slice(0, 10);
+  const columns = daysFrom(overview.since, days).map((day) => {
     const counts = CHART_SOURCES.map(
       (source) => overview.days.find((one) => one.day === day && one.source === source)?.messages ?? 0,
     );
@@ -134,10 +237,8 @@ function dayChart() {
   const left = 16 + LETTER_WIDTH * Math.max(...marks.map(({ text }) => text.length)); // room for the numbers
   const step = width / days;
   const used = CHART_SOURCES.filter((_, i) => columns.some(({ counts }) => counts[i]));
-  const format = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
-  const label = (day) => format.format(new Date(day));
   const labelEvery = Math.ceil(days / (width / 110));
-  return html`<svg class="days" viewBox="0 0 ${width + left} ${height + 30}" role="img" aria-label=${t("Messages per day, at most {n}", { n: max })}>
+  return html`<p class="hidden">${t("Messages per day, at most {n}", { n: formatNumber(max) })}</p><svg class="days" viewBox="0 0 ${width + left} ${height + 30}" aria-hidden="true">
       ${marks.map(
         ({ part, text }) =>
           svg`<line x1=${left} x2=${width + left} y1=${10 + height * (1 - part)} y2=${10 + height * (1 - part)} />
@@ -146,15 +247,16 @@ function dayChart() {
       ${columns.map(({ day, counts, sum }, i) => {
         const x = left + i * step;
         let y = height + 10;
-        return svg`<g><title>${label(day)}: ${formatNumber(sum)}</title><rect class="ground" x=${x} y="10" width=${step} height=${height} />
+        const bar = svg`<g><title>${shortDay(day)}: ${formatNumber(sum)}</title><rect class="ground" x=${x} y="10" width=${step} height=${height} />
           ${counts.map((n, source) => {
             if (!n) return nothing;
             const barHeight = Math.max(2, (n / max) * height);
             y -= barHeight;
             return svg`<rect class="s${source}" x=${x + step * 0.14} y=${y} width=${step * 0.72} height=${barHeight} rx=${Math.min(3, step / 6)} />`;
           })}</g>`;
+        return sum ? svg`<a href=${linkToDay(day)} tabindex="-1">${bar}</a>` : bar;
       })}
-      ${columns.map(({ day }, i) => (i % labelEvery ? nothing : svg`<text class="x" x=${left + i * step + step / 2} y=${height + 27}>${label(day)}</text>`))}
+      ${columns.map(({ day }, i) => (i % labelEvery ? nothing : svg`<text class="x" x=${left + i * step + step / 2} y=${height + 27}>${shortDay(day)}</text>`))}
     </svg>
     <p class="legend">${used.map((source) => html`<span><i class="s${CHART_SOURCES.indexOf(source)}"></i> ${t(SOURCES[source].label)}</span>`)}</p>`;
 }
@@ -165,14 +267,12 @@ function roundUp(n) {
   return Math.max(2, [1, 2, 4, 5, 10].map((factor) => factor * power).find((round) => round >= n) ?? n);
 }
 
-// `rows` have a name, a number, an icon and optionally a link.
+// `rows` have a name, a number, an icon and a link.
 function barChart(rows) {
-  const shown = rows.filter(([, n]) => n);
-  if (!shown.length) return html`<p class="hint">${t("Nothing yet.")}</p>`;
-  const max = Math.max(...shown.map(([, n]) => n));
-  return html`<ul class="bars">${shown.map(
+  const max = Math.max(...rows.map(([, n]) => n));
+  return html`<ul class="bars">${rows.map(
     ([name, n, iconName, href]) => html`<li>
-    ${icon(iconName)} ${href ? html`<a href=${href}>${name}</a>` : html`<span>${name}</span>`}
+    ${icon(iconName)} <a href=${href}>${name}</a>
     <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(1, (n / max) * 100)} height="8" rx="1" /></svg><b>${formatNumber(n)}</b></li>`,
   )}</ul>`;
 }

@@ -115,7 +115,7 @@ function resultsPage(wanted) {
       ${
         hasQuery
           ? html`<button type="button" class="quiet with-text" title=${t("Show the text that an agent gets for this question")} @click=${() => showEvidence(wanted)}>${icon("sessions")} <span>${t("Evidence")}</span> <kbd aria-hidden="true">c</kbd></button>
-      <button type="button" class="quiet with-text" @click=${() => savePresent(wanted)}>${icon("star")} <span>${t("Save")}</span> <kbd aria-hidden="true">b</kbd></button>`
+      <button type="button" class="quiet with-text" title=${t("Save this search")} @click=${() => savePresent(wanted)}>${icon("star")} <span>${t("Save")}</span> <kbd aria-hidden="true">b</kbd></button>`
           : nothing
       }
       ${iconButton(t("Search help"), "help", showHelp)}</header>

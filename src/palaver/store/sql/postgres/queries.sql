@@ -215,6 +215,14 @@ FROM documents d
 WHERE d.source = 'archive' AND (CAST(:projects AS text) IS NULL OR (CAST(d.data AS jsonb) ->> 'project') IN (SELECT jsonb_array_elements_text(CAST(:projects AS jsonb))))
 ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
 
+-- name: messages_per_quarter_hour_and_project  messages in sessions and imported conversations of projects, over time
+SELECT p.created_at / 900000000 AS quarter_hour, (CAST(d.data AS jsonb) ->> 'project') AS project, count(*) AS messages
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('sessions', 'archive') AND d.deleted_at IS NULL
+  AND (CAST(d.data AS jsonb) ->> 'project') <> '' AND (:everyone = 1 OR d.source <> 'sessions' OR d.agent_id = :agent_id)
+GROUP BY 1, 2
+ORDER BY 1, 2;
+
 -- name: projects  the projects of a source
 SELECT DISTINCT (CAST(d.data AS jsonb) ->> 'project') AS project FROM documents d WHERE d.source = :source;
 

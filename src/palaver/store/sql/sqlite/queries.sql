@@ -238,6 +238,14 @@ FROM documents d
 WHERE d.source = 'archive' AND (CAST(:projects AS text) IS NULL OR json_extract(d.data, '$.project') IN (SELECT value FROM json_each(:projects)))
 ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
 
+-- name: messages_per_quarter_hour_and_project  messages in sessions and imported conversations of projects, over time
+SELECT p.created_at / 900000000 AS quarter_hour, json_extract(d.data, '$.project') AS project, count(*) AS messages
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('sessions', 'archive') AND d.deleted_at IS NULL
+  AND json_extract(d.data, '$.project') <> '' AND (:everyone = 1 OR d.source <> 'sessions' OR d.agent_id = :agent_id)
+GROUP BY 1, 2
+ORDER BY 1, 2;
+
 -- name: projects  the projects of a source
 SELECT DISTINCT json_extract(d.data, '$.project') AS project FROM documents d WHERE d.source = :source;
 

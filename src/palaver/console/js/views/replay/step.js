@@ -64,19 +64,12 @@ export function stepTemplate(replay, step, branch) {
     isOpen && "open-step",
     isFound && "found",
   ];
-  const label = [
-    t(KIND_NAMES[step.kind]),
-    step.tool,
-    step.brief ?? plainText(step.text ?? "").slice(0, 120),
-    state,
-    step.seconds ? duration(step.seconds) : "",
-  ];
   return html`<article class=${classes.filter(Boolean).join(" ")} id=${id} data-step="${branch}/${step.number}"
       tabindex=${isCurrent ? "0" : "-1"} aria-posinset=${step.number} aria-setsize=${replay.steps.total}
       aria-label=${t("Step {n}", { n: step.number })} @focusin=${() => branch || ((replay.current = step.number))}>
-    <button type="button" class="line" aria-expanded=${isOpen} aria-label=${label.filter(Boolean).join(", ")} @click=${() => replay.toggle(step, branch)}>
+    <button type="button" class="line" aria-expanded=${isOpen} @click=${() => replay.toggle(step, branch)}>
       <span class="at">${step.ts && started_at ? html`<time datetime=${step.ts} title=${fullTime(step.ts)}>${sinceStart(step.ts, started_at)}</time>` : nothing}</span>
-      <span class="kind">${icon(step.is_edit ? "edit" : KIND_ICONS[step.kind])}</span>
+      <span class="kind">${icon(step.is_edit ? "edit" : KIND_ICONS[step.kind])}${step.kind === "call" ? html`<span class="hidden">${t(KIND_NAMES.call)}</span>` : nothing}</span>
       <span class="short">${shortText(step, isOpen)}</span>
       ${state ? html`<span class="state">${state}</span>` : nothing}
       <span class="took">${step.seconds ? duration(step.seconds) : nothing}</span>

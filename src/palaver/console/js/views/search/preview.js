@@ -115,7 +115,7 @@ export function previewTemplate() {
     ${error ? errorState(error) : parts ? nothing : loading()}
     <div class="texts">${(parts ?? []).map(
       (one) => html`<article class=${one.id && one.id === foundId ? "found" : ""}>
-      ${one.name ? html`<h3>${one.name} ${one.when ? html`<small>${timeElement(one.when)}</small>` : nothing}</h3>` : nothing}${one.text}</article>`,
+      ${one.name ? html`<h2>${one.name} ${one.when ? html`<small>${timeElement(one.when)}</small>` : nothing}</h2>` : nothing}${one.text}</article>`,
     )}</div>
   </aside>`;
 }
