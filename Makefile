@@ -24,7 +24,7 @@ serve: setup ## run the server: make serve ARGS="--port 8000"
 test: setup-dev ## run the tests: make test ARGS="-k search"
 	@tools/ensure-chromium >/dev/null
 	@tools/clients --install
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python tools/run_tests.py $(ARGS)
 
 lint: setup-dev ## check style, format and types
 	@$(BIN)/ruff check .

@@ -200,6 +200,7 @@ def test_searches_are_saved_renamed_and_removed(window: Opening, rest: httpx.Cli
     expect(page.locator("#search")).to_have_value(f"{unique} source:notes")
     expect(page.locator(".hit")).to_have_count(1)
     page.locator("#search").fill("")
+    expect(page.locator(".hit")).to_have_count(0)
     saved.get_by_role("button", name=f"Remove {name} again").click()
     expect(saved).to_have_count(0)
     assert name not in rest.get("/api/searches").text
