@@ -2,11 +2,11 @@
 
     python tools/learn_ranking.py FILE… [--together FILE…] [--models DIR DIR] [--write]
 
-Each question is asked in the workspace of its test set, those of `--together` also in one workspace of all their
-conversations. What the search knows about each passage that it reads is kept. Then, for conversations between people
-and with an assistant, weights are sought under which each passage that answers is ahead of all that do not, held near
-those in ranking_prior.toml. It learns from one half of the test sets and tests on the other, both ways, and prints
-that; at last it learns from all.
+Each question is asked in the workspace of its test set. Those about sessions of LongMemEval, in the files of
+`--together`, are also asked in one workspace of all these sessions. What the search knows about each passage that it
+reads is kept. Then, for conversations between people and with an assistant, weights are sought under which each passage
+that answers is ahead of all that do not, held near those in ranking_prior.toml. It learns from one half of the test
+sets and tests on the other, both ways, and prints that; at last it learns from all.
 
 With PALAVER_MODEL=words the tables without the model are learned, otherwise those “with meaning”. The shipped model has
 learned from some of the questions. So that its features are not taken for better than they are, `--models` names two
@@ -39,7 +39,7 @@ from palaver.search.question import parse
 from palaver.search.ranking import score
 from palaver.search.ranking.features import Features, passages_of
 from palaver.search.ranking.weights import FILE
-from palaver.search.vectors import background, encoders, meaning
+from palaver.search.vectors import background, encoders, meaning, nearest
 from palaver.search.vectors.minilm import MiniLM
 from palaver.settings import load
 from palaver.store.engines.database import Reader, Scope
@@ -50,8 +50,17 @@ HELD = {"words": 0.003, "with meaning": 0.001}
 BY_HAND = ("title", "is_title", "newest")
 KINDS = ("people", "assistant")
 STEPS = 250
+LONGMEMEVAL = "longmemeval"
+"""What the names of test sets with sessions of LongMemEval have in them."""
 PRIOR = Path(__file__).parent / "ranking_prior.toml"
 Array = np.ndarray
+
+
+@dataclass
+class TestSet:
+    name: str
+    """The name of its file, and its own."""
+    world: World
 
 
 @dataclass
@@ -98,56 +107,63 @@ def example(read: Reader, asked: Asked, name: str) -> Example:
     )
 
 
-async def ask_all(here: Workspace, sets: Sequence[tuple[str, World]]) -> list[Example]:
-    for _, world in sets:
-        await evaluation.add_conversations(here, world)
+async def ask_all(here: Workspace, sets: Sequence[TestSet], half: int | None) -> list[Example]:
+    """Add the conversations of all sets, and ask the questions of those that are not in a half."""
+    for one in sets:
+        await evaluation.add_conversations(here, one.world)
     await background.catch_up(here)
+    await nearest.load_whole(here)
     return [
-        await here.read(lambda read, asked=asked, name=name: example(read, asked, name))
-        for name, world in sets
-        for asked in world.asked
+        await here.read(lambda read, asked=asked, name=one.name: example(read, asked, name))
+        for one in sets
+        if half_of(one.name) != half
+        for asked in one.world.asked
     ]
 
 
-async def examples(sets: Sequence[tuple[str, World]], together: Sequence[tuple[str, World]]) -> list[Example]:
+async def examples(sets: Sequence[TestSet], together: Sequence[TestSet], half: int | None) -> list[Example]:
     found: list[Example] = []
+    sets = [one for one in sets if half_of(one.name) != half]
     with tempfile.TemporaryDirectory(prefix="palaver-learn-") as home:
         app = App(load({"home": Path(home)}))
         for number, one in enumerate(sets):
-            found += await ask_all(await app.create_workspace(f"set-{number}"), [one])
+            found += await ask_all(await app.create_workspace(f"set-{number}"), [one], half)
             print(f"\r{number + 1} of {len(sets)} test sets", end="", flush=True)
         if together:
-            found += await ask_all(await app.create_workspace("together"), together)
+            found += await ask_all(await app.create_workspace("together"), together, half)
         print()
         await app.close()
     return found
 
 
-def read_sets(files: Sequence[Path], half: int | None) -> list[tuple[str, World]]:
-    """The test sets of some files with their names; only those that are not in a half, if one is given."""
+def read_sets(files: Sequence[Path]) -> list[TestSet]:
+    """The test sets of some files. Those of LongMemEval share sessions, whose names stay."""
     found = []
     for path in files:
         for world in worlds(path):
             name = f"{path.name}:{world.id}"
-            if half is None or half_of(name) != half:
-                found.append((name, world if "longmemeval" in path.name else renamed(world, world.id)))
+            found.append(TestSet(name, world if LONGMEMEVAL in name else renamed(world, world.id)))
     return found
 
 
 def learned(some: Sequence[Example], start: Array, held: float, free: Array) -> Array:
-    """Adam over the loss log(1 + Σ exp(wrong - right)) of each right passage."""
+    """Adam over the loss log(1 + Σ exp(wrong - right)) of each right passage. All passages are in one array."""
     some = [one for one in some if one.answers.any()]
+    features = np.concatenate([one.features for one in some])
+    is_right = np.concatenate([one.answers for one in some])
+    sizes = np.array([len(one.answers) for one in some])
+    begins = np.cumsum(sizes) - sizes
+    number = np.repeat(np.arange(len(some)), sizes)  # of the question, for each passage
+    rights = np.add.reduceat(is_right.astype(float), begins)
     now, first, second = start.copy(), np.zeros_like(start), np.zeros_like(start)
     for step in range(1, STEPS + 1):
-        slope = np.zeros_like(start)
-        for one in some:
-            points = one.features @ now
-            wrong = np.exp(points - points.max()) * ~one.answers
-            total = wrong.sum() or 1e-9
-            ahead = points[one.answers] - points.max() - np.log(total)
-            share = 1 / (1 + np.exp(ahead)) / one.answers.sum()
-            slope += (wrong / total * share.sum()) @ one.features - share @ one.features[one.answers]
-        slope = (slope / len(some) + 2 * held * (now - start)) * free
+        points = (features @ now.astype(np.float32)).astype(float)
+        points -= np.maximum.reduceat(points, begins)[number]
+        wrong = np.exp(points) * ~is_right
+        total = np.maximum(np.add.reduceat(wrong, begins), 1e-9)
+        share = is_right / (1 + np.exp(points - np.log(total)[number])) / rights[number]
+        pull = wrong / total[number] * np.add.reduceat(share, begins)[number] - share
+        slope = (pull.astype(np.float32) @ features / len(some) + 2 * held * (now - start)) * free
         first = 0.9 * first + 0.1 * slope
         second = 0.99 * second + 0.01 * slope**2
         now -= 0.05 * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.99**step)) + 1e-8)
@@ -179,7 +195,8 @@ def main() -> None:
             model = LocalModel(given.models[half])
             encoders.encoder = lambda *_, model=model, **__: model
             meaning._encoded.cache_clear()
-        found += asyncio.run(examples(read_sets(given.files, half), read_sets(given.together, half)))
+        together = [one for one in read_sets(given.together) if LONGMEMEVAL in one.name]
+        found += asyncio.run(examples(read_sets(given.files), together, half))
     prior, result = (tomllib.loads(path.read_text("utf-8")) for path in (PRIOR, FILE))
     names = Features._fields
     for kind in KINDS:

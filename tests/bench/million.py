@@ -281,9 +281,7 @@ async def ask(home: Path, passages: int, count: int, url: str) -> None:
     language = Language()
     choose = partial(some_passage, dice=language.dice, passages=passages)
     asked = [language.question(await here.read(choose)) for _ in range(count)]
-    for question in asked[:2]:  # the first loads the model and asks for the index of vectors, which is loaded then
-        await search_knowledge.work(here, Caller("human"), SearchKnowledge(query=question, dedupe=False))
-        await nearest.load_wanted(here)
+    await nearest.load_whole(here)
     spent, elapsed, found = [], [], 0
     for number, question in enumerate([asked[0], *asked]):
         began, clock = time.process_time(), time.monotonic()

@@ -100,6 +100,17 @@ async def test_vectors_that_are_made_later_are_found(here: Workspace, model: Min
     assert "tuna" in (await ask(here, "What do I feed my pet?"))[0]
 
 
+async def test_questions_do_not_make_the_index_grow(here: Workspace, model: MiniLM):
+    await say(here, model, SAID[:3])
+    sizes = []
+    for n, text in enumerate(["The parrot eats seeds.", *SAID[3:]]):
+        index = await here.read(nearest.index_of)
+        assert index is not None
+        sizes.append(len(index))
+        await say(here, model, [text], f"later {n}")
+    assert sizes[-1] == sizes[-2] + 1
+
+
 async def test_a_passage_without_a_vector_is_found_by_its_words(here: Workspace, model: MiniLM):
     await say(here, model, SAID)
     line = Line("1", "Ann", "The xylophone arrives on Monday.", None)
@@ -110,16 +121,28 @@ async def test_a_passage_without_a_vector_is_found_by_its_words(here: Workspace,
 async def test_a_large_index_is_loaded_in_the_background(
     here: Workspace, model: MiniLM, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(nearest, "LOADED_AT_ONCE", 3)
+    monkeypatch.setattr(nearest, "LOAD_SECONDS", -1.0)  # one part a question
     monkeypatch.setattr(nearest, "AT_ONCE", 2)
     await say(here, model, SAID)
     await nearest.load_wanted(here)  # nobody has asked yet
     assert await here.read(nearest.index_of) is None
+    await say(here, model, ["The parrot eats seeds."], "meanwhile")
     await nearest.load_wanted(here)
     index = await here.read(nearest.index_of)
     assert index is not None
-    assert len(index) == len(SAID)
+    assert len(index) >= len(SAID) + 1
     assert "tuna" in (await ask(here, "What do I feed my pet?"))[0]
+
+
+async def test_a_process_without_a_background_loads_a_large_index_with_its_questions(
+    here: Workspace, model: MiniLM, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(nearest, "LOAD_SECONDS", -1.0)
+    monkeypatch.setattr(nearest, "AT_ONCE", 2)
+    await say(here, model, SAID)
+    for _ in range(len(SAID) // 2 + 2):
+        found = await ask(here, "What do I feed my pet?")
+    assert "tuna" in found[0]
 
 
 async def test_a_model_that_is_off_changes_nothing(database_url: str, tmp_path: Path, model: MiniLM):

@@ -6,9 +6,10 @@ passages are near. A million passages take about 16 ms.
 
 from __future__ import annotations
 
-import asyncio
 import threading
+import time
 from collections.abc import Collection, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -30,8 +31,8 @@ AT_ONCE = 20_000
 OVERLAP = 10_000_000
 """Microseconds: vectors that were made so shortly before the last one are read again. Another server may have
 committed them late."""
-LOADED_AT_ONCE = 50_000
-"""An index of up to this many vectors is loaded by the first question. A larger one is loaded in the background."""
+LOAD_SECONDS = 1.0
+"""How long a question may load the index. What is left is loaded in the background, or by the next questions."""
 COMPARED = 1_000
 """The passages in scope with the most equal signs, which are compared with the question itself."""
 
@@ -46,7 +47,12 @@ class SignIndex:
         self.made_at = 0
         self.is_loaded = False
         self.is_wanted = False
-        """A question has asked for it, but it is large. It is loaded in the background."""
+        """A question has asked for it, but it is large. The rest is loaded in the background."""
+        self._recent: dict[int, int] = {}
+        """When the vectors were made that may be read again, by passage."""
+        self._loaded_to = -1
+        self._newest_at_start = 0
+        self._loading = threading.Lock()
         self._lock = threading.Lock()
         self._np = np
         self._count = 0
@@ -80,6 +86,32 @@ class SignIndex:
             self._ids[self._count : end] = ids
             self._count, self._in_order = end, None
             self.made_at = max(self.made_at, *(row.made_at for row in rows))
+
+    def load(self, read: Reader, seconds: float) -> None:
+        """Load the vectors of the workspace, or as many as can be read in some seconds. The next call goes on."""
+        until = time.monotonic() + seconds
+        with self._loading:
+            if self._loaded_to < 0:
+                self._newest_at_start = vectors.newest(read, self.model)
+            while not self.is_loaded:
+                if rows := vectors.after(read, self.model, self._loaded_to, AT_ONCE):
+                    self.add(rows)
+                    self._loaded_to = rows[-1].passage_id
+                else:
+                    self.made_at = self._newest_at_start  # what was made meanwhile is read again
+                    self.is_loaded = True
+                if time.monotonic() > until:
+                    break
+
+    def add_new(self, read: Reader) -> None:
+        """Add the vectors that were made since the last one."""
+        since, passage_id = self.made_at - OVERLAP, -1
+        self._recent = {id: made_at for id, made_at in list(self._recent.items()) if made_at >= since}
+        while rows := vectors.made_since(read, self.model, since, passage_id, AT_ONCE):
+            since, passage_id = rows[-1].made_at, rows[-1].passage_id
+            if new := [row for row in rows if self._recent.get(row.passage_id) != row.made_at]:
+                self.add(new)
+                self._recent.update((row.passage_id, row.made_at) for row in new)
 
     def in_order(self) -> Array:
         """The rows, sorted by passage id."""
@@ -120,38 +152,26 @@ def index_of(read: Reader) -> SignIndex | None:
         if found is None or found.model != model:
             found = _indexes[dialect] = SignIndex(model)
     if not found.is_loaded:
-        if not found.is_wanted and vectors.counts_up_to(read, model, LOADED_AT_ONCE + 1) <= LOADED_AT_ONCE:
-            load(read, found)
-        else:
+        found.load(read, LOAD_SECONDS)
+        if not found.is_loaded:
             found.is_wanted = True
             return None
-    elif (newest := vectors.newest(read, model)) > found.made_at:
-        while new := vectors.made_since(read, model, found.made_at - OVERLAP, AT_ONCE):
-            found.add(new)
-            if len(new) < AT_ONCE or found.made_at >= newest:
-                break
+    if vectors.newest(read, model) > found.made_at:
+        found.add_new(read)
     return found
 
 
-def load(read: Reader, index: SignIndex) -> None:
-    """Load all vectors of a workspace."""
-    after = -1
-    while rows := vectors.after(read, index.model, after, AT_ONCE):
-        index.add(rows)
-        after = rows[-1].passage_id
-    index.is_loaded = True
-
-
 async def load_wanted(here: Workspace) -> None:
-    """Load the index of a large workspace, part by part, if a question has asked for it."""
+    """Load the rest of a large index, if a question has asked for it."""
     index = await here.read(lambda read: _indexes.get(read.connection.dialect))
-    if index is None or index.is_loaded or not index.is_wanted:
-        return
-    after, model = -1, index.model
-    while rows := await here.read(lambda read: vectors.after(read, model, after, AT_ONCE)):  # noqa: B023
-        await asyncio.to_thread(index.add, rows)
-        after = rows[-1].passage_id
-    index.is_loaded = True
+    while index is not None and index.is_wanted and not index.is_loaded:
+        await here.read(partial(index.load, seconds=LOAD_SECONDS))
+
+
+async def load_whole(here: Workspace) -> None:
+    """Load the whole index before the first question, for measuring."""
+    while here.settings.model != WORDS and await here.read(index_of) is None:
+        pass  # each read goes on where the last one ended
 
 
 class Nearest:

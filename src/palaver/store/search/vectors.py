@@ -133,9 +133,10 @@ class StoredVector(NamedTuple):
     vector: bytes
 
 
-def made_since(read: Reader, model: str, made_at: int, limit: int) -> list[StoredVector]:
-    """Vectors that were made at this time or later, the oldest first."""
-    return [StoredVector._make(row) for row in read.rows("vectors_since", model=model, made_at=made_at, limit=limit)]
+def made_since(read: Reader, model: str, made_at: int, passage_id: int, limit: int) -> list[StoredVector]:
+    """Vectors that were made after the one of this time and passage, the oldest first."""
+    rows = read.rows("vectors_since", model=model, made_at=made_at, passage_id=passage_id, limit=limit)
+    return [StoredVector._make(row) for row in rows]
 
 
 def after(read: Reader, model: str, passage_id: int, limit: int) -> list[StoredVector]:

@@ -37,12 +37,14 @@ UPDATE counters SET value = :until WHERE name = 'vector lease' AND value = :mine
 -- name: end_vector_lease
 DELETE FROM counters WHERE name = 'vector lease' AND value = :mine;
 
--- name: vectors_since  the vectors that were made at a time or later
-SELECT passage_id, made_at, vector FROM vectors WHERE model = :model AND made_at >= :made_at
+-- name: vectors_since  the vectors that were made after a vector
+SELECT passage_id, made_at, vector FROM vectors
+WHERE model = :model AND (made_at, passage_id) > (:made_at, :passage_id)
 ORDER BY made_at, passage_id LIMIT :limit;
 
--- name: vectors_after  the vectors of passages after one
-SELECT passage_id, made_at, vector FROM vectors WHERE passage_id > :passage_id AND model = :model
+-- name: vectors_after  the vectors of passages after one. "model || ''" keeps SQLite from reading all vectors of the
+-- model and sorting them
+SELECT passage_id, made_at, vector FROM vectors WHERE passage_id > :passage_id AND model || '' = :model
 ORDER BY passage_id LIMIT :limit;
 
 -- name: newest_vector  when the newest vector was made

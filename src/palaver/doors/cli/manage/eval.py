@@ -13,7 +13,7 @@ import click
 from palaver.app import App
 from palaver.doors.cli import options, output
 from palaver.operations.admin import evaluation
-from palaver.search.vectors import background
+from palaver.search.vectors import background, nearest
 from palaver.settings import load
 
 
@@ -79,6 +79,7 @@ async def _measure(
                         if not together:
                             report.outcomes += [await evaluation.evaluate(here, asked, budget) for asked in world.asked]
             if shared:
+                await nearest.load_whole(shared)
                 for report, worlds in zip(reports, files, strict=True):
                     questions = [asked for world in worlds for asked in world.asked]
                     report.outcomes += [await evaluation.evaluate(shared, asked, budget) for asked in questions]
