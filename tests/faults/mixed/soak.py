@@ -43,6 +43,8 @@ class Soak:
     pause: float = 2.0
     settle: float = 5.0
     measure_seconds: float = 10.0
+    model: str = ""
+    """The embedding model. Default: that of palaver."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,16 @@ class Result:
 
 
 @contextmanager
-def running_server(engine: str, home: Path) -> Iterator[Server]:
+def running_server(soak: Soak, home: Path) -> Iterator[Server]:
     """A server as a user starts it. On PostgreSQL it has a database server of its own, with the default settings."""
     with ExitStack() as stack:
-        url = stack.enter_context(postgres_server()).get_uri() if engine == "postgres" else f"sqlite:///{home / 'data'}"
+        is_postgres = soak.engine == "postgres"
+        url = stack.enter_context(postgres_server()).get_uri() if is_postgres else f"sqlite:///{home / 'data'}"
         port, log = free_port(), home / "server.log"
         env = environment(home, PALAVER_PORT=port, PALAVER_DATABASE_URL=url, PALAVER_CHECK="2m")
+        env.pop("PALAVER_MODEL", None)  # tests/conftest.py sets it
+        if soak.model:
+            env["PALAVER_MODEL"] = soak.model
         with log.open("wb") as out:
             command = [sys.executable, "-m", "palaver", "serve"]
             process = subprocess.Popen(command, env=env, cwd=home, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
@@ -148,7 +154,7 @@ class Hearing:
 def run(soak: Soak, home: Path) -> Result:
     """Run the clients, then check everything."""
     result = Result()
-    with running_server(soak.engine, home) as server:
+    with running_server(soak, home) as server:
         first = Client(server)
         rooms = [first.thread() for _ in range(ROOMS)]
         hearing = Hearing(server)

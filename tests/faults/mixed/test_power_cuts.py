@@ -7,6 +7,7 @@ tested in this way: its files are its own concern.
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections import Counter
 from functools import partial
@@ -22,6 +23,7 @@ from tests.helpers import environment, eventually, start_server, started_with
 RECORDER = Path(__file__).with_name("disk_recorder.py").read_text("utf-8")
 HOMES, CUTS = (10, 10) if IS_LONG else (1, 3)
 CLIENTS = 6
+TORN_LINES = re.compile(r"lines? of the transcript \S+ cannot be read")
 
 
 class Machine:
@@ -34,8 +36,8 @@ class Machine:
         self.rooms: list[str] = []
         self.home.mkdir()
 
-    def work_and_cut(self, mode: Mode, *, ignores_syncs: bool = False) -> int:
-        """Start the server, check everything, let clients work, and cut the power. Returns how much was checked."""
+    def work_and_cut(self, mode: Mode, enough: int, *, ignores_syncs: bool = False) -> int:
+        """Start the server, check everything, let clients do `enough`, and cut the power. Returns how much was checked."""
         before, record = look_at(self.home), self._place / f"record-{self._number}"
         with start_server(
             self.home,
@@ -50,7 +52,6 @@ class Machine:
             assert "Traceback" not in server.said()
             self.rooms = self.rooms or [client.thread() for _ in range(2)]
             crowd = Crowd([MixedClient(server, n, self.rooms, one) for n, one in enumerate(self.ledgers)], CHANGES)
-            enough = self.dice.randint(1, 60)
             crowd.start()
             eventually(partial(_has_done, crowd, enough))
             kill(server)
@@ -73,6 +74,16 @@ def must_be_healthy(client: Client) -> None:
     assert client.ask("GET", "/api/overview")[1]["status"]["check"]["findings"] == []
 
 
+def must_be_whole_or_repairable(home: Path) -> None:
+    """A turn that was being written may have left a line that cannot be read. The doctor sets it aside."""
+    env = environment(home)
+    found = [line for line in started_with(env, "doctor").stdout.splitlines() if line.startswith("✗")]
+    assert all(TORN_LINES.search(line) for line in found), found
+    if found:
+        started_with(env, "doctor", "--repair")
+        assert started_with(env, "doctor").returncode == 0
+
+
 def test_what_was_acknowledged_survives_a_power_cut(tmp_path: Path):
     kept, checked, modes = 0, 0, Counter[str]()
     for number in range(HOMES):
@@ -81,13 +92,14 @@ def test_what_was_acknowledged_survives_a_power_cut(tmp_path: Path):
         machine = Machine(place)
         for _ in range(CUTS):
             mode = machine.dice.choice(MODES)
-            checked += machine.work_and_cut(mode)
+            checked += machine.work_and_cut(mode, enough=machine.dice.randint(1, 60))
             modes[mode] += 1
         with start_server(machine.home) as server:
             checked += must_keep_everything(server, machine.ledgers, machine.rooms, is_full=True)
             must_be_healthy(Client(server))
-        doctor = started_with(environment(machine.home), "doctor")
-        assert doctor.returncode == 0, doctor.stdout
+        must_be_whole_or_repairable(machine.home)
+        with start_server(machine.home) as server:
+            must_keep_everything(server, machine.ledgers, machine.rooms, is_full=True)
         kept += sum(len(one.messages) + len(one.turns) + len(one.notes) + len(one.uploads) for one in machine.ledgers)
         shutil.rmtree(place)
     tell(
@@ -100,6 +112,6 @@ def test_what_was_acknowledged_survives_a_power_cut(tmp_path: Path):
 def test_on_a_disk_that_does_not_sync_the_test_finds_what_is_lost(tmp_path: Path):
     """Otherwise the test above would prove nothing."""
     machine = Machine(tmp_path)
-    machine.work_and_cut("nothing", ignores_syncs=True)
+    machine.work_and_cut("nothing", enough=50, ignores_syncs=True)
     with pytest.raises(AssertionError, match="acknowledged and is gone"):
-        machine.work_and_cut("nothing")
+        machine.work_and_cut("nothing", enough=1)
