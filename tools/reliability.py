@@ -16,8 +16,8 @@ HEAD = """<!-- Made by tools/reliability.py from a run of the tests: do not edit
 # Reliability
 
 Each row is the result of one test in the last run for this page, with the command to repeat it. `make faults` is the
-long run: 1,000 kills, 100 power cuts, and every user at every door on both engines. `make soak` runs 50 clients for half
-an hour. `make test` has a short run of each. A test fails when palaver breaks a guarantee.
+long run: 1,000 kills, 100 power cuts, and every user at every door on both engines. `make soak` runs 50 clients for
+half an hour. `make test` has a short run of each. A test fails when palaver breaks a guarantee.
 
 {about}
 
