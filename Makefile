@@ -51,7 +51,7 @@ eval: setup-dev ## ask labelled questions: tests/quality, and the dev splits in 
 	@$(BIN)/palaver eval tests/quality/questions.jsonl $(wildcard ../shared/bench/*_dev.json*.gz) $(ARGS)
 
 faults: setup-dev ## the long run of what kills, fills and breaks things, and of who may see what
-	@PALAVER_FAULTS=long $(BIN)/python -m pytest -s --timeout 1200 $(ARGS) $(if $(findstring tests/,$(ARGS)),,tests/faults tests/trust)
+	@PALAVER_FAULTS=long $(BIN)/python -m pytest -s --timeout 3600 $(ARGS) $(if $(findstring tests/,$(ARGS)),,tests/faults tests/trust)
 
 soak: setup-dev ## many clients do everything for a long time: make soak ARGS="--minutes 30 --engine sqlite"
 	@$(BIN)/python -m tests.faults.mixed.soak $(ARGS)
