@@ -30,6 +30,7 @@ from tests.trust.people import Key
 
 NEVER_END = "events$|/wait$|^/api/tokens/"
 TIMES = {"as_of", "before", "created_at", "date_from", "date_to", "since", "time_zone", "timezone", "ts", "until"}
+NOT_BLANK = {"project"}
 MORE_THAN_A_SCHEMA_SAYS = {
     "GET /api/knowledge/open",
     "POST /api/hooks/{event}",
@@ -86,7 +87,7 @@ def _is_more(said: dict[str, Any]) -> bool:
     asked = json.dumps([said.get("parameters"), said.get("requestBody")])
     names = {parameter["name"] for parameter in said.get("parameters", [])}
     names |= set(re.findall(r'"(\w+)": \{', asked))
-    return bool(names & TIMES) or '"pattern"' in asked
+    return bool(names & (TIMES | NOT_BLANK)) or '"pattern"' in asked
 
 
 def main(st: str, examples: str) -> int:
