@@ -1,6 +1,6 @@
 """Run a server for a long time with many clients that do everything: `make soak ARGS="--minutes 30 --engine sqlite"`.
 
-The server is a process of its own with the default model. Every ten seconds its memory, open files and
+The server is a process of its own with the default model and 8,000 imported messages. Every ten seconds its memory, open files and
 threads are measured, together with those of its worker. At the end everything that was acknowledged is checked. The
 exit code is 1 if anything is missing, if a client got an error, or if the memory grew by more than 10 % after the first
 five minutes.
@@ -9,6 +9,7 @@ five minutes.
 from __future__ import annotations
 
 import argparse
+import random
 import subprocess
 import sys
 import tempfile
@@ -22,12 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from tests.archive.test_conversation_search import NOON, chat
 from tests.conftest import postgres_server
-from tests.faults.mixed.clients import ACTIONS, Crowd, MixedClient
+from tests.faults.mixed.clients import ACTIONS, WORDS, Crowd, MixedClient
 from tests.faults.mixed.promises import must_keep_everything
 from tests.faults.press import Client, tell
 from tests.faults.streams import Stream
 from tests.helpers import PATIENCE, Server, environment, eventually, free_port
+from tests.importers.shapes import as_json
 
 ROOMS = 10
 MOST_GROWTH = 0.10
@@ -43,6 +46,8 @@ class Soak:
     pause: float = 2.0
     settle: float = 5.0
     measure_seconds: float = 10.0
+    history: int = 400
+    """Conversations of 20 messages that are imported first. A server with data fills its caches at once."""
     model: str = ""
     """The embedding model. Default: that of palaver."""
 
@@ -161,6 +166,7 @@ def run(soak: Soak, home: Path) -> Result:
         first = Client(server)
         rooms = [first.thread() for _ in range(ROOMS)]
         hearing = Hearing(server)
+        import_history(first, soak.history)
         crowd = Crowd([MixedClient(server, n, rooms) for n in range(soak.clients)], tuple(ACTIONS), soak.pause)
         began = time.monotonic()
         crowd.start()
@@ -182,6 +188,15 @@ def run(soak: Soak, home: Path) -> Result:
     if doctor.returncode and soak.engine == "sqlite":  # the PostgreSQL of this run has ended with it
         result.errors.append(f"palaver doctor: {doctor.stdout[-500:]}")
     return result
+
+
+def import_history(client: Client, conversations: int) -> None:
+    dice = random.Random(1)
+    said = [[("user", " ".join(dice.choices(WORDS, k=25)), NOON + n) for n in range(20)] for _ in range(conversations)]
+    talks = [chat(f"talk {n}", *messages, id=f"history-{n}") for n, messages in enumerate(said)]
+    status, job = client.upload("/api/import", "conversations.json", as_json(talks))
+    assert status == 202, job
+    eventually(lambda: client.ask("GET", f"/api/import/{job['id']}")[1]["status"] == "done", 600)
 
 
 def check(result: Result, server: Server, crowd: Crowd, hearing: Hearing, rooms: list[str]) -> None:
