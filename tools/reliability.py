@@ -15,14 +15,14 @@ ROOT = Path(__file__).parents[1]
 HEAD = """<!-- Made by tools/reliability.py from a run of the tests: do not edit by hand. -->
 # Reliability
 
-Each row is the result of one test in the last run for this page, with the command to repeat it. `make faults` is the
+Each row is the latest result of one test, with the command to repeat it. `make faults` is the
 long run: 1,000 kills, 100 power cuts, and every user at every door on both engines. `make soak` runs 50 clients for
 half an hour. `make test` has a short run of each. A test fails when palaver breaks a guarantee.
 
 {about}
 
-| test | engine | result | repeat |
-|---|---|---|---|
+| test | engine | result | date | repeat |
+|---|---|---|---|---|
 """
 
 TAIL = """
@@ -59,9 +59,9 @@ COMMANDS = {
 
 
 def main(report: str, about: str = "") -> None:
-    rows: dict[tuple[str, str, str], tuple[str, str]] = {}
+    rows: dict[tuple[str, str, str], tuple[str, str, str]] = {}
     for line in Path(report).read_text("utf-8").splitlines():
-        test, measured, *mode = line.split("\t")
+        test, measured, mode, day = line.split("\t")
         file, _, rest = test.partition("::")
         name, _, which = rest.partition("[")
         engine, _, more = which.rstrip("]").partition("-")
@@ -70,11 +70,12 @@ def main(report: str, about: str = "") -> None:
         said = name.removeprefix("test_").replace("_", " ") or f"all of `{file}`"
         rows[file, f"{said} ({more})" if more else said, engine] = (
             measured,
-            again(file, name, engine, mode == ["long"]),
+            day,
+            again(file, name, engine, mode == "long"),
         )
     table = "".join(
-        f"| {said} | {engine} | {measured} | `{command}` |\n"
-        for (_, said, engine), (measured, command) in sorted(rows.items())
+        f"| {said} | {engine} | {measured} | {day} | `{command}` |\n"
+        for (_, said, engine), (measured, day, command) in sorted(rows.items())
     )
     (ROOT / "docs" / "reliability.md").write_text(HEAD.format(about=about) + table + TAIL, "utf-8")
 

@@ -31,7 +31,7 @@ def tell(text: str, test: str = "") -> None:
     if report := os.environ.get("PALAVER_REPORT"):
         test = test or os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
         with Path(report).open("a", encoding="utf-8") as file:
-            file.write(f"{test}\t{text}\t{'long' if IS_LONG else 'short'}\n")
+            file.write(f"{test}\t{text}\t{'long' if IS_LONG else 'short'}\t{time.strftime('%Y-%m-%d')}\n")
 
 
 class Client:
