@@ -9,7 +9,7 @@ HAVE_DEV := .venv/.have-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: oauth-clients help setup setup-dev serve test lint format screenshots reference bench eval faults fuzz schemathesis conformance clients wheel sbom audit try-deploy lock clean
+.PHONY: oauth-clients help setup setup-dev serve test lint format screenshots reference bench eval faults soak fuzz schemathesis conformance clients wheel sbom audit try-deploy lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,7 +51,10 @@ eval: setup-dev ## ask labelled questions: tests/quality, and the dev splits in 
 	@$(BIN)/palaver eval tests/quality/questions.jsonl $(wildcard ../shared/bench/*_dev.json*.gz) $(ARGS)
 
 faults: setup-dev ## the long run of what kills, fills and breaks things, and of who may see what
-	@PALAVER_FAULTS=long $(BIN)/python -m pytest -s --timeout 1200 $(ARGS) $(if $(findstring tests/,$(ARGS)),,tests/faults tests/trust)
+	@PALAVER_FAULTS=long $(BIN)/python -m pytest -s --timeout 3600 $(ARGS) $(if $(findstring tests/,$(ARGS)),,tests/faults tests/trust)
+
+soak: setup-dev ## many clients do everything for a long time: make soak ARGS="--minutes 30 --engine sqlite"
+	@$(BIN)/python -m tests.faults.mixed.soak $(ARGS)
 
 fuzz: setup-dev ## read strange and hostile inputs with every parser: make fuzz ARGS="--minutes 10"
 	@$(BIN)/python -m tests.fuzz.run $(ARGS)

@@ -24,14 +24,15 @@ ALLOWED: dict[str, frozenset[str]] = {
     "settings": frozenset({"errors"}),
     "importers": frozenset({"text", "model"}),
     "setup": frozenset({"model", "errors", "settings"}),  # edits the settings of clients; knows no data of palaver
-    "store": frozenset({"text", "model", "errors", "settings"}),
+    "synced_files": frozenset(),
+    "store": frozenset({"text", "model", "errors", "settings", "synced_files"}),
     "search": frozenset({"store", "text", "model", "errors", "settings"}),
     "operations": frozenset({"search", "store", "importers", "text", "model", "errors", "settings", "palaver"}),
     "app": frozenset({"operations", "search", "store", "text", "model", "errors", "settings"}),
     "doors": frozenset(
         {
             *("hook", "server_socket", "mcp_pipe", "app", "setup", "operations", "search"),
-            *("text", "model", "errors", "settings", "palaver"),
+            *("text", "model", "errors", "settings", "synced_files", "palaver"),
         }
     ),
     "client": frozenset({"palaver", "errors", "settings"}),  # the Python client only talks to a server

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -45,6 +46,21 @@ async def all_batches(*paths: Path, is_large: bool) -> list[Batch]:
 
 def children() -> list[psutil.Process]:
     return [one for one in psutil.Process().children() if import_batches.READER in " ".join(one.cmdline())]
+
+
+async def test_imports_that_overlap_leave_the_garbage_collector_as_it_was(tmp_path: Path):
+    """The second began while the first had changed its settings. It must not restore those."""
+    path = history(tmp_path / "history", count=30)
+    before = (gc.get_threshold(), sys.getswitchinterval())
+    first = import_batches.read_batches(ImportRequest([path]))
+    await anext(first)
+    assert gc.get_threshold() != before[0]
+    second = import_batches.read_batches(ImportRequest([path]))
+    await anext(second)
+    await first.aclose()
+    assert gc.get_threshold() != before[0]
+    await second.aclose()
+    assert (gc.get_threshold(), sys.getswitchinterval()) == before
 
 
 async def test_a_process_of_its_own_reads_the_same(tmp_path: Path):

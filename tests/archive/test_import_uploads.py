@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shutil
 import time
 import zipfile
 from collections.abc import Iterator
@@ -261,3 +263,16 @@ def test_a_token_that_may_only_read_may_not_upload_and_another_workspace_sees_no
         for hidden in (path, f"{path}/events", "/api/archive/chatgpt:c"):
             assert web.get(hidden, headers=other).status_code == 404
         assert web.get("/api/archive", headers=other).json() == {"conversations": []}
+
+
+def test_an_upload_that_a_killed_server_left_is_deleted_after_a_day(own: Server, web: httpx.Client):
+    incoming = own.home / "uploads" / "incoming"
+    old, new = incoming / "old" / "0", incoming / "new" / "0"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+        (folder / "conversations.json").write_bytes(b"[]")
+    day_ago = time.time() - 25 * 3600
+    os.utime(old.parent, (day_ago, day_ago))
+    upload(web, chat("a talk", ("user", word(), NOON), id=word()))
+    assert [path.name for path in incoming.iterdir()] == ["new"]
+    shutil.rmtree(new.parent)

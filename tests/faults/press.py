@@ -31,7 +31,7 @@ def tell(text: str, test: str = "") -> None:
     if report := os.environ.get("PALAVER_REPORT"):
         test = test or os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
         with Path(report).open("a", encoding="utf-8") as file:
-            file.write(f"{test}\t{text}\t{'long' if IS_LONG else 'short'}\n")
+            file.write(f"{test}\t{text}\t{'long' if IS_LONG else 'short'}\t{time.strftime('%Y-%m-%d')}\n")
 
 
 class Client:
@@ -49,6 +49,27 @@ class Client:
         response = self._http.getresponse()
         self._used = time.monotonic()
         return response.status, json.loads(response.read() or b"null")
+
+    def upload(self, path: str, name: str, data: bytes) -> tuple[int, Any]:
+        """Send a file as a form."""
+        edge = word("edge")
+        head = f'--{edge}\r\ncontent-disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
+        body = head.encode() + data + f"\r\n--{edge}--\r\n".encode()
+        if time.monotonic() - self._used > KEPT_ALIVE:
+            self._http.close()
+        self._http.request("POST", path, body, {"content-type": f"multipart/form-data; boundary={edge}"})
+        response = self._http.getresponse()
+        self._used = time.monotonic()
+        return response.status, json.loads(response.read() or b"null")
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """The answer as it is, such as a file."""
+        if time.monotonic() - self._used > KEPT_ALIVE:
+            self._http.close()
+        self._http.request("GET", path)
+        response = self._http.getresponse()
+        self._used = time.monotonic()
+        return response.status, response.read()
 
     def thread(self) -> str:
         status, answer = self.ask("POST", "/api/threads", {"topic": f"thread {word()}"})

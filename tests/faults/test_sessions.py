@@ -31,7 +31,7 @@ from palaver.operations.sessions import session_index
 from palaver.settings import Settings
 
 PROCESSES, EACH = 8, 500 if IS_LONG else 40
-KILLS = {"sqlite": 20 if IS_LONG else 2, "postgres": 10 if IS_LONG else 1}
+KILLS = {"sqlite": 100 if IS_LONG else 2, "postgres": 50 if IS_LONG else 1}
 QUICK = """
 import palaver.store.engines.sqlite.engine
 from palaver.operations.admin import maintenance
@@ -148,12 +148,12 @@ def test_what_was_acknowledged_survives_a_kill(start: Start, engine: Engine):
                 for turn in promised:
                     assert {**turn, "recorded_at": there[turn["id"]]["recorded_at"]} == there[turn["id"]]
                 assert differences(server) == []
-                for turn in promised[-20:]:
+                for turn in promised[-10:]:
                     assert found(client, turn["content"].split()[1], turn["agent_id"]) == [turn["id"]]
                 kept += len(promised)
             if kills == KILLS[engine.name]:
                 break
-            enough = dice.randint(1, 150)
+            enough = dice.randint(1, 60)
             with recording(server) as promised:
                 eventually(partial(_are, promised, enough))
                 kill(server)

@@ -33,6 +33,7 @@ from palaver.operations import OPERATIONS, toolsets
 from palaver.operations.operation import Operation
 from palaver.server_socket import NAME, ShortPath
 from palaver.settings import Settings, given_settings, parse_flags
+from palaver.synced_files import make_folder
 
 PER_CLIENT = ("agent", "toolsets", "tool_names", "output_schemas", "answers", "profile")
 """Settings that each MCP client has for itself."""
@@ -223,7 +224,7 @@ def _bind(home: Path) -> socket.socket:
     new = f"{NAME}.{os.getpid()}"
     sock = socket.socket(socket.AF_UNIX)
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        make_folder(home)
         with contextlib.suppress(FileNotFoundError):
             (home / new).unlink()
         with ShortPath(str(home), new) as path:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from palaver.settings import Settings
+from palaver.synced_files import make_folder
 
 NAME = "server.json"
 
@@ -45,7 +46,7 @@ def announce(settings: Settings) -> Iterator[None]:
 def _write_note(path: Path, settings: Settings) -> int:
     """Write and lock the file, then move it into place. Returns its descriptor."""
     note = {"url": settings.base_url, "host": settings.host, "port": settings.port, "pid": os.getpid()}
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     new = path.with_name(f"{NAME}.{os.getpid()}")
     file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import dataclasses
 import json
 import os
@@ -11,6 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +63,8 @@ def settings_options(*names: str) -> Callable[[click.Command], click.Command]:
 
 
 ONLY_STDIO = ("agent",)
+M_ARENA_MAX = -8
+"""The number of this option in malloc.h of glibc."""
 # Every user of the machine can see command lines, so the key is not an option.
 NOT_FLAGS = (*options.DATA, "model_key")
 EVERY_SETTING = [setting.name for setting in dataclasses.fields(Settings) if setting.name not in NOT_FLAGS]
@@ -78,6 +82,7 @@ def serve(target: options.Target, /, watch: bool, **flags: Any) -> None:
     tokens: create one first with 'palaver token create'.
     """
     settings = target.settings(**flags)
+    limit_memory_arenas()
     from palaver.doors.http.server import serve as run_server
     from palaver.operations import toolsets
     from palaver.operations.admin import rate_limits
@@ -91,6 +96,17 @@ def serve(target: options.Target, /, watch: bool, **flags: Any) -> None:
 
         places = default_folders()
     run_server(settings, output.styled(banner(settings)), places)
+
+
+def limit_memory_arenas() -> None:
+    """Let the threads of the server share two memory arenas. Call this before threads start.
+
+    glibc gives almost every thread an arena of its own. Memory that is free in one is not used by the others: with 50
+    clients that was 50 MB. Threads rarely wait for an arena here, because most of them wait for the interpreter.
+    """
+    if "MALLOC_ARENA_MAX" not in os.environ:
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
 
 
 def banner(settings: Settings) -> str:

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.model.events import encode
 from palaver.model.ids import new_id
 from palaver.operations.archive.import_files import Summary, import_paths
+from palaver.synced_files import make_folder
 
 log = logging.getLogger("palaver")
 
@@ -39,6 +41,8 @@ MAX_JOBS = 100
 MAX_FILES = 1_000
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff/\\:]+")
 MAX_NAME_BYTES = 200
+ABANDONED_SECONDS = 24 * 3600
+"""No import takes so long. Older uploads are left over from a server that was killed."""
 
 
 @dataclass
@@ -102,7 +106,8 @@ class Imports:
         if "write" not in requester.caller.scopes:
             raise Forbidden("This token has no 'write' scope.")
         uploads = requester.workspace.settings.data / "uploads" / "incoming"
-        uploads.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(uploads)
+        await asyncio.to_thread(_remove_abandoned, uploads)
         folder = Path(tempfile.mkdtemp(dir=uploads))
         try:
             await _receive(request, folder, requester.workspace.settings.max_import)
@@ -139,6 +144,14 @@ class Imports:
         if job is None or job.workspace != requester.workspace.name:
             raise NotFound("import", id[:80])
         return job
+
+
+def _remove_abandoned(uploads: Path) -> None:
+    """Delete uploads of imports that never ended, because their server was killed."""
+    for folder in uploads.iterdir():
+        with suppress(OSError):
+            if folder.stat().st_mtime < time.time() - ABANDONED_SECONDS:
+                shutil.rmtree(folder)
 
 
 async def _frames(job: Job) -> AsyncIterator[bytes]:

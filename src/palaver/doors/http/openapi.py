@@ -31,6 +31,7 @@ _PROBLEMS = {
     413: "Too large.",
     422: "A field has the wrong type or format.",
     429: "Too many requests.",
+    431: "The address or the headers are too long.",
     503: "Not available now.",
 }
 
@@ -68,7 +69,8 @@ def _describe(operation: Operation, face: Route, number: int, components: dict[s
     media_type, answer = face.media_type.partition(";")[0], {"type": "string"}
     if media_type == "application/json":
         answer = _move_definitions(schema_of(shown_type(operation.answer, face.show)), components)
-    statuses = (400, 401, 403, 404, 422, 503, *((409, 413, 429) if operation.kind == "change" else ()))
+    has_changes = operation.kind == "change" or face.method != "GET"
+    statuses = (400, 401, 403, 404, 422, 431, 503, *((409, 413, 429) if has_changes else ()))
     in_path = _PARAMETER.findall(face.path)
     names = {field: name for name, field in face.also.items()}
     fields = {names.get(field, field): value for field, value in schema.get("properties", {}).items()}

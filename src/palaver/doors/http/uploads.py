@@ -21,6 +21,7 @@ from palaver.doors.authentication import Requester
 from palaver.doors.http.rest import reports_errors
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.settings import Settings
+from palaver.synced_files import make_folder, sync_folder
 
 TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 FORM_BYTES = 64 * 1024
@@ -124,11 +125,13 @@ async def _store(requester: Requester, upload: Upload, extension: str) -> str:
 
 
 def _write(where: Path, name: str, data: bytes) -> None:
-    where.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Write a new file. When this returns, it is on disk."""
+    make_folder(where)
     with os.fdopen(os.open(where / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+    sync_folder(where)
 
 
 @reports_errors

@@ -13,8 +13,9 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -72,7 +73,7 @@ class Batch:
 async def read_batches(request: ImportRequest, *, is_large: bool = False) -> AsyncGenerator[Batch]:
     """Yield each batch; the next one is read while the caller writes it."""
     source: _Source = (_ProcessSource if is_large and sys.executable else _ThreadSource)(request)
-    with _tuned_for_two_threads():
+    with _tuned_for_two_threads:
         coming = asyncio.ensure_future(asyncio.to_thread(source.next))
         try:
             while (batch := await coming) is not None:
@@ -253,17 +254,33 @@ def send_batches() -> None:
             pipe.flush()
 
 
-@contextmanager
-def _tuned_for_two_threads() -> Iterator[None]:
-    """Switch threads more often, so that the writer does not wait 5 ms for the reader each time.
+class _Tuning:
+    """Settings of the interpreter while files are imported in this process.
 
-    The garbage collector runs less often: the batches hold no cycles.
+    Threads switch more often, so that the writer does not wait 5 ms for the reader each time. The garbage collector
+    runs less often: the batches hold no cycles. Imports may overlap. The first sets the values, and the last restores
+    them.
     """
-    interval, threshold = sys.getswitchinterval(), gc.get_threshold()
-    sys.setswitchinterval(SWITCH_SECONDS)
-    gc.set_threshold(max(threshold[0], COLLECTION_THRESHOLD), *threshold[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*threshold)
-        sys.setswitchinterval(interval)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._imports = 0
+        self._interval, self._threshold = sys.getswitchinterval(), gc.get_threshold()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._imports += 1
+            if self._imports == 1:
+                self._interval, self._threshold = sys.getswitchinterval(), gc.get_threshold()
+                sys.setswitchinterval(SWITCH_SECONDS)
+                gc.set_threshold(max(self._threshold[0], COLLECTION_THRESHOLD), *self._threshold[1:])
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._imports -= 1
+            if not self._imports:
+                gc.set_threshold(*self._threshold)
+                sys.setswitchinterval(self._interval)
+
+
+_tuned_for_two_threads = _Tuning()

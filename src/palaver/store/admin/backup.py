@@ -27,6 +27,7 @@ import orjson
 from palaver.errors import Conflict, Refused, Unavailable
 from palaver.model.times import iso, now
 from palaver.settings import Settings
+from palaver.synced_files import make_folder, sync_folder
 
 FORMAT = 1
 FOLDERS = ("sessions", "uploads", "discarded")
@@ -109,6 +110,7 @@ def write_backup(to: Path, engine: str, version: str) -> Iterator[BackupWriter]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, to)
+        sync_folder(to.parent)
     except OSError as problem:
         raise Unavailable(f"The backup could not be written ({problem.strerror}).") from None
     finally:
@@ -184,6 +186,8 @@ def restore(settings: Settings, backup: Path) -> UnpackedBackup:
             folder = settings.data / name
             for path in (folder, *folder.rglob("*")) if folder.is_dir() else ():
                 path.chmod(0o700 if path.is_dir() else 0o600)
+                _sync(path)
+        sync_folder(settings.data)
         return found
 
 
@@ -202,11 +206,20 @@ def _to_sqlite(settings: Settings, found: UnpackedBackup) -> None:
         if problems:
             raise Refused(f"A database in the backup is damaged: {problems[0]}.")
     for copy, place in places.items():
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(place.parent)
         shutil.copyfile(copy, place)
         place.chmod(0o600)
-        with place.open("rb") as file:
-            os.fsync(file.fileno())
+        _sync(place)
+        sync_folder(place.parent)
+
+
+def _sync(path: Path) -> None:
+    """Sync a file or a folder."""
+    if path.is_dir():
+        sync_folder(path)
+        return
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _to_postgres(settings: Settings, found: UnpackedBackup) -> None:

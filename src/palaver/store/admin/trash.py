@@ -11,6 +11,7 @@ import orjson
 from palaver.model.events import encode
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import documents
+from palaver.synced_files import sync_folder
 
 AT_ONCE = 100
 """How many documents one call of `empty_trash` deletes."""
@@ -57,4 +58,6 @@ def remove_images(folder: Path, in_use: set[str]) -> int:
     gone = [path for path in unused if path.stat().st_mtime < old]
     for path in gone:
         path.unlink(missing_ok=True)
+    if gone:
+        sync_folder(folder)
     return len(gone)

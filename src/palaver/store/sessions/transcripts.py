@@ -29,6 +29,7 @@ import orjson
 from palaver.model.library import Branch, Said, tool_facts
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import EPOCH, MICROSECOND, now, parse
+from palaver.synced_files import make_folder, sync_folder
 
 LONGEST_LINE = 32 * 1024 * 1024
 """Longer lines are skipped and reported."""
@@ -98,17 +99,19 @@ class Transcripts:
         card = folder / "agent.json"
         if card.exists():
             return
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(folder)
         data = orjson.dumps({"id": owner.id, "slug": owner.slug, "name": owner.name})
         draft = folder / f".agent.{uuid4().hex}"  # other processes may write it at the same time
         _write_synced(draft, data, os.O_TRUNC)
         os.replace(draft, card)
-        _sync_folder(folder)
-        _sync_folder(folder.parent)
+        sync_folder(folder)
 
     def forget_owner(self, owner: Owner) -> None:
         """Remove agent.json, so that the files do not restore the agent. Its tombstones stay."""
-        (self._folder(owner) / "agent.json").unlink(missing_ok=True)
+        folder = self._folder(owner)
+        if folder.is_dir():
+            (folder / "agent.json").unlink(missing_ok=True)
+            sync_folder(folder)
 
     def delete(self, owner: Owner, session_id: str) -> None:
         """Delete a session. The tombstone is written first, so that the session never comes back."""
@@ -119,7 +122,7 @@ class Transcripts:
             _write_whole(file, orjson.dumps({"session_id": session_id, "deleted_at": at}, option=_OPTIONS))
             path.unlink(missing_ok=True)
             _aside(path).unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
     def take_back(self, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
         """Invalidate these turns as recorded so far. They can be recorded again."""
@@ -386,7 +389,6 @@ def _text(value: Any) -> str:
 def _locked(path: Path) -> Iterator[int]:
     """Open and lock a file. Try again if it was deleted while this process waited for the lock."""
     while True:
-        is_new = not path.exists()
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -396,8 +398,8 @@ def _locked(path: Path) -> Iterator[int]:
                 is_same = False
             if not is_same:
                 continue
-            if is_new:
-                _sync_folder(path.parent)
+            if not os.fstat(file).st_size:  # new, by this process or by one that has not synced its name yet
+                sync_folder(path.parent)
             yield file
             return
         finally:
@@ -452,12 +454,3 @@ def _is_torn(path: Path) -> bool:
             return size > 0 and file.read(1) != b"\n"
     except OSError:
         return False
-
-
-def _sync_folder(folder: Path) -> None:
-    """Sync a folder, so that a new file name in it survives a crash."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -22,6 +22,7 @@ from palaver.doors.cli.ask import NotFoundMessage
 from palaver.doors.cli.serve import settings_options
 from palaver.errors import Refused, Unavailable
 from palaver.settings import Settings, load
+from palaver.synced_files import make_folder
 
 START_SECONDS = 20.0
 """How long installing waits for the first answer of the server."""
@@ -47,7 +48,7 @@ def install(target: options.Target, /, no_watch: bool, **flags: Any) -> None:
     environment = background_service.service_environment(given)
     command = [*background_service.palaver_command(), "serve", *([] if no_watch else ["--watch"])]
     if why := manager.why_unavailable():
-        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(settings.data)
         log = settings.data.absolute() / "server.log"
         output.say(background_service.shell_line(command, environment, log))
         raise Unavailable(
@@ -68,7 +69,7 @@ def install(target: options.Target, /, no_watch: bool, **flags: Any) -> None:
     if before is not None and not is_same:
         lines = difflib.unified_diff(before.splitlines(), content.splitlines(), "before", "now", lineterm="")
         output.say("\n".join(_without_secrets(line) for line in lines))
-    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(settings.data)
     background_service.write_private(manager.path, content)
     manager.start()
     until = time.monotonic() + START_SECONDS

@@ -38,6 +38,7 @@ from palaver.store.engines.database import (
 )
 from palaver.store.engines.sqlite.dialect import SqliteDialect, occurrences
 from palaver.store.engines.write_queue import Job, WriteQueue, finish_jobs, send_events
+from palaver.synced_files import make_folder
 
 T = TypeVar("T")
 
@@ -431,7 +432,7 @@ class _CancellableRead:
 def _create_private(path: Path) -> None:
     """Create the file, readable by its owner only. SQLite gives its other files the same permissions."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(path.parent)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as problem:
         raise Unavailable(

@@ -27,6 +27,7 @@ from palaver.store.engines import missing_tables, named_sql
 from palaver.store.engines.id_ranges import SOURCES, WIDTH
 from palaver.store.engines.sqlite.dialect import SqliteDialect
 from palaver.store.engines.sqlite.engine import SqliteConnection, problems_of, readable_errors
+from palaver.synced_files import sync_folder
 
 SIDE_FILES = ("-wal", "-shm")
 UNREADABLE = (apsw.Error, UnicodeDecodeError)
@@ -119,6 +120,7 @@ def recover(path: Path, kind: str) -> RecoveryResult:
             with suppress(FileNotFoundError):
                 os.replace(path.with_name(path.name + side), path.with_name(result.aside + side))
         os.replace(fresh, path)
+        sync_folder(path.parent)
     return result
 
 
