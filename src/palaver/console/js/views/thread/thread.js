@@ -21,7 +21,7 @@ import { Composer, fitHeight } from "./composer.js";
 import { messageTemplates, pendingMessage, startEditing, updateActiveMessage } from "./message.js";
 import { searchInThread } from "../search_bar.js";
 import { hideWelcome, isWelcomeShown, welcome } from "../welcome.js";
-import { confirmDeleteThread, renameThread, showThreadDetails } from "./thread_dialogs.js";
+import { confirmDeleteThread, editRules, renameThread, showThreadDetails } from "./thread_dialogs.js";
 import { threadList } from "./thread_list.js";
 import { rich, t } from "../../ui/texts.js";
 
@@ -425,6 +425,11 @@ function headerActions(thread, participants) {
         run: () => update({ metadata: { pinned: !thread.metadata?.pinned } }),
       },
       can("write") && { text: t("Rename"), icon: "edit", run: () => renameThread(thread) },
+      (can("write") || thread.system_prompt) && {
+        text: t("Rules"),
+        icon: "template",
+        run: () => editRules(thread, (updated) => open && (open.thread = updated)),
+      },
       open?.messages.length && {
         text: t("Mark as unread"),
         icon: "unread",
