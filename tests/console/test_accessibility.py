@@ -130,6 +130,8 @@ VIEWS = {
     "templates": ("#/library/templates", ".cards section"),
     "new note": ("#/library/notes/new", "textarea"),
     "agents": ("#/agents", ".people li"),
+    "one agent": ("#/agents/rook", ".facts"),
+    "administration": ("#/administration", ".keys-of tbody tr"),
     "overview": ("#/overview", ".heat"),
     "import": ("#/import", "main h1"),
     "applications": ("#/applications", "main td"),

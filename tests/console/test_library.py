@@ -247,6 +247,7 @@ def test_agents_are_shown_with_what_they_do_and_how_to_connect_another(
     )
     page.get_by_role("button", name="Codex", exact=True).click()
     expect(page.locator(".copyable code")).to_contain_text("codex mcp add")
+    page.get_by_role("link", name="Administration").click()
     page.get_by_role("button", name="New token").click()
     page.get_by_label("Name").fill("reviewer")
     page.get_by_role("button", name="Create").click()

@@ -498,6 +498,57 @@ export const texts = {
   "Search everything instead": "Stattdessen alles durchsuchen",
 
   // Agents, tokens and audit log
+  online: "online",
+  offline: "offline",
+  Skills: "Fähigkeiten",
+  Registered: "Angemeldet",
+  "Last active": "Zuletzt aktiv",
+  "All its sessions": "Alle seine Sitzungen",
+  "Remove agent": "Agent entfernen",
+  Remove: "Entfernen",
+  "{name} was removed.": "{name} wurde entfernt.",
+  "{name}, its secrets and its tokens will be removed for good. Its messages stay.":
+    "{name} wird mit Geheimnissen und Tokens endgültig entfernt. Die Nachrichten bleiben.",
+  "Delete its recorded sessions too": "Auch die aufgezeichneten Sitzungen löschen",
+
+  // Connected applications, and the page where one asks for access
+  "Programs that people let in with OAuth": "Programme, die Personen mit OAuth zugelassen haben",
+  "Programs that you let in with OAuth": "Programme, die du mit OAuth zugelassen hast",
+  "No applications yet": "Noch keine Anwendungen",
+  "Give claude.ai, ChatGPT or another MCP client the address {address}. It sends you here to allow it.":
+    "Gib claude.ai, ChatGPT oder einem anderen MCP-Client die Adresse {address}. Er schickt dich hierher, damit du ihn zulässt.",
+  Application: "Anwendung",
+  Person: "Person",
+  Connected: "Verbunden",
+  "connected since": "verbunden seit",
+  "Revoke application": "Anwendung sperren",
+  "The server will refuse {name} from now on. It can ask again.":
+    "Der Server weist {name} ab jetzt ab. Die Anwendung kann wieder fragen.",
+  "Connect an application": "Anwendung verbinden",
+  "Connect {application} to palaver?": "{application} mit palaver verbinden?",
+  "This application is described at {publisher}.": "Diese Anwendung ist unter {publisher} beschrieben.",
+  "The application chose this name itself.": "Die Anwendung hat diesen Namen selbst gewählt.",
+  "You go back to {place}. Allow this only if you have just asked for it there.":
+    "Danach geht es zurück zu {place}. Erlaube es nur, wenn du es dort gerade verlangt hast.",
+  "It will be able to": "Sie darf dann",
+  "It becomes an agent of its own in the workspace {workspace}, with access to the whole API.":
+    "Sie wird ein eigener Agent im Arbeitsbereich {workspace}, mit Zugriff auf die ganze API.",
+  "It becomes an agent of its own in the workspace {workspace}.":
+    "Sie wird ein eigener Agent im Arbeitsbereich {workspace}.",
+  "You can end this at any time under {page}.": "Du kannst das jederzeit beenden: {page}.",
+  Allow: "Erlauben",
+  "You are {name}.": "Du bist {name}.",
+  "Log in as someone else": "Als jemand anderes anmelden",
+  Read: "Lesen",
+  "messages, sessions, notes and everything else in the workspace, except messages for people only":
+    "Nachrichten, Sitzungen, Notizen und alles andere im Arbeitsbereich, außer Nachrichten nur für Menschen",
+  Write: "Schreiben",
+  "post messages, create and change threads, notes and other documents":
+    "Nachrichten schreiben, Threads, Notizen und andere Dokumente anlegen und ändern",
+  Administer: "Verwalten",
+  "remove agents and see the audit log. Allow this only if you know why it is needed":
+    "Agenten entfernen und das Protokoll sehen. Erlaube das nur, wenn du weißt, wozu es nötig ist",
+  "you do not have this permission yourself": "dieses Recht hast du selbst nicht",
   "{n} of {total} online": "{n} von {total} online",
   "No agents yet": "Noch keine Agenten",
   "Connect one with a command below. Then tell it: “Connect to palaver, join the thread plans and wait for messages.”":
@@ -512,14 +563,17 @@ export const texts = {
   "sent a heartbeat": "hat sich gemeldet",
   registered: "hat sich angemeldet",
   unregistered: "hat sich abgemeldet",
-  "timed out": "hat sich nicht mehr gemeldet",
+  "fell silent": "ist verstummt",
   resumed: "ist zurückgekehrt",
   "Search its messages": "Seine Nachrichten durchsuchen",
   Client: "Programm",
   "Each agent needs its own token.": "Jeder Agent braucht ein eigenes Token.",
-  "Create one below.": "Lege unten eines an.",
+  "Create one.": "Lege eines an.",
   "Ask an admin for one.": "Bitte einen Admin darum.",
-  Tokens: "Tokens",
+  Administration: "Verwaltung",
+  "People and agents with a token": "Personen und Agenten mit Token",
+  Expires: "Gültig bis",
+  expires: "gültig bis",
   Token: "Token",
   "New token": "Neues Token",
   Workspaces: "Arbeitsbereiche",

@@ -1,0 +1,30 @@
+// @ts-check
+// What an agent does, in words: where it waits, or what it did last.
+
+import { threads } from "../../data/threads.js";
+import { linkToThread } from "../../route.js";
+import { timeAgo } from "../../ui/format.js";
+import { html } from "../../ui/render.js";
+import { rich, t } from "../../ui/texts.js";
+
+const ACTIVITIES = {
+  msg_post: "posted a message",
+  msg_wait: "waited for messages",
+  bus_connect: "connected",
+  connect: "connected",
+  heartbeat: "sent a heartbeat",
+  register: "registered",
+  unregistered: "unregistered",
+  "timed out": "fell silent",
+  resume: "resumed",
+};
+
+export function activityOf(agent) {
+  if (agent.waiting_in)
+    return rich("waiting in {thread}", {
+      thread: html`<a href=${linkToThread(agent.waiting_in)}>${threads.byId.get(agent.waiting_in)?.topic ?? t("a thread")}</a>`,
+    });
+  if (!agent.last_activity) return t("seen {time}", { time: timeAgo(agent.last_heartbeat) });
+  const time = timeAgo(agent.last_activity_time ?? agent.last_heartbeat);
+  return html`${t(ACTIVITIES[agent.last_activity] ?? agent.last_activity)}, ${time}`;
+}
