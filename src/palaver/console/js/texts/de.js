@@ -325,6 +325,7 @@ export const texts = {
   "Delete session": "Sitzung löschen",
   "“{title}” and its transcript will be deleted for good.": "„{title}“ und die Aufzeichnung werden endgültig gelöscht.",
   "Deleted.": "Gelöscht.",
+  "Removed.": "Entfernt.",
   Undo: "Rückgängig",
   "Restored.": "Wiederhergestellt.",
 

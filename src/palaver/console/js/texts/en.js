@@ -325,6 +325,7 @@ export const texts = {
   "Delete session": "Delete session",
   "“{title}” and its transcript will be deleted for good.": "“{title}” and its transcript will be deleted for good.",
   "Deleted.": "Deleted.",
+  "Removed.": "Removed.",
   Undo: "Undo",
   "Restored.": "Restored.",
 
