@@ -111,6 +111,8 @@ export const texts = {
   Today: "Today",
   Yesterday: "Yesterday",
   "just now": "just now",
+  "works on {title} for {time}": "works on {title} for {time}",
+  "active {time} in {project}": "active {time} in {project}",
   "{n} min ago": "{n} min ago",
   "{n} h ago": "{n} h ago",
   message: "message",

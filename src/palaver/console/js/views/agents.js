@@ -2,6 +2,7 @@
 // The agents view: who is online and doing what, and how to connect another agent. At #/agents/{slug} one agent.
 
 import { agents, displayName, loadAgents } from "../data/agents.js";
+import { loadWork } from "../data/agent_work.js";
 import { can, me } from "../data/session.js";
 import { link, parseRoute } from "../route.js";
 import { copyAndNotify } from "../ui/clipboard.js";
@@ -28,8 +29,8 @@ export const agentsView = {
   /** @param {{parts: string[]}} route */
   async enter({ parts: [slug] }) {
     clearInterval(refreshing);
-    refreshing = setInterval(() => document.hidden || loadAgents().catch(() => {}), REFRESH_INTERVAL);
-    loadAgents().catch(notifyError);
+    refreshing = setInterval(() => document.hidden || loadActivity().catch(() => {}), REFRESH_INTERVAL);
+    loadActivity().catch(notifyError);
     agentModule = slug ? await import("./agents/agent_page.js") : null;
     await agentModule?.enterAgent(slug);
   },
@@ -37,6 +38,8 @@ export const agentsView = {
   retry: () => agentsView.enter(parseRoute()),
   template: () => html`<main class="pane agents">${agentModule ? agentModule.agentPage() : everyone()}</main>`,
 };
+
+const loadActivity = () => Promise.all([loadAgents(), loadWork()]);
 
 function everyone() {
   const online = agents.list.filter((agent) => agent.is_online).length;

@@ -1,7 +1,8 @@
 // @ts-check
 // The view of a thread: its header, its messages, and the box to write in.
 
-import { findAgent, loadAgents } from "../../data/agents.js";
+import { agents, findAgent, loadAgents } from "../../data/agents.js";
+import { loadWork } from "../../data/agent_work.js";
 import { url } from "../../data/api.js";
 import { on } from "../../data/events.js";
 import { readMarks } from "../../data/read_marks.js";
@@ -63,7 +64,7 @@ export const threadsView = {
     if (!id) return;
     hideWelcome();
     clearInterval(refreshing);
-    refreshing = setInterval(() => document.hidden || loadAgents().catch(() => {}), REFRESH_INTERVAL);
+    refreshing = setInterval(() => document.hidden || loadActivity(), REFRESH_INTERVAL);
     const entered = new ThreadMessages(id);
     open = entered;
     composer = Composer.of(entered, () => open === entered && scrollToEnd());
@@ -74,6 +75,7 @@ export const threadsView = {
     isAtEnd = false;
     this.opening = this.show(entered);
     await this.opening;
+    if (open === entered && agents.list.length) loadWork().catch(() => {});
   },
 
   // Load the open thread and scroll to the linked message, the first unread one, or the end.
@@ -154,6 +156,12 @@ export const threadsView = {
     return true;
   },
 };
+
+// What the agents do, for the strip.
+function loadActivity() {
+  loadAgents().catch(() => {});
+  if (agents.list.length) loadWork().catch(() => {});
+}
 
 on("state", (isOpen) => {
   if (!isOpen || !composer?.error) return;
