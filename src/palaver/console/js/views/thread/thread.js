@@ -29,6 +29,7 @@ import { rich, t } from "../../ui/texts.js";
 const LOAD_MORE_DISTANCE = 700; // pixels from an end of the list
 const AT_END_DISTANCE = 80; // pixels that still count as the end
 const REFRESH_INTERVAL = 10_000; // milliseconds; what an agent does changes without an event
+const MARK_INTERVAL = 150; // milliseconds
 const MIN_MESSAGES = 60; // loaded in advance, for readers who scroll up at once
 
 /** @type {ThreadMessages | null} */
@@ -254,6 +255,16 @@ function markSeen() {
   if (isReadingOn) open.markRead(lastSeqInView());
 }
 
+// While somebody scrolls, marks are set a few times a second: each one draws the list again.
+/** @type {number | undefined} */
+let marking;
+function markSeenSoon() {
+  marking ??= setTimeout(() => {
+    marking = undefined;
+    markSeen();
+  }, MARK_INTERVAL);
+}
+
 // The number of the last message whose end, or whose first half window, is in view.
 function lastSeqInView() {
   const all = /** @type {HTMLElement[]} */ ([...(scrollBox?.querySelectorAll(".message[data-seq]") ?? [])]);
@@ -287,7 +298,7 @@ async function onScroll() {
   // An image that has just loaded moves the end away. Only scrolling up leaves the end.
   isAtEnd = !thread.hasNewer && (distance < AT_END_DISTANCE || (before && !isScrolledUp));
   if (isAtEnd && distance >= AT_END_DISTANCE) scrollDown();
-  markSeen();
+  markSeenSoon();
   if (before !== isAtEnd) redraw();
   if (scrollBox.scrollTop < LOAD_MORE_DISTANCE && thread.hasOlder) await loadInPlace(() => thread.loadOlder());
   else if (distance < LOAD_MORE_DISTANCE && thread.hasNewer) await loadInPlace(() => thread.loadNewer());
