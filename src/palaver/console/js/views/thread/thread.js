@@ -256,11 +256,12 @@ function markSeen() {
 }
 
 // While somebody scrolls, marks are set a few times a second: each one draws the list again.
-/** @type {number | undefined} */
-let marking;
+let isMarking = false;
 function markSeenSoon() {
-  marking ??= setTimeout(() => {
-    marking = undefined;
+  if (isMarking) return;
+  isMarking = true;
+  setTimeout(() => {
+    isMarking = false;
     markSeen();
   }, MARK_INTERVAL);
 }
