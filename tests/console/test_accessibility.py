@@ -66,6 +66,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         api.post(f"/api/threads/{pinned}/messages", json={"content": "@anna please look at this"})
         session = record(api, "coder", "retry", coding_session())
         [note, *_] = api.get("/api/notes").json()
+        deleted = api.post("/api/notes", json={"title": "An old plan", "content": "x", "keywords": ["old"]}).json()
+        api.delete(f"/api/notes/{deleted['id']}")
         Program(server, name="Scribe").connect(Person(server, admin))
         consent = Program(server, name="Reader").page().partition("#")[2]
         yield Story(server, admin, newcomer, pinned, session, f"#/open/notes/{note['id']}", f"#{consent}")
@@ -123,8 +125,13 @@ VIEWS = {
     "sessions": ("#/library/sessions", ".cards a"),
     "characters": ("#/library/characters", ".cards a"),
     "media": ("#/library/media", ".cards a"),
+    "library filtered": ("#/library/media?text=nothing", ".empty"),
+    "deleted notes": ("#/library/notes?deleted=1", ".cards .gone"),
+    "templates": ("#/library/templates", ".cards section"),
     "new note": ("#/library/notes/new", "textarea"),
     "agents": ("#/agents", ".people li"),
+    "one agent": ("#/agents/rook", ".facts"),
+    "administration": ("#/administration", ".keys-of tbody tr"),
     "overview": ("#/overview", ".heat"),
     "import": ("#/import", "main h1"),
     "applications": ("#/applications", "main td"),
@@ -171,8 +178,20 @@ def delete_thread(page: Page) -> None:
     page.get_by_role("menuitem", name="Delete").click()
 
 
+def new_thread_with_rules(page: Page) -> None:
+    page.keyboard.press("n")
+    page.get_by_text("Template and rules").click()
+
+
+def rules(page: Page) -> None:
+    page.get_by_label("Thread menu").click()
+    page.get_by_role("menuitem", name="Rules").click()
+
+
 DIALOGS: dict[str, Callable[[Page], None]] = {
     "new thread": lambda page: page.keyboard.press("n"),
+    "new thread with rules": new_thread_with_rules,
+    "rules of a thread": rules,
     "command palette": lambda page: page.keyboard.press("Control+k"),
     "shortcuts": lambda page: page.keyboard.press("?"),
     "delete a thread": delete_thread,

@@ -237,7 +237,9 @@ def test_a_reader_sees_and_cannot_write(window: Opening, closed: Closed):
 def test_only_admins_see_the_audit_log(window: Opening, closed: Closed):
     thread = Thread(closed.boss)
     closed.boss.delete(thread.path)
-    page = window("#/agents", at=closed.server, viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
+    page = window(
+        "#/administration", at=closed.server, viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True
+    )
     log_in(page, closed.token("pia", scopes=["read", "write", "admin"]))
     expect(page.locator(".keys-of tbody tr").first).to_be_visible()
     assert page.evaluate("Math.max(document.documentElement.scrollWidth, innerWidth)") == 390

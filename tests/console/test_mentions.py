@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import httpx
 from playwright.sync_api import Page, ViewportSize, expect
@@ -42,6 +43,38 @@ def test_the_strip_says_who_listens_who_is_active_and_who_fell_silent_and_a_clic
     page.get_by_label("Message", exact=True).press("Enter")
     eventually(lambda: thread.messages()[-1]["mentions"] == [ids[kite]["agent_id"]])
     assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
+
+
+@both_sizes
+def test_the_strip_says_what_an_agent_works_on_and_for_how_long(
+    window: Opening, thread: Thread, rest: httpx.Client, viewport: ViewportSize
+):
+    slug = word("crow")
+    rest.post("/api/agents/register", json={"display_name": slug.title(), "slug": slug})
+    thread.post("here", author=slug)
+    started = datetime.now(UTC) - timedelta(minutes=30)
+    turns = [
+        {
+            "id": word(),
+            "role": "user",
+            "content": "Mend the fence",
+            "ts": started.isoformat(),
+            "project": "/src/garden",
+        },
+        {"id": word(), "role": "assistant", "content": "On it.", "ts": datetime.now(UTC).isoformat()},
+    ]
+    answer = rest.put(f"/api/v1/agents/{slug}/sessions/{word()}/messages", json={"turns": turns})
+    assert answer.status_code == 200, answer.text
+    page = window(f"#/threads/{thread.id}", viewport=viewport)
+    button = page.locator(".strip button", has_text=slug.title())
+    expect(button).to_contain_text("works on “Mend the fence” (garden) for 30 min")
+    expect(button).to_have_attribute("data-state", "works")
+    assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
+    page.evaluate("location.hash = '#/agents'")
+    card = page.locator(".people li", has_text=slug.title())
+    expect(card).to_contain_text("works on Mend the fence for 30 min")
+    card.get_by_role("link", name="Mend the fence").click()
+    expect(page.locator(".step").first).to_be_visible()
 
 
 def test_an_agent_that_waits_in_the_thread_listens(window: Opening, thread: Thread, rest: httpx.Client):

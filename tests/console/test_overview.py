@@ -103,3 +103,18 @@ def test_a_new_home_shows_one_sentence_instead_of_charts(window: Opening, tmp_pa
         expect(page.get_by_text("There are no messages yet.")).to_be_visible()
         expect(page.locator(".chart")).to_have_count(0)
         expect(page.locator(".tiles li").first).to_be_visible()
+
+
+def test_new_messages_move_the_figures(window: Opening, tmp_path: Path):
+    with start_server(tmp_path) as server, server.client() as rest:
+        thread = Thread(rest)
+        thread.post("one", author="Ann")
+        page = window("#/overview", at=server)
+        first = page.locator(".tiles li").first.locator("b")
+        expect(first).to_have_text("1")
+        for number in range(4):
+            thread.post(f"more {number}", author="Ann")
+        expect(first).to_have_text("5")
+        expect(page.get_by_role("region", name="Authors over time").locator(".lanes b")).to_have_text("5")
+        rest.post("/api/agents/register", json={"display_name": "Kite"})
+        expect(page.locator(".tiles li", has_text="online").locator("b")).to_have_text("1")

@@ -280,7 +280,7 @@ def test_text_is_copied_also_where_the_browser_has_no_clipboard_api(window: Open
 def test_a_new_token_is_copied_from_its_dialog_without_the_clipboard_api(window: Opening):
     page = window("healthz")
     page.add_init_script(NO_CLIPBOARD)
-    page.goto(page.url.replace("healthz", "#/agents"))
+    page.goto(page.url.replace("healthz", "#/administration"))
     page.get_by_role("button", name="New token").click()
     page.get_by_label("Name").fill(word("copied"))
     page.get_by_role("button", name="Create").click()

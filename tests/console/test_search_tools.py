@@ -203,7 +203,28 @@ def test_searches_are_saved_renamed_and_removed(window: Opening, rest: httpx.Cli
     expect(page.locator(".hit")).to_have_count(0)
     saved.get_by_role("button", name=f"Remove {name} again").click()
     expect(saved).to_have_count(0)
-    assert name not in rest.get("/api/searches").text
+    eventually(lambda: name not in rest.get("/api/searches").text)
+
+
+def test_a_removed_search_stays_removed_if_the_list_cannot_be_loaded_and_can_be_undone(
+    window: Opening, rest: httpx.Client
+):
+    name = word("Dogs ")
+    rest.post("/api/searches", json={"name": name, "query": "wolf"})
+    page = window("#/search")
+    saved = page.get_by_label("Saved searches").locator("li", has_text=name)
+    expect(saved).to_be_visible()
+    page.route("**/api/searches", lambda route: route.fulfill(status=503, json={"detail": "busy"}))
+    saved.get_by_role("button", name=f"Remove {name}").click()
+    expect(saved).to_have_count(0)
+    eventually(lambda: name not in rest.get("/api/searches").text)
+    page.unroute("**/api/searches")
+    page.get_by_role("button", name="Undo").click()
+    expect(saved).to_be_visible()
+    page.route("**/api/searches/*", lambda route: route.fulfill(status=503, json={"detail": "The server is busy."}))
+    saved.get_by_role("button", name=f"Remove {name}").click()
+    expect(page.locator(".notices")).to_contain_text("The server is busy.")
+    expect(saved).to_be_visible()
 
 
 @pytest.mark.parametrize("path", ["#/threads", "#/threads/{id}", "#/search"])

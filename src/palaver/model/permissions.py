@@ -88,6 +88,7 @@ TABLE: tuple[Row, ...] = (
     _row("imported conversations", "read", EVERYBODY, "list_conversations", "get_conversation",
          "list_conversation_steps", "search_archive",
          "get_archive"),
+    _row("the library", "read", OWN_SESSIONS, "list_library"),
     *_items("notes", "note"),
     *_items("media", "media", "get_transcript", "fetch_media"),
     *_items("chats", "chat", "list_chat_messages", "add_chat_message"),

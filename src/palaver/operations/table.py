@@ -16,7 +16,7 @@ from palaver.operations.bus import (
     waiting,
 )
 from palaver.operations.catchup import catch_up, hooks, mentions
-from palaver.operations.library import captions, web_fetch
+from palaver.operations.library import captions, listing, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import (
     answer_context,
@@ -90,6 +90,7 @@ OPERATIONS: tuple[Operation, ...] = (
     conversations.list_conversations,
     replay.list_conversation_steps,
     conversations.get_conversation,
+    listing.list_library,
     *library.LIBRARY,
     web_fetch.fetch_media,
     knowledge.search_knowledge,

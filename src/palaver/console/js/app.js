@@ -56,14 +56,24 @@ const LAZY_VIEWS = {
   agents: async () => (await import("./views/agents.js")).agentsView,
   overview: async () => (await import("./views/overview.js")).overviewView,
   import: async () => (await import("./views/import.js")).importView,
-  log: async () => (await import("./views/audit_log.js")).auditLogView,
-  applications: async () => (await import("./views/applications.js")).applicationsView,
+  log: async () => (await import("./views/admin/audit_log.js")).auditLogView,
+  applications: async () => (await import("./views/admin/applications.js")).applicationsView,
+  administration: async () => (await import("./views/admin/administration.js")).administrationView,
   connect: async () => (await import("./views/connect.js")).connectView,
   mentions: async () => (await import("./views/mentions.js")).mentionsView,
   settings: async () => (await import("./views/settings.js")).settingsView,
 };
 
-const RARE_VIEWS = ["settings", "mentions", "connect", "applications", "import", "agents", "overview"]; // these only when they are opened
+const RARE_VIEWS = [
+  "settings",
+  "mentions",
+  "administration",
+  "connect",
+  "applications",
+  "import",
+  "agents",
+  "overview",
+]; // these only when they are opened
 
 async function loadView(name) {
   if (!Object.hasOwn(LAZY_VIEWS, name)) return notFoundView;
@@ -252,7 +262,13 @@ addEventListener("keydown", (event) => {
 
 // The frame
 
-const PARENT_VIEWS = { open: "library", log: "agents", mentions: "threads", applications: "agents" };
+const PARENT_VIEWS = {
+  open: "library",
+  log: "agents",
+  mentions: "threads",
+  applications: "agents",
+  administration: "agents",
+};
 const THEME_ICONS = { system: "system", light: "sun", dark: "moon" };
 
 function frame() {
@@ -313,8 +329,13 @@ function accountMenu() {
       ${me.needsLogin ? nothing : html`<button type="button" role="menuitem" @click=${changeName}>${icon("edit")} ${t("Change name")}</button>`}
       <button type="button" role="menuitem" @click=${() => openPalette().catch(notifyError)}>${icon("search")} ${t("Command palette")}</button>
       <a role="menuitem" href="#/settings">${icon("settings")} ${t("Settings")}</a>
-      ${me.needsLogin ? html`<a role="menuitem" href="#/applications">${icon("key")} ${t("Connected applications")}</a>` : nothing}
-      ${can("admin") ? html`<a role="menuitem" href="#/log">${icon("clock")} ${t("Audit log")}</a>` : nothing}
+      ${me.needsLogin ? html`<a role="menuitem" href="#/applications">${icon("agents")} ${t("Connected applications")}</a>` : nothing}
+      ${
+        can("admin")
+          ? html`<a role="menuitem" href="#/administration">${icon("key")} ${t("Administration")}</a>
+      <a role="menuitem" href="#/log">${icon("clock")} ${t("Audit log")}</a>`
+          : nothing
+      }
       <a role="menuitem" href="/docs" target="_blank">${icon("note")} ${t("API reference")}</a>
       ${
         me.needsLogin

@@ -126,7 +126,10 @@ export function paletteActions(openId) {
     action(t("Search everything"), "search", focusSearchBar, "/"),
     ...PAGES.map(([name, label, key]) => page(t(label), name === "mentions" ? "at" : name, `#/${name}`, `g ${key}`)),
     ...libraryPages,
-    ...(can("admin") ? [page(t("Audit log"), "clock", "#/log")] : []),
+    page(t("Templates"), "template", "#/library/templates"),
+    ...(can("admin")
+      ? [page(t("Administration"), "key", "#/administration"), page(t("Audit log"), "clock", "#/log")]
+      : []),
     action(t("Switch theme"), "moon", switchTheme),
     action(t("Keyboard shortcuts"), "help", showShortcuts, "?"),
     ...(me.needsLogin ? [action(t("Log out"), "leave", () => logOut())] : []),

@@ -3,12 +3,9 @@
 // entry to views/reader_sources.js.
 
 import { plural, projectName } from "../ui/format.js";
-import { displayNameOf, findAgent } from "./agents.js";
-import { get, withQuery } from "./api.js";
+import { displayNameOf } from "./agents.js";
 
 export const LIBRARY_PAGE = 60;
-
-const page = (path) => (offset) => get(withQuery(path, { limit: LIBRARY_PAGE, offset }));
 
 /**
  * @typedef {object} Card What the library shows of a document.
@@ -33,7 +30,7 @@ const page = (path) => (offset) => get(withQuery(path, { limit: LIBRARY_PAGE, of
  * @property {string} [kindInImports] The kind in the result of an import.
  * @property {object} [blank] The document that "New" creates; without it the source has no such button.
  * @property {string} [path] The path of its documents, where they can be created or deleted.
- * @property {{about: string, list: (offset: number) => Promise<any[]>, card: (item: any) => Card}} [library]
+ * @property {{about: string, card: (document: any) => Card}} [library] The card of a document as /api/library lists it.
  */
 
 /** @type {Record<string, Source>} */
@@ -52,14 +49,13 @@ export const SOURCES = {
     roles: ["user", "assistant", "tool", "system"],
     library: {
       about: "Coding sessions of agents, turn by turn.",
-      list: async (offset) => (await page("/api/v1/sessions")(offset)).sessions,
       card: (one) => ({
         id: `${one.agent_id}/${one.session_id}`,
         title: one.title || one.session_id,
-        kind: [one.project && projectName(one.project), plural(one.turns, "turn")].filter(Boolean).join(" · "),
-        when: one.last_turn_at,
+        kind: [one.project && projectName(one.project), plural(one.messages, "turn")].filter(Boolean).join(" · "),
+        when: one.changed_at,
         loc: { agent_id: one.agent_id, session_id: one.session_id },
-        avatar: findAgent(one.agent_id) ? displayNameOf(one.agent_id) : (one.agent ?? one.agent_id),
+        avatar: displayNameOf(one.origin),
         isAgent: true,
       }),
     },
@@ -73,14 +69,13 @@ export const SOURCES = {
     kindInImports: "conversations",
     library: {
       about: "Conversations imported from ChatGPT, Claude, Cursor and other tools.",
-      list: async (offset) => (await page("/api/archive")(offset)).conversations,
       card: (one) => ({
         id: one.id,
         title: one.title,
         kind: [one.origin, one.project && projectName(one.project), plural(one.messages, "message")]
           .filter(Boolean)
           .join(" · "),
-        when: one.updated_at,
+        when: one.changed_at,
       }),
     },
   },
@@ -93,13 +88,12 @@ export const SOURCES = {
     path: "/api/notes",
     library: {
       about: "Notes for you and your agents.",
-      list: page("/api/notes"),
       card: (one) => ({
         id: one.id,
         title: one.title,
-        text: one.content,
-        tags: one.keywords,
-        when: one.last_modified,
+        text: one.text,
+        tags: one.tags,
+        when: one.changed_at,
       }),
     },
   },
@@ -111,14 +105,13 @@ export const SOURCES = {
     path: "/api/media",
     library: {
       about: "Videos, podcasts, books and articles, with their text or transcript.",
-      list: page("/api/media"),
       card: (one) => ({
         id: one.id,
         title: one.title,
-        kind: one.media_type,
-        tags: one.keywords,
-        when: one.last_modified,
-        text: one.url ?? "",
+        kind: one.origin,
+        tags: one.tags,
+        when: one.changed_at,
+        text: one.text,
       }),
     },
   },
@@ -127,14 +120,14 @@ export const SOURCES = {
     singular: "Chat",
     icon: "chats",
     hasMessages: true,
+    path: "/api/chats",
     library: {
       about: "Conversations with characters.",
-      list: page("/api/chats"),
       card: (one) => ({
         id: one.id,
         title: one.title,
-        kind: plural(one.message_count, "message"),
-        when: one.last_modified,
+        kind: plural(one.messages, "message"),
+        when: one.changed_at,
       }),
     },
   },
@@ -147,14 +140,13 @@ export const SOURCES = {
     path: "/api/prompts",
     library: {
       about: "Prompts to use again. MCP clients see them too.",
-      list: page("/api/prompts"),
       card: (one) => ({
         id: one.id,
-        title: one.name,
-        text: one.details || one.user_prompt || one.system_prompt,
-        tags: one.keywords,
-        when: one.last_modified,
-        kind: one.author,
+        title: one.title,
+        text: one.text,
+        tags: one.tags,
+        when: one.changed_at,
+        kind: one.author ?? undefined,
       }),
     },
   },
@@ -166,14 +158,13 @@ export const SOURCES = {
     path: "/api/characters",
     library: {
       about: "Characters you can chat with.",
-      list: page("/api/characters"),
       card: (one) => ({
         id: one.id,
-        title: one.name,
-        text: one.description,
+        title: one.title,
+        text: one.text,
         tags: one.tags,
-        when: one.last_modified,
-        avatar: one.name,
+        when: one.changed_at,
+        avatar: one.title,
       }),
     },
   },

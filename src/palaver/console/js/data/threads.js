@@ -159,8 +159,8 @@ function reloadSoon() {
 
 // Changes
 
-export async function createThread(topic) {
-  const thread = await post("/api/threads", { topic });
+export async function createThread(topic, { template, rules } = { template: "", rules: "" }) {
+  const thread = await post("/api/threads", { topic, template: template || null, system_prompt: rules || null });
   if (!threads.byId.has(thread.id)) threads.byId.set(thread.id, { ...thread, last: null, participants: [] });
   return thread;
 }

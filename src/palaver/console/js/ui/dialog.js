@@ -44,26 +44,31 @@ const noAction = (_text) => {};
 // Ask for one line of text. `onInput` gets the text at every change.
 export function promptDialog(
   title,
-  { label, value = "", action = "Save", maxLength = 500, onInput = noAction },
+  { label, value = "", action = "Save", maxLength = 500, type = "text", onInput = noAction },
   submit,
 ) {
+  let isBusy = false;
   const onSubmit = async (event) => {
     event.preventDefault();
     const answer = event.target.elements.answer.value.trim();
-    if (!answer) return;
+    if (!answer || isBusy) return;
+    isBusy = true;
+    redraw();
     try {
       await submit(answer);
       closeDialog();
     } catch (error) {
+      isBusy = false;
+      redraw();
       notifyError(error);
     }
   };
   openDialog(
     title,
     () => html`<form class="ask" @submit=${onSubmit}>
-    <label>${t(label)}<input name="answer" .value=${value} maxlength=${maxLength} autocomplete="off" autofocus required
+    <label>${t(label)}<input name="answer" type=${type} .value=${value} maxlength=${maxLength} autocomplete="off" autofocus required
       @input=${(event) => onInput(event.target.value)} /></label>
-    <footer><button type="button" @click=${closeDialog}>${t("Cancel")}</button><button class="main">${t(action)}</button></footer>
+    <footer><button type="button" @click=${closeDialog}>${t("Cancel")}</button><button class="main" aria-busy=${isBusy}>${t(action)}${isBusy ? " …" : nothing}</button></footer>
   </form>`,
   );
 }

@@ -37,8 +37,12 @@ export const choice = (label, options, chosen, choose) => html`<div class="choic
       html`<button type="button" aria-pressed=${value === chosen} @click=${() => choose(value)}>${t(text)}</button>`,
   )}</div>`;
 
-export const tagList = (tags) =>
-  tags?.length ? html`<p class="tags">${tags.map((tag) => html`<i class="tag">${tag}</i>`)}</p>` : nothing;
+// `linkOf` gives the address of a tag; without it tags are plain text.
+/** @type {(tags: string[] | null | undefined, linkOf?: (tag: string) => string) => unknown} */
+export const tagList = (tags, linkOf) =>
+  tags?.length
+    ? html`<p class="tags">${tags.map((tag) => (linkOf ? html`<a class="tag" href=${linkOf(tag)}>${tag}</a>` : html`<i class="tag">${tag}</i>`))}</p>`
+    : nothing;
 
 // Shown when there is nothing to list.
 /** @type {(iconName: string, title: string, text?: unknown, action?: unknown) => unknown} */

@@ -90,6 +90,14 @@ export function timeAgo(iso) {
   return shortTime(iso);
 }
 
+// How long something has lasted since a time: "12 min", "3 h", "2 days".
+export function timeSince(iso) {
+  const minutes = Math.max(0, Date.now() - new Date(iso).getTime()) / 60_000;
+  if (minutes < 60) return t("{n} min", { n: Math.max(1, Math.round(minutes)) });
+  if (minutes < 48 * 60) return t("{n} h", { n: Math.round(minutes / 60) });
+  return t("{n} days", { n: Math.round(minutes / 1440) });
+}
+
 // A <time> element whose tooltip is the full date and time.
 export const timeElement = (iso, shown = shortTime(iso)) =>
   html`<time datetime=${iso} title=${fullTime(iso)}>${shown}</time>`;

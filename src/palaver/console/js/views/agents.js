@@ -1,60 +1,55 @@
 // @ts-check
-// The agents view: who is online and doing what, how to connect another agent, and the tokens for admins.
+// The agents view: who is online and doing what, and how to connect another agent. At #/agents/{slug} one agent.
 
 import { agents, displayName, loadAgents } from "../data/agents.js";
+import { loadWork } from "../data/agent_work.js";
 import { can, me } from "../data/session.js";
-import { threads } from "../data/threads.js";
-import { link, linkToThread } from "../route.js";
+import { link, parseRoute } from "../route.js";
 import { copyAndNotify } from "../ui/clipboard.js";
 import { avatar, choice, emptyState, iconButton, loading, tagList } from "../ui/elements.js";
-import { timeAgo } from "../ui/format.js";
+import { icon } from "../ui/icons.js";
 import { notifyError } from "../ui/notices.js";
 import { html, nothing, redraw, repeat } from "../ui/render.js";
 import { focusSearchBar } from "./search_bar.js";
-import { loadTokens, tokensSection } from "./tokens.js";
-import { rich, t } from "../ui/texts.js";
+import { t } from "../ui/texts.js";
+import { activityOf } from "./agents/activity.js";
 
 const REFRESH_INTERVAL = 5000; // milliseconds; an agent's activity changes without an event
-
-const ACTIVITIES = {
-  msg_post: "posted a message",
-  msg_wait: "waited for messages",
-  bus_connect: "connected",
-  connect: "connected",
-  heartbeat: "sent a heartbeat",
-  register: "registered",
-  unregistered: "unregistered",
-  "timed out": "timed out",
-  resume: "resumed",
-};
 
 /** @type {number | undefined} */
 let refreshing;
 let client = "Claude Code";
 
+/** @type {typeof import("./agents/agent_page.js") | null} */
+let agentModule = null; // the code of the page of one agent, while one is open
+
 export const agentsView = {
-  title: () => t("Agents"),
+  title: () => (agentModule ? agentModule.agentTitle() : t("Agents")),
   isInner: () => true,
-  enter() {
-    loadAgents().catch(notifyError);
-    if (can("admin")) loadTokens().catch(notifyError);
+  /** @param {{parts: string[]}} route */
+  async enter({ parts: [slug] }) {
     clearInterval(refreshing);
-    refreshing = setInterval(() => document.hidden || loadAgents().catch(() => {}), REFRESH_INTERVAL);
+    refreshing = setInterval(() => document.hidden || loadActivity().catch(() => {}), REFRESH_INTERVAL);
+    loadActivity().catch(notifyError);
+    agentModule = slug ? await import("./agents/agent_page.js") : null;
+    await agentModule?.enterAgent(slug);
   },
   leave: () => clearInterval(refreshing),
-  retry: () => agentsView.enter(),
-  template() {
-    const online = agents.list.filter((agent) => agent.is_online).length;
-    return html`<main class="pane agents">
-    <header class="head"><div class="name"><h1>${t("Agents")}</h1><p>${t("{n} of {total} online", { n: online, total: agents.list.length })}</p></div></header>
+  retry: () => agentsView.enter(parseRoute()),
+  template: () => html`<main class="pane agents">${agentModule ? agentModule.agentPage() : everyone()}</main>`,
+};
+
+const loadActivity = () => Promise.all([loadAgents(), loadWork()]);
+
+function everyone() {
+  const online = agents.list.filter((agent) => agent.is_online).length;
+  return html`<header class="head"><div class="name"><h1>${t("Agents")}</h1><p>${t("{n} of {total} online", { n: online, total: agents.list.length })}</p></div>
+      ${can("admin") ? html`<a class="button" href="#/administration">${icon("key")} ${t("Administration")}</a>` : nothing}</header>
     <div class="scroll"><div class="page-body wide">
       ${agents.isLoaded ? agentList() : loading()}
       ${connectSection()}
-      ${can("admin") ? tokensSection() : nothing}
-    </div></div>
-  </main>`;
-  },
-};
+    </div></div>`;
+}
 
 function agentList() {
   if (!agents.list.length)
@@ -70,21 +65,12 @@ function agentList() {
 }
 
 function agentCard(agent) {
-  const thread = agent.waiting_in && threads.byId.get(agent.waiting_in);
   return html`<li class=${agent.is_online ? "" : "off"}>
     ${avatar(displayName(agent), { isAgent: true, isOnline: agent.is_online })}
     <div>
-      <b>${displayName(agent)}</b> <small>@${agent.slug}</small>
+      <a class="name" href=${link(["agents", agent.slug])}>${displayName(agent)}</a> <small>@${agent.slug}</small>
       <p>${[agent.ide, agent.model].filter(Boolean).join(" · ") || t("unknown client")}</p>
-      <p class="doing">${
-        agent.waiting_in
-          ? rich("waiting in {thread}", {
-              thread: html`<a href=${linkToThread(agent.waiting_in)}>${thread?.topic ?? t("a thread")}</a>`,
-            })
-          : agent.last_activity
-            ? html`${t(ACTIVITIES[agent.last_activity] ?? agent.last_activity)}, ${timeAgo(agent.last_activity_time ?? agent.last_heartbeat)}`
-            : t("seen {time}", { time: timeAgo(agent.last_heartbeat) })
-      }</p>
+      <p class="doing">${activityOf(agent)}</p>
       ${agent.description ? html`<p class="about">${agent.description}</p>` : nothing}
       ${tagList(agent.capabilities?.slice(0, 8))}
       <p><a href=${link("search", { author: displayName(agent) })} @click=${() => setTimeout(focusSearchBar)}>${t("Search its messages")}</a></p>
@@ -120,6 +106,6 @@ function connectSection() {
     ${choice(t("Client"), clients, client, (name) => ((client = name), redraw()))}
     <figure class="copyable"><pre tabindex="0"><code>${commands[client]}</code></pre>
       ${iconButton(t("Copy"), "copy", () => copyAndNotify(commands[client]))}</figure>
-    ${me.needsLogin ? html`<p class="hint">${t("Each agent needs its own token.")} ${can("admin") ? t("Create one below.") : t("Ask an admin for one.")}</p>` : nothing}
+    ${me.needsLogin ? html`<p class="hint">${t("Each agent needs its own token.")} ${can("admin") ? html`<a href="#/administration">${t("Create one.")}</a>` : t("Ask an admin for one.")}</p>` : nothing}
   </section>`;
 }

@@ -5,7 +5,8 @@ import { assetUrl } from "../assets.js";
 import { post } from "../data/api.js";
 import { me } from "../data/session.js";
 import { errorState, loading } from "../ui/elements.js";
-import { html, nothing, redraw } from "../ui/render.js";
+import { html, redraw } from "../ui/render.js";
+import { rich, t } from "../ui/texts.js";
 import { logOut } from "./login.js";
 
 const SCOPES = {
@@ -22,7 +23,7 @@ let error = null;
 let isSending = false;
 
 export const connectView = {
-  title: () => "Connect an application",
+  title: () => t("Connect an application"),
   isInner: () => true,
   enter(route) {
     query = route.query.toString();
@@ -67,25 +68,29 @@ function consentForm() {
   };
   return html`<form class="login consent" @submit=${send}>
     <img src=${assetUrl("icon.svg")} alt="" width="44" height="44" />
-    <h1>Connect ${asked.application} to palaver?</h1>
+    <h1>${t("Connect {application} to palaver?", { application: asked.application })}</h1>
     <p>${
       asked.publisher
-        ? html`This application is described at <b>${asked.publisher}</b>.`
-        : html`The application chose this name itself.`
+        ? rich("This application is described at {publisher}.", { publisher: html`<b>${asked.publisher}</b>` })
+        : t("The application chose this name itself.")
     }
-      You go back to <b>${asked.returns_to}</b>. Allow this only if you have just asked for it there.</p>
-    <fieldset><legend>It will be able to</legend>${asked.scopes.map(scopeChoice)}</fieldset>
-    <p>It becomes an agent of its own in the workspace <b>${me.workspace}</b>${
-      asked.is_whole_server ? ", with access to the whole API" : nothing
-    }. You can end this at any time under <a href="#/applications">Connected applications</a>.</p>
-    <footer><button type="button" ?disabled=${isSending} @click=${() => decide(false)}>Cancel</button>
-      <button class="main" ?disabled=${isSending}>Allow</button></footer>
-    <p class="who-decides">You are <b>${me.name}</b>. <button type="button" class="link" @click=${() => logOut()}>Log in as someone else</button></p>
+      ${rich("You go back to {place}. Allow this only if you have just asked for it there.", { place: html`<b>${asked.returns_to}</b>` })}</p>
+    <fieldset><legend>${t("It will be able to")}</legend>${asked.scopes.map(scopeChoice)}</fieldset>
+    <p>${rich(
+      asked.is_whole_server
+        ? "It becomes an agent of its own in the workspace {workspace}, with access to the whole API."
+        : "It becomes an agent of its own in the workspace {workspace}.",
+      { workspace: html`<b>${me.workspace}</b>` },
+    )}
+      ${rich("You can end this at any time under {page}.", { page: html`<a href="#/applications">${t("Connected applications")}</a>` })}</p>
+    <footer><button type="button" ?disabled=${isSending} @click=${() => decide(false)}>${t("Cancel")}</button>
+      <button class="main" ?disabled=${isSending}>${t("Allow")}</button></footer>
+    <p class="who-decides">${rich("You are {name}.", { name: html`<b>${me.name}</b>` })} <button type="button" class="link" @click=${() => logOut()}>${t("Log in as someone else")}</button></p>
   </form>`;
 }
 
 function scopeChoice({ name, is_allowed }) {
   const [title, text] = SCOPES[name];
   return html`<label class="check"><input type="checkbox" name="scope" value=${name} ?checked=${is_allowed && name !== "admin"}
-      ?disabled=${!is_allowed} /> <span><b>${title}:</b> ${is_allowed ? text : "you do not have this permission yourself"}</span></label>`;
+      ?disabled=${!is_allowed} /> <span><b>${t(title)}:</b> ${t(is_allowed ? text : "you do not have this permission yourself")}</span></label>`;
 }

@@ -3,6 +3,7 @@
 // the index. Each chart can be read as a table.
 
 import { get, withQuery } from "../data/api.js";
+import { on } from "../data/events.js";
 import { SOURCES, sourcesWith } from "../data/sources.js";
 import { link } from "../route.js";
 import { choice, emptyState, errorState, loading } from "../ui/elements.js";
@@ -18,6 +19,9 @@ import { laneChart, sumOf } from "./overview/lanes.js";
 const CHART_SOURCES = sourcesWith("hasMessages");
 const YEAR = 366; // days
 const LETTER_WIDTH = 7; // of a digit in the chart
+const SOONEST = 1000; // milliseconds from an event to the request that it causes
+const BREAK = 10; // the break between two requests, in times of what the last one took
+let lastTook = 0; // milliseconds
 
 let days = 30;
 /** @type {any} */
@@ -31,7 +35,12 @@ let error = null;
 export const overviewView = {
   title: () => t("Overview"),
   isInner: () => true,
-  enter: () => (load(), loadYear()),
+  enter: () => {
+    isShown = true;
+    load();
+    loadYear();
+  },
+  leave: () => (isShown = false),
   retry: () => (load(), loadYear()),
   template: () => html`<main class="pane overview">
     <header class="head"><div class="name"><h1>${t("Overview")}</h1><p>${t("Messages and documents in this workspace")}</p></div>
@@ -44,6 +53,31 @@ export const overviewView = {
     <div class="scroll" tabindex="0" role="region" aria-label=${t("Overview")}><div class="page-body wide">${error ? errorState(error, load) : overview ? content() : loading()}</div></div>
   </main>`,
 };
+
+// The figures follow what happens: many events in a row cause one request, and a hidden window waits until it is shown.
+const LIVE_EVENTS = ["msg.new", "msg.delete", "thread.new", "thread.deleted", "agent.online", "agent.offline", "reset"];
+let isShown = false;
+let isOutdated = false;
+/** @type {number | undefined} */
+let timer;
+
+function update() {
+  isOutdated = true;
+  if (!isShown || document.hidden || timer) return;
+  const wait = Math.max(SOONEST, BREAK * lastTook); // a large workspace is asked less often
+  timer = setTimeout(async () => {
+    timer = undefined;
+    if (!isShown || document.hidden) return;
+    isOutdated = false;
+    const started = performance.now();
+    await load();
+    if (year) await loadYear();
+    lastTook = performance.now() - started;
+  }, wait);
+}
+
+for (const type of LIVE_EVENTS) on(type, update);
+document.addEventListener("visibilitychange", () => isOutdated && update());
 
 // Days begin and end where the viewer is. A server without time zones counts in UTC.
 async function loadDays(count) {

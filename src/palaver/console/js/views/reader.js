@@ -15,6 +15,7 @@ import { menu } from "../ui/menu.js";
 import { notify, notifyError } from "../ui/notices.js";
 import { html, nextDraw, nothing, redraw, ref } from "../ui/render.js";
 import { editor, removeUntouched, resumeDraft } from "./reader_editor.js";
+import { deleteDocument } from "./library/trash.js";
 import { READER_SOURCES } from "./reader_sources.js";
 import { rich, t } from "../ui/texts.js";
 
@@ -170,7 +171,19 @@ function actions(opened) {
       },
       item.transcript && { text: t("Download SRT"), icon: "download", run: () => exportSrt(opened).catch(notifyError) },
       SOURCES[source].path &&
-        can("write") && { text: t("Delete"), icon: "trash", isDangerous: true, run: () => confirmDelete(opened) },
+        can("write") && {
+          text: t("Delete"),
+          icon: "trash",
+          isDangerous: true,
+          run: () => deleteItem(opened).catch(notifyError),
+        },
+      source === "sessions" &&
+        can("write") && {
+          text: t("Delete"),
+          icon: "trash",
+          isDangerous: true,
+          run: () => confirmDeleteSession(opened),
+        },
     ])}`;
 }
 
@@ -197,14 +210,20 @@ async function exportConversation({ source, title, turns, item }) {
   saveFile(`${title}.md`, "text/markdown", [`# ${title}\n`, ...sections].join("\n"));
 }
 
-const confirmDelete = ({ source, id, title }) =>
+// It can be restored, so nothing is asked.
+async function deleteItem({ source, item, id }) {
+  await deleteDocument(source, item.id ?? id, () => goTo(linkToDocument(source, id)));
+  goTo(link(["library", source]));
+}
+
+const confirmDeleteSession = ({ title, item }) =>
   confirmDialog(
-    t(`Delete ${SOURCES[source].singular.toLowerCase()}`),
-    t("“{title}” will be deleted. Search will no longer find it.", { title }),
+    t("Delete session"),
+    t("“{title}” and its transcript will be deleted for good.", { title }),
     "Delete",
     async () => {
-      await remove(`${SOURCES[source].path}/${encodeURIComponent(id)}`);
+      await remove(url`/api/v1/agents/${item.agent}/sessions/${item.session}`);
       notify(t("Deleted."));
-      goTo(link(["library", source]));
+      goTo(link(["library", "sessions"]));
     },
   );

@@ -3,8 +3,7 @@
 
 import { displayNameOf } from "../data/agents.js";
 import { get, post, url, withQuery } from "../data/api.js";
-
-import { goTo, linkToThread } from "../route.js";
+import { goTo, link, linkToThread } from "../route.js";
 import { avatar, emptyState, loading, tagList } from "../ui/elements.js";
 import { clockTime, dayKey, dayName, formatTimestamp, momentOf, plainText, plural, timeElement } from "../ui/format.js";
 import { checkLink, renderMarkdown } from "../ui/markdown.js";
@@ -108,6 +107,9 @@ async function openReplay(document, path, loc, linksOf) {
   document.replay = new Replay(steps, { found, foundId: loc.message_id, linkTo: linksOf(LINKS) });
 }
 
+// The documents of a source with a tag, in the library.
+const tagLink = (source) => (tag) => link(["library", source], { tag });
+
 /** @type {Record<string, ReaderSource>} */
 export const READER_SOURCES = {
   bus: {
@@ -124,7 +126,7 @@ export const READER_SOURCES = {
       document.title = document.item.title;
     },
     body: ({ item }) =>
-      html`${tagList(item.keywords)}${item.content.trim() ? prose(item, item.content) : html`<p class="beginning">${t("This note is empty.")}</p>`}`,
+      html`${tagList(item.keywords, tagLink("notes"))}${item.content.trim() ? prose(item, item.content) : html`<p class="beginning">${t("This note is empty.")}</p>`}`,
     fields: [
       ["title", "Title"],
       ["content", "Text (Markdown)", "long"],
@@ -139,7 +141,7 @@ export const READER_SOURCES = {
       document.title = document.item.name;
     },
     body: ({ item }) =>
-      html`${tagList(item.keywords)}${fieldList([
+      html`${tagList(item.keywords, tagLink("prompts"))}${fieldList([
         ["Description", item.details],
         ["System prompt", item.system_prompt],
         ["User prompt", item.user_prompt],
@@ -163,7 +165,7 @@ export const READER_SOURCES = {
     body: ({
       item,
     }) => html`<p class="who">${avatar(item.name)} ${item.creator ? html`<span>${t("by {name}", { name: item.creator })}</span>` : nothing}</p>
-      ${tagList(item.tags)}
+      ${tagList(item.tags, tagLink("characters"))}
       ${fieldList([
         ["Description", item.description],
         ["Personality", item.personality],
@@ -189,7 +191,7 @@ export const READER_SOURCES = {
           ? html`<a href=${item.url} target="_blank" rel="noopener noreferrer">${item.url}</a>`
           : html`<span>${item.url ?? nothing}</span>`
       }</p>
-      ${tagList(item.keywords)}
+      ${tagList(item.keywords, tagLink("media"))}
       ${
         item.transcript?.segments.length
           ? html`<ol class="transcript">${item.transcript.segments.map((segment) => html`<li><time>${formatTimestamp(segment.start)}</time><span>${segment.text}</span></li>`)}</ol>`

@@ -4,8 +4,8 @@
 import { redraw } from "../../ui/render.js";
 import { get, withQuery } from "../../data/api.js";
 
-export const SLICE = 40; // steps
-const MOST_LOADED = 30; // slices that are kept
+export const SLICE = 20; // steps: drawing one is a short task
+const MOST_LOADED = 60; // slices that are kept
 
 /**
  * @typedef {object} Step

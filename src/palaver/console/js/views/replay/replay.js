@@ -178,7 +178,7 @@ export class Replay {
     if (!element) return;
     this.#observer ??= new IntersectionObserver((entries) => this.#onView(entries), {
       root: element.closest(".scroll"),
-      rootMargin: "1500px 0px",
+      rootMargin: "1200px 0px",
     });
     this.#observer.observe(element);
   };

@@ -8,7 +8,7 @@ import { promptDialog } from "../../ui/dialog.js";
 import { iconButton } from "../../ui/elements.js";
 import { icon } from "../../ui/icons.js";
 import { notify, notifyError } from "../../ui/notices.js";
-import { html, nothing } from "../../ui/render.js";
+import { html, nothing, repeat } from "../../ui/render.js";
 import { t } from "../../ui/texts.js";
 
 export function enterSaved() {
@@ -29,15 +29,22 @@ const rename = (one) =>
     renameSearch(one.id, name),
   );
 
-const remove = (one) => removeSearch(one.id).catch(notifyError);
+// Removed at once. The notice offers to undo it.
+async function remove(one) {
+  await removeSearch(one);
+  const undo = () => saveSearch(one.name, one.query).catch(notifyError);
+  notify(t("Removed."), { action: { text: t("Undo"), run: undo } });
+}
 
 export const savedList = () =>
   savedSearches.list.length
-    ? html`<section class="saved" aria-label=${t("Saved searches")}><h2>${t("Saved searches")}</h2><ul>${savedSearches.list.map(
+    ? html`<section class="saved" aria-label=${t("Saved searches")}><h2>${t("Saved searches")}</h2><ul>${repeat(
+        savedSearches.list,
+        (one) => one.id,
         (
           one,
         ) => html`<li><a href=${link("search", { q: one.query })}>${icon("star")} <b>${one.name}</b> ${one.name === one.query ? nothing : html`<code>${one.query}</code>`}</a>
       ${iconButton(t("Rename {name}", { name: one.name }), "edit", () => rename(one))}
-      ${iconButton(t("Remove {name}", { name: one.name }), "close", () => remove(one))}</li>`,
+      ${iconButton(t("Remove {name}", { name: one.name }), "close", () => remove(one).catch(notifyError))}</li>`,
       )}</ul></section>`
     : nothing;

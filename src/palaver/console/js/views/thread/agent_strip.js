@@ -1,10 +1,11 @@
 // @ts-check
-// The strip below the header of a thread: which of its agents listen, what the others did last, and who fell silent. A
-// click mentions the agent.
+// The strip below the header of a thread: which of its agents listen, what the others work on and for how long, and who
+// fell silent. A click mentions the agent.
 
 import { agents, displayName } from "../../data/agents.js";
+import { workOf } from "../../data/agent_work.js";
 import { avatar } from "../../ui/elements.js";
-import { timeAgo } from "../../ui/format.js";
+import { projectName, timeAgo, timeSince } from "../../ui/format.js";
 import { html, nothing, repeat } from "../../ui/render.js";
 import { t } from "../../ui/texts.js";
 
@@ -25,6 +26,7 @@ const lastSeen = (agent) => agent.last_activity_time ?? agent.last_heartbeat;
 
 function stateOf(agent, threadId) {
   if (agent.is_online && agent.waiting_in === threadId) return "listens";
+  if (workOf(agent)) return "works";
   const isRecent = Date.now() - new Date(lastSeen(agent)).getTime() < SILENT_AFTER;
   return agent.is_online && isRecent ? "works" : "silent";
 }
@@ -32,10 +34,21 @@ function stateOf(agent, threadId) {
 function stateText(agent, state, threadId, topicOf) {
   if (state === "listens") return t("listens");
   if (state === "silent") return t("silent, seen {time}", { time: timeAgo(lastSeen(agent)) });
+  const work = workOf(agent);
+  if (work) return t("works on {title} for {time}", { title: workTitle(work), time: timeSince(work.since) });
   const place = agent.waiting_in && agent.waiting_in !== threadId ? topicOf(agent.waiting_in) : null;
   if (place) return t("listens in {topic}", { topic: place });
-  return t("active {time}", { time: timeAgo(lastSeen(agent)) });
+  const time = timeAgo(lastSeen(agent));
+  return agent.project
+    ? t("active {time} in {project}", { time, project: projectName(agent.project) })
+    : t("active {time}", { time });
 }
+
+// The title of the session, and its project.
+const workTitle = ({ title, project }) => {
+  const shown = `“${title}”`;
+  return project ? `${shown} (${projectName(project)})` : shown;
+};
 
 // `mention` gets the agent that was clicked; without it the agents are only shown.
 export function agentStrip(threadId, participants, topicOf, mention) {
@@ -46,11 +59,11 @@ export function agentStrip(threadId, participants, topicOf, mention) {
   return html`<ul class="strip" aria-label=${t("Agents in this thread")}>${repeat(
     found,
     ({ agent }) => agent.id,
-    ({
-      agent,
-      state,
-    }) => html`<li><button type="button" data-state=${state} ?disabled=${!mention} title=${t("Mention {name}", { name: displayName(agent) })}
+    ({ agent, state }) => {
+      const text = stateText(agent, state, threadId, topicOf);
+      return html`<li><button type="button" data-state=${state} ?disabled=${!mention} title="${displayName(agent)} ${text}. ${t("Mention {name}", { name: displayName(agent) })}"
       @click=${() => mention?.(agent)}>${avatar(displayName(agent), { isAgent: true, isOnline: agent.is_online })}
-      <b>${displayName(agent)}</b> <small>${stateText(agent, state, threadId, topicOf)}</small></button></li>`,
+      <b>${displayName(agent)}</b> <small>${text}</small></button></li>`;
+    },
   )}</ul>`;
 }

@@ -1,7 +1,8 @@
 // @ts-check
 // The view of a thread: its header, its messages, and the box to write in.
 
-import { findAgent, loadAgents } from "../../data/agents.js";
+import { agents, findAgent, loadAgents } from "../../data/agents.js";
+import { loadWork } from "../../data/agent_work.js";
 import { url } from "../../data/api.js";
 import { on } from "../../data/events.js";
 import { readMarks } from "../../data/read_marks.js";
@@ -21,13 +22,14 @@ import { Composer, fitHeight } from "./composer.js";
 import { messageTemplates, pendingMessage, startEditing, updateActiveMessage } from "./message.js";
 import { searchInThread } from "../search_bar.js";
 import { hideWelcome, isWelcomeShown, welcome } from "../welcome.js";
-import { confirmDeleteThread, renameThread, showThreadDetails } from "./thread_dialogs.js";
+import { confirmDeleteThread, editRules, renameThread, showThreadDetails } from "./thread_dialogs.js";
 import { threadList } from "./thread_list.js";
 import { rich, t } from "../../ui/texts.js";
 
 const LOAD_MORE_DISTANCE = 700; // pixels from an end of the list
 const AT_END_DISTANCE = 80; // pixels that still count as the end
 const REFRESH_INTERVAL = 10_000; // milliseconds; what an agent does changes without an event
+const MARK_INTERVAL = 150; // milliseconds
 const MIN_MESSAGES = 60; // loaded in advance, for readers who scroll up at once
 
 /** @type {ThreadMessages | null} */
@@ -63,7 +65,7 @@ export const threadsView = {
     if (!id) return;
     hideWelcome();
     clearInterval(refreshing);
-    refreshing = setInterval(() => document.hidden || loadAgents().catch(() => {}), REFRESH_INTERVAL);
+    refreshing = setInterval(() => document.hidden || loadActivity(), REFRESH_INTERVAL);
     const entered = new ThreadMessages(id);
     open = entered;
     composer = Composer.of(entered, () => open === entered && scrollToEnd());
@@ -74,6 +76,7 @@ export const threadsView = {
     isAtEnd = false;
     this.opening = this.show(entered);
     await this.opening;
+    if (open === entered && agents.list.length) loadWork().catch(() => {});
   },
 
   // Load the open thread and scroll to the linked message, the first unread one, or the end.
@@ -154,6 +157,12 @@ export const threadsView = {
     return true;
   },
 };
+
+// What the agents do, for the strip.
+function loadActivity() {
+  loadAgents().catch(() => {});
+  if (agents.list.length) loadWork().catch(() => {});
+}
 
 on("state", (isOpen) => {
   if (!isOpen || !composer?.error) return;
@@ -246,6 +255,17 @@ function markSeen() {
   if (isReadingOn) open.markRead(lastSeqInView());
 }
 
+// While somebody scrolls, marks are set a few times a second: each one draws the list again.
+let isMarking = false;
+function markSeenSoon() {
+  if (isMarking) return;
+  isMarking = true;
+  setTimeout(() => {
+    isMarking = false;
+    markSeen();
+  }, MARK_INTERVAL);
+}
+
 // The number of the last message whose end, or whose first half window, is in view.
 function lastSeqInView() {
   const all = /** @type {HTMLElement[]} */ ([...(scrollBox?.querySelectorAll(".message[data-seq]") ?? [])]);
@@ -279,7 +299,7 @@ async function onScroll() {
   // An image that has just loaded moves the end away. Only scrolling up leaves the end.
   isAtEnd = !thread.hasNewer && (distance < AT_END_DISTANCE || (before && !isScrolledUp));
   if (isAtEnd && distance >= AT_END_DISTANCE) scrollDown();
-  markSeen();
+  markSeenSoon();
   if (before !== isAtEnd) redraw();
   if (scrollBox.scrollTop < LOAD_MORE_DISTANCE && thread.hasOlder) await loadInPlace(() => thread.loadOlder());
   else if (distance < LOAD_MORE_DISTANCE && thread.hasNewer) await loadInPlace(() => thread.loadNewer());
@@ -425,6 +445,11 @@ function headerActions(thread, participants) {
         run: () => update({ metadata: { pinned: !thread.metadata?.pinned } }),
       },
       can("write") && { text: t("Rename"), icon: "edit", run: () => renameThread(thread) },
+      (can("write") || thread.system_prompt) && {
+        text: t("Rules"),
+        icon: "template",
+        run: () => editRules(thread, (updated) => open && (open.thread = updated)),
+      },
       open?.messages.length && {
         text: t("Mark as unread"),
         icon: "unread",

@@ -1,24 +1,75 @@
 // @ts-check
-// Dialogs about a thread: create, rename, delete, details.
+// Dialogs about a thread: create, rename, rules, delete, details.
 
+import { get } from "../../data/api.js";
 import { newTopic } from "../../data/drafts.js";
+import { can } from "../../data/session.js";
 import { createThread, deleteThread, updateThread } from "../../data/threads.js";
 import { goTo, linkToThread } from "../../route.js";
-import { confirmDialog, openDialog, promptDialog } from "../../ui/dialog.js";
+import { closeDialog, confirmDialog, openDialog, promptDialog } from "../../ui/dialog.js";
 import { formatNumber, plural, shortTime } from "../../ui/format.js";
-import { html, nothing } from "../../ui/render.js";
+import { notifyError } from "../../ui/notices.js";
+import { html, nothing, redraw } from "../../ui/render.js";
 import { t } from "../../ui/texts.js";
 
-export const newThread = () =>
-  promptDialog(
-    t("New thread"),
-    { label: t("Topic"), action: t("Create"), value: newTopic.get(), onInput: newTopic.set },
-    async (topic) => {
-      const { id } = await createThread(topic);
+// A new thread, with a template and rules for those who open that part of the dialog.
+export function newThreadFrom(template = "") {
+  /** @type {any[]} */
+  let templates = [];
+  const loadTemplates = async () => {
+    templates = await get("/api/templates");
+    redraw();
+  };
+  if (template) loadTemplates().catch(notifyError);
+  const create = async (event) => {
+    event.preventDefault();
+    const { topic, template: chosen, rules } = event.target.elements;
+    try {
+      const { id } = await createThread(topic.value.trim(), { template: chosen.value, rules: rules.value.trim() });
       newTopic.set("");
+      closeDialog();
       goTo(linkToThread(id));
-    },
+    } catch (error) {
+      notifyError(error);
+    }
+  };
+  openDialog(
+    t("New thread"),
+    () => html`<form class="sheet" @submit=${create}>
+    <label>${t("Topic")} <input name="topic" required maxlength="500" autocomplete="off" autofocus pattern=".*\\S.*" .value=${newTopic.get()}
+      @input=${(event) => newTopic.set(event.target.value)} /></label>
+    <details ?open=${template !== ""} @toggle=${() => templates.length || loadTemplates().catch(notifyError)}><summary>${t("Template and rules")}</summary>
+      <div class="sheet"><label>${t("Template")} <select name="template"><option value="">${t("None")}</option>${templates.map(
+        (one) => html`<option value=${one.id} ?selected=${one.id === template}>${one.name}</option>`,
+      )}</select></label>
+      <label>${t("Rules for agents in this thread, instead of those of the template")} <textarea name="rules"></textarea></label></div></details>
+    <footer><button type="button" @click=${closeDialog}>${t("Cancel")}</button><button class="main">${t("Create")}</button></footer>
+  </form>`,
   );
+}
+
+export const newThread = () => newThreadFrom();
+
+// The rules that agents of a thread read when they join it.
+export function editRules(thread, onSaved) {
+  const save = async (event) => {
+    event.preventDefault();
+    try {
+      onSaved(await updateThread(thread, { system_prompt: event.target.elements.rules.value.trim() }));
+      closeDialog();
+    } catch (error) {
+      notifyError(error);
+    }
+  };
+  openDialog(
+    t("Rules"),
+    () => html`<form class="sheet" @submit=${save}>
+    <label>${t("Rules for all agents in this thread. They read them when they join.")}
+      <textarea name="rules" class="long" autofocus ?readonly=${!can("write")} .value=${thread.system_prompt ?? ""}></textarea></label>
+    <footer><button type="button" @click=${closeDialog}>${t(can("write") ? "Cancel" : "Close")}</button>${can("write") ? html`<button class="main">${t("Save")}</button>` : nothing}</footer>
+  </form>`,
+  );
+}
 
 export const renameThread = (thread) =>
   promptDialog(t("Rename thread"), { label: t("Topic"), value: thread.topic }, (topic) =>

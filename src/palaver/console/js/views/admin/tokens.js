@@ -1,16 +1,16 @@
 // @ts-check
-// Tokens and workspaces, for admins. They are part of the agents view.
+// Tokens of people and agents, and workspaces, for admins.
 
-import { get, post, remove, url } from "../data/api.js";
-import { me } from "../data/session.js";
-import { copyAndNotify } from "../ui/clipboard.js";
-import { closeDialog, confirmDialog, openDialog } from "../ui/dialog.js";
-import { iconButton, loading, tagList } from "../ui/elements.js";
-import { shortTime, timeAgo } from "../ui/format.js";
-import { icon } from "../ui/icons.js";
-import { notifyError } from "../ui/notices.js";
-import { html, redraw, repeat } from "../ui/render.js";
-import { t } from "../ui/texts.js";
+import { get, post, remove, url } from "../../data/api.js";
+import { me } from "../../data/session.js";
+import { copyAndNotify } from "../../ui/clipboard.js";
+import { closeDialog, confirmDialog, openDialog } from "../../ui/dialog.js";
+import { iconButton, loading, tagList } from "../../ui/elements.js";
+import { shortTime, timeAgo } from "../../ui/format.js";
+import { icon } from "../../ui/icons.js";
+import { notifyError } from "../../ui/notices.js";
+import { html, redraw, repeat } from "../../ui/render.js";
+import { t } from "../../ui/texts.js";
 
 const SCOPES = ["read", "write", "admin"];
 
@@ -24,8 +24,7 @@ export async function loadTokens() {
 }
 
 export function tokensSection() {
-  return html`<section class="keys-of"><header><h2>${t("Tokens")}</h2><span><a class="button" href="#/log">${icon("clock")} ${t("Audit log")}</a>
-      <button type="button" @click=${showNewToken}>${icon("key")} ${t("New token")}</button></span></header>
+  return html`<section class="keys-of"><header><h2>${t("People and agents with a token")}</h2><button type="button" @click=${showNewToken}>${icon("key")} ${t("New token")}</button></header>
       ${tokenTable()}
     </section>
     <section class="keys-of"><header><h2>${t("Workspaces")}</h2></header>
@@ -39,14 +38,15 @@ function tokenTable() {
     const hint = t("This machine needs no tokens. Create tokens before others can reach the server.");
     return html`<p class="hint">${me.needsLogin ? t("No tokens yet.") : hint}</p>`;
   }
-  return html`<div class="wide-table tokens" tabindex="0"><table>
-    <thead><tr><th>${t("Name")}</th><th>${t("Permissions")}</th><th>${t("Created")}</th><th>${t("Last used")}</th><th><span class="hidden">${t("Actions")}</span></th></tr></thead>
+  return html`<div class="wide-table tokens" tabindex="0" role="region" aria-label=${t("People and agents with a token")}><table>
+    <thead><tr><th>${t("Name")}</th><th>${t("Permissions")}</th><th>${t("Created")}</th><th>${t("Last used")}</th><th>${t("Expires")}</th><th><span class="hidden">${t("Actions")}</span></th></tr></thead>
     <tbody>${repeat(
       tokens,
       (token) => token.id,
       (token) => html`<tr><td>${icon(token.kind === "agent" ? "agents" : "person")} ${token.name}</td>
       <td>${token.scopes.join(", ")}</td><td data-name=${t("created")}>${shortTime(token.created_at)}</td>
       <td data-name=${t("last used")}>${token.last_used_at ? timeAgo(token.last_used_at) : t("never")}</td>
+      <td data-name=${t("expires")}>${token.expires_at ? shortTime(token.expires_at) : t("never")}</td>
       <td><button type="button" class="bad" @click=${() => confirmRevoke(token)}>${t("Revoke")}</button></td></tr>`,
     )}</tbody></table></div>`;
 }

@@ -1,14 +1,14 @@
 // @ts-check
 // The audit log, for admins: logins, tokens, denials, exports and deletions. It never contains message texts.
 
-import { get, withQuery } from "../data/api.js";
-import { can } from "../data/session.js";
-import { goTo, link, linkToThread } from "../route.js";
-import { avatar, choice, emptyState, errorState, loading } from "../ui/elements.js";
-import { formatNumber, timeElement } from "../ui/format.js";
-import { icon } from "../ui/icons.js";
-import { html, nothing, redraw } from "../ui/render.js";
-import { rich, t } from "../ui/texts.js";
+import { get, withQuery } from "../../data/api.js";
+import { can } from "../../data/session.js";
+import { goTo, link, linkToThread } from "../../route.js";
+import { avatar, choice, emptyState, errorState, loading } from "../../ui/elements.js";
+import { formatNumber, timeElement } from "../../ui/format.js";
+import { icon } from "../../ui/icons.js";
+import { html, nothing, redraw } from "../../ui/render.js";
+import { rich, t } from "../../ui/texts.js";
 
 const KINDS = [
   ["", "Everything"],
@@ -44,7 +44,7 @@ export const auditLogView = {
   retry: () => load(),
   template: () => html`<main class="pane log">
     <header class="head">
-      <a class="quiet back always" href="#/agents" aria-label=${t("Back to agents")}>${icon("back")}</a>
+      <a class="quiet back always" href="#/administration" aria-label=${t("Back")}>${icon("back")}</a>
       <div class="name"><h1>${t("Audit log")}</h1><p>${t("Who did what and when, without message texts")}</p></div></header>
     <div class="narrow">${choice(t("Kind"), KINDS, kind, (wanted) => goTo(link("log", { kind: wanted }), { replace: true }))}</div>
     <div class="scroll"><div class="page-body wide">${table()}</div></div>
