@@ -10,6 +10,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,10 @@ from tests.helpers import Mcp, Server, eventually, start_server, started_with, w
 from tests.importers import samples
 from tests.importers.shapes import as_json
 
+from palaver.app import App
 from palaver.operations.archive.import_batches import MESSAGES_AT_ONCE
+from palaver.settings import Settings
+from palaver.store.library import import_jobs
 
 FIELDS = {
     "id", "status", "message", "new", "changed", "unchanged", "messages", "bytes_read", "bytes_total", "formats", "kinds",
@@ -276,3 +280,42 @@ def test_an_upload_that_a_killed_server_left_is_deleted_after_a_day(own: Server,
     upload(web, chat("a talk", ("user", word(), NOON), id=word()))
     assert [path.name for path in incoming.iterdir()] == ["new"]
     shutil.rmtree(new.parent)
+
+
+# Several servers, and restarts
+
+
+def test_another_server_knows_the_job_and_how_it_ended(engine: Engine, tmp_path: Path):
+    unique, url = word(), engine.fresh()
+    raw = as_json([chat(f"On {unique}", ("user", f"{unique} said", NOON), id=unique)])
+    with (
+        start_server(tmp_path, PALAVER_DATABASE_URL=url) as one,
+        start_server(tmp_path, PALAVER_DATABASE_URL=url) as other,
+        one.client() as here,
+        other.client() as there,
+    ):
+        id = here.post("/api/import", files={"file": ("conversations.json", raw)}).json()["id"]
+        assert follow(there, id)[-1] == follow(here, id)[-1]
+        assert there.get(f"/api/import/{id}").json()["new"] == 1
+        assert there.get("/api/import/nothing").status_code == 404
+
+
+async def test_a_job_whose_server_is_silent_has_failed_and_says_what_to_do(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    app = App(Settings(home=tmp_path, database_url=database_url))
+    here = await app.create_workspace("jobs")
+    await here.change(lambda change: import_jobs.put(change, {"id": "a", "status": "running", "message": None}))
+    await here.change(lambda change: import_jobs.put(change, {"id": "b", "status": "done", "message": None}))
+    assert await here.read(lambda read: import_jobs.find(read, "a")) == {
+        "id": "a", "status": "running", "message": None
+    }  # fmt: skip
+    monkeypatch.setattr(import_jobs, "SILENT", timedelta(0))
+    state = await here.read(lambda read: import_jobs.find(read, "a"))
+    assert state is not None
+    assert state["status"] == "failed"
+    assert "Upload the same files again" in state["message"]
+    done = await here.read(lambda read: import_jobs.find(read, "b"))
+    assert done is not None
+    assert done["status"] == "done"
+    await app.close()

@@ -31,13 +31,17 @@ from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.model.events import encode
 from palaver.model.ids import new_id
 from palaver.operations.archive.import_files import Summary, import_paths
+from palaver.store.library import import_jobs
+from palaver.store.workspaces import Workspace
 from palaver.synced_files import make_folder
 
 log = logging.getLogger("palaver")
 
 CHUNK = 1024 * 1024
-MAX_JOBS = 100
-"""Older jobs are forgotten."""
+STORE_SECONDS = 2.0
+"""How often the state of a running job is stored, for other servers."""
+LOOK_SECONDS = 1.0
+"""How often a client that follows the job of another server gets its state."""
 MAX_FILES = 1_000
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff/\\:]+")
 MAX_NAME_BYTES = 200
@@ -94,7 +98,7 @@ class Job:
 
 
 class Imports:
-    """The latest import jobs of this server."""
+    """The import jobs of this server, while they run. The database has all of them."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
@@ -115,13 +119,24 @@ class Imports:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             raise
         job = Job(new_id(), requester.workspace.name, str(folder))
+        await _store(requester.workspace, job)
         self._jobs[job.id] = job
-        for old in list(self._jobs)[:-MAX_JOBS]:
-            del self._jobs[old]
-        task = asyncio.create_task(_run(job, requester, folder))
+        task = asyncio.create_task(self._run(job, requester.workspace, folder))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return json_response(job.as_json(), 202)
+
+    async def _run(self, job: Job, here: Workspace, folder: Path) -> None:
+        storing = asyncio.create_task(_keep_storing(here, job))
+        try:
+            await _import(job, here, folder)
+            storing.cancel()
+            await _store(here, job)
+        except PalaverError as problem:
+            log.warning("the result of an import could not be stored: %s", problem.message)
+        finally:
+            storing.cancel()
+            del self._jobs[job.id]
 
     async def close(self) -> None:
         """Stop running imports between two batches. Uploading the same files again continues them."""
@@ -131,19 +146,60 @@ class Imports:
 
     @reports_errors
     async def show(self, request: Request) -> Response:
-        return json_response(self._job(request).as_json())
+        return json_response(await self._state(request))
 
     @reports_errors
     async def follow(self, request: Request) -> Response:
-        return StreamingResponse(_frames(self._job(request)), media_type="text/event-stream")
+        await self._state(request)
+        return StreamingResponse(self._frames(request), media_type="text/event-stream")
 
-    def _job(self, request: Request) -> Job:
+    async def _state(self, request: Request) -> dict[str, Any]:
         requester: Requester = request.scope["palaver.requester"]
         id = request.path_params["id"]
-        job = self._jobs.get(id)
-        if job is None or job.workspace != requester.workspace.name:
+        if job := self._own(request):
+            return job.as_json()
+        state = await requester.workspace.read(lambda read: import_jobs.find(read, id))
+        if state is None:
             raise NotFound("import", id[:80])
-        return job
+        return state
+
+    def _own(self, request: Request) -> Job | None:
+        """The job, if it runs on this server."""
+        requester: Requester = request.scope["palaver.requester"]
+        job = self._jobs.get(request.path_params["id"])
+        return job if job and job.workspace == requester.workspace.name else None
+
+    async def _frames(self, request: Request) -> AsyncIterator[bytes]:
+        """The state whenever it changes, at last how the job ended."""
+        while True:
+            job = self._own(request)
+            seen = job.changes if job else 0
+            state = await self._state(request)
+            yield _frame(state)
+            if state["status"] != "running":
+                return
+            if job:
+                await job.wait(seen, timeout=10)
+            else:
+                await asyncio.sleep(LOOK_SECONDS)
+
+
+def _frame(state: dict[str, Any]) -> bytes:
+    name = "progress" if state["status"] == "running" else state["status"]
+    return b"event: import.%b\ndata: %b\n\n" % (name.encode(), encode(state))
+
+
+async def _store(here: Workspace, job: Job) -> None:
+    """Store the state of a job, for other servers and for later."""
+    state = job.as_json()
+    await here.change(lambda change: import_jobs.put(change, state))
+
+
+async def _keep_storing(here: Workspace, job: Job) -> None:
+    while True:
+        await asyncio.sleep(STORE_SECONDS)
+        with suppress(PalaverError):  # a busy database: the next time is soon
+            await _store(here, job)
 
 
 def _remove_abandoned(uploads: Path) -> None:
@@ -152,18 +208,6 @@ def _remove_abandoned(uploads: Path) -> None:
         with suppress(OSError):
             if folder.stat().st_mtime < time.time() - ABANDONED_SECONDS:
                 shutil.rmtree(folder)
-
-
-async def _frames(job: Job) -> AsyncIterator[bytes]:
-    while True:
-        status, seen = job.status, job.changes
-        yield b"event: import.%b\ndata: %b\n\n" % (
-            b"progress" if status == "running" else status.encode(),
-            encode(job.as_json()),
-        )
-        if status != "running":
-            return
-        await job.wait(seen, timeout=10)
 
 
 async def _receive(request: Request, folder: Path, most: int) -> None:
@@ -205,7 +249,7 @@ def safe_name(name: str) -> str:
     return last.encode()[-MAX_NAME_BYTES:].decode(errors="ignore").lstrip(". ") or "upload"
 
 
-async def _run(job: Job, requester: Requester, folder: Path) -> None:
+async def _import(job: Job, here: Workspace, folder: Path) -> None:
     def progress(summary: Summary) -> None:
         job.summary = summary
         job.changed()
@@ -213,7 +257,7 @@ async def _run(job: Job, requester: Requester, folder: Path) -> None:
     failure = None
     try:
         paths = sorted(path for place in folder.iterdir() for path in place.iterdir())
-        job.summary = await import_paths(requester.workspace, paths, are_uploads=True, progress=progress)
+        job.summary = await import_paths(here, paths, are_uploads=True, progress=progress)
     except PalaverError as problem:
         failure = problem.message
     except Exception:

@@ -28,3 +28,13 @@ DELETE FROM counters WHERE name = 'parts';
 -- name: restart_substring_index  fill the substring index again, from the first imported message on
 INSERT INTO counters (name, value) SELECT 'parts', 0 WHERE EXISTS (SELECT 1 FROM documents WHERE source = 'archive')
 ON CONFLICT (name) DO UPDATE SET value = 0;
+
+-- name: put_import_job  the state of an import, new or changed
+INSERT INTO import_jobs (id, state, changed_at) VALUES (:id, :state, :changed_at)
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, changed_at = excluded.changed_at;
+
+-- name: import_job  the state of an import
+SELECT state, changed_at FROM import_jobs WHERE id = :id;
+
+-- name: forget_import_jobs  imports that ended long ago
+DELETE FROM import_jobs WHERE changed_at < :before;
