@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import engines
 import hooks
+import servers
 import start
 import tokens
 import vectors
@@ -211,7 +212,7 @@ def _listener(port: int) -> socket.socket:
 
 def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("what", nargs="?", choices=("speed", "tokens", "hooks", "start", "vectors"), default="speed")
+    ask.add_argument("what", nargs="?", choices=("speed", "tokens", "hooks", "start", "vectors", "servers"), default="speed")
     ask.add_argument("--messages", type=int, default=100_000)
     ask.add_argument("--seconds", type=float, default=10)
     ask.add_argument("--only", choices=("posting", "searching"))
@@ -226,6 +227,8 @@ def main() -> int:
         return hooks.main()
     if given.what == "start":
         return start.main()
+    if given.what == "servers":
+        return servers.main()
     if given.what == "vectors":
         return vectors.main()
     lines = []

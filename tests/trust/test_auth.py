@@ -526,6 +526,17 @@ def test_a_request_names_one_host(guarded: Server, human: Key):
         assert raw.recv(1000).split()[1] in (b"400", b"403")
 
 
+@pytest.mark.parametrize(
+    "path, status", [("/readyz", b"200"), ("/healthz", b"200"), ("/", b"403"), ("/metrics", b"403")]
+)
+def test_a_load_balancer_may_ask_for_health_without_a_host(guarded: Server, path: str, status: bytes):
+    import socket
+
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=PATIENCE) as raw:
+        raw.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        assert raw.recv(1000).split()[1] == status
+
+
 @pytest.mark.parametrize("site, status", [("cross-site", 403), ("same-site", 403), ("same-origin", 201), ("none", 201)])
 def test_another_sites_page_changes_nothing_although_its_origin_is_not_told(human: Key, site: str, status: int):
     body = {"topic": f"topic {word()}"}

@@ -33,6 +33,8 @@ _SECRET = re.compile(r"pl[a-z]_[A-Za-z0-9_-]+")
 
 PUBLIC = ("/healthz", "/readyz", "/docs", "/openapi.json", "/console/", "/favicon")
 """Paths that need no authentication."""
+PROBES = ("/healthz", "/readyz")
+"""Load balancers may ask these without a Host header, as haproxy does. A browser always sends one."""
 OAUTH = ("/.well-known/", "/mcp/.well-known/")
 """MCP clients look for OAuth here and at /register. Without OAuth the answer is 404: a 401 would make them log in."""
 SESSION = "/api/session"
@@ -103,7 +105,8 @@ class Guard:
     async def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if len(headers.getlist("host")) > 1 or not self._is_served(host):
+        is_probe = "host" not in headers and scope["path"] in PROBES
+        if len(headers.getlist("host")) > 1 or not (is_probe or self._is_served(host)):
             raise Forbidden("This host name is not allowed. Add it to PALAVER_ALLOWED_HOSTS.")
         origin = headers.get("origin")
         if origin is not None and not self._is_ours(origin, host):

@@ -1,0 +1,186 @@
+"""Many clients in one process, on plain sockets: they post, wait, search and listen, and go on after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+from uuid import uuid4
+
+from measure import COMMON, percentile
+
+PAUSE = 0.2
+"""Mean seconds between two requests of a client. Without it, four hundred clients only measure the queue."""
+AGAIN = 0.1
+"""Seconds before a client that failed tries again."""
+TIMEOUT = 10.0
+
+
+@dataclass
+class Figures:
+    """What the clients saw."""
+
+    latencies: dict[str, list[float]] = field(default_factory=dict)
+    acknowledged: dict[str, str] = field(default_factory=dict)
+    """The texts of the messages that were acknowledged, by id."""
+    failures: int = 0
+    longest_gap: float = 0.0
+    """The longest time that a client needed to get an answer, if its first try failed."""
+    heard: list[list[int]] = field(default_factory=list)
+    """The ids of the events that each listener got."""
+
+    def p95(self, what: str) -> float:
+        return percentile(self.latencies.get(what, [0.0]), 95)
+
+    @property
+    def gaps(self) -> int:
+        """Events that a listener missed between its first and its last one."""
+        return sum(ids[-1] - ids[0] + 1 - len(set(ids)) for ids in self.heard if ids)
+
+    @property
+    def doubles(self) -> int:
+        return sum(len(ids) - len(set(ids)) for ids in self.heard)
+
+
+class Connection:
+    """A kept-alive HTTP connection to the proxy, opened when it is needed."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                return await self._ask(method, path, body)
+        except BaseException:
+            self.close()
+            raise
+
+    async def _ask(self, method: str, path: str, body: object) -> tuple[int, bytes]:
+        reader = await self.send(method, path, body)
+        status, headers = await read_head(reader)
+        if "chunked" in headers.get("transfer-encoding", ""):
+            parts = []
+            while size := int(await reader.readline(), 16):
+                parts.append(await reader.readexactly(size))
+                await reader.readline()
+            await reader.readline()
+            return status, b"".join(parts)
+        content = await reader.readexactly(int(headers.get("content-length", 0)))
+        if headers.get("connection") == "close":
+            self.close()
+        return status, content
+
+    async def send(self, method: str, path: str, body: object = None, headers: str = "") -> asyncio.StreamReader:
+        if self._reader is None or self._writer is None:
+            self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        content = json.dumps(body).encode() if body is not None else b""
+        head = (
+            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\n{headers}Content-Length: {len(content)}\r\n"
+        )
+        self._writer.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + content)
+        await self._writer.drain()
+        return self._reader
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._reader = self._writer = None
+
+
+async def read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
+    lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    pairs = (line.partition(":") for line in lines[1:] if line)
+    return int(lines[0].split()[1]), {name.lower(): value.strip() for name, _, value in pairs}
+
+
+class Clients:
+    """A quarter of the clients post, a quarter wait, a quarter search, and a quarter listen."""
+
+    def __init__(self, port: int, count: int, threads: list[str]) -> None:
+        self._port, self._count, self._threads = port, count, threads
+        self.figures = Figures()
+        self._dice = random.Random(1)
+        self._is_over = False
+
+    async def run(self, seconds: float, meanwhile: asyncio.Task[None] | None = None) -> Figures:
+        kinds = (self._post, self._wait, self._search, self._listen)
+        tasks = [asyncio.create_task(kinds[number % 4](number)) for number in range(self._count)]
+        await asyncio.sleep(seconds)
+        if meanwhile:
+            await meanwhile
+        self._is_over = True
+        await asyncio.sleep(1)  # the listeners get what was posted last
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return self.figures
+
+    async def _ask(self, connection: Connection, what: str, method: str, path: str, body: object = None) -> bytes:
+        """Ask until there is an answer."""
+        began = asked = time.monotonic()
+        while True:
+            with suppress(OSError, EOFError, TimeoutError, ValueError, asyncio.IncompleteReadError):
+                status, content = await connection.ask(method, path, body)
+                if status < 500:
+                    now = time.monotonic()
+                    self.figures.latencies.setdefault(what, []).append((now - asked) * 1000)
+                    if asked > began:
+                        self.figures.longest_gap = max(self.figures.longest_gap, now - began)
+                    return content
+            self.figures.failures += 1
+            await asyncio.sleep(AGAIN)
+            asked = time.monotonic()
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._dice.uniform(0, 2 * PAUSE))
+
+    async def _post(self, number: int) -> None:
+        connection, thread = Connection(self._port), self._threads[number % len(self._threads)]
+        while not self._is_over:
+            text = f"message {uuid4()} of client {number}: shall we meet at the {COMMON}?"
+            body = {"author": f"client {number}", "content": text, "idempotency_key": str(uuid4())}
+            said = json.loads(await self._ask(connection, "post", "POST", f"/api/threads/{thread}/messages", body))
+            self.figures.acknowledged[said["id"]] = text
+            await self._pause()
+
+    async def _wait(self, number: int) -> None:
+        connection, thread = Connection(self._port), self._threads[number % len(self._threads)]
+        seq = 0
+        while not self._is_over:
+            query = urlencode({"after_seq": seq, "timeout_ms": 2000})
+            answer = json.loads(await self._ask(connection, "wait", "GET", f"/api/threads/{thread}/wait?{query}"))
+            seq = max([seq, *(one["seq"] for one in answer.get("messages", []))])
+            await self._pause()
+
+    async def _search(self, number: int) -> None:
+        connection = Connection(self._port)
+        while not self._is_over:
+            query = urlencode({"q": f"client {number - 2} {COMMON}", "limit": 5})
+            await self._ask(connection, "search", "GET", f"/api/search?{query}")
+            await self._pause()
+
+    async def _listen(self, number: int) -> None:
+        ids: list[int] = []
+        self.figures.heard.append(ids)
+        while True:
+            connection = Connection(self._port)
+            try:
+                resume = f"Last-Event-ID: {ids[-1]}\r\n" if ids else ""
+                reader = await connection.send("GET", "/events", headers=resume)
+                status, _ = await read_head(reader)
+                while status == 200 and (line := await reader.readline()):
+                    if line.startswith(b"id: "):
+                        ids.append(int(line[4:]))
+            except (OSError, EOFError, ValueError):
+                pass
+            finally:
+                connection.close()
+            self.figures.failures += 1
+            await asyncio.sleep(AGAIN)
