@@ -26,6 +26,7 @@ import hooks
 import start
 import tokens
 import vectors
+import workspaces
 from measure import COMMON, RARE, MakeRequest, corpus, cpu_seconds, percentile, press, rss_megabytes
 from ours import Ours
 from ours import Posting as OurPosting
@@ -211,9 +212,12 @@ def _listener(port: int) -> socket.socket:
 
 def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("what", nargs="?", choices=("speed", "tokens", "hooks", "start", "vectors"), default="speed")
+    ask.add_argument(
+        "what", nargs="?", choices=("speed", "tokens", "hooks", "start", "vectors", "workspaces"), default="speed"
+    )
     ask.add_argument("--messages", type=int, default=100_000)
     ask.add_argument("--seconds", type=float, default=10)
+    ask.add_argument("--count", type=int, default=2_000, help="how many workspaces")
     ask.add_argument("--only", choices=("posting", "searching"))
     ask.add_argument("--engine", choices=("sqlite", "postgres", "both"), default="sqlite",
                      help="with postgres or both: palaver on PostgreSQL beside palaver on SQLite")  # fmt: skip
@@ -228,6 +232,8 @@ def main() -> int:
         return start.main()
     if given.what == "vectors":
         return vectors.main()
+    if given.what == "workspaces":
+        return workspaces.main(given.count)
     lines = []
     if given.only != "searching":
         lines += posting(given.seconds)

@@ -75,6 +75,21 @@ def translated(sql: str) -> str:
 T = TypeVar("T")
 
 
+class Statements(NamedTuple):
+    by_name: dict[str, str]
+    about_event_log: frozenset[str]
+    copies: dict[str, str]
+    """The COPY that writes the same rows as an INSERT, by the INSERT."""
+
+
+@cache
+def _statements() -> Statements:
+    by_name = {name: translated(sql) for name, sql in named_sql.load("postgres").items()}
+    log = frozenset(sql for name, sql in by_name.items() if _ABOUT_THE_LOG.search(sql) and name != "insert_event")
+    copies = {by_name[name.removesuffix(BY_COPY)]: sql for name, sql in by_name.items() if name.endswith(BY_COPY)}
+    return Statements(by_name, log, copies)
+
+
 class Statistics(NamedTuple):
     """What the server knows about the search index."""
 
@@ -87,17 +102,7 @@ class PostgresDialect:
     name = "postgres"
 
     def __init__(self) -> None:
-        self._statements = {name: translated(sql) for name, sql in named_sql.load("postgres").items()}
-        self.event_log_statements = frozenset(
-            sql for name, sql in self._statements.items() if _ABOUT_THE_LOG.search(sql) and name != "insert_event"
-        )
-
-        self.copies = {
-            self._statements[name.removesuffix(BY_COPY)]: sql
-            for name, sql in self._statements.items()
-            if name.endswith(BY_COPY)
-        }
-        """The COPY that writes the same rows as an INSERT, by the INSERT."""
+        self._statements, self.event_log_statements, self.copies = _statements()
         self._common_terms = CommonTerms()
 
     def sql(self, name: str) -> str:
