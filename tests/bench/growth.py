@@ -141,7 +141,10 @@ async def measure(here: Workspace, url: str, made: int, count: int, meter: Meter
 
 
 async def run(home: Path, url: str, most: int, minutes: float, count: int, out: Path, postmaster: int) -> None:
-    app, end = App(load({"home": home, "database_url": url, "model": "words"})), time.monotonic() + minutes * 60
+    app, end = (
+        App(load({"home": home, "database_url": url, "model": "words", "search_timeout": 60.0})),
+        time.monotonic() + minutes * 60,
+    )
     here, meter, language = await app.open(), Meter(postmaster), Language()
     made, number, stops = 0, 0, list[dict[str, Any]]()
     for stop in STOPS:

@@ -7,8 +7,10 @@ lookups. A term that is not among them is rare.
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from palaver.store.engines.database import STEM, Connection
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
@@ -21,6 +23,9 @@ READ_AGAIN_SECONDS = 60.0
 @dataclass(frozen=True, slots=True)
 class CommonTerms:
     shares: Mapping[str, float] = field(default_factory=dict)
+    """In alphabetical order."""
+    terms: Sequence[str] = ()
+    """The same terms, in the same order."""
     analyses: int = -1
     """How often the table had been analysed when these were read."""
     read_at: float = 0.0
@@ -31,11 +36,15 @@ class CommonTerms:
 
     def of_prefix(self, prefix: str) -> float:
         """The share of passages with a word that begins so, at most."""
-        return min(1.0, sum(share for term, share in self.shares.items() if term.startswith(prefix)))
+        return min(1.0, sum(self._shares_of_prefix(prefix)))
 
     def least_of_prefix(self, prefix: str) -> float:
         """The share of passages that have the most common of the words that begin so."""
-        return max((share for term, share in self.shares.items() if term.startswith(prefix)), default=0.0)
+        return max(self._shares_of_prefix(prefix), default=0.0)
+
+    def _shares_of_prefix(self, prefix: str) -> list[float]:
+        first = bisect_left(self.terms, prefix)
+        return [self.shares[term] for term in takewhile(lambda term: term.startswith(prefix), self.terms[first:])]
 
     def of_query(self, query: Query) -> float:
         """The share of passages that match a query, at most: a text has all words of a phrase."""
@@ -73,4 +82,5 @@ def read(connection: Connection, known: CommonTerms, analyses: int) -> CommonTer
     if analyses == known.analyses and now - known.read_at < READ_AGAIN_SECONDS:
         return known
     rows = connection.fetch_tuples(connection.dialect.sql("common_terms"), {})
-    return CommonTerms(dict(rows), analyses, now)
+    shares = dict(sorted(rows))
+    return CommonTerms(shares, tuple(shares), analyses, now)
