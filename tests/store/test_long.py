@@ -80,10 +80,10 @@ async def test_a_long_text_that_is_edited_is_found_by_its_new_words_only(bus: Bu
 def test_a_long_text_has_each_word_in_one_of_its_parts(words: list[str]):
     row = IndexRow(("busbody",), " ".join(words), " ".join(f"\u02e2{stem}" for stem in stems(words)))
     own, parts = tsvectors(row, 1)
-    assert own == "'\u00a7busbody' '\u00a7block0'"
+    assert own == "'\u00a7busbody' '\u00a7block0' '\u00a7largeblock0'"
     lexemes = [[lexeme.partition("':")[0].strip("'") for lexeme in part.split()] for part in parts]
     for part, some in zip(parts, lexemes, strict=True):
-        assert {"\u00a7busbody", "\u00a7block0"} <= set(some)
+        assert {"\u00a7busbody", "\u00a7block0", "\u00a7largeblock0"} <= set(some)
         assert len(part.encode()) <= 2 * 2**20
     exact = Counter(lexeme for some in lexemes for lexeme in set(some) if lexeme[0] not in "\u00a7\u02e2")
     assert exact == Counter(set(words))

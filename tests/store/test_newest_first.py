@@ -17,6 +17,8 @@ BODIES = Scope(("bus",), titles=False)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that a test can reach."""
     monkeypatch.setattr(postgres, "BLOCK", 4)
+    monkeypatch.setattr(postgres, "LARGE_BLOCK", 64)
+    monkeypatch.setattr(postgres, "MOST_BLOCKS", 6)
     for engine in (postgres, sqlite):
         monkeypatch.setattr(engine, "RANKED_AT_MOST", 10)
 
@@ -69,6 +71,17 @@ async def test_the_newest_of_very_many_matches_are_ranked(bus: Bus, monkeypatch:
     assert await having(bus, "heliotropes", 7) == ids[-7:][::-1]
     if seen:  # PostgreSQL
         assert all(0 < blocks < 10 for blocks in seen)
+
+
+async def test_a_less_common_word_is_looked_up_in_large_blocks(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    texts = [f"{'heliotrope' if n % 8 == 0 else 'mignonette'} {n}" for n in range(400)]
+    ids = await fill(bus, *(texts[n : n + 40] for n in range(0, 400, 40)))
+    expected = await having(bus, "heliotrope", 1000)
+    assert len(expected) == 50
+    assert set(expected) <= set(ids)
+    seen = lookups(monkeypatch)
+    assert (await found(bus, "heliotrope"))[0] == set(expected[:11])
+    assert seen in ([], [3])  # SQLite has no blocks
 
 
 async def test_matches_that_are_all_old_are_found(bus: Bus):

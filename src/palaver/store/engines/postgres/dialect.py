@@ -52,14 +52,14 @@ MOST_WORDS_OF_FRAGMENT = 2_000
 """A fragment in more words than these is in most texts, and looking them up would take longer than reading."""
 BY_COPY = "_by_copy"
 """Suffix of the names of COPY statements."""
-BLOCK = 8_192
-"""The number of ids in a block of passages. Each block has a lexeme of its own."""
+BLOCK, LARGE_BLOCK = 8_192, 131_072
+"""The number of ids in a block of passages, and in a large one. Each block has a lexeme of its own."""
 MANY_MATCHES = 1.25
 """If there may be this many times more matches than wanted, they are looked up in the newest blocks."""
 MORE_THAN_EXPECTED = 1.1
 """How many more passages are looked at than should be necessary."""
-MOST_BLOCKS = 300
-"""GIN compares each match with all blocks that it is given."""
+MOST_BLOCKS = 16
+"""GIN compares each match with all blocks that it is given: 60 blocks took longer than reading all matches."""
 MOST_OF_ALL = 0.85
 """If more of all blocks than this are necessary, all matches are looked up."""
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
@@ -141,7 +141,7 @@ class PostgresDialect:
         def count(rows: list[Row]) -> int:
             return rows[0]["matches"] if rows else 0
 
-        share = min(statistics.terms.of_query(query), self._share_of_scope(scope, statistics))
+        share = statistics.terms.of_query(query) * self._share_of_scope(scope, statistics)
         rows = self._newest(connection, matches, count, cap + 1, 0.0 if scope.is_timed else share, statistics)
         capped = count(rows) > cap
         if scope.is_blind:
@@ -162,20 +162,22 @@ class PostgresDialect:
         """Look up matches. If very many passages match, look in the newest blocks of passages only.
 
         GIN cannot read the newest matches first: without blocks, all matches of a common word would be read.
-        `share` is how many of the passages match, at most. `look_up` gets the condition on the blocks.
+        `share` is about how many of the passages match. `look_up` gets the condition on the blocks.
         """
         if share * statistics.passages < MANY_MATCHES * wanted:
             return look_up(())
-        newest = connection.fetch(self.sql("newest_block"), {"size": BLOCK})[0]["block"]
+        newest = connection.fetch(self.sql("newest_indexed"), {})[0]["id"]
         for _ in range(2):
-            blocks = 1 + ceil(MORE_THAN_EXPECTED * wanted / (share * BLOCK))
-            if blocks > min(MOST_BLOCKS, MOST_OF_ALL * newest):
+            ids = MORE_THAN_EXPECTED * wanted / share
+            size = BLOCK if ids <= MOST_BLOCKS * BLOCK else LARGE_BLOCK
+            blocks = 1 + ceil(ids / size)  # the newest block is not full
+            if blocks > 1 + MOST_BLOCKS or blocks * size > MOST_OF_ALL * newest:
                 break
-            tokens = [f"'{_block_token(number)}'" for number in range(newest, newest - blocks, -1)]
+            tokens = [f"'{_block_token(newest - number * size, size)}'" for number in range(blocks)]
             found = look_up([f"({' | '.join(tokens)})"])
             if count(found) >= wanted:
                 return found
-            share = max(count(found), 1) / (blocks * BLOCK)
+            share = max(count(found), 1) / (blocks * size)
         return look_up(())
 
     def _statistics(self, connection: Connection) -> Statistics:
@@ -251,10 +253,10 @@ class PostgresDialect:
         return [RankedPassage(row["id"], row["score"]) for row in rows]
 
     def _share(self, groups: Sequence[Sequence[Phrase]], scope: Scope, statistics: Statistics) -> float:
-        """The share of passages that have a term of each group and are in a scope, at most; 0 if not worth knowing."""
+        """About which share of passages has a term of each group and is in a scope; 0 if it is not worth knowing."""
         if scope.is_timed:  # most matches may be outside the period
             return 0.0
-        return min(statistics.terms.of_stems(groups), self._share_of_scope(scope, statistics))
+        return statistics.terms.of_stems(groups) * self._share_of_scope(scope, statistics)
 
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
@@ -375,7 +377,7 @@ class PostgresDialect:
             found = {lexeme for lexemes in have[id] for lexeme in lexemes}
             # A word that is its own stem is there once.
             found |= {STEM + word for word in found if not word.startswith((STEM, SCOPE)) and stem(word) == word}
-            scopes = {_block_token(id // BLOCK), *(SCOPE + scope for scope in row.scopes)}
+            scopes = {*_block_tokens(id), *(SCOPE + scope for scope in row.scopes)}
             if found != {*row.words.split(), *row.stems.split(), *scopes}:
                 return False
         return True
@@ -402,7 +404,7 @@ def tsvectors(row: IndexRow, passage_id: int) -> tuple[str, list[str]]:
     part has the words the passage begins with, and their places. The next ones have the words that are not in the
     first, each once and without places.
     """
-    scopes = [*(f"'{SCOPE}{scope}'" for scope in row.scopes), f"'{_block_token(passage_id // BLOCK)}'"]
+    scopes = [f"'{token}'" for token in (*(SCOPE + scope for scope in row.scopes), *_block_tokens(passage_id))]
     words, stems = row.words.split(" ", MOST_WORDS), row.stems.split(" ", MOST_WORDS)
     if not row.words:
         return " ".join(scopes), []
@@ -461,9 +463,13 @@ def _stem_or_word(one: str) -> str:
     return f"('{one}' | '{STEM}{one}')" if stem(one) == one else f"'{STEM}{one}'"
 
 
-def _block_token(number: int) -> str:
-    """The lexeme of all passages in a block: passages whose ids are next to each other."""
-    return f"{SCOPE}block{number}"
+def _block_token(passage_id: int, size: int) -> str:
+    """The lexeme of all passages in the block of a passage: passages whose ids are next to each other."""
+    return f"{SCOPE}{'block' if size == BLOCK else 'largeblock'}{passage_id // size}"
+
+
+def _block_tokens(passage_id: int) -> tuple[str, str]:
+    return _block_token(passage_id, BLOCK), _block_token(passage_id, LARGE_BLOCK)
 
 
 def _wanted_scopes(scope: Scope) -> list[tuple[str, ...]]:

@@ -246,8 +246,8 @@ SELECT CAST(greatest(reltuples, 0) AS bigint) AS passages,
        pg_stat_get_analyze_count(oid) + pg_stat_get_autoanalyze_count(oid) AS analyses
 FROM pg_class WHERE oid = CAST('passage_index' AS regclass);
 
--- name: newest_block  the number of the block of the newest passage
-SELECT coalesce(max(passage_id), 0) / CAST(:size AS bigint) AS block FROM passage_index;
+-- name: newest_indexed  the highest id in the index
+SELECT coalesce(max(passage_id), 0) AS id FROM passage_index;
 
 -- name: count_indexed  the number of passages of these sources, at most :cap
 SELECT count(*) AS passages FROM (
