@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from math import log10
 from pathlib import Path
@@ -26,7 +27,7 @@ import psycopg
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from measure import cpu_seconds, percentile
+from measure import percentile
 from million import Language, fill, some_passage
 from palaver.app import App
 from palaver.model.people import Caller
@@ -61,11 +62,18 @@ async def grow(here: Workspace, language: Language, made: int, number: int, most
 class Meter:
     """Measures milliseconds of waiting, of palaver's processor time, and of the database server's."""
 
-    def __init__(self, postmaster: int) -> None:
+    def __init__(self, url: str, postmaster: int) -> None:
         self._postmaster = postmaster
+        self._title = f" {psycopg.conninfo.conninfo_to_dict(url).get('dbname')} [local]" if url else ""
 
     def server(self) -> float:
-        return cpu_seconds(self._postmaster) if self._postmaster else 0.0
+        """The processor time of the connections to this database. Autovacuum and other processes of PostgreSQL are left out."""
+        total = 0.0
+        for process in psutil.Process(self._postmaster).children() if self._postmaster else ():
+            with suppress(psutil.Error):
+                if self._title in " ".join(process.cmdline()):
+                    total += process.cpu_times().user + process.cpu_times().system
+        return total
 
     async def each(self, asks: Sequence[Callable[[], Awaitable[Any]]]) -> dict[str, float]:
         elapsed, spent, before = [], [], self.server()
@@ -181,7 +189,7 @@ async def add_copies(url: str, out: Path, count: int, copies: int, postmaster: i
             raw.execute(COPY.format(copies=copies, block=BLOCK, large=LARGE_BLOCK).encode())
         made = raw.execute("SELECT count(*) FROM workspace_default.passages").fetchone()
         app = App(load({"home": Path(home), "database_url": url, "model": "words", "search_timeout": 60.0}))
-        stops.append(await measure(await app.open(), url, made[0] if made else 0, count, Meter(postmaster)))
+        stops.append(await measure(await app.open(), url, made[0] if made else 0, count, Meter(url, postmaster)))
         await app.close()
     out.write_text(json.dumps({"engine": "PostgreSQL", "stops": stops}, indent=1))
     print(json.dumps(stops[-1]), file=sys.stderr, flush=True)
@@ -192,7 +200,7 @@ async def run(home: Path, url: str, most: int, minutes: float, count: int, out: 
         App(load({"home": home, "database_url": url, "model": "words", "search_timeout": 60.0})),
         time.monotonic() + minutes * 60,
     )
-    here, meter, language = await app.open(), Meter(postmaster), Language()
+    here, meter, language = await app.open(), Meter(url, postmaster), Language()
     made, number, stops = 0, 0, list[dict[str, Any]]()
     for stop in STOPS:
         clock, cpu, before = time.monotonic(), time.process_time(), made

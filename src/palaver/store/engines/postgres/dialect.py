@@ -46,6 +46,8 @@ MOST_BYTES = 900_000
 MOST_LOOKED_UP = 8
 """Words of a phrase that are looked up in the parts of long passages. Their tokens tell whether the phrase is there."""
 COUNTED_AT_MOST = 20_000
+TRUSTED_FROM = 2_000
+"""From this number of passages on, the server's statistics of a word are good enough for bm25."""
 MANY_ROWS = 200
 """With this many rows, a change gets more memory for sorting."""
 MOST_WORDS_OF_FRAGMENT = 2_000
@@ -207,8 +209,10 @@ class PostgresDialect:
             word = phrase.words[0] if len(phrase.words) == 1 else ""
             share = statistics.terms.least_of_prefix(word) if phrase.prefix else statistics.terms.of([word])
             passages = round(share * statistics.passages) if word else 0
-            if passages > COUNTED_AT_MOST:  # a prefix would be counted up to this
-                common[phrase] = COUNTED_AT_MOST if phrase.prefix else passages
+            if phrase.prefix and passages > COUNTED_AT_MOST:
+                common[phrase] = COUNTED_AT_MOST  # it would be counted up to this
+            elif not phrase.prefix and passages > TRUSTED_FROM:
+                common[phrase] = passages
         counted = [phrase for phrase in phrases if phrase not in common]
         params: dict[str, Any] = {"cap": COUNTED_AT_MOST}
         counts = []
