@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palaver.errors import Conflict, NotFound, Refused
+from palaver.errors import Conflict, NotFound, PalaverError, Refused
 from palaver.model.audit import TERMINAL, Entry
 from palaver.operations.admin import maintenance
 from palaver.operations.admin.access import Access
@@ -24,6 +25,8 @@ from palaver.store.admin.active_logins import LoginEnded as LoginEnded
 from palaver.store.admin.audit import AuditLog
 from palaver.store.engines import missing_tables
 from palaver.store.engines.database import Change, Engine
+from palaver.store.engines.reopening import ReopeningEngine
+from palaver.store.sessions.outlines import RecentOutlines
 from palaver.store.workspaces import DEFAULT as DEFAULT
 from palaver.store.workspaces import (
     Workspace,
@@ -47,6 +50,12 @@ RELEASE_SECONDS = 10.0
 """How long deleting a workspace waits for other servers to close its files."""
 INDEX_WAIT_SECONDS = 2.0
 """How long opening a workspace waits for its search index to be completed."""
+MOST_OPEN = 100
+"""How many databases of workspaces are open at once. The ones that were not used for the longest time are closed."""
+IDLE_SECONDS = 900.0
+"""The database of a workspace that nobody used for this long is closed. The next use opens it again."""
+CLOSE_IDLE_SECONDS = 30.0
+"""How often the server looks for idle workspaces."""
 
 log = logging.getLogger("palaver")
 
@@ -60,8 +69,11 @@ class App:
         self._database: Engine = open_engine(settings, "server", "server")
         self._has_noted_losses = False
         self._workspaces: dict[str, Workspace] = {}
+        self._engines: dict[str, ReopeningEngine] = {}
+        """The databases of the workspaces. They can be closed while nobody uses them."""
+        self._used_at: dict[str, float] = {}
         self._background: list[asyncio.Task[None]] = []
-        self._indexing: set[asyncio.Task[None]] = set()
+        self._indexing: dict[str, asyncio.Task[None]] = {}
         self.watch: WatchStatus | None = None
         """The state of the watch of session files, if this process has one."""
         self.trail = AuditLog(self._database)
@@ -73,6 +85,7 @@ class App:
     async def open(self, name: str = DEFAULT) -> Workspace:
         """Open an existing workspace. The default workspace is created when it is first opened."""
         if name in self._workspaces:
+            self._used_at[name] = time.monotonic()
             return self._workspaces[name]
         await self._note_losses()
         is_listed = await self._database.read(lambda read: tokens.has_workspace(read, name))
@@ -92,12 +105,93 @@ class App:
         if name in self._workspaces:  # another task opened it meanwhile
             engine.close()
             return self._workspaces[name]
-        here = self._workspaces[name] = Workspace(name, engine, self.settings, self.access.keyring(name))
+        self._used_at[name] = time.monotonic()
+        reopening = self._engines[name] = ReopeningEngine(engine, lambda: self._open_again(name))
+        here = self._workspaces[name] = Workspace(name, reopening, self.settings, self.access.keyring(name))
         indexing = asyncio.create_task(maintenance.complete_index(here, compare_counts_first=True))
-        self._indexing.add(indexing)
-        indexing.add_done_callback(self._indexing.discard)
+        self._indexing[name] = indexing
+        indexing.add_done_callback(lambda _: self._indexing.pop(name, None))
         await asyncio.wait((indexing,), timeout=INDEX_WAIT_SECONDS)
+        await self._close_least_used()
         return here
+
+    def _open_again(self, name: str) -> Engine:
+        """Open the database of a workspace that was idle. A workspace that was deleted meanwhile is not created."""
+        if not has_data(self.settings, name):
+            raise NotFound("workspace", name, "It was deleted.")
+        return open_engine(self.settings, name)
+
+    def _idle_workspaces(self) -> list[str]:
+        """The workspaces that are open and that nobody listens to, those first that were not used for longest."""
+        idle = [
+            name
+            for name, here in self._workspaces.items()
+            if self._engines[name].is_open
+            and not (name == DEFAULT or here.listeners or here.has_vectors_to_make or name in self._indexing)
+        ]
+        return sorted(idle, key=lambda name: self._used_at[name])
+
+    async def _close_least_used(self) -> None:
+        """Close databases until at most MOST_OPEN are open."""
+        too_many = sum(engine.is_open for engine in self._engines.values()) - MOST_OPEN
+        for name in self._idle_workspaces()[: max(0, too_many)]:
+            await self._close_idle(name)
+
+    async def close_idle_workspaces(self, seconds: float = IDLE_SECONDS) -> None:
+        """Close the databases of workspaces that nobody used for this long."""
+        before = time.monotonic() - seconds
+        for name in self._idle_workspaces():
+            if self._used_at.get(name, before) <= before:
+                await self._close_idle(name)
+        await self._close_least_used()
+
+    async def _close_idle(self, name: str) -> None:
+        here, engine = self._workspaces.get(name), self._engines.get(name)
+        if here is None or engine is None:  # it was deleted meanwhile
+            return
+        await here.store_read_marks()
+        here.outlines = RecentOutlines()
+        await asyncio.to_thread(engine.close_idle)
+
+    def opened(self) -> list[Workspace]:
+        """The workspaces whose databases are open now."""
+        return [here for name, here in self._workspaces.items() if self._engines[name].is_open]
+
+    def _known(self) -> list[Workspace]:
+        """The workspaces that were opened since the start."""
+        return list(self._workspaces.values())
+
+    async def upgrade_workspaces(self, at_once: int, report: Callable[[str, str | None], None]) -> int:
+        """Migrate the databases of all workspaces, several at once, and complete their search indexes.
+
+        `report` is called after each workspace, with the problem if there was one. A workspace is migrated in one
+        transaction, so if this ends early, the next call continues. Returns the number of problems.
+        """
+        waiting, problems = deque(await self.workspaces()), 0
+
+        async def upgrade_some() -> None:
+            nonlocal problems
+            while waiting:
+                name, problem = waiting.popleft(), None
+                try:
+                    await self.open(name)
+                    if indexing := self._indexing.get(name):
+                        await asyncio.wait((indexing,))
+                except PalaverError as error:
+                    problem = str(error)
+                    problems += 1
+                report(name, problem)
+                if name in self._idle_workspaces():
+                    await self._close_idle(name)
+
+        workers = [asyncio.create_task(upgrade_some()) for _ in range(at_once)]
+        try:
+            await asyncio.gather(*workers)
+        finally:  # after an unexpected error, none of them goes on
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+        return problems
 
     async def create_workspace(self, name: str, by: str = TERMINAL) -> Workspace:
         def work(change: Change) -> None:
@@ -141,6 +235,8 @@ class App:
 
     async def _close_workspace(self, name: str) -> None:
         here = self._workspaces.pop(name, None)
+        self._engines.pop(name, None)
+        self._used_at.pop(name, None)
         if here:
             here.dismiss_listeners()
             await asyncio.to_thread(here.close)
@@ -196,7 +292,7 @@ class App:
         """Problems that a quick look shows, for /readyz. They name no workspace's content."""
         found = [HealthProblem(says, stops=True) for says in self._database.lost_files()]
         found += [HealthProblem(says, stops=False) for says in await self.losses()]
-        for here in list(self._workspaces.values()):
+        for here in self.opened():
             found += await health_problems(here)
             found += [
                 HealthProblem(f"{one.says}. {one.advice}", stops=False)
@@ -217,22 +313,20 @@ class App:
                 for name in self._workspaces.keys() - {DEFAULT, *await self._database.read(tokens.workspaces)}:
                     await self._close_workspace(name)
 
-        def opened() -> list[Workspace]:
-            return list(self._workspaces.values())
-
         async def store_read_marks() -> None:
-            for here in opened():
+            for here in self.opened():
                 await here.store_read_marks()
 
         work = [
-            maintenance.sweep_forever(opened),
+            maintenance.sweep_forever(self.opened),
+            maintenance.repeat(CLOSE_IDLE_SECONDS, "closing idle workspaces", self.close_idle_workspaces),
             maintenance.repeat(READ_MARKS_SECONDS, "storing read marks", store_read_marks),
             maintenance.repeat(CHECK_ACCESS_SECONDS, "checking tokens and logins", check_access),
         ]
         if self.settings.check_seconds:
-            work.append(BackgroundCheck(self._database, self.settings.check_seconds, opened).run_forever())
+            work.append(BackgroundCheck(self._database, self.settings.check_seconds, self._known).run_forever())
         if is_set(self.settings):
-            work.append(maintenance.embed_forever(self.settings, opened))
+            work.append(maintenance.embed_forever(self.settings, self.opened))
         if watch:
             from palaver.operations.sessions.background_watch import WatchStatus, watch_forever
 
@@ -246,13 +340,14 @@ class App:
 
     async def close(self) -> None:
         self.dismiss_listeners()
-        for task in list(self._indexing):
+        for task in list(self._indexing.values()):
             task.cancel()
         for task in self._background:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        for here in self._workspaces.values():
-            await here.store_read_marks()
+        for here in self._known():
+            if self._engines[here.name].is_open:
+                await here.store_read_marks()
             await asyncio.to_thread(here.close)
         await asyncio.to_thread(self._database.close)

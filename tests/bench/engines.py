@@ -86,7 +86,7 @@ async def substrings(both: tuple[Ours, ...]) -> dict[str, list[list[float]]]:
 
 def compare(messages: int, seconds: float) -> int:
     """Print a line after each measurement: PostgreSQL, SQLite, and the ratio."""
-    from run import timed
+    from run import ROUNDS, WARMING, timed
 
     are_met: list[bool] = []
 
@@ -109,7 +109,7 @@ def compare(messages: int, seconds: float) -> int:
 
         export = Path(stack.enter_context(tempfile.TemporaryDirectory()), "conversations.json")
         count = exports.write(export, IMPORTED_MEGABYTES)
-        rates, spent = [], []
+        rates, used_cpu = [], []
         for ours in both:
             began, before = time.perf_counter(), cpu_seconds(server.pid)
             process = subprocess.Popen(
@@ -119,9 +119,9 @@ def compare(messages: int, seconds: float) -> int:
             assert status == 0
             rates.append(count / (time.perf_counter() - began))
             cpu = used.ru_utime + used.ru_stime + (cpu_seconds(server.pid) - before if ours is other else 0)
-            spent.append(cpu / count * 1e6)
+            used_cpu.append(cpu / count * 1e6)
         add("import, messages a second", *rates, least=0.6, digits=0)
-        add("import, CPU µs a message, with the server's", *spent, digits=0)
+        add("import, CPU µs a message, with the server's", *used_cpu, digits=0)
 
         made = [Posting(tuple(ours.create_thread(f"bench {n}") for n in range(CLIENTS))) for ours in both]
         posted: list[float] = [0, 0]
@@ -140,12 +140,18 @@ def compare(messages: int, seconds: float) -> int:
             "search, two words": [f"/api/search?q={quote(f'{COMMON} {RARE}')}"] * 2,
             "search, a prefix": [f"/api/search?q={RARE[:5]}*"] * 2,
             "search, in one thread": [f"/api/search?q={COMMON}&thread_id={thread}" for thread in threads],
+            "while typing, two letters": [f"/api/search?q={COMMON[:2]}&as_you_type=true"] * 2,
+            "while typing, five letters": [f"/api/search?q={RARE[:5]}&as_you_type=true"] * 2,
         }
         for name, paths in questions.items():
             times: list[list[float]] = [[], []]
+            spent: list[float] = [0, 0]
             for _ in range(TURNS):
                 for number, ours in enumerate(both):
+                    before = cpu_seconds(ours.pid) + (cpu_seconds(server.pid) if ours is other else 0)
                     times[number] += timed(ours.port, paths[number])
+                    spent[number] += cpu_seconds(ours.pid) + (cpu_seconds(server.pid) if ours is other else 0) - before
+            add(f"{name}: CPU ms", *(1000 * one / TURNS / (ROUNDS + WARMING) for one in spent), most=3.0)
             add(f"{name}: p50 ms", *(percentile(some, 50) for some in times), most=3.0)
             add(f"{name}: p95 ms", *(percentile(some, 95) for some in times))
         for name, some in asyncio.run(substrings(both)).items():

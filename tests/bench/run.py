@@ -27,6 +27,7 @@ import servers
 import start
 import tokens
 import vectors
+import workspaces
 from measure import COMMON, RARE, MakeRequest, corpus, cpu_seconds, percentile, press, rss_megabytes
 from ours import Ours
 from ours import Posting as OurPosting
@@ -212,13 +213,15 @@ def _listener(port: int) -> socket.socket:
 
 def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("what", nargs="?", choices=("speed", "tokens", "hooks", "start", "vectors", "servers"), default="speed")
+    whats = ("speed", "tokens", "hooks", "start", "vectors", "servers", "workspaces")
+    ask.add_argument("what", nargs="?", choices=whats, default="speed")
     ask.add_argument("--messages", type=int, default=100_000)
     ask.add_argument("--seconds", type=float, default=10)
+    ask.add_argument("--count", type=int, default=2_000, help="how many workspaces")
     ask.add_argument("--only", choices=("posting", "searching"))
     ask.add_argument("--engine", choices=("sqlite", "postgres", "both"), default="sqlite",
                      help="with postgres or both: palaver on PostgreSQL beside palaver on SQLite")  # fmt: skip
-    given = ask.parse_args()
+    given, _ = ask.parse_known_args()
     if given.engine != "sqlite":
         return engines.compare(given.messages, given.seconds)
     if given.what == "tokens":
@@ -231,6 +234,8 @@ def main() -> int:
         return servers.main()
     if given.what == "vectors":
         return vectors.main()
+    if given.what == "workspaces":
+        return workspaces.main(given.count)
     lines = []
     if given.only != "searching":
         lines += posting(given.seconds)

@@ -232,12 +232,12 @@ def measure(port: int, count: int, seconds: float, event: str = "", *, work: obj
     )
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=400)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--servers", type=int, nargs="*", default=[1, 2, 4])
-    given = parser.parse_args(sys.argv[2:] if sys.argv[1:2] == ["servers"] else None)
+    given = parser.parse_args([one for one in sys.argv[1:] if one != "servers"])
     if not shutil.which("haproxy"):
         raise SystemExit("Install haproxy first: apt-get install haproxy")
     with ExitStack() as stack:
@@ -262,7 +262,8 @@ def main() -> None:
                 port, given.clients, given.seconds, "fail over", work=lambda after: fail_over(database, after)
             )
             print(f"| 2, PostgreSQL fails over, synchronous | {row}", flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

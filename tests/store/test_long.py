@@ -79,11 +79,11 @@ async def test_a_long_text_that_is_edited_is_found_by_its_new_words_only(bus: Bu
 )
 def test_a_long_text_has_each_word_in_one_of_its_parts(words: list[str]):
     row = IndexRow(("busbody",), " ".join(words), " ".join(f"\u02e2{stem}" for stem in stems(words)))
-    own, parts = tsvectors(row)
-    assert own == "'\u00a7busbody'"
+    own, parts = tsvectors(row, 1)
+    assert own == "'\u00a7busbody' '\u00a7block0' '\u00a7largeblock0'"
     lexemes = [[lexeme.partition("':")[0].strip("'") for lexeme in part.split()] for part in parts]
     for part, some in zip(parts, lexemes, strict=True):
-        assert "\u00a7busbody" in some
+        assert {"\u00a7busbody", "\u00a7block0", "\u00a7largeblock0"} <= set(some)
         assert len(part.encode()) <= 2 * 2**20
     exact = Counter(lexeme for some in lexemes for lexeme in set(some) if lexeme[0] not in "\u00a7\u02e2")
     assert exact == Counter(set(words))
@@ -94,7 +94,7 @@ def test_a_long_text_has_each_word_in_one_of_its_parts(words: list[str]):
 def test_a_text_that_is_not_long_has_no_parts():
     for words in (["a"] * MOST_PLACES, [f"w{n}" for n in range(MOST_WORDS)], []):
         row = IndexRow(("busbody",), " ".join(words), " ".join(f"\u02e2{word}" for word in words))
-        own, parts = tsvectors(row)
+        own, parts = tsvectors(row, 1)
         assert parts == []
         assert own.count("A") == len(words)
 

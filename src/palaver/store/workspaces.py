@@ -53,6 +53,8 @@ class Workspace:
         """Images that messages show, but whose files were missing at the last check."""
         self.check_state = CheckState(check_state.path_of(settings.data, name), name)
         """What the background check of the server found."""
+        self.has_vectors_to_make = False
+        """Whether the background process has more vectors to make, as far as this process knows."""
         self.is_index_filled = False
         """Whether this process has completed the search index since it opened the workspace."""
         self.outlines: RecentOutlines[Any] = RecentOutlines()

@@ -68,7 +68,8 @@ async def embed_forever(settings: Settings, workspaces: Workspaces) -> None:
             has_more = False
             for here in workspaces():
                 try:
-                    has_more |= await embedding.go_over(here)
+                    here.has_vectors_to_make = await embedding.go_over(here)
+                    has_more |= here.has_vectors_to_make
                     await nearest.load_wanted(here)
                 except Exception as problem:
                     log.warning("making vectors in workspace %s failed: %s", here.name, problem)

@@ -26,6 +26,7 @@ def load(dialect: str) -> dict[str, str]:
     return found
 
 
+@cache
 def migrations(dialect: str, place: str) -> list[tuple[int, str]]:
     """The migrations in order, with their numbers: `sql/<dialect>/<place>/0001_….sql`. The list only grows."""
     folder = files("palaver.store") / "sql" / dialect / place

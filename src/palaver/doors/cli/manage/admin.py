@@ -17,7 +17,7 @@ import click
 from palaver.app import DEFAULT, App
 from palaver.doors.cli import options, output
 from palaver.doors.cli.connection import open_app, open_workspace, refuse_server
-from palaver.errors import NotFound, Refused
+from palaver.errors import NotFound, PalaverError, Refused
 from palaver.model.audit import KINDS
 from palaver.model.events import encode
 from palaver.model.people import ALL_SCOPES, Token, TokenScope
@@ -74,6 +74,35 @@ def create_workspace(target: options.Target, name: str) -> None:
 def list_workspaces() -> None:
     """List the workspaces."""
     _show([{"name": name} for name in run_with_app(lambda app: app.workspaces())], "name")
+
+
+@options.add(*options.DATA)
+@click.command("upgrade")
+@click.option("--jobs", type=click.IntRange(1, 16), default=4, show_default=True, help="Workspaces at the same time.")
+def upgrade_workspaces(jobs: int) -> None:
+    """Bring the databases of all workspaces up to date after an upgrade of palaver.
+
+    A server does this for each workspace when it is first used. With many workspaces, this command saves them the wait.
+    If it is interrupted, run it again: it continues with the others.
+    """
+
+    async def work(app: App) -> tuple[int, int]:
+        names, done = await app.workspaces(), 0
+
+        def report(name: str, problem: str | None) -> None:
+            nonlocal done
+            done += 1
+            if problem:
+                output.note(f"{name}: {problem}")
+            elif done % 100 == 0:
+                output.note(f"{done:,} of {_count(len(names), 'workspace')}")
+
+        return len(names), await app.upgrade_workspaces(jobs, report)
+
+    count, problems = run_with_app(work)
+    if problems:
+        raise PalaverError(f"{problems:,} of {_count(count, 'workspace')} could not be upgraded. Run this again.")
+    output.note(f"{_count(count, 'workspace')} up to date.")
 
 
 @options.add(*OUTPUT_AND_DATA)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
-from math import log
-from typing import Any
+from math import ceil, log
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -23,9 +23,12 @@ from palaver.store.engines.database import (
     IndexRow,
     RankedPage,
     RankedPassage,
+    Row,
     Scope,
 )
 from palaver.store.engines.id_ranges import SOURCES
+from palaver.store.engines.postgres import common_terms
+from palaver.store.engines.postgres.common_terms import CommonTerms, lexemes_of
 from palaver.store.engines.postgres.substrings import lookup_of, numbers_and_words, word_row
 from palaver.text.match import has_near, is_match
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
@@ -43,12 +46,24 @@ MOST_BYTES = 900_000
 MOST_LOOKED_UP = 8
 """Words of a phrase that are looked up in the parts of long passages. Their tokens tell whether the phrase is there."""
 COUNTED_AT_MOST = 20_000
+TRUSTED_FROM = 2_000
+"""From this number of passages on, the server's statistics of a word are good enough for bm25."""
 MANY_ROWS = 200
 """With this many rows, a change gets more memory for sorting."""
 MOST_WORDS_OF_FRAGMENT = 2_000
 """A fragment in more words than these is in most texts, and looking them up would take longer than reading."""
 BY_COPY = "_by_copy"
 """Suffix of the names of COPY statements."""
+BLOCK, LARGE_BLOCK = 8_192, 131_072
+"""The number of ids in a block of passages, and in a large one. Each block has a lexeme of its own."""
+MANY_MATCHES = 1.25
+"""If there may be this many times more matches than wanted, they are looked up in the newest blocks."""
+MORE_THAN_EXPECTED = 1.1
+"""How many more passages are looked at than should be necessary."""
+MOST_BLOCKS = 16
+"""GIN compares each match with all blocks that it is given: 60 blocks took longer than reading all matches."""
+MOST_OF_ALL = 0.85
+"""If more of all blocks than this are necessary, all matches are looked up."""
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 _ABOUT_THE_LOG = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN) events\b")
 
@@ -59,21 +74,38 @@ def translated(sql: str) -> str:
     return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
 
 
+T = TypeVar("T")
+
+
+class Statements(NamedTuple):
+    by_name: dict[str, str]
+    about_event_log: frozenset[str]
+    copies: dict[str, str]
+    """The COPY that writes the same rows as an INSERT, by the INSERT."""
+
+
+@cache
+def _statements() -> Statements:
+    by_name = {name: translated(sql) for name, sql in named_sql.load("postgres").items()}
+    log = frozenset(sql for name, sql in by_name.items() if _ABOUT_THE_LOG.search(sql) and name != "insert_event")
+    copies = {by_name[name.removesuffix(BY_COPY)]: sql for name, sql in by_name.items() if name.endswith(BY_COPY)}
+    return Statements(by_name, log, copies)
+
+
+class Statistics(NamedTuple):
+    """What the server knows about the search index."""
+
+    terms: CommonTerms
+    passages: int
+    """About how many."""
+
+
 class PostgresDialect:
     name = "postgres"
 
     def __init__(self) -> None:
-        self._statements = {name: translated(sql) for name, sql in named_sql.load("postgres").items()}
-        self.event_log_statements = frozenset(
-            sql for name, sql in self._statements.items() if _ABOUT_THE_LOG.search(sql) and name != "insert_event"
-        )
-
-        self.copies = {
-            self._statements[name.removesuffix(BY_COPY)]: sql
-            for name, sql in self._statements.items()
-            if name.endswith(BY_COPY)
-        }
-        """The COPY that writes the same rows as an INSERT, by the INSERT."""
+        self._statements, self.event_log_statements, self.copies = _statements()
+        self._common_terms = CommonTerms()
 
     def sql(self, name: str) -> str:
         return self._statements[name]
@@ -90,51 +122,105 @@ class PostgresDialect:
         self, connection: Connection, query: Query, scope: Scope, limit: int
     ) -> tuple[list[RankedPassage], bool]:
         """The best matches by bm25, and whether there were more than RANKED_AT_MOST."""
-        scopes = _scopes(scope)
-        params: dict[str, Any] = {"match": " & ".join([f"({_print(query)})", *scopes]), "limit": limit}
-        params |= {
-            "cap": bm25.RANKED_AT_MOST if scope.is_blind else RANKED_AT_MOST,
-            "since": scope.since,
-            "until": scope.until,
-        }
-        long = _in_long(query, scopes, params)
-        sql = _MATCHED.format(long=long) + _COUNTED.format(timed=_SAID_BETWEEN if scope.is_timed else "")
-        phrases = list(_scored(query))
-        params |= _needles(phrases)
-        counts = ", ".join(_COUNT.format(number=number) for number in range(len(phrases)))
+        phrases, statistics = list(_scored(query)), self._statistics(connection)
+        cap = bm25.RANKED_AT_MOST if scope.is_blind else RANKED_AT_MOST
+        given = _needles(phrases) | {"cap": cap + 1, "limit": limit, "since": scope.since, "until": scope.until}
         if scope.is_blind:  # passages that the caller may not read must have no influence
-            rows = connection.fetch((sql + _EACH).format(counts=counts), params)
             times = [f"times{number}" for number in range(len(phrases))]
-            matches = [MatchCounts(row["id"], row["length"], [row[name] for name in times]) for row in rows]
-            ranked = bm25.rank_among_matches(matches)[:limit]
+            counted = ", ".join(["length", *(f"{_TIMES.format(number=n)} AS {name}" for n, name in enumerate(times))])
+            end = _EACH
         else:
-            score = self._bm25(connection, phrases, params)
-            rows = connection.fetch((sql + _BEST).format(counts=counts, score=score), params)
-            ranked = [RankedPassage(row["id"], row["score"]) for row in rows]
-        return ranked, bool(rows) and rows[0]["matches"] > params["cap"]
+            counted = f"{self._bm25(connection, phrases, given, statistics)} AS score"
+            end = _BEST
 
-    def _bm25(self, connection: Connection, phrases: list[Phrase], params: dict[str, Any]) -> str:
+        def matches(blocks: Sequence[str]) -> list[Row]:
+            scopes = [*_scopes(scope), *blocks]
+            params = {**given, "match": " & ".join([f"({_print(query)})", *scopes])}
+            long = _in_long(query, scopes, params)
+            timed = _SAID_BETWEEN if scope.is_timed else ""
+            return connection.fetch(_COUNTED.format(long=long, counted=counted, timed=timed) + end, params)
+
+        def count(rows: list[Row]) -> int:
+            return rows[0]["matches"] if rows else 0
+
+        share = statistics.terms.of_query(query) * self._share_of_scope(scope, statistics)
+        rows = self._newest(connection, matches, count, cap + 1, 0.0 if scope.is_timed else share, statistics)
+        capped = count(rows) > cap
+        if scope.is_blind:
+            newest = sorted(rows, key=lambda row: -row["id"])[:cap]
+            found = [MatchCounts(row["id"], row["length"], [row[name] for name in times]) for row in newest]
+            return bm25.rank_among_matches(found)[:limit], capped
+        return [RankedPassage(row["id"], row["score"]) for row in rows], capped
+
+    def _newest(
+        self,
+        connection: Connection,
+        look_up: Callable[[Sequence[str]], T],
+        count: Callable[[T], int],
+        wanted: int,
+        share: float,
+        statistics: Statistics,
+    ) -> T:
+        """Look up matches. If very many passages match, look in the newest blocks of passages only.
+
+        GIN cannot read the newest matches first: without blocks, all matches of a common word would be read.
+        `share` is about how many of the passages match. `look_up` gets the condition on the blocks.
+        """
+        if share * statistics.passages < MANY_MATCHES * wanted:
+            return look_up(())
+        newest = connection.fetch(self.sql("newest_indexed"), {})[0]["id"]
+        for _ in range(2):
+            ids = MORE_THAN_EXPECTED * wanted / share
+            size = BLOCK if ids <= MOST_BLOCKS * BLOCK else LARGE_BLOCK
+            blocks = 1 + ceil(ids / size)  # the newest block is not full
+            if blocks > 1 + MOST_BLOCKS or blocks * size > MOST_OF_ALL * newest:
+                break
+            tokens = [f"'{_block_token(newest - number * size, size)}'" for number in range(blocks)]
+            found = look_up([f"({' | '.join(tokens)})"])
+            if count(found) >= wanted:
+                return found
+            share = max(count(found), 1) / (blocks * size)
+        return look_up(())
+
+    def _statistics(self, connection: Connection) -> Statistics:
+        row = connection.fetch(self.sql("index_statistics"), {})[0]
+        self._common_terms = common_terms.read(connection, self._common_terms, row["analyses"])
+        return Statistics(self._common_terms, row["passages"])
+
+    def _share_of_scope(self, scope: Scope, statistics: Statistics) -> float:
+        groups = _wanted_scopes(scope)
+        return min((statistics.terms.of([SCOPE + token for token in group]) for group in groups), default=1.0)
+
+    def _bm25(
+        self, connection: Connection, phrases: list[Phrase], params: dict[str, Any], statistics: Statistics
+    ) -> str:
         """The SQL expression of the bm25 score. It adds its parameters to `params`."""
         totals = connection.fetch(self.sql("index_totals"), {})[0]
         size = max(1, totals["passages"])
         params["usual"] = max(1.0, totals["tokens"] / size)
-        for number, passages in enumerate(self._counts(connection, phrases)):
+        for number, passages in enumerate(self._counts(connection, phrases, statistics)):
             params[f"rarity{number}"] = max(log(max(size - passages, 0) + 0.5) - log(passages + 0.5), 1e-6)
         return " + ".join(_POINTS.format(number=number) for number in range(len(phrases)))
 
-    def _counts(self, connection: Connection, phrases: Sequence[Phrase]) -> list[int]:
+    def _counts(self, connection: Connection, phrases: Sequence[Phrase], statistics: Statistics) -> list[int]:
         """The number of passages with each phrase. Very common words are looked up in the server's statistics."""
-        alone = [phrase.words[0] for phrase in phrases if len(phrase.words) == 1 and not phrase.prefix]
-        known = self.frequencies(connection, alone)
-        common = {word: count for word, count in known.items() if count > COUNTED_AT_MOST}
-        counted = [phrase for phrase in phrases if len(phrase.words) > 1 or phrase.words[0] not in common]
+        common: dict[Phrase, int] = {}
+        for phrase in phrases:
+            word = phrase.words[0] if len(phrase.words) == 1 else ""
+            share = statistics.terms.least_of_prefix(word) if phrase.prefix else statistics.terms.of([word])
+            passages = round(share * statistics.passages) if word else 0
+            if phrase.prefix and passages > COUNTED_AT_MOST:
+                common[phrase] = COUNTED_AT_MOST  # it would be counted up to this
+            elif not phrase.prefix and passages > TRUSTED_FROM:
+                common[phrase] = passages
+        counted = [phrase for phrase in phrases if phrase not in common]
         params: dict[str, Any] = {"cap": COUNTED_AT_MOST}
         counts = []
         for number, phrase in enumerate(counted):
             params[f"phrase{number}"] = _print(phrase)
             counts.append(_PHRASE_COUNT.format(number=number, long=_in_long(phrase, (), params)))
         rows = iter(connection.fetch(" UNION ALL ".join(counts) + " ORDER BY number", params) if counts else ())
-        return [next(rows)["passages"] if phrase in counted else common[phrase.words[0]] for phrase in phrases]
+        return [common[phrase] if phrase in common else next(rows)["passages"] for phrase in phrases]
 
     def _find_near(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
         """Find passages with the words, then read their texts, because tsquery has no NEAR operator."""
@@ -152,13 +238,29 @@ class PostgresDialect:
     def recall(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[RankedPassage]:
-        scopes = _scopes(scope)
         wanted = [f"({_any_stem(group)})" for group in groups]
-        params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "wanted": " & ".join(wanted)}
-        params |= {"cap": cap, "most": bm25.RANKED_AT_MOST // len(groups), "since": scope.since, "until": scope.until}
-        long = _stems_in_long(groups, scopes, params)
-        sql = _RECALL.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else "")
-        return [RankedPassage(row["id"], row["score"]) for row in connection.fetch(sql, params)]
+        most = bm25.RANKED_AT_MOST // len(groups)
+        given = {"wanted": " & ".join(wanted), "cap": cap, "most": most, "since": scope.since, "until": scope.until}
+
+        def best(blocks: Sequence[str]) -> list[Row]:
+            scopes = [*_scopes(scope), *blocks]
+            params = {**given, "match": " & ".join([*wanted, *scopes])}
+            long = _stems_in_long(groups, scopes, params)
+            return connection.fetch(_RECALL.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else ""), params)
+
+        def count(rows: list[Row]) -> int:
+            return rows[0]["matches"] if rows else 0
+
+        statistics = self._statistics(connection)
+        share = self._share(groups, scope, statistics)
+        rows = self._newest(connection, best, count, most, share, statistics)
+        return [RankedPassage(row["id"], row["score"]) for row in rows]
+
+    def _share(self, groups: Sequence[Sequence[Phrase]], scope: Scope, statistics: Statistics) -> float:
+        """About which share of passages has a term of each group and is in a scope; 0 if it is not worth knowing."""
+        if scope.is_timed:  # most matches may be outside the period
+            return 0.0
+        return statistics.terms.of_stems(groups) * self._share_of_scope(scope, statistics)
 
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
@@ -171,22 +273,25 @@ class PostgresDialect:
     def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
         """Read the frequencies of the most common words from the server's statistics. All other words are rare and
         get 1. Rounding must not turn a frequency below one into none."""
-        lexemes = {token: _lexemes_of(token) for token in tokens}
-        wanted = [lexeme for some in lexemes.values() for lexeme in some]
-        rows = connection.fetch_tuples(self.sql("frequencies"), {"tokens": wanted})
-        known = dict(rows)
-        return {token: max(1, round(sum(known.get(one, 0) for one in some))) for token, some in lexemes.items()}
+        known = self._statistics(connection)
+        return {token: max(1, round(known.terms.of(lexemes_of(token)) * known.passages)) for token in tokens}
 
     def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
-        scopes = _scopes(scope)
         wanted = [f"({_any_stem(group)})" for group in groups]
-        params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
-        params |= {"since": scope.since, "until": scope.until}
-        # The row of a long passage has its scopes, but not its words.
-        long = _stems_in_long(groups, scopes, params) if groups else _NONE
-        rows = connection.fetch(_HAVING.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else ""), params)
-        ids: list[int] = rows[0]["ids"] or []
-        return ids
+
+        def newest(blocks: Sequence[str]) -> list[int]:
+            scopes = [*_scopes(scope), *blocks]
+            params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
+            params |= {"since": scope.since, "until": scope.until}
+            # The row of a long passage has its scopes, but not its words.
+            long = _stems_in_long(groups, scopes, params) if groups else _NONE
+            rows = connection.fetch(_HAVING.format(long=long, timed=_SAID_BETWEEN if scope.is_timed else ""), params)
+            ids: list[int] = rows[0]["ids"] or []
+            return ids
+
+        statistics = self._statistics(connection)
+        share = self._share(groups, scope, statistics)
+        return self._newest(connection, newest, len, cap, share, statistics)
 
     def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
         return self._count(connection, [terms], scope, cap)
@@ -226,7 +331,7 @@ class PostgresDialect:
 
         def index_rows() -> Iterator[tuple[int, int, str, str, str | None]]:
             for id, row in new.items():
-                own, others = tsvectors(row)
+                own, others = tsvectors(row, id)
                 parts.extend((id, number, part) for number, part in enumerate(others))
                 length = len(row.scopes) + 2 * (row.words.count(" ") + 1 if row.words else 0)
                 tokens = f" {row.words.replace(' ', '  ')} " if row.words else ""
@@ -276,7 +381,8 @@ class PostgresDialect:
             found = {lexeme for lexemes in have[id] for lexeme in lexemes}
             # A word that is its own stem is there once.
             found |= {STEM + word for word in found if not word.startswith((STEM, SCOPE)) and stem(word) == word}
-            if found != {*row.words.split(), *row.stems.split(), *(SCOPE + scope for scope in row.scopes)}:
+            scopes = {*_block_tokens(id), *(SCOPE + scope for scope in row.scopes)}
+            if found != {*row.words.split(), *row.stems.split(), *scopes}:
                 return False
         return True
 
@@ -294,15 +400,15 @@ class PostgresDialect:
         return [id for (id,) in connection.fetch_tuples(sql, params)]
 
 
-def tsvectors(row: IndexRow) -> tuple[str, list[str]]:
+def tsvectors(row: IndexRow, passage_id: int) -> tuple[str, list[str]]:
     """The index row as a literal: exact words weigh A, stems B, each with its places; scopes have none. A word that is
-    its own stem is there once.
+    its own stem is there once. The block of the passage is a scope.
 
     Of a passage that is too long the literal has only the scopes, and there are more of them for its parts. The first
     part has the words the passage begins with, and their places. The next ones have the words that are not in the
     first, each once and without places.
     """
-    scopes = [f"'{SCOPE}{scope}'" for scope in row.scopes]
+    scopes = [f"'{token}'" for token in (*(SCOPE + scope for scope in row.scopes), *_block_tokens(passage_id))]
     words, stems = row.words.split(" ", MOST_WORDS), row.stems.split(" ", MOST_WORDS)
     if not row.words:
         return " ".join(scopes), []
@@ -361,20 +467,27 @@ def _stem_or_word(one: str) -> str:
     return f"('{one}' | '{STEM}{one}')" if stem(one) == one else f"'{STEM}{one}'"
 
 
-def _lexemes_of(token: str) -> list[str]:
-    """The lexemes that an index token may have: a stem may be a word itself."""
-    word = token.removeprefix(STEM)
-    return [token, word] if word != token and stem(word) == word else [token]
+def _block_token(passage_id: int, size: int) -> str:
+    """The lexeme of all passages in the block of a passage: passages whose ids are next to each other."""
+    return f"{SCOPE}{'block' if size == BLOCK else 'largeblock'}{passage_id // size}"
 
 
-def _scopes(scope: Scope) -> list[str]:
+def _block_tokens(passage_id: int) -> tuple[str, str]:
+    return _block_token(passage_id, BLOCK), _block_token(passage_id, LARGE_BLOCK)
+
+
+def _wanted_scopes(scope: Scope) -> list[tuple[str, ...]]:
+    """The groups of scope tokens; a passage in the scope has one of each group."""
     kinds = [kind for kind, is_wanted in (("body", scope.bodies), ("title", scope.titles)) if is_wanted]
     if len(kinds) == 2 and len(scope.sources) == len(SOURCES):
         own = []  # everything
     else:
         own = [tuple(f"{source}{kind}" for source in scope.sources for kind in kinds)]
-    groups = [*own, *scope.token_groups]
-    inside = ["(" + " | ".join(f"'{SCOPE}{token}'" for token in group) + ")" for group in groups]
+    return [*own, *map(tuple, scope.token_groups)]
+
+
+def _scopes(scope: Scope) -> list[str]:
+    inside = ["(" + " | ".join(f"'{SCOPE}{token}'" for token in group) + ")" for group in _wanted_scopes(scope)]
     return inside + [f"!'{SCOPE}{token}'" for token in scope.without]
 
 
@@ -482,22 +595,25 @@ matched AS MATERIALIZED (
     UNION ALL
     {long}
 )"""
-_COUNTED = """, newest AS MATERIALIZED (
-    SELECT passage_id FROM matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
-), counted AS MATERIALIZED (
-    SELECT passage_id, length, {{counts}} FROM newest JOIN passage_index USING (passage_id)
+# Words are counted while the matches are read: reading them again would take longer.
+_COUNTED = """
+WITH asked AS MATERIALIZED (SELECT CAST(%(match)s AS tsquery) AS q),
+newest AS MATERIALIZED (
+    SELECT matched.* FROM (
+        SELECT passage_id, {counted} FROM passage_index, asked WHERE words @@ q
+        UNION ALL
+        SELECT passage_id, {counted} FROM {long} AS long JOIN passage_index USING (passage_id)
+    ) AS matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
 )"""
 _BEST = """
-SELECT passage_id AS id, {score} AS score, (SELECT count(*) FROM matched) AS matches FROM counted
+SELECT passage_id AS id, score, (SELECT count(*) FROM newest) AS matches FROM newest
 ORDER BY score DESC, passage_id DESC LIMIT %(limit)s"""
 _EACH = """
-SELECT counted.*, passage_id AS id, (SELECT count(*) FROM matched) AS matches FROM counted"""
-_COUNT = """(octet_length(tokens) - octet_length(replace(tokens, %(needle{number})s, '')))
-           / %(bytes{number})s AS times{number}"""
-_POINTS = (
-    f"%(rarity{{number}})s * (times{{number}} * {K1 + 1})"
-    f" / (times{{number}} + {K1} * ({1 - B} + {B} * length / %(usual)s))"
-)
+SELECT newest.*, passage_id AS id, (SELECT count(*) FROM newest) AS matches FROM newest"""
+# A byte order is enough to compare, and faster than the order of a language.
+_TIMES = """((octet_length(tokens) - octet_length(replace(tokens COLLATE "C", %(needle{number})s, '')))
+           / %(bytes{number})s)"""
+_POINTS = f"%(rarity{{number}})s * ({_TIMES} * {K1 + 1}) / ({_TIMES} + {K1} * ({1 - B} + {B} * length / %(usual)s))"
 _PHRASE_COUNT = """
 SELECT {number} AS number, (
     SELECT count(*) FROM (
@@ -530,7 +646,7 @@ _RECALL = (
     UNION ALL
     SELECT passage_id, words FROM newest JOIN passage_parts USING (passage_id)
 )
-SELECT passage_id AS id,
+SELECT passage_id AS id, (SELECT count(*) FROM newest) AS matches,
        max(ts_rank(CAST('{{0, 0, 0.5, 0.5}}' AS real[]), words, CAST(%(wanted)s AS tsquery), 1)) AS score
 FROM inside GROUP BY passage_id ORDER BY score DESC, passage_id DESC LIMIT %(cap)s"""
 )

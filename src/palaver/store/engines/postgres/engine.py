@@ -1,13 +1,12 @@
-"""The PostgreSQL engine: one schema for each workspace, a pool of connections, and a thread for each read.
+"""The PostgreSQL engine: one schema for each workspace, connections that workspaces share, and a thread for each read.
 
 Changes that arrive at the same time share one transaction, as with SQLite. If one fails after it has written, the
-others are repeated without it. The connections of a workspace see its schema only.
+others are repeated without it. A connection sees the schema of the workspace that uses it, and no other.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import time
 from collections import deque
@@ -18,8 +17,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import psycopg
-from psycopg.rows import dict_row
-from psycopg_pool import ConnectionPool
 
 from palaver.errors import PalaverError, Timeout
 from palaver.model.events import Event
@@ -30,12 +27,11 @@ from palaver.store.engines.database import (
     EngineStats,
     Pending,
     Reader,
-    Row,
     TableSlices,
     write_events,
     write_index,
 )
-from palaver.store.engines.postgres import schemas
+from palaver.store.engines.postgres import schemas, shared_connections
 from palaver.store.engines.postgres.connection import PostgresConnection, RawConnection, readable_errors
 from palaver.store.engines.postgres.dialect import PostgresDialect
 from palaver.store.engines.write_queue import Job, finish_jobs, send_events
@@ -46,13 +42,10 @@ READERS = 7
 """The number of reader threads."""
 HELPERS = 2
 """How many more writers may start while the first one is blocked."""
-CONNECTIONS = READERS + 1 + HELPERS
 MOST_JOBS = 64
 """How many changes share a transaction."""
 SLOW_SECONDS = 0.05
 """A writer without progress for this long gets a helper."""
-CONNECT_SECONDS = 5.0
-"""The least time to wait for a connection."""
 CONFLICTS = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 TRIES = 6
 
@@ -81,29 +74,26 @@ class PostgresEngine:
         self.has_lost_log = False
         self._dialect = PostgresDialect()
         self._told: Callable[[list[Event]], None] = lambda events: None
-        self._channel = f"palaver_{schema}"
         self._stats = EngineStats()
-        lock_timeout = max(1, int(settings.search_timeout * 1000))
         with readable_errors():
-            schemas.migrate(url, schema, kind)
-            self.create_missing_tables()
-            self._pool: ConnectionPool[RawConnection] = ConnectionPool(
-                url,
-                connection_class=psycopg.Connection[Row],
-                kwargs={
-                    "row_factory": dict_row,
-                    "options": f"-c search_path={schema} -c lock_timeout={lock_timeout}ms",
-                },
-                min_size=1,
-                max_size=CONNECTIONS,
-                timeout=max(settings.search_timeout, CONNECT_SECONDS),
-                open=True,
-            )
+            self._shared = shared_connections.join(url, settings)
+        try:
+            with readable_errors():
+                self._prepare_schema()
+        except BaseException:
+            shared_connections.leave(url, settings)
+            raise
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix=f"pg-{schema}")
         self._writing = ThreadPoolExecutor(1 + HELPERS, thread_name_prefix=f"pg-write-{schema}")
         self._waiting: deque[Job] = deque()
         self._start_lock = threading.Lock()
         self._has_writer, self._helpers, self._progress = False, 0, 0.0
+
+    def _prepare_schema(self) -> None:
+        """Migrate the schema and create missing tables. For a schema that is complete, this only looks."""
+        if not self._with_retries(lambda raw: schemas.is_newest(raw, self._schema, self._kind)):
+            schemas.migrate(self._url, self._schema, self._kind)
+        self.create_missing_tables()
 
     def on_commit(self, told: Callable[[list[Event]], None]) -> None:
         self._told = told
@@ -192,7 +182,7 @@ class PostgresEngine:
         raw.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # after a lock, see the other commit
         if len(jobs) > 1:
             # A batch locks several threads in any order. This lock keeps two batches from a deadlock.
-            raw.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"{self._channel} together",))
+            raw.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"palaver_{self._schema} together",))
         pending, events = Pending(), list[Event]()
 
         def write_log() -> None:
@@ -220,7 +210,7 @@ class PostgresEngine:
             write_index(connection, pending)
             write_log()
             if events:
-                raw.execute("SELECT pg_notify(%s, %s)", (self._channel, str(events[-1].id)))
+                raw.execute("SELECT pg_notify(%s, %s)", (shared_connections.CHANNEL, self._schema))
         except Exception as problem:
             if len(jobs) == 1 or raw.broken or isinstance(problem, CONFLICTS):
                 raise
@@ -231,8 +221,9 @@ class PostgresEngine:
         """Run work; repeat it after a conflict or a lost connection. A commit without an answer is never repeated."""
         for attempt in range(TRIES):
             is_last = attempt == TRIES - 1
-            with self._pool.connection() as raw:
+            with self._shared.connection() as raw:
                 try:
+                    raw.use(self._schema)
                     result = once(raw)
                 except CONFLICTS:
                     raw.rollback()
@@ -244,26 +235,19 @@ class PostgresEngine:
                 except psycopg.OperationalError:
                     if is_last:
                         raise
-                    self._pool.check()
+                    self._shared.check()
                     continue
                 raw.commit()
                 return result
         raise Timeout()
 
     async def watch(self, woken: Callable[[], None]) -> None:
-        while True:
-            with contextlib.suppress(psycopg.OperationalError):
-                async with await psycopg.AsyncConnection.connect(self._url, autocommit=True) as raw:
-                    await raw.execute(f'LISTEN "{self._channel}"'.encode())
-                    woken()  # for commits before this connection
-                    async for _ in raw.notifies():
-                        woken()
-            await asyncio.sleep(0.5)
+        await self._shared.watch(self._schema, woken)
 
     def check(self) -> list[str]:
         """Find indexes that were never finished. The server itself checks its pages."""
-        with readable_errors(), self._pool.connection() as raw:
-            names = schemas.invalid_indexes(raw)
+        with readable_errors():
+            names = self._with_retries(schemas.invalid_indexes)
         return [f"the index {name} is not valid" for name in names]
 
     def table_slices(self) -> TableSlices:
@@ -275,12 +259,15 @@ class PostgresEngine:
         return []  # the server looks after its files
 
     def create_missing_tables(self) -> list[str]:
-        with readable_errors(), schemas.connect(self._url, self._schema) as raw:
-            gone = missing_tables.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
-            if not gone:
+        def missing(raw: RawConnection) -> list[str]:
+            return missing_tables.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
+
+        with readable_errors():
+            if not self._with_retries(missing):
                 return []
+        with readable_errors(), schemas.connect(self._url, self._schema) as raw:
             schemas.lock(raw, self._schema)  # servers starting at once take turns
-            gone = missing_tables.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
+            gone = missing(raw)
             made, statements = missing_tables.creation_for_postgres(self._kind, gone)
             for statement in statements:
                 raw.execute(statement.encode())
@@ -304,4 +291,4 @@ class PostgresEngine:
     def close(self) -> None:
         self._writing.shutdown(wait=True)
         self._threads.shutdown(wait=True)
-        self._pool.close()
+        shared_connections.leave(self._url, self._settings)

@@ -16,6 +16,7 @@ from palaver.store.engines import missing_tables, named_sql
 from palaver.store.engines.database import Reader
 from palaver.store.engines.postgres.connection import PostgresConnection, RawConnection, readable_errors
 from palaver.store.engines.postgres.dialect import PostgresDialect, translated
+from palaver.store.engines.postgres.shared_connections import borrowed
 
 AnyConnection = psycopg.Connection[Any]
 
@@ -59,6 +60,13 @@ def migrate(url: str, schema: str, kind: str, upto: int | None = None) -> None:
                 raw.execute(_sql("insert_migration"), {"number": number})
 
 
+def is_newest(raw: AnyConnection, schema: str, kind: str) -> bool:
+    """Does this schema exist, and does it have all migrations? The connection sees the schema."""
+    with raw.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute(_sql("has_migrations"), {"name": f'"{schema}".migrations'}).fetchone()
+    return bool(row and row["is_so"]) and _version(raw) == named_sql.migrations("postgres", kind)[-1][0]
+
+
 def _version(raw: AnyConnection) -> int:
     with raw.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_sql("schema_version")).fetchone()
@@ -75,14 +83,14 @@ def missing_tables_in(url: str, schema: str, kind: str, settings: Settings) -> l
 
 def schemas(url: str, prefix: str) -> list[str]:
     """The schemas whose names have this prefix."""
-    with readable_errors(), psycopg.connect(url) as raw:
-        return [row[0] for row in raw.execute(_sql("schemas_with_prefix"), {"prefix": prefix}).fetchall()]
+    with readable_errors(), borrowed(url) as raw:
+        return [row["nspname"] for row in raw.execute(_sql("schemas_with_prefix"), {"prefix": prefix}).fetchall()]
 
 
 def existing_schemas(url: str, schemas: list[str]) -> list[str]:
     """The schemas of this list that exist."""
-    with readable_errors(), psycopg.connect(url) as raw:
-        return [row[0] for row in raw.execute(_sql("existing_schemas"), {"names": schemas}).fetchall()]
+    with readable_errors(), borrowed(url) as raw:
+        return [row["nspname"] for row in raw.execute(_sql("existing_schemas"), {"names": schemas}).fetchall()]
 
 
 def drop(url: str, schema: str) -> None:

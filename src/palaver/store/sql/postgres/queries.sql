@@ -236,10 +236,18 @@ SELECT CASE WHEN reltuples > 20000 THEN reltuples ELSE (
 ) END AS size
 FROM pg_class WHERE oid = CAST('passage_index' AS regclass);
 
--- name: frequencies  from the server's statistics of the most common terms
-SELECT term, frequency * (SELECT reltuples FROM pg_class WHERE oid = CAST('passage_index' AS regclass)) AS doc
-FROM pg_stats, unnest(CAST(CAST(most_common_elems AS text) AS text[]), most_common_elem_freqs) AS common (term, frequency)
-WHERE schemaname = current_schema() AND tablename = 'passage_index' AND attname = 'words' AND term = ANY(:tokens);
+-- name: common_terms  the most common terms and the shares of passages that have them, from the server's statistics
+SELECT term, CAST(share AS float8)
+FROM pg_stats, unnest(CAST(CAST(most_common_elems AS text) AS text[]), most_common_elem_freqs) AS common (term, share)
+WHERE schemaname = current_schema() AND tablename = 'passage_index' AND attname = 'words' AND term IS NOT NULL;
+
+-- name: index_statistics  about how many passages the index has, and how often it was analysed
+SELECT CAST(greatest(reltuples, 0) AS bigint) AS passages,
+       pg_stat_get_analyze_count(oid) + pg_stat_get_autoanalyze_count(oid) AS analyses
+FROM pg_class WHERE oid = CAST('passage_index' AS regclass);
+
+-- name: newest_indexed  the highest id in the index
+SELECT coalesce(max(passage_id), 0) AS id FROM passage_index;
 
 -- name: count_indexed  the number of passages of these sources, at most :cap
 SELECT count(*) AS passages FROM (
@@ -270,19 +278,28 @@ FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
     AND d.source IN ('sessions', 'archive') AND p.position > 0;
 
--- name: candidate_texts  the passages in these spans, with their texts
+-- name: candidate_texts  the passages in these spans, with their texts. OFFSET 0 makes the server look up each span:
+-- otherwise it may read all passages.
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at,
        d.title, p.role, p.author, p.text, CASE WHEN d.source = 'bus' THEN p.data END AS data
 FROM jsonb_array_elements(CAST(:spans AS jsonb)) AS span (value)
-JOIN passages p ON p.document_id = CAST(span.value ->> 0 AS bigint)
-    AND p.position BETWEEN CAST(span.value ->> 1 AS bigint) AND CAST(span.value ->> 2 AS bigint)
+CROSS JOIN LATERAL (
+    SELECT id, document_id, position, native_id, created_at, role, author, text, data FROM passages
+    WHERE document_id = CAST(span.value ->> 0 AS bigint)
+      AND position BETWEEN CAST(span.value ->> 1 AS bigint) AND CAST(span.value ->> 2 AS bigint)
+    OFFSET 0
+) AS p
 JOIN documents d ON d.id = p.document_id;
 
 -- name: passage_ids_in  the ids of the passages in these spans
 SELECT p.document_id, p.position, p.id
 FROM jsonb_array_elements(CAST(:spans AS jsonb)) AS span (value)
-JOIN passages p ON p.document_id = CAST(span.value ->> 0 AS bigint)
-    AND p.position BETWEEN CAST(span.value ->> 1 AS bigint) AND CAST(span.value ->> 2 AS bigint)
+CROSS JOIN LATERAL (
+    SELECT document_id, position, id FROM passages
+    WHERE document_id = CAST(span.value ->> 0 AS bigint)
+      AND position BETWEEN CAST(span.value ->> 1 AS bigint) AND CAST(span.value ->> 2 AS bigint)
+    OFFSET 0
+) AS p
 ORDER BY p.document_id, p.position;
 
 -- name: title_texts  the texts of those passages that are titles

@@ -10,6 +10,9 @@ INSERT INTO migrations VALUES (:number);
 -- name: schema_version  the number of the last migration, or 0
 SELECT coalesce(max(number), 0) AS number FROM migrations;
 
+-- name: has_migrations  does the table of migrations of a schema exist?
+SELECT to_regclass(:name) IS NOT NULL AS is_so;
+
 -- name: schemas_with_prefix  names of schemas
 SELECT nspname FROM pg_namespace WHERE starts_with(nspname, :prefix);
 

@@ -1,0 +1,2 @@
+-- Only PostgreSQL's search index changed.
+SELECT 1;

@@ -1,0 +1,106 @@
+"""If very many messages match, the newest are looked up and ranked. PostgreSQL looks for them in blocks of ids."""
+
+from __future__ import annotations
+
+import pytest
+from tests.store.bus import Bus, rows
+
+from palaver.store.engines.database import Reader, Scope
+from palaver.store.engines.postgres import dialect as postgres
+from palaver.store.engines.sqlite import dialect as sqlite
+from palaver.text.query import Phrase, expression
+
+BODIES = Scope(("bus",), titles=False)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that a test can reach."""
+    monkeypatch.setattr(postgres, "BLOCK", 4)
+    monkeypatch.setattr(postgres, "LARGE_BLOCK", 64)
+    monkeypatch.setattr(postgres, "MOST_BLOCKS", 6)
+    for engine in (postgres, sqlite):
+        monkeypatch.setattr(engine, "RANKED_AT_MOST", 10)
+
+
+async def fill(bus: Bus, *batches: list[str]) -> list[int]:
+    """Post messages, one batch after another, and let PostgreSQL count their words. Returns the ids of passages."""
+    thread = await bus.thread()
+    for texts in batches:
+        await bus.posts(thread, texts)
+    await bus.here.change(analyse)
+    bodies = await bus.here.read(lambda read: rows(read, "SELECT id FROM passages WHERE position > 0 ORDER BY id"))
+    return [row["id"] for row in bodies]
+
+
+def analyse(read: Reader) -> None:
+    if read.connection.dialect.name == "postgres":
+        read.connection.run("ANALYZE passage_index", {})
+
+
+def lookups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many blocks each lookup of PostgreSQL looks in; 0 is all."""
+    seen: list[int] = []
+    newest = postgres.PostgresDialect._newest
+
+    def counting(self, connection, look_up, *others):
+        def counted(blocks):
+            seen.append(sum(one.count("block") for one in blocks))
+            return look_up(blocks)
+
+        return newest(self, connection, counted, *others)
+
+    monkeypatch.setattr(postgres.PostgresDialect, "_newest", counting)
+    return seen
+
+
+async def found(bus: Bus, words: str) -> tuple[set[int], bool]:
+    page = await bus.here.read(lambda read: read.find(expression(words), BODIES, 50))
+    return {hit.passage_id for hit in page.hits}, page.capped
+
+
+async def having(bus: Bus, words: str, cap: int) -> list[int]:
+    return await bus.here.read(lambda read: read.having([[Phrase(tuple(words.split()))]], BODIES, cap))
+
+
+@pytest.mark.parametrize("words", ["heliotrope", "heliotr*", '"heliotrope number"', "heliotrope OR mignonette"])
+async def test_the_newest_of_very_many_matches_are_ranked(bus: Bus, monkeypatch: pytest.MonkeyPatch, words: str):
+    ids = await fill(bus, [f"heliotrope number {n}" for n in range(80)])
+    seen = lookups(monkeypatch)
+    assert (await found(bus, words))[0] == set(ids[-11:])
+    assert await having(bus, "heliotropes", 7) == ids[-7:][::-1]
+    if seen:  # PostgreSQL
+        assert all(0 < blocks < 10 for blocks in seen)
+
+
+async def test_a_less_common_word_is_looked_up_in_large_blocks(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    texts = [f"{'heliotrope' if n % 8 == 0 else 'mignonette'} {n}" for n in range(400)]
+    ids = await fill(bus, *(texts[n : n + 40] for n in range(0, 400, 40)))
+    expected = await having(bus, "heliotrope", 1000)
+    assert len(expected) == 50
+    assert set(expected) <= set(ids)
+    seen = lookups(monkeypatch)
+    assert (await found(bus, "heliotrope"))[0] == set(expected[:11])
+    assert seen in ([], [3])  # SQLite has no blocks
+
+
+async def test_matches_that_are_all_old_are_found(bus: Bus):
+    ids = await fill(bus, [f"heliotrope {n}" for n in range(60)], ["mignonette"] * 40)
+    assert (await found(bus, "heliotrope"))[0] == set(ids[49:60])
+    assert await having(bus, "heliotrope", 7) == ids[53:60][::-1]
+    assert await having(bus, "heliotrope", 100) == ids[:60][::-1]
+
+
+async def test_a_word_that_became_common_after_the_last_analyze_is_found(bus: Bus):
+    ids = await fill(bus, [f"heliotrope {n}" for n in range(60)])
+    thread = await bus.thread("another")
+    await bus.posts(thread, [f"mignonette {n}" for n in range(30)])
+    newest = await having(bus, "mignonette", 100)
+    assert len(newest) == 30
+    assert min(newest) > ids[-1]
+    assert (await found(bus, "mignonette"))[0] == set(newest[:11])
+
+
+async def test_few_matches_are_counted_as_not_capped(bus: Bus):
+    ids = await fill(bus, [f"heliotrope {n}" for n in range(60)], ["mignonette"] * 9)
+    assert await found(bus, "mignonette") == (set(ids[-9:]), False)
