@@ -62,7 +62,7 @@ export function filterBar({ name, filters, choices, total }) {
     typed = event.target.value = "";
     set({ text: "" });
   };
-  const isEmpty = total === 0 && !filters.deleted && !isFiltered(filters);
+  const isEmpty = total === 0 && !isFiltered(filters);
   if (isEmpty) return SOURCES[name].path ? html`<div class="sieve">${deletedButton(name, filters)}</div>` : nothing;
   return html`<form class="sieve" role="search" aria-label=${t("Filter")} @submit=${(event) => (event.preventDefault(), set({ text: typed.trim() }))}>
     <label class="words"><span class="hidden">${t("Filter by title or tag")}</span>${icon("filter")}<input id="library-filter" type="search" autocomplete="off"
