@@ -28,7 +28,7 @@ def test_a_page_shows_an_agent_with_its_threads_and_sessions(
     expect(page.locator(".facts")).to_contain_text("Codex · m-1")
     expect(page.locator(".page-body")).to_contain_text("Paints walls.")
     expect(page.get_by_role("link", name=thread.topic)).to_be_visible()
-    expect(page.get_by_role("link", name="Paint the hall.")).to_be_visible()
+    expect(page.locator(".plain").get_by_role("link", name="Paint the hall.")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
     page.get_by_role("link", name="All its sessions").click()
     expect(page.locator(".cards a")).to_have_count(1)

@@ -67,12 +67,12 @@ def test_the_strip_says_what_an_agent_works_on_and_for_how_long(
     assert answer.status_code == 200, answer.text
     page = window(f"#/threads/{thread.id}", viewport=viewport)
     button = page.locator(".strip button", has_text=slug.title())
-    expect(button).to_contain_text("works on “Mend the fence” (garden) for 30 min")
+    expect(button).to_contain_text("works for 30 min on “Mend the fence” (garden)")
     expect(button).to_have_attribute("data-state", "works")
     assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
     page.evaluate("location.hash = '#/agents'")
     card = page.locator(".people li", has_text=slug.title())
-    expect(card).to_contain_text("works on Mend the fence for 30 min")
+    expect(card).to_contain_text("works for 30 min on Mend the fence")
     card.get_by_role("link", name="Mend the fence").click()
     expect(page.locator(".step").first).to_be_visible()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import httpx
 from playwright.sync_api import Page, ViewportSize, expect
 from tests.console.conftest import Opening, both_sizes, both_themes
-from tests.helpers import Thread, eventually, word
+from tests.helpers import Thread, eventually, start_server, word
 
 
 def ask(page: Page, text: str) -> None:
@@ -35,7 +36,7 @@ def test_the_palette_goes_to_threads_agents_notes_prompts_projects_and_pages(
         (f"thread {mark}", f"#/threads/{thread.id}"),
         (f"note {mark}", f"#/open/notes/{note}"),
         (f"prompt {mark}", f"#/open/prompts/{prompt}"),
-        (f"agent {mark}", f"#/search?author=Agent+{mark}"),
+        (f"agent {mark}", f"#/agents/{mark}"),
         ("overv", "#/overview"),
         ("imported", "#/library/archive"),
         ("setti", "#/settings"),
@@ -137,3 +138,16 @@ def test_a_message_is_reacted_to_and_marked_unread_by_keys(window: Opening, thre
     page.locator(".message").focus()
     page.keyboard.press("u")
     eventually(lambda: rest.get(f"{thread.path}/read-mark").json()["seq"] == 0)
+
+
+def test_the_palette_finds_a_note_that_is_not_among_the_last_two_hundred(window: Opening, tmp_path: Path):
+    with start_server(tmp_path) as server, server.client() as rest:
+        old = rest.post("/api/notes", json={"title": "Granite", "created_at": "2001-01-01"}).json()["id"]
+        for number in range(205):
+            rest.post("/api/notes", json={"title": f"Note {number}"})
+        page = window("#/threads", at=server)
+        page.keyboard.press("Control+k")
+        page.get_by_role("combobox", name="Go to a page").fill("granite")
+        expect(page.locator("#commands li").first).to_have_text(re.compile(r"Granite\s+Note"))
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile(f"#/open/notes/{old}"))

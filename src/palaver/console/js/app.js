@@ -64,16 +64,18 @@ const LAZY_VIEWS = {
   settings: async () => (await import("./views/settings.js")).settingsView,
 };
 
+// These only when they are opened.
 const RARE_VIEWS = [
   "settings",
   "mentions",
   "administration",
   "connect",
   "applications",
+  "log",
   "import",
   "agents",
   "overview",
-]; // these only when they are opened
+];
 
 async function loadView(name) {
   if (!Object.hasOwn(LAZY_VIEWS, name)) return notFoundView;

@@ -110,7 +110,7 @@ export const texts = {
   Today: "Heute",
   Yesterday: "Gestern",
   "just now": "gerade eben",
-  "works on {title} for {time}": "arbeitet seit {time} an {title}",
+  "works for {time} on {title}": "arbeitet seit {time} an {title}",
   "active {time} in {project}": "aktiv {time} in {project}",
   "{n} min ago": "vor {n} Min.",
   "{n} h ago": "vor {n} Std.",

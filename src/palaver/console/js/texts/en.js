@@ -111,7 +111,7 @@ export const texts = {
   Today: "Today",
   Yesterday: "Yesterday",
   "just now": "just now",
-  "works on {title} for {time}": "works on {title} for {time}",
+  "works for {time} on {title}": "works for {time} on {title}",
   "active {time} in {project}": "active {time} in {project}",
   "{n} min ago": "{n} min ago",
   "{n} h ago": "{n} h ago",

@@ -2,7 +2,8 @@
 // The command palette (Ctrl K): go to a thread, agent, project, note, prompt or page, or run an action.
 
 import { agents, displayName } from "../data/agents.js";
-import { get } from "../data/api.js";
+import { get, withQuery } from "../data/api.js";
+import { SOURCES } from "../data/sources.js";
 import { lastActivity, threads, unreadCount } from "../data/threads.js";
 import { goTo, link, linkToDocument, linkToThread } from "../route.js";
 import { closeDialog, openDialog } from "../ui/dialog.js";
@@ -12,9 +13,13 @@ import { html, nextDraw, nothing, redraw } from "../ui/render.js";
 import { t } from "../ui/texts.js";
 
 const MAX_SHOWN = 50;
+const MOST_LOADED = 200; // notes, and prompts
+const TYPING_DELAY = 150; // milliseconds after a key before the server is asked
+const NOTHING = { documents: [], total: 0 };
 
 /**
  * @typedef {object} Entry
+ * @property {string} [id] Of a document.
  * @property {string} title
  * @property {string} kind What it is, shown at the right.
  * @property {string} icon
@@ -26,8 +31,11 @@ const MAX_SHOWN = 50;
 let actions = [];
 /** @type {Entry[]} */
 let documents = []; // saved searches, notes, prompts and projects, loaded when the palette opens
+let isAllLoaded = true; // are all notes and prompts among them?
 let query = "";
 let selected = 0;
+/** @type {number | undefined} */
+let timer;
 
 /** @param {Entry[]} given The actions of the console. */
 export function openPalette(given) {
@@ -39,12 +47,13 @@ export function openPalette(given) {
 }
 
 async function loadDocuments() {
-  const [notes, prompts, sessions, searches] = await Promise.all(
-    ["/api/notes?limit=200", "/api/prompts?limit=200", "/api/v1/sessions?limit=200", "/api/searches"].map((path) =>
-      get(path).catch(() => []),
-    ),
-  );
-  const projects = [...new Set((sessions.sessions ?? []).map((one) => one.project).filter(Boolean))];
+  const [notes, prompts, sessions, searches] = await Promise.all([
+    get(`/api/library/notes?limit=${MOST_LOADED}`).catch(() => NOTHING),
+    get(`/api/library/prompts?limit=${MOST_LOADED}`).catch(() => NOTHING),
+    get("/api/library/sessions?limit=1&choices=true").catch(() => NOTHING),
+    get("/api/searches").catch(() => []),
+  ]);
+  isAllLoaded = notes.total <= MOST_LOADED && prompts.total <= MOST_LOADED;
   documents = [
     ...searches.map(({ name, query }) => ({
       title: name,
@@ -52,25 +61,38 @@ async function loadDocuments() {
       icon: "star",
       run: () => goTo(link("search", { q: query })),
     })),
-    ...projects.map((project) => ({
-      title: projectName(project),
+    ...(sessions.choices?.projects ?? []).map(({ value }) => ({
+      title: projectName(value),
       kind: t("Project"),
       icon: "sessions",
-      run: () => goTo(link("search", { project })),
+      run: () => goTo(link("search", { project: value })),
     })),
-    ...notes.map((note) => ({
-      title: note.title,
-      kind: t("Note"),
-      icon: "note",
-      run: () => goTo(linkToDocument("notes", note.id)),
-    })),
-    ...prompts.map((prompt) => ({
-      title: prompt.name,
-      kind: t("Prompt"),
-      icon: "prompts",
-      run: () => goTo(linkToDocument("prompts", prompt.id)),
-    })),
+    ...documentEntries("notes", notes.documents),
+    ...documentEntries("prompts", prompts.documents),
   ];
+  redraw();
+}
+
+/** @returns {Entry[]} */
+const documentEntries = (source, found) =>
+  found.map((one) => ({
+    id: `${source}/${one.id}`,
+    title: one.title,
+    kind: t(SOURCES[source].singular),
+    icon: SOURCES[source].icon,
+    run: () => goTo(linkToDocument(source, one.id)),
+  }));
+
+// In a large library only the documents that were changed last are loaded, so the server is asked for the others.
+async function findDocuments(text) {
+  if (isAllLoaded || text.length < 2) return;
+  const path = (source) => withQuery(`/api/library/${source}`, { text, limit: 20 });
+  const [notes, prompts] = await Promise.all(
+    ["notes", "prompts"].map((source) => get(path(source)).catch(() => NOTHING)),
+  );
+  const known = new Set(documents.map((entry) => entry.id));
+  const found = [...documentEntries("notes", notes.documents), ...documentEntries("prompts", prompts.documents)];
+  documents = [...documents, ...found.filter((entry) => !known.has(entry.id))];
   redraw();
 }
 
@@ -93,7 +115,7 @@ const agentEntries = () =>
     title: displayName(agent),
     kind: t("Agent"),
     icon: "agents",
-    run: () => goTo(link("search", { author: displayName(agent) })),
+    run: () => goTo(link(["agents", agent.slug])),
   }));
 
 // Entries that contain all words of the query. Those that begin with it come first, then those with a word that does.
@@ -146,6 +168,8 @@ function template() {
     query = event.target.value;
     selected = 0;
     redraw();
+    clearTimeout(timer);
+    timer = setTimeout(() => findDocuments(query.trim()), TYPING_DELAY);
   };
   return html`<input role="combobox" aria-label=${t("Go to a page or run an action")} aria-expanded="true" aria-controls="commands"
       aria-activedescendant="command-${selected}" placeholder=${t("Go to a page or run an action")} autocomplete="off" spellcheck="false" autofocus

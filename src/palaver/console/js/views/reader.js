@@ -15,7 +15,6 @@ import { menu } from "../ui/menu.js";
 import { notify, notifyError } from "../ui/notices.js";
 import { html, nextDraw, nothing, redraw, ref } from "../ui/render.js";
 import { editor, removeUntouched, resumeDraft } from "./reader_editor.js";
-import { deleteDocument } from "./library/trash.js";
 import { READER_SOURCES } from "./reader_sources.js";
 import { rich, t } from "../ui/texts.js";
 
@@ -212,6 +211,7 @@ async function exportConversation({ source, title, turns, item }) {
 
 // It can be restored, so nothing is asked.
 async function deleteItem({ source, item, id }) {
+  const { deleteDocument } = await import("./library/trash.js");
   await deleteDocument(source, item.id ?? id, () => goTo(linkToDocument(source, id)));
   goTo(link(["library", source]));
 }

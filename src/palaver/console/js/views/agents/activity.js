@@ -23,7 +23,7 @@ const ACTIVITIES = {
 export function activityOf(agent) {
   const work = workOf(agent);
   if (work)
-    return rich("works on {title} for {time}", {
+    return rich("works for {time} on {title}", {
       title: html`<a href=${linkToDocument("sessions", `${work.agentId}/${work.sessionId}`, { agent_id: work.agentId, session_id: work.sessionId })}>${work.title}</a>`,
       time: timeSince(work.since),
     });

@@ -62,22 +62,29 @@ export function filterBar({ name, filters, choices, total }) {
     typed = event.target.value = "";
     set({ text: "" });
   };
+  const isEmpty = total === 0 && !isFiltered(filters);
+  if (isEmpty) return SOURCES[name].path ? html`<div class="sieve">${deletedButton(name, filters)}</div>` : nothing;
   return html`<form class="sieve" role="search" aria-label=${t("Filter")} @submit=${(event) => (event.preventDefault(), set({ text: typed.trim() }))}>
     <label class="words"><span class="hidden">${t("Filter by title or tag")}</span>${icon("filter")}<input id="library-filter" type="search" autocomplete="off"
       placeholder=${t("Filter by title or tag")} .value=${typed} @input=${onInput} @keydown=${onKey} /></label>
     ${select("Tag", "All tags", choices?.tags, filters.tag, (tag) => set({ tag }))}
-    ${select("Origin", ORIGINS[name] ?? FOLDERS, choices?.origins, filters.origin, (origin) => set({ origin }))}
-    ${select("Project", "All projects", choices?.projects, filters.project, (project) => set({ project }), projectName)}
+    ${select("Origin", ORIGINS[name] ?? FOLDERS, several(choices?.origins), filters.origin, (origin) => set({ origin }))}
+    ${select("Project", "All projects", several(choices?.projects), filters.project, (project) => set({ project }), projectName)}
     <select aria-label=${t("Order")} @change=${(event) => set({ sort: event.target.value })}>
       ${Object.entries(SORTS).map(([value, text]) => html`<option value=${value} ?selected=${value === filters.sort}>${t(text)}</option>`)}</select>
-    ${
-      SOURCES[name].path
-        ? html`<button type="button" aria-label=${t("Deleted")} aria-pressed=${filters.deleted} @click=${() => change(name, filters, { page: 1, deleted: !filters.deleted, tag: "", origin: "" })}>${icon("trash")} <span>${t("Deleted")}</span></button>`
-        : nothing
-    }
+    ${SOURCES[name].path ? deletedButton(name, filters) : nothing}
     <output>${total === undefined ? nothing : plural(total, "document")}</output>
   </form>`;
 }
+
+const deletedButton = (
+  name,
+  filters,
+) => html`<button type="button" aria-label=${t("Deleted")} aria-pressed=${filters.deleted}
+  @click=${() => change(name, filters, { page: 1, deleted: !filters.deleted, tag: "", origin: "" })}>${icon("trash")} <span>${t("Deleted")}</span></button>`;
+
+// One value alone is no choice.
+const several = (options) => (options?.length > 1 ? options : undefined);
 
 // A choice of one value. It is left out where there is nothing to choose.
 /** @type {(label: string, all: string, options: {value: string, documents: number}[] | undefined, chosen: string, choose: (value: string) => void, show?: (value: string) => string) => unknown} */

@@ -35,7 +35,7 @@ function stateText(agent, state, threadId, topicOf) {
   if (state === "listens") return t("listens");
   if (state === "silent") return t("silent, seen {time}", { time: timeAgo(lastSeen(agent)) });
   const work = workOf(agent);
-  if (work) return t("works on {title} for {time}", { title: workTitle(work), time: timeSince(work.since) });
+  if (work) return t("works for {time} on {title}", { title: workTitle(work), time: timeSince(work.since) });
   const place = agent.waiting_in && agent.waiting_in !== threadId ? topicOf(agent.waiting_in) : null;
   if (place) return t("listens in {topic}", { topic: place });
   const time = timeAgo(lastSeen(agent));

@@ -1,7 +1,7 @@
 // @ts-check
 // The view of a thread: its header, its messages, and the box to write in.
 
-import { agents, findAgent, loadAgents } from "../../data/agents.js";
+import { findAgent, loadAgents } from "../../data/agents.js";
 import { loadWork } from "../../data/agent_work.js";
 import { url } from "../../data/api.js";
 import { on } from "../../data/events.js";
@@ -76,7 +76,7 @@ export const threadsView = {
     isAtEnd = false;
     this.opening = this.show(entered);
     await this.opening;
-    if (open === entered && agents.list.length) loadWork().catch(() => {});
+    if (open === entered && strip() !== nothing) loadWork().catch(() => {});
   },
 
   // Load the open thread and scroll to the linked message, the first unread one, or the end.
@@ -161,7 +161,7 @@ export const threadsView = {
 // What the agents do, for the strip.
 function loadActivity() {
   loadAgents().catch(() => {});
-  if (agents.list.length) loadWork().catch(() => {});
+  if (strip() !== nothing) loadWork().catch(() => {});
 }
 
 on("state", (isOpen) => {
