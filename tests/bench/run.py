@@ -221,7 +221,9 @@ def main() -> int:
     ask.add_argument("--only", choices=("posting", "searching"))
     ask.add_argument("--engine", choices=("sqlite", "postgres", "both"), default="sqlite",
                      help="with postgres or both: palaver on PostgreSQL beside palaver on SQLite")  # fmt: skip
-    given, _ = ask.parse_known_args()
+    given, others = ask.parse_known_args()
+    if others and given.what != "servers":
+        ask.error(f"unknown: {' '.join(others)}")
     if given.engine != "sqlite":
         return engines.compare(given.messages, given.seconds)
     if given.what == "tokens":
