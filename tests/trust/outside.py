@@ -25,7 +25,7 @@ from typing import Any
 
 import httpx
 from tests.faults.press import tell
-from tests.helpers import start_server
+from tests.helpers import PATIENCE, start_server
 from tests.trust.people import Key
 
 NEVER_END = "events$|/wait$|^/api/tokens/"
@@ -95,7 +95,7 @@ def main(st: str, examples: str) -> int:
     worst, cases = 0, 0
     with start_server(home, PALAVER_AUTH="token", PALAVER_DATABASE_URL=f"sqlite:///{home}/data") as server:
         expected = home / "schemathesis.toml"
-        document = httpx.get(f"{server.url}/openapi.json").json()
+        document = httpx.get(f"{server.url}/openapi.json", timeout=PATIENCE).json()
         for kind in ("human", "agent"):
             expected.write_text(config(document, with_nul=kind == "agent"), "utf-8")
             key = Key(server, kind=kind, name="tester", scopes=("read", "write", "admin"))

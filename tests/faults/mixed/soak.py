@@ -240,13 +240,13 @@ def _median(measured: list[Measurement]) -> float:
 
 def summary(soak: Soak, result: Result) -> str:
     after = [one for one in result.measured if one.minute >= soak.settle] or result.measured
-    tenth = max(1, len(after) // 5)
-    first, last = _median(after[:tenth]), _median(after[-tenth:])
+    fifth = max(1, len(after) // 5)
+    first, last = _median(after[:fifth]), _median(after[-fifth:])
     most_files, most_threads = (max(getattr(one, what) for one in result.measured) for what in ("files", "threads"))
     return (
         f"{soak.clients} clients, {soak.minutes:g} minutes, {sum(result.done.values()):,} actions of "
         f"{len(result.done)} kinds, {len(result.errors)} errors; {result.checked:,} things and {result.events:,} events "
-        f"checked; memory after minute {soak.settle:g} {first:.0f} MB, at the end {last:.0f} MB "
+        f"checked; median memory of the first fifth after minute {soak.settle:g} {first:.0f} MB, of the last {last:.0f} MB "
         f"({(last / first - 1) * 100:+.1f} %); at most {most_files} open files and {most_threads} threads"
     )
 
