@@ -217,7 +217,7 @@ async def run(home: Path, url: str, most: int, minutes: float, count: int, out: 
 
 # The plot
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 360, 64, 44, 40
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 380, 64, 72, 40
 COLOURS = {"PostgreSQL": "#3b82c4", "SQLite": "#d9822b"}
 LINES = {"question": "", "common word": "6 4"}
 
@@ -264,11 +264,9 @@ def plot(runs: Sequence[dict[str, Any]], svg: Path) -> None:
         parts += [
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y in (place(*point) for point in some)
         ]
-        x = LEFT + number * 160
-        parts.append(
-            f'<line x1="{x}" x2="{x + 24}" y1="{HEIGHT - 8}" y2="{HEIGHT - 8}" stroke="{colour}" stroke-width="3"{dashes}/>'
-        )
-        parts.append(f'<text x="{x + 30}" y="{HEIGHT - 4}">{engine}, {kind}</text>')
+        x, y = LEFT + number // 2 * 260, HEIGHT - 30 + number % 2 * 20
+        parts.append(f'<line x1="{x}" x2="{x + 24}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="3"{dashes}/>')
+        parts.append(f'<text x="{x + 32}" y="{y + 4}">{engine}, {kind}</text>')
     svg.write_text("\n".join([*parts, "</svg>\n"]))
 
 
