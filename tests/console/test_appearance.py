@@ -76,7 +76,7 @@ def test_words_in_tables_are_not_broken_on_a_phone(window: Opening, thread: Thre
 @both_sizes
 def test_every_tab_of_the_library_is_in_view(window: Opening, viewport: ViewportSize):
     page = window("#/library", viewport=viewport)
-    expect(page.locator(".shelves a")).to_have_count(7)
+    expect(page.locator(".shelves a")).to_have_count(8)
     for tab in page.locator(".shelves a").all():
         expect(tab).to_be_in_viewport(ratio=1)
 

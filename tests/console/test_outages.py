@@ -9,7 +9,7 @@ from playwright.sync_api import ViewportSize, expect
 from tests.console.conftest import Opening, both_sizes
 from tests.helpers import Thread, start_server
 
-CODE_IS_LOADED = """() => ["library", "reader", "audit_log"].every((name) =>
+CODE_IS_LOADED = """() => ["library", "reader"].every((name) =>
     performance.getEntriesByType("resource").some((one) => one.name.endsWith(`/views/${name}.js`) && one.responseEnd))"""
 
 

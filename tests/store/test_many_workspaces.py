@@ -138,9 +138,11 @@ def set_back(settings: Settings, name: str) -> None:
     if settings.database_url.startswith("postgresql"):
         with psycopg.connect(settings.database_url) as raw:
             raw.execute(f"DELETE FROM workspace_{name}.migrations WHERE number = {NEWEST}".encode())
+            raw.execute(f"DROP TABLE workspace_{name}.import_jobs".encode())  # what the newest migration creates
     else:
         connection = apsw.Connection(str(file_of(settings, name, "workspace")))
         connection.pragma("user_version", NEWEST - 1)
+        connection.execute("DROP TABLE import_jobs")
         connection.close()
 
 

@@ -30,9 +30,8 @@ from palaver.doors.http.rest import json_response, reports_errors
 from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
 from palaver.model.events import encode
 from palaver.model.ids import new_id
+from palaver.operations.archive import import_jobs
 from palaver.operations.archive.import_files import Summary, import_paths
-from palaver.store.library import import_jobs
-from palaver.store.workspaces import Workspace
 from palaver.synced_files import make_folder
 
 log = logging.getLogger("palaver")
@@ -119,19 +118,19 @@ class Imports:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             raise
         job = Job(new_id(), requester.workspace.name, str(folder))
-        await _store(requester.workspace, job)
+        await import_jobs.store_state(requester.workspace, job.as_json())
         self._jobs[job.id] = job
-        task = asyncio.create_task(self._run(job, requester.workspace, folder))
+        task = asyncio.create_task(self._run(job, requester, folder))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return json_response(job.as_json(), 202)
 
-    async def _run(self, job: Job, here: Workspace, folder: Path) -> None:
-        storing = asyncio.create_task(_keep_storing(here, job))
+    async def _run(self, job: Job, requester: Requester, folder: Path) -> None:
+        storing = asyncio.create_task(_keep_storing(requester, job))
         try:
-            await _import(job, here, folder)
+            await _import(job, requester, folder)
             storing.cancel()
-            await _store(here, job)
+            await import_jobs.store_state(requester.workspace, job.as_json())
         except PalaverError as problem:
             log.warning("the result of an import could not be stored: %s", problem.message)
         finally:
@@ -158,7 +157,7 @@ class Imports:
         id = request.path_params["id"]
         if job := self._own(request):
             return job.as_json()
-        state = await requester.workspace.read(lambda read: import_jobs.find(read, id))
+        state = await import_jobs.state_of(requester.workspace, id)
         if state is None:
             raise NotFound("import", id[:80])
         return state
@@ -189,17 +188,11 @@ def _frame(state: dict[str, Any]) -> bytes:
     return b"event: import.%b\ndata: %b\n\n" % (name.encode(), encode(state))
 
 
-async def _store(here: Workspace, job: Job) -> None:
-    """Store the state of a job, for other servers and for later."""
-    state = job.as_json()
-    await here.change(lambda change: import_jobs.put(change, state))
-
-
-async def _keep_storing(here: Workspace, job: Job) -> None:
+async def _keep_storing(requester: Requester, job: Job) -> None:
     while True:
         await asyncio.sleep(STORE_SECONDS)
         with suppress(PalaverError):  # a busy database: the next time is soon
-            await _store(here, job)
+            await import_jobs.store_state(requester.workspace, job.as_json())
 
 
 def _remove_abandoned(uploads: Path) -> None:
@@ -249,7 +242,7 @@ def safe_name(name: str) -> str:
     return last.encode()[-MAX_NAME_BYTES:].decode(errors="ignore").lstrip(". ") or "upload"
 
 
-async def _import(job: Job, here: Workspace, folder: Path) -> None:
+async def _import(job: Job, requester: Requester, folder: Path) -> None:
     def progress(summary: Summary) -> None:
         job.summary = summary
         job.changed()
@@ -257,7 +250,7 @@ async def _import(job: Job, here: Workspace, folder: Path) -> None:
     failure = None
     try:
         paths = sorted(path for place in folder.iterdir() for path in place.iterdir())
-        job.summary = await import_paths(here, paths, are_uploads=True, progress=progress)
+        job.summary = await import_paths(requester.workspace, paths, are_uploads=True, progress=progress)
     except PalaverError as problem:
         failure = problem.message
     except Exception:
