@@ -340,9 +340,7 @@ class App:
 
     async def close(self) -> None:
         self.dismiss_listeners()
-        for task in list(self._indexing.values()):
-            task.cancel()
-        for task in self._background:
+        for task in [*self._indexing.values(), *self._background]:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task

@@ -104,6 +104,8 @@ class Pipe:
         """Ids of requests whose answers the client already has."""
         self._has_ended = False
         self._lost_at = 0.0
+        self._serving: threading.Thread | None = None
+        """The thread that serves the client in this process, if there is one."""
         self._connection: Connection | None = None
         self._begin(connection)
 
@@ -131,6 +133,8 @@ class Pipe:
             except OSError:
                 return
         self._reading.join(DRAIN_SECONDS)
+        if self._serving is not None:
+            self._serving.join(DRAIN_SECONDS)  # it closes the data; threads cannot start once this process ends
 
     def _pass_on(self, line: bytes, message: dict[str, Any]) -> None:
         id = request_id(message)
@@ -217,7 +221,8 @@ class Pipe:
 
     def _alone(self) -> Connection:
         own, other = socket.socketpair()
-        threading.Thread(target=self._serve_alone, args=(other,), daemon=True).start()
+        self._serving = threading.Thread(target=self._serve_alone, args=(other,), daemon=True)
+        self._serving.start()
         return server_socket.Connection(own)
 
 

@@ -36,6 +36,20 @@ SLOW = {"mcp", "mcp_types", "pydantic", "asyncio", "click", "httpx2", "orjson", 
 SOON = "from palaver import mcp_pipe; mcp_pipe.RESTART_SECONDS = 0.3"
 """Python for a process that does not wait long for a new server."""
 
+SLOW_CLOSE = """
+import asyncio
+from palaver.app import App
+
+close = App.close
+
+async def close_slowly(app):
+    await asyncio.sleep(1)
+    await close(app)
+
+App.close = close_slowly
+"""
+"""Python for a process that takes long to close its data."""
+
 
 class Stdio(Mcp):
     """A client of `palaver mcp`."""
@@ -349,6 +363,14 @@ def test_a_call_during_which_the_server_is_killed_fails_and_says_so(tmp_path: Pa
             assert heard["id"] == waiting
             assert heard["result"]["isError"] is True
             assert mcp_pipe.STOPPED in heard["result"]["content"][0]["text"]
+        assert client.ask("ping") == {}
+
+
+def test_a_process_that_opened_the_data_itself_closes_it_before_it_ends(tmp_path: Path):
+    with contextlib.ExitStack() as stack:
+        with start_server(tmp_path) as server:
+            client = stack.enter_context(stdio(tmp_path, before=f"{SOON}\n{SLOW_CLOSE}"))
+            os.kill(server.pid, signal.SIGKILL)
         assert client.ask("ping") == {}
 
 
