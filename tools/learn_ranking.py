@@ -33,12 +33,12 @@ import numpy as np
 from palaver.app import App
 from palaver.importers.chats.labelled_questions import Asked, World, renamed, worlds
 from palaver.operations.admin import evaluation
-from palaver.search import recall
 from palaver.search.expand import expand
 from palaver.search.question import parse
 from palaver.search.ranking import score
 from palaver.search.ranking.features import Features, passages_of
 from palaver.search.ranking.weights import FILE
+from palaver.search.recall import choose, lookup
 from palaver.search.vectors import background, encoders, meaning, nearest
 from palaver.search.vectors.minilm import MiniLM
 from palaver.settings import load
@@ -92,8 +92,8 @@ class LocalModel:
 
 def example(read: Reader, asked: Asked, name: str) -> Example:
     question, scopes = parse(asked.question, asked.as_of, UTC), [Scope(("chats",))]
-    candidates = recall.place_hits(read, recall.find_hits(read, expand(question), scopes))
-    texts = recall.read_texts(read, question, candidates, scopes)
+    candidates = choose.place_hits(read, lookup.find_hits(read, expand(question), scopes))
+    texts = choose.read_texts(read, question, candidates, scopes)
     scored = [one for one in score.rank(read, question, candidates, texts).passages if one.features]
     kinds = [one.kind for one in passages_of(question, texts)]
     wanted = {f"{talk}/{line}" for talk, line in asked.evidence}

@@ -31,7 +31,7 @@ from measure import percentile
 from palaver.app import App
 from palaver.model.people import Caller
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
-from palaver.search import by_meaning
+from palaver.search.recall import by_meaning
 from palaver.search.vectors import background, encoders, nearest
 from palaver.settings import load
 from palaver.store.engines.database import Change, Reader

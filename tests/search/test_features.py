@@ -8,8 +8,8 @@ from palaver.search.question import parse
 from palaver.search.ranking.features import Features, Passage, Similarity, TermMatches, features_of, kind_of
 from palaver.search.ranking.score import in_order, weighed_sum
 from palaver.search.ranking.weights import weights
-from palaver.search.recall import DocumentCover, cover_of
-from palaver.search.terms import TermWeights
+from palaver.search.recall.choose import DocumentCover, cover_of
+from palaver.search.recall.terms import TermWeights
 
 
 def passage(text: str, *, position: int = 1, document: int = 1, speaker: str = "Ann", title: str = "", at: int = 0):

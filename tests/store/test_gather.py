@@ -5,18 +5,19 @@ from __future__ import annotations
 import pytest
 from tests.store.bus import Bus
 
-from palaver.search import recall
 from palaver.search.expand import Expansion, expand
 from palaver.search.question import parse, terms_of
-from palaver.search.terms import TermWeights
+from palaver.search.recall import lookup
+from palaver.search.recall.hits import Hits
+from palaver.search.recall.terms import TermWeights
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.engines.id_ranges import id_range_of
 
 BUS = [Scope(("bus",))]
 
 
-async def gathered(bus: Bus, question: str, slices: list[Scope] = BUS) -> recall.Hits:
-    return await bus.here.read(lambda read: recall.look_up_terms(read, expand(parse(question)), slices))
+async def gathered(bus: Bus, question: str, slices: list[Scope] = BUS) -> Hits:
+    return await bus.here.read(lambda read: lookup.look_up_terms(read, expand(parse(question)), slices))
 
 
 async def test_each_passage_is_marked_with_the_words_it_has(bus: Bus):
@@ -44,7 +45,7 @@ def test_the_id_range_of_a_source_does_not_change_its_rank():
     notes, titles = (id_range_of("notes", titles=titles)[0] for titles in (False, True))
     bus = id_range_of("bus")[0]
     ids = [*range(bus, bus + 4), *range(notes, notes + 4), *range(titles, titles + 4)]
-    found = recall.Hits({1: set(ids)}, TermWeights((1.0,), (0.0,)))
+    found = Hits({1: set(ids)}, TermWeights((1.0,), (0.0,)))
     assert list(found.best_first(5)) == [titles + 3, notes + 3, bus + 3, titles + 2, notes + 2]
     assert sorted(found.best_first()) == sorted(ids)
 
@@ -54,17 +55,17 @@ async def test_words_of_the_theme_are_looked_up_where_little_was_found(bus: Bus,
     for text in ("a blue boat", "the harbour", "nothing of it"):
         await bus.post(thread, text)
 
-    def look(read: Reader) -> recall.Hits:
+    def look(read: Reader) -> Hits:
         expansion = expand(parse("blue boat"))
         vars(expansion)["theme"] = terms_of("harbour quay")
-        return recall.look_up_terms(read, expansion, BUS)
+        return lookup.look_up_terms(read, expansion, BUS)
 
     found = await bus.here.read(look)
     assert found.are_few
     assert {mask: len(ids) for mask, ids in found.by_terms.items()} == {0b11: 1, 0b10000: 1}
     assert 0 < found.weights.cover(0b10000) < found.weights.cover(0b01)
     assert not found.weights.has_all(0b10000)
-    monkeypatch.setattr(recall, "FEW_HITS", 0)
+    monkeypatch.setattr(lookup, "FEW_HITS", 0)
     found = await bus.here.read(look)
     assert not found.are_few
     assert list(found.by_terms) == [0b11]
@@ -95,7 +96,7 @@ async def test_only_the_slice_is_looked_at(bus: Bus):
 
 
 async def test_a_common_word_brings_passages_only_while_there_is_room(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(recall, "MOST_HITS", 10)
+    monkeypatch.setattr(lookup, "MOST_HITS", 10)
     thread = await bus.thread()
     for n in range(30):
         await bus.post(thread, "harbour" + (" quicksilver" if n < 3 else ""))
@@ -119,7 +120,7 @@ async def test_the_size_of_the_index_is_known(bus: Bus):
 
 
 async def test_two_common_words_bring_the_passages_that_have_both(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(recall, "MOST_HITS", 5)
+    monkeypatch.setattr(lookup, "MOST_HITS", 5)
     thread = await bus.thread()
     both = await bus.post(thread, "harbour lantern")
     for _ in range(10):
@@ -137,7 +138,7 @@ async def test_a_related_word_counts_half(bus: Bus):
     await bus.post(thread, "a dog")
     await bus.post(thread, "a puppy")
     expansion = Expansion(parse("dog"), (terms_of("puppy"),), frozenset())
-    found = await bus.here.read(lambda read: recall.look_up_terms(read, expansion, BUS))
+    found = await bus.here.read(lambda read: lookup.look_up_terms(read, expansion, BUS))
     assert sorted(found.best_first().values()) == [0b01, 0b10]
     assert found.weights.cover(0b01) == found.weights.cover(0b11) == 1.0
     assert 0 < found.weights.cover(0b10) <= 0.5

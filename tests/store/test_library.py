@@ -15,9 +15,9 @@ from palaver.model.library import Character, ItemDraft, Media, Note, Prompt
 from palaver.model.sources import ALL_SOURCES
 from palaver.operations import library as operations
 from palaver.operations.search import knowledge as searching
-from palaver.search import recall
 from palaver.search.expand import expand
 from palaver.search.question import parse
+from palaver.search.recall import lookup
 from palaver.search.sources.characters import index_character
 from palaver.search.sources.media import index_media
 from palaver.search.sources.notes import NotesFilters, index_note
@@ -46,7 +46,7 @@ async def found(bus: Bus, query: str, *sources: str) -> set[str]:
 
 
 def documents_with(read: Reader, query: str, where: Scope) -> set[str]:
-    gathered = recall.look_up_terms(read, expand(parse(query)), [where])
+    gathered = lookup.look_up_terms(read, expand(parse(query)), [where])
     return {hit.document for hit in found_passages.candidates(read, list(gathered.best_first()))}
 
 

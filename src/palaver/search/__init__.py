@@ -2,7 +2,7 @@
 
     question → scope → expand → recall → read → features → score → group → present
 
-Each stage is a file of this package, is called once, and hands a value on. `present` makes a page of results,
+Each stage is a file or folder of this package, is called once, and hands a value on. `present` makes a page of results,
 `context` packs evidence into a budget, `open` opens one result, `match` finds messages by an expression.
 """
 
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palaver.model.search import Order
-from palaver.search import recall, results
+from palaver.search import results
 from palaver.search.expand import expand
 from palaver.search.question import Question
 from palaver.search.ranking import score
+from palaver.search.recall import choose, lookup
 from palaver.search.results import Results
 from palaver.store.engines.database import Reader, Scope
 
@@ -27,9 +28,9 @@ def search(read: Reader, question: Question, scopes: Sequence[Scope], order: Ord
     if not question.terms or not scopes:
         return Results(question, [])
     expansion = expand(question)
-    hits = recall.find_hits(read, expansion, scopes)
-    candidates = recall.place_hits(read, hits)
-    texts = recall.read_texts(read, question, candidates, scopes)
+    hits = lookup.find_hits(read, expansion, scopes)
+    candidates = choose.place_hits(read, hits)
+    texts = choose.read_texts(read, question, candidates, scopes)
     ranking = score.rank(read, question, candidates, texts)
     ranked, more = results.group(ranking.passages, order), 0
     if candidates.left and (len(ranked) <= wanted or order == "recent"):

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from palaver.model.search import FoundPassage
-from palaver.search.recall import Hits
+from palaver.search.recall.hits import Hits
 from palaver.search.results import Results
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader

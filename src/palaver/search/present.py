@@ -10,7 +10,7 @@ from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.search import Beside, FoundPassage, ResultItem, SaidItem
 from palaver.search.followups import find_followups
-from palaver.search.recall import LABELS, best_passage
+from palaver.search.recall.choose import LABELS, best_passage
 from palaver.search.results import Result, Results
 from palaver.search.snippet import beginning, highlights, match_place, passage_snippet, snippet_and_place
 from palaver.search.sources import SOURCES

@@ -8,7 +8,7 @@ from palaver.model.requests import Date, Request, TimeZone
 from palaver.model.times import now, offset_of, zone_of
 from palaver.model.times import parse as parse_time
 from palaver.search import question
-from palaver.search.narrow import Narrowing, parse_operators
+from palaver.search.operators.narrow import Narrowing, parse_operators
 from palaver.search.question import Question
 
 HIDDEN = ("as_of", "time_zone")

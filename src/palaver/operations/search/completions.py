@@ -9,7 +9,7 @@ from pydantic import Field
 from palaver.model.people import Caller
 from palaver.model.requests import Request, clamp
 from palaver.operations.operation import Route, operation
-from palaver.search.completions import Completion, complete
+from palaver.search.operators.completions import Completion, complete
 from palaver.store.engines.database import Reader
 from palaver.text.operators import OperatorName
 

@@ -14,8 +14,8 @@ from palaver.operations.identity import unknown_agent
 from palaver.operations.search.asking import Asking
 from palaver.search import hints, search
 from palaver.search.counts import count_results
-from palaver.search.narrow import Narrowing
-from palaver.search.newest import list_newest
+from palaver.search.operators.narrow import Narrowing
+from palaver.search.operators.newest import list_newest
 from palaver.search.present import SNIPPET, present
 from palaver.search.question import Question
 from palaver.search.results import Matched

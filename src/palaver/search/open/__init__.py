@@ -14,13 +14,13 @@ from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import Query, Request, clamp, storable
 from palaver.model.search import FoundPassage, GetResponse
-from palaver.search import recall
 from palaver.search.open import conversation, text
 from palaver.search.open.budget import characters
 from palaver.search.open.conversation import FARTHEST
 from palaver.search.open.excerpt import Opening, Plan
 from palaver.search.present import SNIPPET
 from palaver.search.question import terms_of
+from palaver.search.recall.choose import best_passage
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.library.documents import HUMAN_ONLY
@@ -120,7 +120,7 @@ def open_document(read: Reader, caller: Caller, source: str, id: str, plan: Plan
         without = None if visibility.sees_everything(caller) else (HUMAN_ONLY,)
         for terms in (plan.terms, plan.recent):
             if terms and not passage_id:
-                passage_id = recall.best_passage(read, source, at.document_id, terms, without)
+                passage_id = best_passage(read, source, at.document_id, terms, without)
     named = found_passages.by_id(read, passage_id) if passage_id else None
     if SOURCES[source].is_conversation:
         return conversation.open_full(opening) if plan.mode == "full" else conversation.open_around(opening, named)

@@ -19,8 +19,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from palaver.model.times import instant, micros
 from palaver.search.question import Question
 from palaver.search.ranking.prepared import PreparedText, prepare
-from palaver.search.recall import DocumentCover
-from palaver.search.terms import K1
+from palaver.search.recall.choose import DocumentCover
+from palaver.search.recall.terms import K1
 from palaver.search.word_positions import WordFinder
 from palaver.store.search.found_passages import CandidateText
 from palaver.text.dates import find as find_dates

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from palaver.search.question import Question
 from palaver.search.ranking.features import Features, Kind, Passage, Similarity, TermMatches, features_of, passages_of
 from palaver.search.ranking.weights import weights
-from palaver.search.recall import Candidates, effort_for
+from palaver.search.recall.choose import Candidates, effort_for
 from palaver.search.vectors import meaning
 from palaver.search.vectors.word_similarity import NO_SENTENCES, QuestionVectors
 from palaver.store.engines.database import Reader

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from palaver.model.times import micros
 from palaver.search.question import Question
+from palaver.search.recall.hits import Hits
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.search import found_passages
-
-if TYPE_CHECKING:
-    from palaver.search.recall import Hits
 
 WIDEST = timedelta(days=370)
 """Longer periods do not change which passages are looked at."""

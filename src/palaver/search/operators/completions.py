@@ -10,7 +10,7 @@ from palaver.model.people import Caller
 from palaver.model.projects import project_name
 from palaver.model.search import FoundPassage
 from palaver.model.sources import ALL_SOURCES, SOURCES
-from palaver.search.narrow import WITH_NAMES, WITH_PROJECTS
+from palaver.search.operators.narrow import WITH_NAMES, WITH_PROJECTS
 from palaver.search.scope import readable_scopes
 from palaver.store.bus import agents
 from palaver.store.engines.database import FACTS, Reader, Scope

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from palaver.search.question import Question
+from palaver.search.recall.hits import Hits
 from palaver.search.vectors import meaning, nearest
 from palaver.search.vectors import words as word_vectors
 from palaver.store.engines.database import Reader, Scope
-
-if TYPE_CHECKING:
-    from palaver.search.recall import Hits
 
 NEAREST = 200
 """The nearest passages, which become candidates."""

@@ -1,0 +1,155 @@
+"""Choose: look up where the best hits are, decide which of them to read, and read their texts."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+from palaver.search.question import Question
+from palaver.search.recall.hits import IN_TIME, MOST_CANDIDATES, Hits
+from palaver.search.recall.terms import TermSet, TermWeights
+from palaver.search.sources import SOURCES
+from palaver.store.engines.database import Reader, Scope
+from palaver.store.library.documents import PROJECT, document_scope
+from palaver.store.search import found_passages
+from palaver.store.search.found_passages import Candidate, CandidateText
+from palaver.text.query import Phrase, with_parts
+
+COUNTED = 300
+"""Hits after the placed ones that are counted one by one to estimate the total."""
+ALL_COUNTED = 2_000
+"""If no more hits than this follow the placed ones, all of them are counted."""
+MEANING = 3.0
+"""How much the similarity in meaning counts beside the cover, when it is decided which passages to read."""
+WITH_NEIGHBOURS = 60
+"""The best passages that are read together with their neighbours in the conversation."""
+LABELS = frozenset({"keywords", "tags"})
+"""Fields with labels. They are searched, but where the text matches too, the text is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentCover:
+    """How much of the question each passage and each document covers."""
+
+    passages: Mapping[tuple[int, int], float]
+    """By document and position."""
+    frequency: Mapping[int, float]
+    """By document: how often the terms occur, as a share of the highest."""
+    together: Mapping[int, float]
+    """By document: how much its passages cover together."""
+
+
+class Candidates(NamedTuple):
+    """The best hits with their places. No text has been read."""
+
+    hits: Hits
+    placed: list[Candidate]
+    terms_of: Mapping[int, TermSet]
+    cover: DocumentCover
+    left: int
+    """How many hits come after the placed ones."""
+    next_ids: list[int]
+    """The first of those."""
+    similar: Mapping[int, float]
+    """About how similar in meaning the placed passages are, as far as that is known without reading."""
+
+
+def place_hits(read: Reader, hits: Hits) -> Candidates:
+    """Look up the documents and positions of the best hits."""
+    left = max(0, min(hits.count, MOST_CANDIDATES) - hits.placed)
+    terms_of = hits.best_first(hits.placed + (left if left <= ALL_COUNTED else COUNTED))
+    ids = list(terms_of)
+    placed = found_passages.candidates(read, ids[: hits.placed])
+    cover = cover_of([(one.document_id, one.position, terms_of[one.passage_id]) for one in placed], hits.weights)
+    similar = hits.near.similarity([one.passage_id for one in placed]) if hits.near else {}
+    return Candidates(hits, placed, terms_of, cover, left, ids[hits.placed :], similar)
+
+
+def cover_of(found: Iterable[tuple[int, int, TermSet]], weights: TermWeights) -> DocumentCover:
+    """The cover of documents, from (document, position, terms) of each hit."""
+    passages: dict[tuple[int, int], float] = {}
+    terms_in: dict[int, list[TermSet]] = defaultdict(list)
+    for document_id, position, terms in found:
+        passages[document_id, position] = weights.cover(terms)
+        terms_in[document_id].append(terms)
+    known: dict[tuple[TermSet, ...], tuple[float, float]] = {}
+    frequency, together = {}, {}
+    for document_id, some in terms_in.items():
+        key = tuple(sorted(some))
+        if key not in known:
+            known[key] = weights.frequency(Counter(some)), weights.cover(reduce(or_, some))
+        frequency[document_id], together[document_id] = known[key]
+    highest = max(frequency.values(), default=0.0) or 1.0
+    return DocumentCover(passages, {id: value / highest for id, value in frequency.items()}, together)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How many passages are read, and on which sides of a conversation each sentence is compared by itself."""
+
+    best: int
+    all: int
+    sides: tuple[str, ...]
+
+
+USUAL, THOROUGH = Effort(100, 180, ("asking",)), Effort(150, 220, ("asking", "answering"))
+
+
+def effort_for(question: Question, hits: Hits) -> Effort:
+    """A question with few hits is read more thoroughly: looking it up was quick."""
+    return THOROUGH if question.is_asked and hits.are_few else USUAL
+
+
+def read_texts(
+    read: Reader, question: Question, candidates: Candidates, scopes: Sequence[Scope]
+) -> list[CandidateText]:
+    """Read the most promising passages. For a question, also read the neighbours of the best ones."""
+    hits, cover, effort = candidates.hits, candidates.cover, effort_for(question, candidates.hits)
+    weights, terms_of, similar = hits.weights, candidates.terms_of, candidates.similar
+    rank_in_index = {id: -1 - 1 / (2 + n) for n, id in enumerate(hits.best)}
+
+    def promise(one: Candidate) -> tuple[float, float, int]:
+        at, position = one.document_id, one.position
+        beside = 0.0
+        if position:
+            beside = cover.passages.get((at, position - 1), 0.0) + cover.passages.get((at, position + 1), 0.0)
+        promised = weights.cover(terms_of[one.passage_id]) + 0.3 * beside + 0.5 * cover.frequency[at]
+        promised += MEANING * similar.get(one.passage_id, 0.0)
+        promised += IN_TIME if one.passage_id in hits.in_time else 0.0
+        return rank_in_index.get(one.passage_id, 0.0), -promised, -one.passage_id
+
+    best = sorted(candidates.placed, key=promise)[: effort.best]
+    wanted = {(one.document_id, one.position): None for one in best}
+    if question.is_asked and not any(weights.has_all(terms_of[one.passage_id]) for one in candidates.placed):
+        whole = {  # the conversation sources in which a neighbour of a hit is in scope too
+            source
+            for one in scopes
+            if one.bodies and not one.any_of and not one.roles and not one.is_timed and not one.needs_facts
+            for source in one.sources
+            if SOURCES[source].is_conversation
+            and all(token.startswith(("d", PROJECT)) or source == "sessions" for token in one.scopes)
+        }
+        near_to = [one for one in best[:WITH_NEIGHBOURS] if one.position and one.source in whole]
+        for step in (1, -1, 2, -2, 3):
+            for one in near_to[: WITH_NEIGHBOURS // abs(step) ** 2]:
+                if one.position + step > 0 and len(wanted) < effort.all:
+                    wanted[one.document_id, one.position + step] = None
+    spans = [(document_id, position, position) for document_id, position in wanted]
+    return found_passages.candidate_texts(read, spans, {token for one in scopes for token in one.without})
+
+
+def best_passage(
+    read: Reader, source: str, document_id: int, terms: Sequence[Phrase], without: tuple[str, ...] | None = None
+) -> int | None:
+    """The passage of a document that matches best. Labels count only where no text matches. `without` are the scope
+    tokens of passages that the caller may not read."""
+    tokens = (document_scope(document_id),)
+    scope = Scope((source,), titles=False, scopes=tokens, without=without or (), is_blind=without is not None)
+    found = [hit.passage_id for hit in read.recall([with_parts(terms)], scope, 2)]  # one may be the labels
+    places = found_passages.by_ids(read, found) if len(found) > 1 else {}
+    texts = [id for id in found if id in places and places[id].field not in LABELS]
+    return next(iter(texts or found), None)

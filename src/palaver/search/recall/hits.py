@@ -1,0 +1,127 @@
+"""Hits: the passages that a search found in the index, with the terms that each of them has. No text has been read."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice, pairwise, zip_longest
+from operator import neg
+from typing import TYPE_CHECKING
+
+from palaver.search.recall.terms import TermSet, TermWeights, only
+from palaver.store.engines.id_ranges import WIDTH
+
+if TYPE_CHECKING:
+    from palaver.search.vectors.encoders import Array
+    from palaver.search.vectors.nearest import Nearest
+
+MOST_CANDIDATES = 10_000
+MOST_IN_TIME = 200
+"""Hits from a period of the question that are placed before others."""
+PLACED = 300
+"""The best hits whose documents and positions are looked up."""
+EQUAL_SIGNS = 5.0
+"""How much the share of equal signs of two vectors counts beside the cover, when it is decided which hits to place."""
+IN_TIME = 0.5
+"""How much more is expected of a passage from a period of the question when it is decided which ones to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Which passages have which terms."""
+
+    by_terms: dict[TermSet, set[int]]
+    weights: TermWeights
+    too_common: tuple[int, ...] = ()
+    """Terms that were looked up only together with other terms, because too many passages have them."""
+    truncated: tuple[int, ...] = ()
+    """Terms of which only the newest passages were collected."""
+    are_few: bool = False
+    """Few passages have any of the terms."""
+    lookups: dict[TermSet, list[int]] = field(default_factory=dict, repr=False)
+    """The passages that each lookup found."""
+    best: tuple[int, ...] = ()
+    """If very many passages have all keywords: the ones that the index ranks first."""
+    in_time: frozenset[int] = frozenset()
+    """The passages from a period that the question names. They come before others."""
+    vector: Array | None = field(default=None, repr=False)
+    """The vector of the question; None for keywords, and without a model."""
+    near: Nearest | None = field(default=None, repr=False)
+    """How far all passages are from the question."""
+    nearest: tuple[int, ...] = ()
+    """The passages that are nearest in meaning. They come before others."""
+
+    def among(self, passage_ids: Iterable[int]) -> set[int]:
+        """Those of some passages that have any of the terms."""
+        some = set(passage_ids)
+        return {id for ids in self.by_terms.values() for id in ids & some}
+
+    def terms_of(self, passage_id: int) -> TermSet:
+        return next((terms for terms, ids in self.by_terms.items() if passage_id in ids), 0)
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.by_terms.values()))
+
+    @property
+    def is_capped(self) -> bool:
+        """Some passages with some of the terms were not considered."""
+        return bool(self.too_common or self.truncated) or self.count > MOST_CANDIDATES
+
+    def with_all_terms(self) -> list[int] | None:
+        """The passages that have all terms, except terms that nearly all passages have. None if all terms are such."""
+        known = set(range(len(self.weights.rarity))) - {*self.too_common, *self.truncated}
+        wanted = sum(map(only, known))
+        if not wanted:
+            return None
+        return [id for terms, ids in self.by_terms.items() if terms & wanted == wanted for id in ids]
+
+    def best_first(self, most: int = MOST_CANDIDATES) -> dict[int, TermSet]:
+        """The passages with their terms. Those that cover most of the question come first, then the newest of each
+        source in turn. If the distances in meaning are known, they count too."""
+        if self.near:
+            return self._by_cover_and_meaning(self.near, most)
+        best = dict.fromkeys(self.best, self.weights.everything)
+        in_order = sorted(self.by_terms, key=lambda terms: (-self.weights.cover(terms), terms))
+        if self.in_time:
+            timed = ((id, terms) for terms in in_order for id in sorted(self.by_terms[terms] & self.in_time)[::-1])
+            best = dict(islice(timed, MOST_IN_TIME)) | best
+        for terms in in_order:
+            if len(best) >= most:
+                break
+            some = self.by_terms[terms]
+            if terms in self.lookups:  # a lookup is nearly in order, a set is not
+                newest = [id for id in sorted(self.lookups[terms], reverse=True) if id in some]
+            else:
+                newest = sorted(some, reverse=True)
+            others = [id for id in newest if id not in best]
+            best |= dict.fromkeys(_newest_of_each_source(others, most - len(best)), terms)
+        return best
+
+    def _by_cover_and_meaning(self, near: Nearest, most: int) -> dict[int, TermSet]:
+        groups = list(self.by_terms.items())
+        covers = [self.weights.cover(terms) for terms, _ in groups]
+        ids = near.best_first([ids for _, ids in groups], covers, EQUAL_SIGNS, self.in_time, IN_TIME)
+        best = dict.fromkeys((*self.nearest, *ids[:most]))
+        wanted = set(best)
+        terms_of = {id: terms for terms, some in groups for id in some & wanted}
+        return {id: terms_of[id] for id in islice(best, most)}
+
+    @property
+    def placed(self) -> int:
+        """How many of the best hits are placed."""
+        return PLACED + len(self.nearest)
+
+
+def _newest_of_each_source(ids: list[int], most: int) -> list[int]:
+    """The newest passages of each source in turn, titles before bodies. `ids` are sorted, highest first."""
+    ends = [0]
+    while ends[-1] < len(ids):
+        id_range = ids[ends[-1]] // WIDTH
+        ends.append(bisect_left(ids, -id_range * WIDTH + 1, ends[-1], key=neg))
+    ranges = [ids[first:last][:most] for first, last in pairwise(ends)]
+    if len(ranges) < 2:
+        return ids[:most]
+    ranges.sort(key=lambda some: not some[0] // WIDTH % 2)
+    return [id for some in zip_longest(*ranges) for id in some if id is not None][:most]

@@ -1,0 +1,198 @@
+"""Lookup: find the passages that have terms of the question. No text is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from math import log
+
+from palaver.search.expand import Expansion
+from palaver.search.question import Question
+from palaver.search.recall.by_meaning import add_nearest
+from palaver.search.recall.hits import Hits
+from palaver.search.recall.in_time import prefer_periods
+from palaver.search.recall.terms import TermSet, TermWeights, only
+from palaver.store.engines.database import SCOPE, STEM, RankedPassage, Reader, Scope
+from palaver.store.engines.id_ranges import SHARED_SOURCES
+from palaver.text import tokenize
+from palaver.text.query import Phrase
+
+MOST_HITS = 12_000
+"""Hits that are collected from the index."""
+MOST_TOGETHER = 2_000
+"""Hits that are collected for two common terms together."""
+MOST_RELATED = 3_000
+"""Hits that are collected for the words related to one term. More common words are skipped."""
+MOST_COUNTED = 50_000
+MOST_SIZED = 100_000
+FEW_WITH_ALL = 80
+"""If at most this many passages have all keywords, all of them are read, and the index need not rank them."""
+MOST_BEST = 100
+"""Passages that the index ranks when more than that have all keywords."""
+ENOUGH_PHRASES = 20
+"""If this many passages have the keywords as a phrase, the index need not rank the others."""
+FEW_HITS = 1_000
+"""Below this number of hits, words of the theme are looked up too."""
+
+
+def find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
+    """Find the passages to choose from: by their words, by the time that the question names, and by meaning."""
+    question = expansion.question
+    hits = prefer_periods(read, question, scopes, _find_hits(read, expansion, scopes))
+    return add_nearest(read, question, scopes, hits)
+
+
+def _find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
+    """Find the passages with terms of the question.
+
+    If more passages have all keywords than can be read, ask the index for the best: the newest may not be the best.
+    Passages with the keywords as a phrase come first.
+    """
+    hits, question = look_up_terms(read, expansion, scopes), expansion.question
+    if question.is_asked:
+        return hits
+    with_all = hits.with_all_terms()
+    if not hits.is_capped and with_all is not None and len(with_all) <= FEW_WITH_ALL:
+        return hits
+    if any(term.prefix for term in question.terms):
+        return _whole_words_first(read, question, scopes, hits)
+    phrase = question.phrase
+    together = [id for one in scopes for id in read.having([[phrase]], one, MOST_BEST)] if phrase else []
+    best: list[RankedPassage] = []
+    if len(together) < ENOUGH_PHRASES:
+        best = [hit for one in scopes for hit in read.promising([[term] for term in question.terms], one, MOST_BEST)]
+        best.sort(key=lambda hit: -hit.score)
+    first = tuple(dict.fromkeys((*together[:MOST_BEST], *(hit.passage_id for hit in best[:MOST_BEST]))))
+    _add(hits.by_terms, first, hits.weights.everything)
+    return replace(hits, best=first)
+
+
+def _whole_words_first(read: Reader, question: Question, scopes: Sequence[Scope], hits: Hits) -> Hits:
+    """If very many passages have words that begin like a term: those with just this word come before others."""
+    groups = [[Phrase(tuple(map(str, term.words)))] for term in question.terms]
+    whole = [id for one in scopes for id in read.having(groups, one, MOST_BEST)][:MOST_BEST]
+    _add(hits.by_terms, whole, hits.weights.everything)
+    return replace(hits, best=tuple(whole))
+
+
+def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
+    """Look up the terms, the rarest first, until there are enough passages to choose from.
+
+    The index cannot rank without reading every passage that has any of the terms, and a common word can be in a
+    million passages. So a common term adds passages only while there is room, or together with another term.
+    """
+    terms = expansion.question.terms
+    size, counts, expected = _count_terms(read, terms, scopes)
+    by_terms: dict[TermSet, set[int]] = {}
+    lookups: dict[TermSet, list[int]] = {}
+
+    def look_up(groups: Sequence[Sequence[Phrase]], cap: int) -> list[int]:
+        return [id for one in scopes for id in read.having(groups, one, cap)]
+
+    room, common, newest = MOST_HITS, list[int](), list[int]()
+    # How many passages have a word that begins so is not known before.
+    for number in sorted(range(len(terms)), key=lambda number: (terms[number].prefix, expected[number], number)):
+        if not expected[number]:
+            continue
+        found = None
+        if terms[number].prefix or expected[number] <= room or not (by_terms or common):
+            found = look_up([[terms[number]]], room + 1)
+        if found is not None and len(found) <= room:
+            room -= len(found)
+            counts[number] = len(found)
+            lookups[only(number)] = found
+            _add(by_terms, found, only(number))
+        else:
+            newest = newest or found or []
+            common.append(number)
+            counts[number] = max(counts[number], len(found or ()))
+    truncated = common[:1] if not by_terms else []
+    if truncated:
+        lookups[only(common[0])] = newest[:MOST_HITS]
+        _add(by_terms, newest[:MOST_HITS], only(common[0]))
+    begun = [number for number in common if terms[number].prefix]
+    rarest = sorted((number for number in range(len(terms)) if only(number) in lookups), key=counts.__getitem__)
+    pairs = [(one, other) for one in begun for other in rarest[:2] if one != other]
+    for one, other in [*pairs, *combinations(common[:3], 2)]:
+        _add(by_terms, look_up([[terms[one]], [terms[other]]], MOST_TOGETHER), only(one) | only(other))
+
+    size = max(size, sum(map(len, by_terms.values())), *counts, 1)
+    rarity = [_rarity(size, count) for count in counts]
+    others = [0.0] * (len(terms) + 1)
+    are_few = sum(map(len, by_terms.values())) <= FEW_HITS
+    groups = dict(enumerate(expansion.related)) | ({len(terms): expansion.theme} if are_few else {})
+    for number, group in groups.items():
+        if uncommon := _uncommon(read, group, scopes):
+            found = look_up([uncommon], MOST_RELATED)
+            related = TermWeights.related_to(number, len(terms))
+            others[number] = _rarity(size, len(found))
+            lookups[related] = found
+            _add(by_terms, found, related)
+    for number, term in enumerate(terms):
+        if term.parts:  # joined by punctuation, as in TCP/IP: a passage with all parts apart counts as related
+            found = look_up([[part] for part in term.parts], MOST_RELATED)
+            others[number] = _rarity(size, len(found))
+            _add(by_terms, found, TermWeights.related_to(number, len(terms)))
+    weights = TermWeights(tuple(rarity), tuple(map(min, rarity, others)), min(others[-1], max(rarity, default=0.0)))
+    return Hits(by_terms, weights, tuple(common[len(truncated) :]), tuple(truncated), are_few, lookups)
+
+
+def _count_terms(read: Reader, terms: Sequence[Phrase], scopes: Sequence[Scope]) -> tuple[int, list[int], list[int]]:
+    """The number of passages, in how many of them each term is, and how many passages a lookup of it may find."""
+    if any(one.is_blind for one in scopes):  # passages that the caller may not read must not change any count
+        own = [one for one in scopes if "sessions" in one.sources]
+        size = sum(read.size_of(one, MOST_SIZED) for one in (Scope(SHARED_SOURCES), *own))
+        counts = [_count_in(read, term, scopes, MOST_COUNTED) for term in terms]
+        return size, counts, counts[:]
+    counts = _frequencies(read, terms)
+    largest = []  # a scope has at most as many passages as its rarest scope token
+    for one in scopes:
+        tokens = [SCOPE + token for token in one.scopes]
+        frequencies = read.frequencies(tokens) if tokens else {}
+        largest.append(min((frequencies.get(token, 0) for token in tokens), default=2**62))
+    return read.size(), counts, [sum(min(count, most) for most in largest) for count in counts]
+
+
+def _add(by_terms: dict[TermSet, set[int]], found: Iterable[int], added: TermSet) -> None:
+    """Add terms to the passages that were found."""
+    new = set(found)
+    for terms, ids in list(by_terms.items()):
+        both = ids & new
+        if not both:
+            continue
+        new -= both
+        ids -= both
+        if not ids:
+            del by_terms[terms]
+        by_terms.setdefault(terms | added, set()).update(both)
+    if new:
+        by_terms.setdefault(added, set()).update(new)
+
+
+def _rarity(size: int, count: int) -> float:
+    """The inverse document frequency of a word that `count` of `size` passages have."""
+    return log(1 + (size - count + 0.5) / (count + 0.5))
+
+
+def _uncommon(read: Reader, words: Sequence[Phrase], scopes: Sequence[Scope]) -> list[Phrase]:
+    """The words that some passages have, but not too many. A blind scope counts only its own passages."""
+    is_blind, most = any(one.is_blind for one in scopes), MOST_RELATED + 1
+    counts = zip(words, _frequencies(read, words), strict=True)
+    # If few passages have a word at all, few visible ones have it.
+    return [
+        word
+        for word, count in counts
+        if count and (count < most or (is_blind and _count_in(read, word, scopes, most) < most))
+    ]
+
+
+def _count_in(read: Reader, term: Phrase, scopes: Iterable[Scope], most: int) -> int:
+    return sum(read.count([term], one, most) for one in scopes)
+
+
+def _frequencies(read: Reader, terms: Sequence[Phrase]) -> list[int]:
+    """At most how many passages have each term; 1 for the beginning of a word."""
+    tokens = [tuple(STEM + stem for stem in tokenize.stems(term.words)) if not term.prefix else () for term in terms]
+    known = read.frequencies([token for term in tokens for token in term]) if tokens else {}
+    return [min((known.get(token, 0) for token in term), default=1) for term in tokens]
