@@ -16,7 +16,7 @@ from palaver.doors.http.openapi import body_of, document
 from palaver.doors.mcp.requests import McpRequests
 from palaver.doors.mcp.stdio_pending import AnswerStream, PendingRequests
 from palaver.doors.mcp.tools import describe_tool
-from palaver.model import permissions
+from palaver.model.admin import permissions
 from palaver.operations import OPERATIONS
 from palaver.operations.bus import agent_prompts, resources
 from palaver.settings import Settings

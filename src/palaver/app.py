@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palaver.errors import Conflict, NotFound, PalaverError, Refused
-from palaver.model.audit import TERMINAL, Entry
+from palaver.model.admin.audit import TERMINAL, Entry
 from palaver.operations.admin import maintenance
 from palaver.operations.admin.access import Access
 from palaver.operations.admin.background_check import LIVE_PARTS, BackgroundCheck

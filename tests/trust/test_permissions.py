@@ -20,7 +20,7 @@ from tests.trust.people import Key
 from tests.trust.policy import OWNERSHIP, ROUTES, TOOLS
 from tests.trust.worlds import World, given, in_path
 
-from palaver.model.permissions import PERMISSIONS, RULES
+from palaver.model.admin.permissions import PERMISSIONS, RULES
 from palaver.operations import OPERATIONS
 from palaver.operations.operation import Operation
 

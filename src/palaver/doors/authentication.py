@@ -7,7 +7,7 @@ from typing import Literal
 
 from palaver.app import DEFAULT, App
 from palaver.errors import Unauthorized
-from palaver.model.oauth import EVERYTHING
+from palaver.model.admin.oauth import EVERYTHING
 from palaver.model.people import Caller, Session, Token
 from palaver.operations.admin.oauth import ACCESS_PREFIX
 from palaver.store.workspaces import Workspace

@@ -17,8 +17,8 @@ from typing import Any, Literal, cast
 from pydantic import TypeAdapter
 
 from palaver.errors import Forbidden
-from palaver.model import permissions
-from palaver.model.audit import Facts, Kind, signature
+from palaver.model.admin import permissions
+from palaver.model.admin.audit import Facts, Kind, signature
 from palaver.model.people import Caller, TokenScope
 from palaver.model.requests import Request
 from palaver.store.engines.database import Change, Reader
@@ -196,10 +196,10 @@ def operation(
     before: Before | None = None,
     after: After | None = None,
 ) -> Callable[[Callable[..., Any]], Operation]:
-    """Decorator that makes a function an operation. It registers nothing: `operations/__init__.py` lists them all.
+    """Decorator that makes a function an operation. It registers nothing: `operations/table.py` lists them all.
 
-    `model/permissions.py` says who may use it. `audited` is the kind of its entry in the audit log; operations named
-    delete_… and export_… have one anyway. `before` runs first, on the event loop, and brings the data up to date.
+    `model/admin/permissions.py` says who may use it. `audited` is the kind of its entry in the audit log; operations
+    named delete_… and export_… have one anyway. `before` runs first, on the event loop, and brings the data up to date.
     `after` runs last, with the answer.
     """
 

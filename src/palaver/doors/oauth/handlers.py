@@ -35,7 +35,7 @@ from palaver.app import App
 from palaver.doors.authentication import Requester
 from palaver.doors.oauth.metadata import ALL_SCOPES, USUAL_SCOPES, resource_of
 from palaver.errors import Refused
-from palaver.model.oauth import IssuedTokens, OAuthClient, OAuthSecret
+from palaver.model.admin.oauth import IssuedTokens, OAuthClient, OAuthSecret
 from palaver.model.people import TokenScope
 from palaver.operations.admin import oauth_clients
 from palaver.settings import LOOPBACK

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from palaver.model.oauth import EVERYTHING, MCP_RESOURCES
+from palaver.model.admin.oauth import EVERYTHING, MCP_RESOURCES
 from palaver.settings import Settings
 
 AUTHORIZE, TOKEN, REGISTER, REVOKE = "/authorize", "/token", "/register", "/revoke"

@@ -27,7 +27,7 @@ from palaver.doors.http.rest import body_of, json_response, reports_errors
 from palaver.doors.mcp.lazy_app import import_in_thread
 from palaver.doors.oauth import metadata
 from palaver.errors import Forbidden, Refused, TooLarge, TooMany
-from palaver.model.oauth import EVERYTHING, MCP_RESOURCES
+from palaver.model.admin.oauth import EVERYTHING, MCP_RESOURCES
 from palaver.model.visibility import must_be_person
 from palaver.settings import LOOPBACK, Settings
 

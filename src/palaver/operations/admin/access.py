@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Literal
 
-from palaver.model.audit import TERMINAL
+from palaver.model.admin.audit import TERMINAL
 from palaver.model.people import Token, TokenScope
 from palaver.operations.admin.tokens import known_agent
 from palaver.store.admin import audit, logins, oauth, tokens

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from palaver.model import visibility
-from palaver.model.audit import signature
-from palaver.model.oauth import Application
+from palaver.model.admin.audit import signature
+from palaver.model.admin.oauth import Application
 from palaver.model.people import Caller
 from palaver.model.requests import Id, NoArguments, Request
 from palaver.operations.admin.tokens import keyring_of

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from palaver import __version__
-from palaver.model.audit import TERMINAL
+from palaver.model.admin.audit import TERMINAL
 from palaver.settings import Settings
 from palaver.store.admin import backup
 from palaver.store.admin.audit import AuditLog

@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import timedelta
 from urllib.parse import urlsplit
 
-from palaver.model.audit import TERMINAL, Facts, signature
-from palaver.model.oauth import Application, IssuedTokens, OAuthClient, OAuthSecret
+from palaver.model.admin.audit import TERMINAL, Facts, signature
+from palaver.model.admin.oauth import Application, IssuedTokens, OAuthClient, OAuthSecret
 from palaver.model.people import Caller, TokenScope
 from palaver.model.times import now
 from palaver.operations.admin import oauth_clients

@@ -16,7 +16,7 @@ import orjson
 
 from palaver import __version__
 from palaver.errors import PalaverError
-from palaver.model.oauth import OAuthClient
+from palaver.model.admin.oauth import OAuthClient
 from palaver.settings import LOOPBACK
 
 LARGEST = 16 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from palaver.model.audit import TERMINAL
+from palaver.model.admin.audit import TERMINAL
 from palaver.store.admin import trash
 from palaver.store.admin.audit import AuditLog
 from palaver.store.workspaces import Workspace

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from palaver.errors import Invalid, NotFound, Refused, Unavailable
 from palaver.model import visibility
-from palaver.model.audit import Deed, signature
+from palaver.model.admin.audit import Deed, signature
 from palaver.model.people import Caller, Token, TokenScope
 from palaver.model.requests import Id, Line, NoArguments, Request, clamp
 from palaver.model.times import now, parse

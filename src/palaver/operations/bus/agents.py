@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from palaver.errors import Conflict
-from palaver.model.audit import signature
+from palaver.model.admin.audit import signature
 from palaver.model.events import agent_offline, agent_online
 from palaver.model.people import Agent, Caller, Client
 from palaver.model.requests import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from palaver.model.audit import Entry, Facts, Kind
+from palaver.model.admin.audit import Entry, Facts, Kind
 from palaver.model.times import instant, micros, now
 from palaver.store.engines.database import Change, Engine, Reader, Row
 

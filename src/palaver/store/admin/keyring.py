@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from palaver.errors import PalaverError
-from palaver.model.audit import Deed, Facts, Kind
-from palaver.model.oauth import Application
+from palaver.model.admin.audit import Deed, Facts, Kind
+from palaver.model.admin.oauth import Application
 from palaver.model.people import Token, TokenScope
 from palaver.model.times import now
 from palaver.store.admin import audit, oauth, tokens

@@ -10,8 +10,8 @@ from uuid import uuid4
 import orjson
 
 from palaver.errors import NotFound
-from palaver.model.audit import Facts
-from palaver.model.oauth import Application, IssuedTokens, OAuthClient, OAuthSecret
+from palaver.model.admin.audit import Facts
+from palaver.model.admin.oauth import Application, IssuedTokens, OAuthClient, OAuthSecret
 from palaver.model.people import Token, TokenScope
 from palaver.model.times import instant, maybe_instant, micros, now
 from palaver.store.admin import audit, tokens

@@ -18,7 +18,7 @@ from palaver.app import DEFAULT, App
 from palaver.doors.cli import options, output
 from palaver.doors.cli.connection import open_app, open_workspace, refuse_server
 from palaver.errors import NotFound, PalaverError, Refused
-from palaver.model.audit import KINDS
+from palaver.model.admin.audit import KINDS
 from palaver.model.events import encode
 from palaver.model.people import ALL_SCOPES, Token, TokenScope
 from palaver.operations.admin import backup as backups
