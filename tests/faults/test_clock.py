@@ -18,7 +18,7 @@ from palaver.errors import TooMany
 from palaver.model import times
 from palaver.operations.admin.maintenance import sweep
 from palaver.operations.bus import agents, messages, threads, waiting
-from palaver.operations.sessions import sessions
+from palaver.operations.sessions import recording, searching, sessions
 from palaver.operations.sessions.session_index import verify
 from palaver.settings import Settings
 
@@ -146,10 +146,10 @@ async def test_a_session_begun_anew_after_its_deletion_is_kept_though_the_clock_
     bus = Bus(await app.open())
 
     async def record(content: str) -> None:
-        await bus.do(sessions.record_turn, agent="bot", session="s-1", role="user", content=content)
+        await bus.do(recording.record_turn, agent="bot", session="s-1", role="user", content=content)
 
     async def found() -> list[str]:
-        hits = await bus.do(sessions.search_conversations, agent_id="bot", query="harbour")
+        hits = await bus.do(searching.search_conversations, agent_id="bot", query="harbour")
         return [hit.content for hit in hits.hits]
 
     await record("harbour one")

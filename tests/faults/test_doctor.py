@@ -22,7 +22,7 @@ from tests.store.bus import Bus
 from palaver.app import App
 from palaver.operations.archive import conversations
 from palaver.operations.bus import threads
-from palaver.operations.sessions import sessions
+from palaver.operations.sessions import recording, searching
 from palaver.settings import Settings
 
 MESSAGES = 120
@@ -73,7 +73,7 @@ def seen(place: Place, room: str | None = None, *words: str) -> Seen:
         thread = await bus.do(threads.get_thread, thread_id=room) if room else await bus.thread()
         texts = [message.content for message in await bus.messages(thread)]
         found = {word: len(await bus.found(word)) for word in words}
-        hits = await bus.do(sessions.search_conversations, agent_id="bot", query="harbour", limit=50)
+        hits = await bus.do(searching.search_conversations, agent_id="bot", query="harbour", limit=50)
         after = await bus.post(thread, "afterwards")
         assert after.id in await bus.found("afterwards")
         await app.close()
@@ -95,7 +95,7 @@ def fill(home: Path, url: str = "") -> str:
         await bus.react(message, "agree")
         for n in range(3):
             turn = {"role": "user", "content": f"turn{n} harbour"}
-            await bus.do(sessions.record_turn, agent="bot", session="s-1", **turn)
+            await bus.do(recording.record_turn, agent="bot", session="s-1", **turn)
         await app.close()
         return thread.id
 

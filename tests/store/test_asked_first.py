@@ -11,7 +11,7 @@ from tests.store.bus import Bus, opened
 
 from palaver.operations.library import notes
 from palaver.operations.search import bus_search, knowledge
-from palaver.operations.sessions import sessions
+from palaver.operations.sessions import recording, searching
 from palaver.search.snippet import BEGIN, CUT, END
 from palaver.settings import Settings
 
@@ -97,7 +97,7 @@ async def asked(request: pytest.FixtureRequest, settings: Settings) -> AsyncIter
         await bus.posts(await bus.thread("status"), texts)
         for text in texts:
             await bus.do(notes.create_note, title="status", content=text)
-            await bus.do(sessions.record_turn, agent="bot", session="one", role="assistant", content=text)
+            await bus.do(recording.record_turn, agent="bot", session="one", role="assistant", content=text)
         yield bus, wanted
 
 
@@ -114,7 +114,7 @@ async def test_by_keywords_the_right_text_comes_first(asked: tuple[Bus, Mapping[
             found = await bus.do(bus_search.search_messages, query=query, limit=1)
             return bare(found.results[0].snippet) if found.results else ""
         if source == "conversations":
-            turns = await bus.here.read(lambda read: sessions.find(read, query, 1))
+            turns = await bus.here.read(lambda read: searching.find(read, query, 1))
             return turns.hits[0].content if turns.hits else ""
         sources = None if source == "all" else [source]
         answer = await bus.do(knowledge.search_knowledge, query=query, sources=sources, limit=1, snippet_length=1000)

@@ -8,8 +8,9 @@ from tests.store.bus import Bus
 
 from palaver.model.people import Caller
 from palaver.model.sessions import Owner, Turn
+from palaver.operations.sessions.owners import owner_or_new
+from palaver.operations.sessions.recording import append, take_back
 from palaver.operations.sessions.session_index import reindex, verify
-from palaver.operations.sessions.sessions import append, owner_or_new, take_back
 from palaver.search.match import match_turns
 from palaver.store.engines.database import Scope
 from palaver.store.sessions import sessions

@@ -26,7 +26,7 @@ from palaver.app import App
 from palaver.model.messages import Message, Thread
 from palaver.operations.admin.repair import problems
 from palaver.operations.bus import messages
-from palaver.operations.sessions import sessions
+from palaver.operations.sessions import recording, searching
 from palaver.settings import Settings
 from palaver.store.engines import named_sql
 from palaver.store.engines.database import IndexRow
@@ -70,7 +70,7 @@ async def write(settings: Settings) -> tuple[Thread, list[Message], str]:
     await bus.edit(second, "heliotrope edited")
     await bus.react(first, "agree")
     await bus.delete(await bus.post(thread, "taken back"))
-    await bus.do(sessions.record_turn, agent="bot", session="s-1", role="user", content="a turn about harbours")
+    await bus.do(recording.record_turn, agent="bot", session="s-1", role="user", content="a turn about harbours")
     await put(bus, talk(said("an imported ivy"), title="On plants"))
     await add(bus, note("a note on lanterns", "Lights"))
     _, secret = await app.access.create_token("default", "human", "ann", ["read", "write"])
@@ -205,7 +205,7 @@ async def test_a_workspace_of_any_earlier_schema_is_all_there(
         log = await bus.log()
         assert [event.id for event in log] == list(range(1, len(log) + 1))
         if step >= SINCE["sessions"]:
-            hits = await bus.do(sessions.search_conversations, agent_id="bot", query="harbours")
+            hits = await bus.do(searching.search_conversations, agent_id="bot", query="harbours")
             assert [hit.content for hit in hits.hits] == ["a turn about harbours"]
         if step >= SINCE["archive"]:
             assert await found_in_archive(bus, "orted iv") == ["an imported ivy"]
@@ -220,7 +220,7 @@ async def test_a_workspace_of_any_earlier_schema_is_all_there(
         third = await bus.post(written.thread, "heliotrope three")
         assert third.seq == 4
         assert third.id in await bus.found("heliotrope")
-        await bus.do(sessions.record_turn, agent="bot", session="s-2", role="user", content="another turn")
+        await bus.do(recording.record_turn, agent="bot", session="s-2", role="user", content="another turn")
         await put(bus, talk(said("another ivy", id="new"), id="chatgpt:2"))
         assert "another ivy" in await found_in_archive(bus, "other iv")
         await add(bus, note("a note on candles"))

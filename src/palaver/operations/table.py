@@ -28,7 +28,7 @@ from palaver.operations.search import (
     saved_searches,
 )
 from palaver.operations.search.by_source import BY_SOURCE
-from palaver.operations.sessions import merge, replay, sessions
+from palaver.operations.sessions import merge, recording, replay, searching, sessions
 
 OPERATIONS: tuple[Operation, ...] = (
     connect.connect,
@@ -75,12 +75,12 @@ OPERATIONS: tuple[Operation, ...] = (
     templates.get_template,
     templates.create_template,
     templates.delete_template,
-    sessions.record_turn,
+    recording.record_turn,
     merge.merge_turns,
-    sessions.record_own_turn,
-    sessions.search_own_conversations,
-    sessions.search_conversations,
-    sessions.search_all_conversations,
+    recording.record_own_turn,
+    searching.search_own_conversations,
+    searching.search_conversations,
+    searching.search_all_conversations,
     sessions.list_sessions,
     sessions.show_session,
     replay.list_session_steps,

@@ -19,7 +19,7 @@ from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.projects import typed_project
 from palaver.operations.admin import repair
-from palaver.operations.sessions import session_index, sessions
+from palaver.operations.sessions import recording, searching, session_index
 from palaver.search.vectors import background
 
 COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
@@ -92,14 +92,14 @@ async def _record(
         async with connect(target) as connection:
             is_open = True
             for turn in given:
-                recorded.append(await connection.call(sessions.record_turn, turn))
+                recorded.append(await connection.call(recording.record_turn, turn))
     except Unavailable:
         # Without the database a token cannot be checked. Without a token the transcript takes the turn, as over REST.
         if is_open or target.server or target.token:
             raise
         for turn in given:
-            ask = requests.read(sessions.RecordTurn, turn, refuse_unknown=True)
-            said = await sessions.record_without_database(target.settings(), target.workspace or DEFAULT, ask)
+            ask = requests.read(recording.RecordTurn, turn, refuse_unknown=True)
+            said = await recording.record_without_database(target.settings(), target.workspace or DEFAULT, ask)
             if said is None:
                 raise
             recorded.append(json.loads(encode(said)))
@@ -132,11 +132,11 @@ def search(all_agents: bool, words: tuple[str, ...], **narrow: Any) -> None:
     if all_agents:
         if "session_id" in given:
             raise Refused("--session needs one agent. Give AGENT instead of --all.")
-        operation, columns = sessions.search_all_conversations, ("ts", "agent_id", *COLUMNS[1:])
+        operation, columns = searching.search_all_conversations, ("ts", "agent_id", *COLUMNS[1:])
     else:
         if len(words) < 2:
             raise click.UsageError("Give an agent and a query: AGENT QUERY…, or --all QUERY…")
-        operation, columns = sessions.search_conversations, COLUMNS
+        operation, columns = searching.search_conversations, COLUMNS
         given["agent_id"], words = words[0], words[1:]
     given["query"] = " ".join(words)
     answer = asyncio.run(call(target, operation, given))

@@ -21,7 +21,7 @@ from palaver.operations.bus import reactions, threads
 from palaver.operations.bus.connect import get_status
 from palaver.operations.bus.messages import EditMessage, PostMessage, edit_message, post_message
 from palaver.operations.library import characters, chats, media, notes, prompts
-from palaver.operations.sessions import sessions
+from palaver.operations.sessions import recording
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change
 from palaver.store.library import archive
@@ -66,10 +66,10 @@ async def tell(workspace: Workspace, story: Story, *, anyway: bool = False) -> D
     kept = await workspace.change(lambda change: _add_library(change, story, moment))
     turns = 0
     for agent, session_id, role, text, at in _turns(story["sessions"], people, moment):
-        request = sessions.RecordTurn(
+        request = recording.RecordTurn(
             agent=agent.id, session=session_id, role=role, content=text, ts=iso(at), id=f"turn-{at:%H%M}"
         )
-        await sessions.record_turn.perform(workspace, HUMAN, request)
+        await recording.record_turn.perform(workspace, HUMAN, request)
         turns += 1
     return DemoCounts(len(story["threads"]), posted, turns, kept)
 

@@ -9,7 +9,7 @@ from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import Line, Request, clamp
 from palaver.operations.operation import Command, Route, operation
-from palaver.operations.sessions.sessions import must_be_indexed
+from palaver.operations.sessions.owners import must_be_indexed
 from palaver.store.engines.database import Reader
 from palaver.store.library import listing
 from palaver.store.library.listing import Card, Choices, Sort, Wanted

@@ -9,8 +9,8 @@ from palaver.model.people import Caller
 from palaver.model.sessions import Mark, Owner, Turn
 from palaver.model.times import now
 from palaver.operations.sessions.merge import MergedTurns, merge
+from palaver.operations.sessions.owners import owner_or_new
 from palaver.operations.sessions.session_index import catch_up_all
-from palaver.operations.sessions.sessions import owner_or_new
 from palaver.operations.sessions.watch import SessionTurns
 from palaver.store.sessions import followed_files
 from palaver.store.workspaces import Workspace

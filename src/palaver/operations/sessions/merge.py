@@ -16,7 +16,8 @@ from palaver.model.requests import Id, NotBlank, Project, Request, Text, Time
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now, parse
 from palaver.operations.operation import operation
-from palaver.operations.sessions.sessions import append, recording_owner, take_back, v1_route
+from palaver.operations.sessions.owners import recording_owner, v1_route
+from palaver.operations.sessions.recording import append, take_back
 from palaver.store.engines.database import Reader
 from palaver.store.sessions import followed_files, sessions
 from palaver.store.workspaces import Workspace

@@ -15,8 +15,9 @@ from palaver.model.people import Caller
 from palaver.model.requests import Id, Request, clamp
 from palaver.model.sessions import Owner
 from palaver.operations.operation import Route, operation
+from palaver.operations.sessions.owners import must_be_indexed, owner_of, v1_route
 from palaver.operations.sessions.resume import Resume, resume_of
-from palaver.operations.sessions.sessions import OneSession, must_be_indexed, owner_of, v1_route
+from palaver.operations.sessions.sessions import OneSession
 from palaver.operations.sessions.steps import (
     Kind,
     Places,

@@ -1,0 +1,194 @@
+"""Record turns of sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from palaver.errors import PalaverError, Unavailable
+from palaver.model.answers import OmitsDefaults
+from palaver.model.ids import new_id
+from palaver.model.messages import Role
+from palaver.model.people import Caller
+from palaver.model.requests import Id, NotBlank, Project, Request, Text, Time
+from palaver.model.sessions import Owner, Turn
+from palaver.model.times import now, parse
+from palaver.operations import identity
+from palaver.operations.operation import Tool, operation
+from palaver.operations.sessions.owners import recording_owner, v1_route
+from palaver.operations.sessions.session_index import catch_up
+from palaver.settings import Settings
+from palaver.store.sessions import sessions
+from palaver.store.sessions.transcripts import Transcripts
+from palaver.store.workspaces import Workspace
+
+log = logging.getLogger("palaver")
+
+
+class Recorded(Request):
+    role: Role
+    """user, assistant, system or tool."""
+    content: Annotated[Text, Field(min_length=1)]
+    """Text of the turn."""
+    ts: Time | None = None
+    """Time of the turn. Default: now."""
+    id: Annotated[Id, NotBlank] | None = None
+    """Your own id; a second turn with it is ignored."""
+    project: Project | None = None
+    """Path of the project; later turns of the session inherit it."""
+
+
+class RecordTurn(Recorded):
+    agent: Annotated[Id, NotBlank]
+    """Id or slug of the agent. An unknown agent is created."""
+    session: Annotated[Id, NotBlank]
+    """Id of the session."""
+
+
+class RecordOwnTurn(Recorded):
+    session_id: Annotated[Id, NotBlank]
+    """Id of the session."""
+
+
+@dataclass(frozen=True)
+class TurnAnswer(OmitsDefaults):
+    omit_if_default = ("project",)
+
+    id: str
+    session_id: str
+    agent_id: str
+    role: str
+    content: str
+    ts: datetime
+
+
+@dataclass(frozen=True)
+class RecordedTurn(TurnAnswer):
+    """A recorded turn. `project` is present if it is known."""
+
+    project: str | None = None
+
+
+def recorded_turn(turn: Turn) -> RecordedTurn:
+    return RecordedTurn(turn.id, turn.session_id, turn.agent_id, turn.role, turn.content, turn.ts, turn.project)
+
+
+@operation(
+    v1_route("POST", "/api/v1/agents/{agent}/sessions/{session:any}/messages", status=201),
+)
+async def record_turn(workspace: Workspace, caller: Caller, request: RecordTurn) -> RecordedTurn:
+    """Record a turn of a session. It is written to the transcript on disk first, then indexed for search."""
+    owner = await recording_owner(workspace, caller, request.agent)
+    return recorded_turn(await record(workspace, owner, request.session, request))
+
+
+@operation(Tool("session.append", acts=True, toolset="sessions"))
+async def record_own_turn(workspace: Workspace, caller: Caller, request: RecordOwnTurn) -> RecordedTurn:
+    """Record a turn of your session, so that conversation_search_own finds it later."""
+    name = caller.acting_agent or caller.session.slug  # an agent named by the client's settings is created here
+    if name is None:
+        raise identity.unknown_agent()
+    owner = await recording_owner(workspace, caller, name)
+    caller.session.agent_id = owner.id
+    project: str | None = request.project or caller.client.project
+    if not project:
+        with contextlib.suppress(PalaverError):  # recording does not depend on it
+            agent = await workspace.read(lambda read: identity.agent_of(read, caller))
+            project = agent.project if agent else None
+    return recorded_turn(
+        await record(workspace, owner, request.session_id, request.model_copy(update={"project": project or None}))
+    )
+
+
+async def record_without_database(settings: Settings, workspace: str, request: RecordTurn) -> RecordedTurn | None:
+    """Record a turn in its transcript only; it is indexed later. None if no transcript knows the agent."""
+    transcripts = Transcripts(settings.data / "sessions" / workspace)
+    owner = await asyncio.to_thread(transcripts.owner, request.agent)
+    if owner is None:
+        return None
+    turn = _turn_of(owner, request.session, request)
+    try:
+        await asyncio.to_thread(transcripts.append, owner, request.session, [turn])
+    except OSError as problem:
+        raise not_written(problem) from problem
+    return recorded_turn(turn)
+
+
+async def record(workspace: Workspace, owner: Owner, session_id: str, request: Recorded) -> Turn:
+    """Record a turn, unless a turn with its id is recorded."""
+    after = None
+    if (turn_id := request.id) and workspace.settings.sessions_index:
+        file = workspace.transcripts.of(owner, session_id).path.name
+        try:
+            known, after = await workspace.read(
+                lambda read: (
+                    sessions.find_turn(read, owner, session_id, turn_id),
+                    sessions.mark(read, owner.id, file),
+                )
+            )
+        except Exception:  # the turn is then written twice; readers take the first
+            known = None
+        if known:
+            return known
+    turn = _turn_of(owner, session_id, request)
+    await append(workspace, owner, session_id, [turn], after)
+    return turn
+
+
+def _turn_of(owner: Owner, session_id: str, request: Recorded) -> Turn:
+    at = now()
+    return Turn(
+        id=request.id or new_id(),
+        session_id=session_id,
+        agent_id=owner.id,
+        role=request.role,
+        content=request.content,
+        ts=parse(request.ts) if request.ts else at,
+        recorded_at=at,
+        project=request.project.strip() if request.project else None,
+    )
+
+
+async def append(
+    workspace: Workspace, owner: Owner, session_id: str, turns: list[Turn], after: int | None = None
+) -> list[Turn]:
+    """Write turns to the transcript, then to the index. The index may fail; it catches up later.
+
+    Turns that the transcript has after the offset `after` are left out. Returns the turns that were written.
+    """
+    try:
+        turns = await asyncio.to_thread(workspace.transcripts.append, owner, session_id, turns, after)
+    except OSError as problem:
+        raise not_written(problem) from problem
+    if workspace.settings.sessions_index:
+        try:
+            await catch_up(workspace, workspace.transcripts.of(owner, session_id))
+        except Exception as problem:  # the turn is safe in the transcript
+            log.warning("a turn was recorded but not indexed yet: %s", problem)
+    return turns
+
+
+async def take_back(workspace: Workspace, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
+    """Remove turns that were undone in their own program: from the transcript, then from the index."""
+    try:
+        await asyncio.to_thread(workspace.transcripts.take_back, owner, session_id, turn_ids)
+    except OSError as problem:
+        raise not_written(problem) from problem
+    if workspace.settings.sessions_index:
+        try:
+            await workspace.change(lambda change: sessions.take_back(change, owner, session_id, turn_ids))
+        except Exception as problem:
+            log.warning("turns were removed from a transcript but not from the index yet: %s", problem)
+
+
+def not_written(problem: OSError) -> Unavailable:
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Unavailable("The disk is full: nothing was recorded. Free some space and try again.")
+    return Unavailable(f"The transcript cannot be written ({problem.strerror}): nothing was recorded.")
