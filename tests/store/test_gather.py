@@ -8,7 +8,7 @@ from tests.store.bus import Bus
 from palaver.search.expand import Expansion, expand
 from palaver.search.question import parse, terms_of
 from palaver.search.recall import lookup
-from palaver.search.recall.hits import Hits
+from palaver.search.recall.hits import PLACED, Hits
 from palaver.search.recall.terms import TermWeights
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.engines.id_ranges import id_range_of
@@ -69,6 +69,22 @@ async def test_words_of_the_theme_are_looked_up_where_little_was_found(bus: Bus,
     found = await bus.here.read(look)
     assert not found.are_few
     assert list(found.by_terms) == [0b11]
+
+
+async def test_of_many_hits_of_a_question_more_are_placed(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    thread = await bus.thread()
+    for n in range(4):
+        await bus.post(thread, f"a blue boat {n}")
+
+    async def placed(query: str) -> int:
+        found = await bus.here.read(lambda read: lookup.find_hits(read, expand(parse(query)), BUS))
+        assert found.count == 4
+        return found.placed
+
+    assert await placed("Where is the blue boat?") == PLACED
+    monkeypatch.setattr(lookup, "MANY_HITS", 3)
+    assert await placed("Where is the blue boat?") == lookup.PLACED_OF_MANY
+    assert await placed("blue boat") == PLACED
 
 
 async def test_a_rare_word_tells_more_than_a_common_one(bus: Bus):

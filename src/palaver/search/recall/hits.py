@@ -51,6 +51,8 @@ class Hits:
     """How far all passages are from the question."""
     nearest: tuple[int, ...] = ()
     """The passages that are nearest in meaning. They come before others."""
+    placed: int = PLACED
+    """How many of the best hits are placed."""
 
     def among(self, passage_ids: Iterable[int]) -> set[int]:
         """Those of some passages that have any of the terms."""
@@ -107,11 +109,6 @@ class Hits:
         wanted = set(best)
         terms_of = {id: terms for terms, some in groups for id in some & wanted}
         return {id: terms_of[id] for id in islice(best, most)}
-
-    @property
-    def placed(self) -> int:
-        """How many of the best hits are placed."""
-        return PLACED + len(self.nearest)
 
 
 def _newest_of_each_source(ids: list[int], most: int) -> list[int]:

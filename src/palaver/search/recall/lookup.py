@@ -10,7 +10,7 @@ from math import log
 from palaver.search.expand import Expansion
 from palaver.search.question import Question
 from palaver.search.recall.by_meaning import add_nearest
-from palaver.search.recall.hits import Hits
+from palaver.search.recall.hits import PLACED, Hits
 from palaver.search.recall.in_time import prefer_periods
 from palaver.search.recall.terms import TermSet, TermWeights, only
 from palaver.store.engines.database import SCOPE, STEM, RankedPassage, Reader, Scope
@@ -32,6 +32,9 @@ MOST_BEST = 100
 """Passages that the index ranks when more than that have all keywords."""
 ENOUGH_PHRASES = 20
 """If this many passages have the keywords as a phrase, the index need not rank the others."""
+MANY_HITS = 3_000
+PLACED_OF_MANY = 1_000
+"""So many hits of a question are placed if there are more than MANY_HITS, and no vectors tell them apart."""
 FEW_HITS = 1_000
 """Below this number of hits, words of the theme are looked up too."""
 
@@ -40,7 +43,9 @@ def find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hi
     """Find the passages to choose from: by their words, by the time that the question names, and by meaning."""
     question = expansion.question
     hits = prefer_periods(read, question, scopes, _find_hits(read, expansion, scopes))
-    return add_nearest(read, question, scopes, hits)
+    hits = add_nearest(read, question, scopes, hits)
+    is_unclear = question.is_asked and hits.near is None and hits.count > MANY_HITS
+    return replace(hits, placed=PLACED_OF_MANY if is_unclear else PLACED + len(hits.nearest))
 
 
 def _find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
