@@ -8,14 +8,16 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from palaver.errors import PalaverError
 from palaver.model.events import agent_offline
 from palaver.model.times import now
 from palaver.operations.admin.repair import missing_uploads
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.settings import Settings
-from palaver.store.bus import agents, events
+from palaver.store.bus import agents, events, mcp_sessions, reserved_calls
 from palaver.store.engines.database import Change
 from palaver.store.library import documents
+from palaver.store.search import search_sessions
 from palaver.store.workspaces import Workspace
 
 SWEEP_SECONDS = 5.0
@@ -54,6 +56,7 @@ async def sweep_forever(workspaces: Workspaces) -> None:
                 log.warning("maintenance of workspace %s failed: %s", here.name, problem)
             if number % SWEEPS_PER_INDEX_CHECK == 0:
                 await complete_index(here)
+                await forget_old_state(here)
         await asyncio.sleep(SWEEP_SECONDS)
 
 
@@ -96,6 +99,20 @@ async def sweep(here: Workspace) -> None:
             events.forget_old(change, here.settings.keep_events)
 
     await here.change(work)
+
+
+async def forget_old_state(here: Workspace) -> None:
+    """Delete what clients left in the database and will not use again."""
+
+    def work(change: Change) -> None:
+        search_sessions.forget_old(change)
+        reserved_calls.forget_old(change)
+        mcp_sessions.forget_old(change)
+
+    try:
+        await here.change(work)
+    except PalaverError as problem:
+        log.warning("deleting old sessions of workspace %s failed: %s", here.name, problem)
 
 
 async def complete_index(here: Workspace, *, compare_counts_first: bool = False) -> None:
