@@ -97,13 +97,14 @@ class Workspace:
             with suppress(PalaverError):
                 await self.change(taken.store)
 
-    async def store_soon(self, work: Callable[[Change], None]) -> None:
-        """Store something that an answer can do without. Waits a moment only; a failure is ignored."""
+    async def store_soon(self, work: Callable[[Change], None], *, seconds: float = STORE_SOON_SECONDS) -> None:
+        """Store something that an answer can do without. Waits a moment only, or not at all; a failure is ignored."""
         storing = asyncio.ensure_future(self.change(work))
         self._storing.add(storing)
         storing.add_done_callback(self._storing.discard)
         storing.add_done_callback(asyncio.Future.exception)
-        await asyncio.wait((storing,), timeout=STORE_SOON_SECONDS)
+        if seconds:
+            await asyncio.wait((storing,), timeout=seconds)
 
     @asynccontextmanager
     async def bulk_writes(self) -> AsyncIterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from palaver.errors import Unavailable
-from palaver.model.ids import new_id
+from palaver.model.ids import age_of, new_id
 from palaver.model.people import Caller
 from palaver.model.requests import Date, Id, Project, Query, clamp
 from palaver.model.search import (
@@ -32,8 +33,10 @@ from palaver.search.scope import SESSIONS_OFF, Filters
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import project_scope
 from palaver.store.search import search_sessions
-from palaver.store.workspaces import Workspace
+from palaver.store.workspaces import STORE_SOON_SECONDS, Workspace
 
+NEW_SECONDS = 2.0
+"""A search session that is younger may not be stored yet."""
 WITH_PROJECTS = frozenset(row.name for row in SOURCES if row.has_projects)
 
 
@@ -200,11 +203,15 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
         return current, seen, page
 
     async with here.search_turns.of(key):
+        if key and request.session_id:
+            await _wait_for_new(here, key)
         current, seen, page = await here.read(find)
         if current:
             shown, query = page.names, "" if request.offset else request.query
+            is_new = request.session_id is None and current != caller.search_session
             await here.store_soon(
-                lambda change: search_sessions.store_page(change, current, request.key, seen, shown, query)
+                lambda change: search_sessions.store_page(change, current, request.key, seen, shown, query),
+                seconds=0 if is_new else STORE_SOON_SECONDS,
             )
     session_id = request.session_id if current is None else current.id if current.is_told else None
     hint = hint_for(caller, question, page, request, sources)
@@ -222,6 +229,16 @@ def _session_of(caller: Caller, request: SearchKnowledge) -> SearchSessionKey | 
     if own and request.session_id in (None, own.id):
         return own
     return SearchSessionKey(f"{caller.kind}:{caller.name}:{caller.acting_agent}", request.session_id or new_id())
+
+
+async def _wait_for_new(here: Workspace, key: SearchSessionKey) -> None:
+    """A server answers before it has stored a new session. Wait for one that was made a moment ago."""
+    if (age_of(key.id) or NEW_SECONDS) >= NEW_SECONDS:
+        return
+    for _ in range(20):
+        if await here.read(lambda read: search_sessions.find(read, key)):
+            return
+        await asyncio.sleep(0.02)
 
 
 def compact_item(item: ResultItem) -> CompactItem:
