@@ -228,7 +228,7 @@ def measure(port: int, count: int, seconds: float, event: str = "", *, work: obj
     return (
         f"{answers:.0f} | {len(figures.acknowledged) / seconds:.0f} | {figures.p95('post'):.0f} | "
         f"{figures.p95('search'):.0f} | {figures.gaps} / {figures.doubles} | {gone} / {twice} | "
-        f"{f'{figures.longest_gap:.1f} s' if event else '-'} |"
+        f"{figures.longest_gap() if event else '-'} |"
     )
 
 
@@ -236,7 +236,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=400)
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--servers", type=int, nargs="*", default=[1, 2, 4])
+    parser.add_argument("--servers", type=int, nargs="*", default=[1, 2, 4], help="without numbers: failures only")
     given = parser.parse_args([one for one in sys.argv[1:] if one != "servers"])
     if not shutil.which("haproxy"):
         raise SystemExit("Install haproxy first: apt-get install haproxy")
