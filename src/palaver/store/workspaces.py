@@ -71,6 +71,8 @@ class Workspace:
         """Whether the background process has more vectors to make, as far as this process knows."""
         self.is_index_filled = False
         """Whether this process has completed the search index since it opened the workspace."""
+        self.index_check_due = 0.0
+        """When the whole search index is to be checked again, on the monotonic clock."""
         self.outlines: RecentOutlines[Any] = RecentOutlines()
         """The steps of the sessions that were read last."""
         self.transcripts = Transcripts(settings.data / "sessions" / name)
@@ -102,7 +104,7 @@ class Workspace:
         storing = asyncio.ensure_future(self.change(work))
         self._storing.add(storing)
         storing.add_done_callback(self._storing.discard)
-        storing.add_done_callback(asyncio.Future.exception)
+        storing.add_done_callback(lambda done: done.cancelled() or done.exception())
         if seconds:
             await asyncio.wait((storing,), timeout=seconds)
 
