@@ -73,7 +73,8 @@ class App:
         """The databases of the workspaces. They can be closed while nobody uses them."""
         self._used_at: dict[str, float] = {}
         self._background: list[asyncio.Task[None]] = []
-        self._indexing: dict[str, asyncio.Task[None]] = {}
+        self._indexing: dict[str, asyncio.Task[bool]] = {}
+        self._looking: dict[str, asyncio.Task[bool]] = {}
         self.watch: WatchStatus | None = None
         """The state of the watch of session files, if this process has one."""
         self.trail = AuditLog(self._database)
@@ -108,10 +109,12 @@ class App:
         self._used_at[name] = time.monotonic()
         reopening = self._engines[name] = ReopeningEngine(engine, lambda: self._open_again(name))
         here = self._workspaces[name] = Workspace(name, reopening, self.settings, self.access.keyring(name))
-        indexing = asyncio.create_task(maintenance.complete_index(here, compare_counts_first=True))
+        indexing = asyncio.create_task(maintenance.complete_index(here, is_opening=True))
         self._indexing[name] = indexing
         indexing.add_done_callback(lambda _: self._indexing.pop(name, None))
         await asyncio.wait((indexing,), timeout=INDEX_WAIT_SECONDS)
+        looking = self._looking[name] = asyncio.create_task(maintenance.look_for_uploads(here))
+        looking.add_done_callback(lambda _: self._looking.pop(name, None))
         await self._close_least_used()
         return here
 
@@ -149,6 +152,8 @@ class App:
         here, engine = self._workspaces.get(name), self._engines.get(name)
         if here is None or engine is None:  # it was deleted meanwhile
             return
+        if looking := self._looking.get(name):
+            await asyncio.wait((looking,))
         await here.store_read_marks()
         here.outlines = RecentOutlines()
         await asyncio.to_thread(engine.close_idle)
@@ -340,7 +345,7 @@ class App:
 
     async def close(self) -> None:
         self.dismiss_listeners()
-        for task in [*self._indexing.values(), *self._background]:
+        for task in [*self._indexing.values(), *self._looking.values(), *self._background]:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task

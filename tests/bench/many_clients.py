@@ -18,6 +18,7 @@ PAUSE = 0.2
 AGAIN = 0.1
 """Seconds before a client that failed tries again."""
 TIMEOUT = 10.0
+FAILURES = (OSError, EOFError, TimeoutError, ValueError, asyncio.IncompleteReadError)
 
 
 @dataclass
@@ -28,13 +29,19 @@ class Figures:
     acknowledged: dict[str, str] = field(default_factory=dict)
     """The texts of the messages that were acknowledged, by id."""
     failures: int = 0
-    longest_gap: float = 0.0
-    """The longest time that a client needed to get an answer, if its first try failed."""
+    gaps_after_failure: dict[str, list[float]] = field(default_factory=dict)
+    """How many seconds clients were without an answer when their first try failed, by what they wanted. For posts and
+    searches from the first try on; for waiting and listening from the failure on, because they take their time."""
     heard: list[list[int]] = field(default_factory=list)
     """The ids of the events that each listener got."""
 
     def p95(self, what: str) -> float:
         return percentile(self.latencies.get(what, [0.0]), 95)
+
+    def longest_gap(self) -> str:
+        """The longest time of each kind of client."""
+        longest = [f"{what} {max(some):.1f}" for what, some in sorted(self.gaps_after_failure.items())]
+        return ", ".join(longest) + " s" if longest else "no try failed"
 
     @property
     def gaps(self) -> int:
@@ -111,7 +118,9 @@ class Clients:
 
     async def run(self, seconds: float, meanwhile: asyncio.Task[None] | None = None) -> Figures:
         kinds = (self._post, self._wait, self._search, self._listen)
-        tasks = [asyncio.create_task(kinds[number % 4](number)) for number in range(self._count)]
+        # In a random order, so that no server gets all clients of one kind.
+        numbers = self._dice.sample(range(self._count), self._count)
+        tasks = [asyncio.create_task(kinds[number % 4](number)) for number in numbers]
         await asyncio.sleep(seconds)
         if meanwhile:
             await meanwhile
@@ -126,17 +135,20 @@ class Clients:
         """Ask until there is an answer."""
         began = asked = time.monotonic()
         while True:
-            with suppress(OSError, EOFError, TimeoutError, ValueError, asyncio.IncompleteReadError):
+            with suppress(*FAILURES):
                 status, content = await connection.ask(method, path, body)
                 if status < 500:
                     now = time.monotonic()
                     self.figures.latencies.setdefault(what, []).append((now - asked) * 1000)
                     if asked > began:
-                        self.figures.longest_gap = max(self.figures.longest_gap, now - began)
+                        self._note_gap(what, now - began)
                     return content
             self.figures.failures += 1
             await asyncio.sleep(AGAIN)
             asked = time.monotonic()
+
+    def _note_gap(self, what: str, seconds: float) -> None:
+        self.figures.gaps_after_failure.setdefault(what, []).append(seconds)
 
     async def _pause(self) -> None:
         await asyncio.sleep(self._dice.uniform(0, 2 * PAUSE))
@@ -154,8 +166,23 @@ class Clients:
         connection, thread = Connection(self._port), self._threads[number % len(self._threads)]
         seq = 0
         while not self._is_over:
-            query = urlencode({"after_seq": seq, "timeout_ms": 2000})
-            answer = json.loads(await self._ask(connection, "wait", "GET", f"/api/threads/{thread}/wait?{query}"))
+            asked = time.monotonic()
+            path, after = f"/api/threads/{thread}/wait", {"after_seq": seq}
+            try:
+                status, content = await connection.ask("GET", f"{path}?{urlencode({**after, 'timeout_ms': 2000})}")
+            except FAILURES:
+                status = 503
+            if status >= 500:  # then only ask what is new
+                self.figures.failures += 1
+                failed = time.monotonic()
+                await asyncio.sleep(AGAIN)
+                content = await self._ask(
+                    connection, "wait again", "GET", f"{path}?{urlencode({**after, 'timeout_ms': 1})}"
+                )
+                self._note_gap("wait", time.monotonic() - failed)
+            else:
+                self.figures.latencies.setdefault("wait", []).append((time.monotonic() - asked) * 1000)
+            answer = json.loads(content)
             seq = max([seq, *(one["seq"] for one in answer.get("messages", []))])
             await self._pause()
 
@@ -169,12 +196,16 @@ class Clients:
     async def _listen(self, number: int) -> None:
         ids: list[int] = []
         self.figures.heard.append(ids)
+        failed = 0.0
         while True:
             connection = Connection(self._port)
             try:
                 resume = f"Last-Event-ID: {ids[-1]}\r\n" if ids else ""
                 reader = await connection.send("GET", "/events", headers=resume)
                 status, _ = await read_head(reader)
+                if failed and status == 200:
+                    self._note_gap("listen", time.monotonic() - failed)
+                    failed = 0.0
                 while status == 200 and (line := await reader.readline()):
                     if line.startswith(b"id: "):
                         ids.append(int(line[4:]))
@@ -183,4 +214,5 @@ class Clients:
             finally:
                 connection.close()
             self.figures.failures += 1
+            failed = failed or time.monotonic()
             await asyncio.sleep(AGAIN)

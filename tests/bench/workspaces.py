@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,7 +28,10 @@ from palaver.store.engines import named_sql
 from palaver.store.workspaces import file_of
 
 CREATED_AT_ONCE = 4
-NEWEST = named_sql.migrations("sqlite", "workspace")[-1][0]
+_newest = named_sql.migrations("sqlite", "workspace")[-1]
+NEWEST = _newest[0]
+NEWEST_TABLES = re.findall(r"CREATE TABLE (\w+)", _newest[1])
+"""What the newest migration creates. One that changes tables would need its own way back."""
 
 
 @dataclass
@@ -112,9 +116,13 @@ def set_back(settings: Settings, name: str) -> None:
     if settings.database_url:
         with psycopg.connect(settings.database_url) as raw:
             raw.execute(f'DELETE FROM "workspace_{name}".migrations WHERE number = {NEWEST}'.encode())
+            for table in NEWEST_TABLES:
+                raw.execute(f'DROP TABLE "workspace_{name}".{table}'.encode())
     else:
         connection = apsw.Connection(str(file_of(settings, name, "workspace")))
         connection.pragma("user_version", NEWEST - 1)
+        for table in NEWEST_TABLES:
+            connection.execute(f"DROP TABLE {table}")
         connection.close()
 
 

@@ -22,6 +22,8 @@ from palaver.store.engines.postgres.shared_connections import MOST_CONNECTIONS
 from palaver.store.workspaces import file_of, has_data, open_engine
 
 NEWEST = named_sql.migrations("sqlite", "workspace")[-1][0]
+NEWEST_TABLES = ("search_sessions", "reserved_calls", "mcp_sessions")
+"""The tables that the newest migration creates."""
 
 
 @pytest.fixture
@@ -138,11 +140,13 @@ def set_back(settings: Settings, name: str) -> None:
     if settings.database_url.startswith("postgresql"):
         with psycopg.connect(settings.database_url) as raw:
             raw.execute(f"DELETE FROM workspace_{name}.migrations WHERE number = {NEWEST}".encode())
-            raw.execute(f"DROP TABLE workspace_{name}.import_jobs".encode())  # what the newest migration creates
+            for table in NEWEST_TABLES:
+                raw.execute(f"DROP TABLE workspace_{name}.{table}".encode())
     else:
         connection = apsw.Connection(str(file_of(settings, name, "workspace")))
         connection.pragma("user_version", NEWEST - 1)
-        connection.execute("DROP TABLE import_jobs")
+        for table in NEWEST_TABLES:
+            connection.execute(f"DROP TABLE {table}")
         connection.close()
 
 

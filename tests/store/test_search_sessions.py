@@ -2,99 +2,121 @@
 
 from __future__ import annotations
 
-from palaver.model.search import SearchSession
-from palaver.store.search import search_sessions
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from palaver.app import App
+from palaver.model.search import SearchSession, SearchSessionKey
+from palaver.settings import load
 from palaver.store.search.search_sessions import (
     MOST_PAGED,
     MOST_SEEN,
-    MOST_SESSIONS,
-    SearchSessionCache,
-    mark_seen,
+    add_page,
+    find,
+    forget_all,
+    forget_old,
     seen_before,
+    store_page,
+    store_query,
 )
+from palaver.store.workspaces import Workspace
+
+ANN = SearchSessionKey("ann", "one")
+NOTHING = frozenset[str]()
 
 
-def test_a_search_session_belongs_to_its_owner():
-    held = SearchSessionCache(ttl=60)
-    id, session = held.find_or_start("ann", None)
-    assert held.find_or_start("ann", id) == (id, session)
-    other_id, other = held.find_or_start("bob", id)
-    assert other_id != id
-    assert other is not session
+@pytest.fixture
+async def here(database_url: str, tmp_path: Path) -> AsyncIterator[Workspace]:
+    app = App(load({"home": tmp_path, "database_url": database_url, "session_ttl": 60.0}))
+    yield await app.create_workspace("searching")
+    await app.close()
 
 
-def test_an_unknown_session_id_starts_a_session_with_a_new_id():
-    id, _ = SearchSessionCache(ttl=60).find_or_start("ann", "made up")
-    assert id != "made up"
+async def show(here: Workspace, key: SearchSessionKey, *uris: str, query: str = "what?") -> None:
+    await here.change(lambda change: store_page(change, key, "search", NOTHING, list(uris), query))
 
 
-def test_an_expired_search_session_starts_again():
-    held = SearchSessionCache(ttl=-1)
-    id, session = held.find_or_start("ann", None)
-    mark_seen(session, ["notes://1"])
-    again_id, again = held.find_or_start("ann", id)
-    assert again_id != id
-    assert not again.seen
+async def session_of(here: Workspace, key: SearchSessionKey) -> SearchSession | None:
+    return await here.read(lambda read: find(read, key))
 
 
-def test_a_connection_forgets_when_its_time_is_over():
-    session = SearchSession()
-    mark_seen(session, ["notes://1"])
-    session.queries.append("what?")
-    assert SearchSessionCache(ttl=60).refresh(session).seen
-    assert not SearchSessionCache(ttl=-1).refresh(session).seen
-    assert not session.queries
+async def test_a_search_session_is_stored_and_belongs_to_its_owner(here: Workspace):
+    await show(here, ANN, "notes://1", "notes://2")
+    await show(here, ANN, "notes://3", query="")
+    found = await session_of(here, ANN)
+    assert found is not None
+    assert list(found.seen) == ["notes://1", "notes://2", "notes://3"]
+    assert found.query == "what?"
+    assert await session_of(here, SearchSessionKey("bob", "one")) is None
+    assert await session_of(here, SearchSessionKey("ann", "made up")) is None
 
 
-def test_sessions_are_not_more_than_so_many_and_those_in_use_stay():
-    held = SearchSessionCache(ttl=60)
-    used, session = held.find_or_start("ann", None)
-    idle, _ = held.find_or_start("ann", None)
-    for _ in range(MOST_SESSIONS):
-        held.find_or_start("ann", None)
-        held.find_or_start("ann", used)
-    assert held.find_or_start("ann", used) == (used, session)
-    assert held.find_or_start("ann", idle)[0] != idle
+async def test_a_query_alone_is_remembered_and_the_results_stay(here: Workspace):
+    await show(here, ANN, "notes://1")
+    await here.change(lambda change: store_query(change, ANN, "and then? " * 1000))
+    found = await session_of(here, ANN)
+    assert found is not None
+    assert found.query.startswith("and then? ")
+    assert len(found.query) == 1000
+    assert list(found.seen) == ["notes://1"]
+
+
+async def test_an_expired_search_session_starts_again_and_is_deleted(database_url: str, tmp_path: Path):
+    app = App(load({"home": tmp_path, "database_url": database_url, "session_ttl": 0.000001}))
+    here = await app.create_workspace("expired")
+    await show(here, ANN, "notes://1")
+    assert await session_of(here, ANN) is None
+    await show(here, ANN, "notes://2")
+    await here.change(forget_old)
+    await app.close()
+    app = App(load({"home": tmp_path, "database_url": database_url}))
+    assert await session_of(await app.open("expired"), ANN) is None
+    await app.close()
+
+
+async def test_sessions_in_use_are_kept_and_a_purge_deletes_all(here: Workspace):
+    await show(here, ANN, "notes://1")
+    await here.change(forget_old)
+    assert await session_of(here, ANN) is not None
+    await here.change(forget_all)
+    assert await session_of(here, ANN) is None
 
 
 def test_the_list_of_shown_results_is_bounded_and_drops_the_oldest():
     session = SearchSession()
     for n in range(MOST_SEEN + 10):
-        mark_seen(session, [f"notes://{n}"])
+        add_page(session, "search", NOTHING, [f"notes://{n}"])
     assert len(session.seen) == MOST_SEEN
     assert "notes://9" not in session.seen
     assert "notes://10" in session.seen
-    mark_seen(session, ["notes://10", "new"])  # seen again: it is young again
+    add_page(session, "search", NOTHING, ["notes://10", "new"])  # seen again: it is young again
     assert "notes://10" in session.seen
     assert "notes://11" not in session.seen
 
 
-def test_recent_queries_are_a_few():
-    session = SearchSession()
-    for n in range(50):
-        session.queries.append(str(n))
-    assert list(session.queries) == [str(n) for n in range(30, 50)]
+def search(session: SearchSession, name: str, *shown: str, is_new: bool) -> frozenset[str]:
+    before = seen_before(session, name, is_new=is_new)
+    add_page(session, name, before, list(shown))
+    return before
 
 
 def test_paging_hides_only_results_shown_before_the_search_began():
-    session = SearchSession()
-    mark_seen(session, ["a"])
-    assert seen_before(session, "first", is_new=True) == {"a"}
-    mark_seen(session, ["b", "c"])
-    assert seen_before(session, "first", is_new=False) == {"a"}
-    assert seen_before(session, "second", is_new=True) == {"a", "b", "c"}
-    mark_seen(session, ["d"])
-    assert seen_before(session, "first", is_new=False) == {"a"}  # it goes on where it was
-    assert seen_before(session, "second", is_new=False) == {"a", "b", "c"}
-    assert seen_before(session, "first", is_new=True) == {"a", "b", "c", "d"}
-    assert search_sessions.seen_before(SearchSession(), "any", is_new=False) == frozenset()
+    session = SearchSession(seen={"a": None})
+    assert search(session, "first", "b", is_new=True) == {"a"}
+    assert search(session, "first", "c", is_new=False) == {"a"}
+    assert search(session, "second", is_new=True) == {"a", "b", "c"}
+    assert search(session, "first", "d", is_new=False) == {"a"}  # it goes on where it was
+    assert search(session, "second", is_new=False) == {"a", "b", "c"}
+    assert search(session, "first", is_new=True) == {"a", "b", "c", "d"}
+    assert search(SearchSession(), "any", is_new=False) == frozenset()
 
 
 def test_only_the_latest_searches_are_paged_through():
     session = SearchSession()
     for n in range(MOST_PAGED + 1):
-        seen_before(session, str(n), is_new=True)
-        mark_seen(session, [str(n)])
-    assert seen_before(session, "1", is_new=False) == {"0"}
-    assert seen_before(session, "0", is_new=False) == {str(n) for n in range(MOST_PAGED + 1)}
+        search(session, str(n), str(n), is_new=True)
+    assert search(session, "1", is_new=False) == {"0"}
+    assert search(session, "0", is_new=False) == {str(n) for n in range(MOST_PAGED + 1)}
     assert len(session.paging) == MOST_PAGED

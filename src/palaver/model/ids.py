@@ -18,3 +18,11 @@ def new_id() -> str:
     at = f"{max(time.time_ns() // 1_000_000 - EPOCH_MILLIS, 0):012d}"
     random = f"{int.from_bytes(os.urandom(12), 'big') % (2 * 10**18):019d}"
     return f"{at[:8]}-{at[8:12]}-8{random[1:4]}-{8 + int(random[0])}{random[4:7]}-{random[7:]}"
+
+
+def age_of(id: str) -> float | None:
+    """Seconds since an id was made, by the clock of this machine; None if `new_id` did not make it."""
+    digits = id.replace("-", "")
+    if len(digits) != 32 or not (digits.isascii() and digits.isdigit()):
+        return None
+    return time.time() - (int(digits[:12]) + EPOCH_MILLIS) / 1000

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from palaver.model.search import SearchSession
+from palaver.model.search import SearchSessionKey
 
 TokenScope = Literal["read", "write", "admin"]
 ALL_SCOPES: frozenset[TokenScope] = frozenset({"read", "write", "admin"})
@@ -64,6 +64,8 @@ class Session:
     """The agent named by ?agent=, PALAVER_AGENT or --agent. It is created when it first acts."""
     key: str | None = None
     """The key under which the connection is stored, to survive a restart; None if it is not stored."""
+    is_shared: bool = False
+    """Another server may have answered the last call, so its agent is read from the database for each call."""
     is_assumed: bool = False
     """The call did not name its agent: the only active agent of the client program was assumed."""
 
@@ -80,7 +82,7 @@ class Caller:
     token_id: str | None = None
     session: Session = field(default_factory=Session)
     client: Client = field(default_factory=Client)
-    search_session: SearchSession | None = None
+    search_session: SearchSessionKey | None = None
     """The search session of this client, if it has one."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """Its preferences for absent arguments, from the URL or the initialize message."""

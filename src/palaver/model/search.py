@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -175,15 +173,20 @@ class GetResponse:
 
 @dataclass(slots=True)
 class SearchSession:
-    """The results and queries of one search session, so that the next search shows new results."""
+    """The results of one search session, so that the next search shows new results."""
 
     seen: dict[str, None] = field(default_factory=dict)
-    queries: deque[str] = field(default_factory=lambda: deque(maxlen=20))
     paging: dict[str, frozenset[str]] = field(default_factory=dict)
     """The latest searches, each with the results that were shown before it began. Clients may page through several."""
-    turn: AbstractAsyncContextManager[Any] | None = field(default=None, repr=False, compare=False)
-    """A lock for the running search: the next search of the session must know its results."""
-    used_at: float = 0.0
-    is_named: bool = False
-    """Answers contain its id, because the connection has none."""
-    session_id: str | None = None
+    query: str = ""
+    """The latest query. A document that is opened next without a location is opened where it matches."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSessionKey:
+    """Identifies a search session. Only its owner can use it."""
+
+    owner: str
+    id: str
+    is_told: bool = True
+    """Answers contain the id, because the client has no other way to name the session."""

@@ -53,13 +53,18 @@ def resolve(read: Reader, caller: Caller, said: Credentials, *, may_assume: bool
     if session.slug:
         named = agents.named(read, session.slug)
         session.agent_id = named.id if named else None
-    elif session.agent_id is None and session.key:
-        session.agent_id = agents.connected_as(read, session.key)
+    elif session.key and (session.agent_id is None or session.is_shared):
+        session.agent_id = agents.connected_as(read, session.key) or session.agent_id
     is_known = session.agent_id or session.slug
     if is_known or not (may_assume and caller.client.is_stateless and read.settings.is_loopback):
         return caller
     found = agents.active_of_client(read, caller.client.program, active_since()) if caller.client.program else []
     return _acting_as(caller, found[0].id, is_assumed=True) if len(found) == 1 else caller
+
+
+def is_settled(session: Session) -> bool:
+    """Whether this process knows the agent of a connection for certain."""
+    return session.agent_id is not None and not session.slug and not session.is_shared
 
 
 def _acting_as(caller: Caller, agent_id: str, *, is_assumed: bool = False) -> Caller:

@@ -7,9 +7,10 @@ import fcntl
 import os
 import re
 import shutil
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,14 +25,26 @@ from palaver.store.bus import events
 from palaver.store.bus.feed import Feed, Listener
 from palaver.store.bus.read_marks import PendingMarks
 from palaver.store.engines.database import Change, Engine, EngineStats, Reader, TableSlices
-from palaver.store.search.search_sessions import SearchSessionCache
+from palaver.store.search.search_sessions import SearchTurns
 from palaver.store.sessions.outlines import RecentOutlines
 from palaver.store.sessions.transcripts import Transcripts
 
 T = TypeVar("T")
 
 DEFAULT = "default"
+STORE_SOON_SECONDS = 0.2
+"""How long an answer waits for something that it can do without. A writer that imports may take longer."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+
+
+@dataclass(slots=True)
+class Allowance:
+    """Calls of one operation by one caller that this server has reserved (`store/bus/reserved_calls.py`)."""
+
+    calls: int = 0
+    ends: float = 0.0
+    """When the reservation is over, on the monotonic clock."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Workspace:
@@ -45,9 +58,10 @@ class Workspace:
         self._feed = Feed(engine)
         self.done: Counter[tuple[str, str, str]] = Counter()
         """Counts since the start: ('request', 'GET', '200'), ('operation', 'post_message', 'done')."""
-        self.calls: dict[tuple[str, str], deque[float]] = {}
-        """When each caller used each rate-limited operation during the last minute."""
-        self.search_sessions = SearchSessionCache(settings.session_ttl)
+        self.allowances: dict[tuple[str, str], Allowance] = {}
+        """The calls that this server may still answer, by caller and rate-limited operation."""
+        self.search_turns = SearchTurns()
+        self._storing: set[asyncio.Future[Any]] = set()
         self.pending_marks = PendingMarks()
         self.missing_uploads: list[str] = []
         """Images that messages show, but whose files were missing at the last check."""
@@ -57,6 +71,8 @@ class Workspace:
         """Whether the background process has more vectors to make, as far as this process knows."""
         self.is_index_filled = False
         """Whether this process has completed the search index since it opened the workspace."""
+        self.index_check_due = 0.0
+        """When the whole search index is to be checked again, on the monotonic clock."""
         self.outlines: RecentOutlines[Any] = RecentOutlines()
         """The steps of the sessions that were read last."""
         self.transcripts = Transcripts(settings.data / "sessions" / name)
@@ -82,6 +98,15 @@ class Workspace:
         if taken := self.pending_marks.take():
             with suppress(PalaverError):
                 await self.change(taken.store)
+
+    async def store_soon(self, work: Callable[[Change], None], *, seconds: float = STORE_SOON_SECONDS) -> None:
+        """Store something that an answer can do without. Waits a moment only, or not at all; a failure is ignored."""
+        storing = asyncio.ensure_future(self.change(work))
+        self._storing.add(storing)
+        storing.add_done_callback(self._storing.discard)
+        storing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if seconds:
+            await asyncio.wait((storing,), timeout=seconds)
 
     @asynccontextmanager
     async def bulk_writes(self) -> AsyncIterator[None]:

@@ -24,7 +24,7 @@ from palaver.doors.authentication import Requester
 from palaver.errors import PalaverError
 from palaver.model.ids import new_id
 from palaver.model.people import Session
-from palaver.model.search import SearchSession
+from palaver.model.search import SearchSessionKey
 from palaver.operations import client_preferences, identity
 
 Context = ServerRequestContext[Any, Any]
@@ -52,19 +52,22 @@ def session_of(ctx: Context, requester: Requester) -> Session:
     state: dict[str, Any] = ctx.session._connection.state
     session: Session = state.setdefault(SESSION, Session())
     session.key = identity.connection_key(session_id) if session_id else None
+    session.is_shared = bool(session_id)
     return session
 
 
-def search_session_of(ctx: Context) -> SearchSession | None:
-    """The search results that this connection has seen. Stateless connections have none."""
+def search_session_of(ctx: Context, token_id: str | None) -> SearchSessionKey | None:
+    """The search session of this connection. Stateless connections have none."""
     request: Request | WebSocket | None = ctx.request
-    state: dict[str, Any] = ctx.session._connection.state
-    if isinstance(request, WebSocket):
-        state = cast(dict[str, Any], request.scope)
-    elif ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return None
-    session: SearchSession = state.setdefault("palaver.search_session", SearchSession(is_named=request is None))
-    return session
+    owner = f"connection:{token_id or ''}"
+    if isinstance(request, Request):
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return None
+        if session_id := request.headers.get("mcp-session-id"):  # another server may get the next request
+            return SearchSessionKey(owner, identity.connection_key(session_id), is_told=False)
+    state: dict[str, Any] = request.scope if isinstance(request, WebSocket) else ctx.session._connection.state  # type: ignore[assignment]
+    key = SearchSessionKey(owner, new_id(), is_told=request is None)
+    return cast(SearchSessionKey, state.setdefault("palaver.search_session", key))
 
 
 async def remember_config(ctx: Context, call_next: Any) -> Any:

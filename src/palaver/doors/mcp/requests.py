@@ -92,7 +92,7 @@ class McpRequests:
             is_stateless=ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and isinstance(request, Request),
         )
         about: dict[str, Any] = {
-            "search_session": search_session_of(ctx),
+            "search_session": search_session_of(ctx, requester.token_id),
             "config": config_of(ctx),
             "client": client,
         }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from typing import Any
 
 import mcp_types as types
 import orjson
@@ -29,7 +30,7 @@ from palaver.doors.mcp.surrogates import fix_body
 from palaver.doors.mcp.websocket import websocket_streams
 from palaver.errors import PalaverError
 from palaver.model.events import encode
-from palaver.operations import client_preferences, identity
+from palaver.operations import client_preferences, identity, mcp_sessions
 from palaver.settings import Settings
 
 _SSE_SESSION = re.compile(rb"session_id=([0-9a-f]{32})")
@@ -66,24 +67,25 @@ class McpDoor(McpRequests):
         if "mcp-session-id" in asked and not any(name == b"mcp-session-id" for name, _ in scope["headers"]):
             scope = {**scope, "headers": [*scope["headers"], (b"mcp-session-id", asked["mcp-session-id"].encode())]}
         receive = fix_body(receive, self._app.settings.max_body)
-        if scope["method"] == "POST" and any(name == b"mcp-session-id" for name, _ in scope["headers"]):
+        if scope["method"] == "POST":
             first = await receive()
-            body, method = first.get("body", b""), None
-            if b'"initialize"' in body:
-                with contextlib.suppress(ValueError, AttributeError):
-                    method = orjson.loads(body).get("method")
-            if method == "initialize":  # a new session begins: ignore the old id
+            opening = _opening(first.get("body", b""))
+            if opening is not None:  # a new session begins: ignore the old id
                 scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"mcp-session-id"]}
+                send = _storing_session(scope, opening, send)
             receive = _replay(first, receive)
         session_id = header_of(scope, b"mcp-session-id")
         if session_id and scope["method"] != "DELETE":
             await self._manager.resume(session_id, scope)
+        requester: Requester = scope["palaver.requester"]
+        if scope["method"] == "DELETE" and session_id:
+            await self._manager.prepare_end(session_id, scope)
         if scope["method"] != "POST":
             await self._manager.asgi_app(scope, receive, send)
             if session_id:  # most clients close their stream when they exit
                 has_ended = scope["method"] == "DELETE"
                 release = identity.end_connection if has_ended else identity.pause_connection
-                await release_agent(scope["palaver.requester"], identity.connection_key(session_id), release)
+                await release_agent(requester, identity.connection_key(session_id), release)
             return
         async with json_if_large(send) as sending:
             await self._manager.asgi_app(scope, receive, sending)
@@ -139,6 +141,29 @@ class _AsgiMethod:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
+
+
+def _opening(body: bytes) -> dict[str, Any] | None:
+    """The parameters of an initialize message; None for other messages."""
+    if b'"initialize"' in body:
+        with contextlib.suppress(ValueError, AttributeError):
+            message = orjson.loads(body)
+            if message.get("method") == "initialize":
+                params = message.get("params")
+                return params if isinstance(params, dict) else {}
+    return None
+
+
+def _storing_session(scope: Scope, opening: dict[str, Any], send: Send) -> Send:
+    """`send` that first stores the session that a response begins, so that another server can continue it."""
+    requester: Requester = scope["palaver.requester"]
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start" and (session_id := header_of(message, b"mcp-session-id")):
+            await mcp_sessions.begin(requester.workspace, session_id, requester.token_id, opening)
+        await send(message)
+
+    return sending
 
 
 def _replay(first: Message, receive: Receive) -> Receive:

@@ -1,9 +1,9 @@
-"""Workaround: MCP sessions over HTTP survive a restart of the server.
+"""Workaround: MCP sessions over HTTP survive a restart of the server, and continue on another server.
 
 The SDK keeps sessions in memory and answers 404 to unknown session ids. Many clients do not recover from that
 (modelcontextprotocol/python-sdk#1676, modelcontextprotocol/typescript-sdk#1476). So the server resumes an unknown id:
-it repeats the handshake with itself, and the session continues under its id. The database knows the agent of a session
-(`operations/identity.py`).
+it repeats the handshake with itself, and the session continues under its id. The database knows how a session began
+(`operations/mcp_sessions.py`) and its agent (`operations/identity.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import Message, Receive, Scope, Send
+
+from palaver.doors.authentication import Requester
+from palaver.operations import mcp_sessions
 
 FALLBACK_VERSION = "2025-06-18"
 """The protocol version of a client that sends no mcp-protocol-version header."""
@@ -70,19 +73,35 @@ class ResumingSessionManager(StreamableHTTPSessionManager):
 
     async def resume(self, session_id: str, scope: Scope) -> None:
         """Create a session with this id, if it is unknown and the client did not end it."""
+        if session_id in self._server_instances:
+            return
         version = header_of(scope, b"mcp-protocol-version")
         is_handshake = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
-        if session_id in self._server_instances or session_id in self._ended or not is_handshake:
+        if session_id in self._ended or not is_handshake or not _SESSION_ID.fullmatch(session_id):
             return
-        if not _SESSION_ID.fullmatch(session_id):
-            return
+        requester: Requester = scope["palaver.requester"]
+        begun = await mcp_sessions.find(requester.workspace, session_id)
+        if begun and (begun.opening is None or begun.token_id != requester.token_id):
+            return  # it has ended, or it belongs to another token
+        if begun:
+            await mcp_sessions.keep(requester.workspace, session_id)
+        else:
+            await mcp_sessions.begin(requester.workspace, session_id, requester.token_id, {})
         lock = self._resuming.setdefault(session_id, asyncio.Lock())
         async with lock:
             if session_id not in self._server_instances:
-                await self._create(session_id, version or FALLBACK_VERSION, scope)
+                await self._create(session_id, version or FALLBACK_VERSION, scope, (begun and begun.opening) or {})
         self._resuming.pop(session_id, None)
 
-    async def _create(self, session_id: str, version: str, scope: Scope) -> None:
+    async def prepare_end(self, session_id: str, scope: Scope) -> None:
+        """The client ends a session. Another server may have begun it, and no server may continue it."""
+        requester: Requester = scope["palaver.requester"]
+        begun = await mcp_sessions.find(requester.workspace, session_id)
+        if begun and begun.opening is not None and begun.token_id == requester.token_id:
+            await self.resume(session_id, scope)
+            await mcp_sessions.end(requester.workspace, session_id, requester.token_id)
+
+    async def _create(self, session_id: str, version: str, scope: Scope, opening: dict[str, Any]) -> None:
         user = scope.get("user")
         requestor = authorization_context(user) if isinstance(user, AuthenticatedUser) else None
         async with self._session_creation_lock:
@@ -95,11 +114,8 @@ class ResumingSessionManager(StreamableHTTPSessionManager):
             if requestor is not None:
                 self._session_owners[session_id] = self._session_owners.pop(new_id)
             transport.mcp_session_id = session_id
-        params = {
-            "protocolVersion": version,
-            "capabilities": {},
-            "clientInfo": {"name": "", "version": ""},
-        }
+        # Without capabilities: an answer of the client might go to another server.
+        params = {"clientInfo": {"name": "", "version": ""}, **opening, "protocolVersion": version, "capabilities": {}}
         await self._serve_opening_request(transport, *_own_request(scope, None, "initialize", params))
         if session_id in self._server_instances:
             await transport.handle_request(*_own_request(scope, session_id, "notifications/initialized", None))
@@ -134,5 +150,6 @@ def _own_request(scope: Scope, session_id: str | None, method: str, params: Any)
     return {**scope, "method": "POST", "headers": headers}, receive, send
 
 
-def header_of(scope: Scope, name: bytes) -> str | None:
+def header_of(scope: Scope | Message, name: bytes) -> str | None:
+    """A header of a request or a response."""
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)

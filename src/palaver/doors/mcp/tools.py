@@ -131,7 +131,7 @@ async def call(requester: Requester, name: str, arguments: dict[str, Any], *, fu
     try:
         is_full = requests.is_true(given.pop("verbose", False), "verbose") or full
         await operation.must_be_allowed(requester.workspace, requester.caller)
-        rate_limits.refuse_too_many(requester.workspace, requester.caller, operation)
+        await rate_limits.refuse_too_many(requester.workspace, requester.caller, operation)
         caller = await _resolve(requester, operation, given)
         ask = read_arguments(operation, tool, caller, given if is_full else {**tool.defaults, **given})
         try:
@@ -174,7 +174,7 @@ async def _resolve(requester: Requester, operation: Operation, given: dict[str, 
     if "agent_id" not in known and said.agent_id and not said.token:
         await requester.workspace.read(lambda read: identity.prove_agent(read, caller, said.agent_id, None))
     names_itself = said.reply_token or (said.agent_id and said.token)
-    is_settled = caller.is_authenticated or (caller.session.agent_id and not caller.session.slug)
+    is_settled = caller.is_authenticated or identity.is_settled(caller.session)
     if is_settled and not names_itself:
         return caller
     return await requester.workspace.read(

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from palaver.errors import PalaverError
 from palaver.model.events import agent_offline
 from palaver.model.times import now
 from palaver.operations.admin.repair import missing_uploads
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.settings import Settings
-from palaver.store.bus import agents, events
-from palaver.store.engines.database import Change
+from palaver.store.bus import agents, events, mcp_sessions, reserved_calls
+from palaver.store.engines.database import Change, Reader
 from palaver.store.library import documents
+from palaver.store.search import search_sessions
 from palaver.store.workspaces import Workspace
 
 SWEEP_SECONDS = 5.0
@@ -23,6 +26,8 @@ SWEEPS_PER_INDEX_CHECK = 6
 EMBED_SECONDS = 2.0
 EMBED_PAUSE_SECONDS = 0.05
 """The pause between batches of vectors. It keeps the server quick while it looks for passages without vectors."""
+INDEX_CHECK_PAUSE = 100
+"""The search index is checked again after this many times the time that the last check took, at least 30 s."""
 INDEX_CHECK_SECONDS = 120.0
 """Time limit for the query that looks for passages without an index entry: it reads all of them."""
 BACKFILL_BATCH = 500
@@ -53,8 +58,20 @@ async def sweep_forever(workspaces: Workspaces) -> None:
             except Exception as problem:
                 log.warning("maintenance of workspace %s failed: %s", here.name, problem)
             if number % SWEEPS_PER_INDEX_CHECK == 0:
-                await complete_index(here)
+                await check_index_if_due(here)
+                await forget_old_state(here)
         await asyncio.sleep(SWEEP_SECONDS)
+
+
+async def check_index_if_due(here: Workspace) -> None:
+    """Complete the search index. Looking for missing rows reads all passages, so a large workspace is checked less
+    often. Transcripts are compared each time."""
+    began = time.monotonic()
+    if began < here.index_check_due:
+        await catch_up_with_transcripts(here)
+    elif await complete_index(here) and await look_for_uploads(here):
+        ended = time.monotonic()
+        here.index_check_due = ended + (ended - began) * INDEX_CHECK_PAUSE
 
 
 async def embed_forever(settings: Settings, workspaces: Workspaces) -> None:
@@ -98,27 +115,66 @@ async def sweep(here: Workspace) -> None:
     await here.change(work)
 
 
-async def complete_index(here: Workspace, *, compare_counts_first: bool = False) -> None:
-    """Index everything that was stored while no server indexed it.
+async def forget_old_state(here: Workspace) -> None:
+    """Delete what clients left in the database and will not use again."""
 
-    Reading every passage takes 0.4 s for a million. Opening a workspace therefore only compares counts first.
+    def work(change: Change) -> None:
+        search_sessions.forget_old(change)
+        reserved_calls.forget_old(change)
+        mcp_sessions.forget_old(change)
+
+    try:
+        await here.change(work)
+    except PalaverError as problem:
+        log.warning("deleting old sessions of workspace %s failed: %s", here.name, problem)
+
+
+async def catch_up_with_transcripts(here: Workspace) -> None:
+    try:
+        await catch_up_all(here)
+    except Exception as problem:
+        log.warning("indexing the transcripts of workspace %s failed: %s", here.name, problem)
+
+
+async def complete_index(here: Workspace, *, is_opening: bool = False) -> bool:
+    """Index everything that was stored while no server indexed it. Returns False after a failure.
+
+    Reading every passage takes seconds for a million. Opening a workspace therefore only looks at a few.
     """
     try:
-        if made := await here.create_missing_tables():
+        if not is_opening and (made := await here.create_missing_tables()):
             log.warning("rebuilding missing search tables of workspace %s: %s", here.name, ", ".join(made))
-        seems_complete = compare_counts_first and await here.read(documents.seems_complete, timeout=INDEX_CHECK_SECONDS)
-        if not seems_complete and not await here.read(documents.is_complete, timeout=INDEX_CHECK_SECONDS):
+
+        def look(read: Reader) -> tuple[bool, bool]:
+            is_complete = (is_opening and documents.seems_complete(read)) or documents.is_complete(read)
+            return is_complete, documents.has_marked_human_only(read)
+
+        is_complete, has_marks = await here.read(look, timeout=INDEX_CHECK_SECONDS)
+        if not is_complete:
             added = 0
             while more := await here.change(lambda change: documents.backfill(change, BACKFILL_BATCH)):
                 added += more
             if added and here.is_index_filled:  # it was complete before: somebody else removed rows
                 said = "1 passage was" if added == 1 else f"{added:,} passages were"
                 here.check_state.report("search index", f"{said} missing in the search index", MENDED)
-        await here.change(lambda change: change.connection.dialect.tidy(change.connection))
-        if not await here.read(documents.has_marked_human_only):
+        if not is_opening:
+            await here.change(lambda change: change.connection.dialect.tidy(change.connection))
+        if not has_marks:
             await here.change(documents.mark_human_only)
         here.is_index_filled = True
         await catch_up_all(here)
-        here.missing_uploads = await missing_uploads(here)
     except Exception as problem:  # the server keeps running with an incomplete index
         log.warning("completing the search index of workspace %s failed: %s", here.name, problem)
+        return False
+    return True
+
+
+async def look_for_uploads(here: Workspace) -> bool:
+    """Look for images that messages show and whose files are missing. This reads all texts. Returns False after a
+    failure."""
+    try:
+        here.missing_uploads = await missing_uploads(here)
+    except Exception as problem:
+        log.warning("looking for the images of workspace %s failed: %s", here.name, problem)
+        return False
+    return True

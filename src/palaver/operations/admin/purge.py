@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from palaver.model.admin.audit import TERMINAL
 from palaver.store.admin import trash
 from palaver.store.admin.audit import AuditLog
+from palaver.store.search import search_sessions
 from palaver.store.workspaces import Workspace
 
 READ_SECONDS = 600.0
@@ -27,6 +28,7 @@ async def purge(here: Workspace, trail: AuditLog, by: str = TERMINAL) -> PurgeRe
     while count := await here.change(trash.empty_trash):
         items += count
     await here.change(trash.forget_events)
+    await here.change(search_sessions.forget_all)
     in_use = await here.read(trash.images_in_use, timeout=READ_SECONDS)
     images = await asyncio.to_thread(trash.remove_images, here.settings.data / "uploads" / here.name, in_use)
     await here.wipe()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from functools import lru_cache
-from math import ceil
 
 from palaver.errors import Refused, TooMany
 from palaver.model.people import Caller
 from palaver.operations.operation import Operation
 from palaver.settings import Settings
-from palaver.store.workspaces import Workspace
+from palaver.store.bus import reserved_calls
+from palaver.store.workspaces import Allowance, Workspace
 
 MINUTE = 60.0
 UNLESS_LOOPBACK = 600
@@ -20,27 +19,38 @@ MOST_KNOWN = 10_000
 EVERY_TOOL = ""
 
 
-def refuse_too_many(workspace: Workspace, caller: Caller, operation: Operation) -> None:
-    """Count a call, and refuse it above the limit. Each server counts on its own, in memory."""
+async def refuse_too_many(workspace: Workspace, caller: Caller, operation: Operation) -> None:
+    """Count a call, and refuse it above the limit. All servers on the same data count together."""
     tools = operation.tools
     limit = limit_of(workspace.settings, tools[0].name) if tools else 0
     if not limit:
         return
     who = caller.token_id or caller.session.agent_id or caller.session.key or f"{caller.kind} {caller.name}"
-    now, key = time.monotonic(), (who, operation.name)
-    if key not in workspace.calls and len(workspace.calls) >= MOST_KNOWN:
-        for old in [key for key, times in workspace.calls.items() if not times or times[-1] <= now - MINUTE]:
-            del workspace.calls[old]
-    calls = workspace.calls.setdefault(key, deque())
-    while calls and calls[0] <= now - MINUTE:
-        calls.popleft()
-    if len(calls) >= limit:
-        wait = max(1, ceil(calls[0] + MINUTE - now))
-        raise TooMany(
-            f"Rate limit exceeded: {limit} calls of {tools[0].plain_name} a minute. Wait {wait} s, then try again.",
-            wait,
-        )
-    calls.append(now)
+    key = who, operation.name
+    allowance = _allowance(workspace, key)
+    async with allowance.turn:
+        if allowance.ends <= time.monotonic():
+            allowance.calls = 0
+        if not allowance.calls:
+            reserved = await workspace.change(lambda change: reserved_calls.reserve(change, *key, limit))
+            if not reserved.calls:
+                raise TooMany(
+                    f"Rate limit exceeded: {limit} calls of {tools[0].plain_name} a minute. "
+                    f"Wait {reserved.wait} s, then try again.",
+                    reserved.wait,
+                )
+            allowance.calls, allowance.ends = reserved.calls, time.monotonic() + MINUTE
+        allowance.calls -= 1
+
+
+def _allowance(workspace: Workspace, key: tuple[str, str]) -> Allowance:
+    """What this server has reserved for a caller and an operation."""
+    held = workspace.allowances
+    if key not in held and len(held) >= MOST_KNOWN:
+        now = time.monotonic()
+        for old in [key for key, one in held.items() if one.ends <= now and not one.turn.locked()]:
+            del held[old]
+    return held.setdefault(key, Allowance())
 
 
 def limit_of(settings: Settings, tool: str) -> int:

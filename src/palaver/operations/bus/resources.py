@@ -80,7 +80,7 @@ def _search_result(read: Reader, caller: Caller, uri: str) -> str:
     plain, pages, cursor = replace(caller, config={}), list[str](), None
     try:
         while cursor or not pages:
-            how = plan_of(RetrievalOptions(mode="full", cursor=cursor), plain)
+            how = plan_of(read, RetrievalOptions(mode="full", cursor=cursor), plain)
             answer = open_document(read, caller, *named, how)
             pages.append(str(answer.content))
             cursor = answer.next_cursor

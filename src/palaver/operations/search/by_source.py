@@ -21,6 +21,7 @@ from palaver.search.sources import SOURCES, Source, SourceFilters, parse_uri
 from palaver.search.sources.characters import CHARACTER_FACTS, CHARACTER_TEXTS
 from palaver.store.engines.database import Reader
 from palaver.store.search import search_sessions
+from palaver.store.workspaces import Workspace
 
 TOOLSET = "knowledge"
 PART_HELP = (
@@ -53,7 +54,7 @@ def search_operation(source: Source) -> Operation:
     bases: tuple[type[Request], ...] = (SearchTags,) if source.name == "characters" else (SearchText, source.filters)
     request = _model(f"Search{source.name.title()}", bases)
 
-    def search(read: Reader, caller: Caller, request: Any) -> SearchResponse:
+    def find(read: Reader, caller: Caller, request: Any) -> SearchResponse:
         if source.name == "sessions":
             must_be_on(read)
         question = request.question(request.query if isinstance(request.query, str) else ", ".join(request.query))
@@ -61,11 +62,16 @@ def search_operation(source: Source) -> Operation:
         scope = filters.scope(read, caller)
         order: Order = getattr(request, "order_by", None) or caller.config.get("order_by") or "relevance"
         page = find_page(read, caller, question, [scope] if scope else [], order, request)
-        if caller.search_session is not None and request.offset == 0:
-            search_sessions.remember(caller.search_session, question.text)
         return response_of(
             page, request, hint=hint_for(caller, question, page, request, scope.sources if scope else ())
         )
+
+    async def search(here: Workspace, caller: Caller, request: Any) -> SearchResponse:
+        answer = await here.read(lambda read: find(read, caller, request))
+        if (key := caller.search_session) and request.offset == 0:
+            query = request.query if isinstance(request.query, str) else ", ".join(request.query)
+            await here.store_soon(lambda change: search_sessions.store_query(change, key, query))
+        return answer
 
     is_own = source.name == "sessions"
     tool = Tool(f"{source.name}.search", brings_words=True, acts=is_own, toolset=TOOLSET, hidden=HIDDEN)
@@ -122,7 +128,7 @@ def _get_conversation(read: Reader, caller: Caller, source: Source, id: str, req
         must_be_on(read)
         agent = caller.acting_agent
         id = f"{agent}/{id}" if agent and not id.startswith(f"{agent}/") else id
-    plan = plan_of(request.retrieval, caller, "full" if request.retrieval is None else "snippet")
+    plan = plan_of(read, request.retrieval, caller, "full" if request.retrieval is None else "snippet")
     if request.retrieval is None or (
         plan.mode == "full" and plan.cursor is None and (request.page or request.page_size)
     ):
@@ -133,10 +139,10 @@ def _get_conversation(read: Reader, caller: Caller, source: Source, id: str, req
 def _get_item(read: Reader, caller: Caller, source: Source, id: str, request: Any) -> GetResponse:
     """A part of an item, or all the fields of a character or a prompt."""
     if source.name not in WHOLE:
-        return open_document(read, caller, source.name, id, plan_of(request.retrieval, caller))
+        return open_document(read, caller, source.name, id, plan_of(read, request.retrieval, caller))
     if source.name == "prompts":
         id = library.find_prompt(read, id).id
-    response = open_document(read, caller, source.name, id, plan_of(request.retrieval, caller, "full"))
+    response = open_document(read, caller, source.name, id, plan_of(read, request.retrieval, caller, "full"))
     if request.retrieval is not None:
         return response
     kept = library.current(read, source.name, id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,21 +11,32 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from palaver.errors import Unavailable
+from palaver.model.ids import age_of, new_id
 from palaver.model.people import Caller
 from palaver.model.requests import Date, Id, Project, Query, clamp
-from palaver.model.search import CompactItem, Order, ResultItem, SaidItem, SearchResponse, SearchSession
+from palaver.model.search import (
+    CompactItem,
+    Order,
+    ResultItem,
+    SaidItem,
+    SearchResponse,
+    SearchSession,
+    SearchSessionKey,
+)
 from palaver.model.sources import ALL_SOURCES, SOURCES, SourceName
 from palaver.model.times import between_dates, iso
 from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Route, Tool, operation
 from palaver.operations.search.asking import HIDDEN
-from palaver.operations.search.page import SearchText, find_page, hint_for, response_of
+from palaver.operations.search.page import Page, SearchText, find_page, hint_for, response_of
 from palaver.search.scope import SESSIONS_OFF, Filters
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import project_scope
 from palaver.store.search import search_sessions
-from palaver.store.workspaces import Workspace
+from palaver.store.workspaces import STORE_SOON_SECONDS, Workspace
 
+NEW_SECONDS = 2.0
+"""A search session that is younger may not be stored yet."""
 WITH_PROJECTS = frozenset(row.name for row in SOURCES if row.has_projects)
 
 
@@ -158,7 +170,7 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
     prompts. Pass keywords or a whole question. Results that were already shown in this session are left out."""
     narrowing = request.narrowing(request.query)
     question = request.question(narrowing.words, is_typed=request.as_you_type)
-    session_id, session = _session_of(here, caller, request)
+    key = _session_of(caller, request)
     sources, errors = request.wanted, {}
     # An order for media alone is the order of a search in media alone.
     media = request.filters.media if request.filters and sources == ("media",) else None
@@ -168,31 +180,40 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
         if sources == ("sessions",):
             raise Unavailable(SESSIONS_OFF)
         sources = tuple(name for name in sources if name != "sessions")
-    async with search_sessions.turn_of(session):
-        seen = (
-            search_sessions.seen_before(session, request.key, is_new=request.offset == 0)
-            if session
-            else frozenset[str]()
+
+    def find(read: Reader) -> tuple[SearchSessionKey | None, frozenset[str], Page]:
+        found = search_sessions.find(read, key) if key else None
+        current = key
+        if key and not found and key.id == request.session_id and key != caller.search_session:
+            current = replace(key, id=new_id())  # the named session is unknown or has expired
+        seen = search_sessions.seen_before(found or SearchSession(), request.key, is_new=request.offset == 0)
+        page = find_page(
+            read,
+            caller,
+            question,
+            request.scopes(read, caller, sources),
+            order,
+            request,
+            seen,
+            narrowing=narrowing,
+            explain=request.explain,
+            highlight=request.highlight,
+            counts=request.counts,
         )
-        page = await here.read(
-            lambda read: find_page(
-                read,
-                caller,
-                question,
-                request.scopes(read, caller, sources),
-                order,
-                request,
-                seen,
-                narrowing=narrowing,
-                explain=request.explain,
-                highlight=request.highlight,
-                counts=request.counts,
+        return current, seen, page
+
+    async with here.search_turns.of(key):
+        if key and request.session_id:
+            await _wait_for_new(here, key)
+        current, seen, page = await here.read(find)
+        if current:
+            shown, query = page.names, "" if request.offset else request.query
+            is_new = request.session_id is None and current != caller.search_session
+            await here.store_soon(
+                lambda change: search_sessions.store_page(change, current, request.key, seen, shown, query),
+                seconds=0 if is_new else STORE_SOON_SECONDS,
             )
-        )
-        if session:
-            search_sessions.mark_seen(session, page.names)
-            if request.offset == 0:
-                search_sessions.remember(session, request.query)
+    session_id = request.session_id if current is None else current.id if current.is_told else None
     hint = hint_for(caller, question, page, request, sources)
     answer = response_of(page, request, session_id=session_id, errors=errors or None, hint=hint)
     if request.shape == "compact":
@@ -200,15 +221,24 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
     return answer
 
 
-def _session_of(here: Workspace, caller: Caller, request: SearchKnowledge) -> tuple[str | None, SearchSession | None]:
-    """The session this search belongs to: the connection's, or the one it names; a new one where there is none."""
+def _session_of(caller: Caller, request: SearchKnowledge) -> SearchSessionKey | None:
+    """The session this search belongs to: the connection's, or the one it names, or a new one."""
     if not request.dedupe:
-        return request.session_id, None
-    owner = f"{caller.kind}:{caller.name}:{caller.acting_agent}"
-    if request.session_id is None and caller.search_session is not None:
-        session = here.search_sessions.refresh(caller.search_session)
-        return here.search_sessions.id_of(owner, session) if session.is_named else None, session
-    return here.search_sessions.find_or_start(owner, request.session_id)
+        return None
+    own = caller.search_session
+    if own and request.session_id in (None, own.id):
+        return own
+    return SearchSessionKey(f"{caller.kind}:{caller.name}:{caller.acting_agent}", request.session_id or new_id())
+
+
+async def _wait_for_new(here: Workspace, key: SearchSessionKey) -> None:
+    """A server answers before it has stored a new session. Wait for one that was made a moment ago."""
+    if (age_of(key.id) or NEW_SECONDS) >= NEW_SECONDS:
+        return
+    for _ in range(20):
+        if await here.read(lambda read: search_sessions.find(read, key)):
+            return
+        await asyncio.sleep(0.02)
 
 
 def compact_item(item: ResultItem) -> CompactItem:

@@ -47,7 +47,7 @@ def open_named(read: Reader, caller: Caller, source: str, id: str, options: Retr
         must_be_on(read)
     if source == "prompts":
         id = library.find_prompt(read, id).id
-    return open_document(read, caller, source, id, plan_of(options, caller))
+    return open_document(read, caller, source, id, plan_of(read, options, caller))
 
 
 def _named(source: str | None, id: int | str | None, uri: str | None) -> tuple[str, str]:

@@ -80,12 +80,13 @@ async def _forget_deleted(
 
 async def catch_up_all(workspace: Workspace) -> int:
     """Index everything that was recorded without the index: at start-up, and after problems."""
-    transcripts = await _transcripts(workspace)
-    if not workspace.settings.sessions_index:
+    owners = await _owners(workspace)
+    if not owners or not workspace.settings.sessions_index:
         return 0
+    transcripts = await _transcripts(workspace, owners)
     done = 0
     known = await workspace.read(sessions.marks)
-    for owner in await _owners(workspace):  # deletions may have been interrupted
+    for owner in owners:  # deletions may have been interrupted
         for session_id in await asyncio.to_thread(workspace.transcripts.tombstones, owner):
             transcript = workspace.transcripts.of(owner, session_id)
             if (owner.id, transcript.path.name) in known and not await _has_turns(workspace, transcript, session_id):
@@ -98,8 +99,7 @@ async def catch_up_all(workspace: Workspace) -> int:
     return done
 
 
-async def _transcripts(workspace: Workspace, *, restore: bool = True) -> list[Transcript]:
-    owners = await _owners(workspace, restore=restore)
+async def _transcripts(workspace: Workspace, owners: list[Owner]) -> list[Transcript]:
     return await asyncio.to_thread(
         lambda: [one for owner in owners for one in workspace.transcripts.everything_of(owner)]
     )
@@ -108,7 +108,7 @@ async def _transcripts(workspace: Workspace, *, restore: bool = True) -> list[Tr
 async def _owners(workspace: Workspace, *, restore: bool = True) -> list[Owner]:
     """The agents with transcripts, under their ids in the database. Agents that only transcripts know are restored."""
     owners = await asyncio.to_thread(lambda: list(workspace.transcripts.owners()))
-    known = await workspace.read(agents.everyone)
+    known = await workspace.read(agents.everyone) if owners else []
     ids, by_slug = {agent.id for agent in known}, {agent.slug: agent.id for agent in known}
     for owner in owners:
         if restore and owner.id not in ids and owner.slug not in by_slug:
@@ -161,7 +161,7 @@ async def reindex(
             raise Conflict(f"{describe_missing(alone)} {HOW_TO_GO_ON}")
         await asyncio.to_thread(workspace.keep_discarded, [(one.owner, one.session_id, one.turns) for one in alone])
     done = 0
-    pieces = _pieces(workspace, await _transcripts(workspace))
+    pieces = _pieces(workspace, await _transcripts(workspace, await _owners(workspace)))
     coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))
     while portion := await coming:
         coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))  # read on while these are written
@@ -338,7 +338,7 @@ class Difference:
 
 async def verify(workspace: Workspace) -> list[Difference]:
     """Compare every transcript with the index. Nothing is changed."""
-    transcripts = await _transcripts(workspace, restore=False)
+    transcripts = await _transcripts(workspace, await _owners(workspace, restore=False))
     found = []
     for transcript in transcripts:
         lines = await asyncio.to_thread(lambda one: list(workspace.transcripts.lines(one)), transcript)

@@ -24,7 +24,7 @@ from palaver.search.recall.choose import best_passage
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.library.documents import HUMAN_ONLY
-from palaver.store.search import found_passages
+from palaver.store.search import found_passages, search_sessions
 from palaver.text.passages import OVERLAP, SIZE
 
 Mode = Literal["snippet", "chunk", "chunk_with_siblings", "full", "auto"]
@@ -78,7 +78,7 @@ class RetrievalOptions(Request):
     """next_cursor of the page before."""
 
 
-def plan_of(options: RetrievalOptions | None, caller: Caller, default: Mode = "snippet") -> Plan:
+def plan_of(read: Reader, options: RetrievalOptions | None, caller: Caller, default: Mode = "snippet") -> Plan:
     """Fill in what the request leaves out: from the client's preferences, else from the defaults."""
     options = options or RetrievalOptions()
     config = caller.config
@@ -93,7 +93,7 @@ def plan_of(options: RetrievalOptions | None, caller: Caller, default: Mode = "s
     if size is not None or options.prefer_prechunked is False:
         length = characters(size, per_token) if size is not None else SIZE
         chunk = max(1, length), characters(overlap, per_token) if overlap is not None else min(OVERLAP, length // 8)
-    session = caller.search_session
+    session = search_sessions.find(read, caller.search_session) if caller.search_session else None
     return Plan(
         mode=mode,
         snippet_length=options.snippet_length or config.get("snippet_length") or SNIPPET,
@@ -104,7 +104,7 @@ def plan_of(options: RetrievalOptions | None, caller: Caller, default: Mode = "s
         prefers_given=chunk is None or options.prefer_prechunked is True,
         loc=options.loc,
         terms=terms_of(options.query) if options.query else (),
-        recent=terms_of(session.queries[-1]) if session and session.queries else (),
+        recent=terms_of(session.query) if session and session.query else (),
         cursor=options.cursor,
     )
 

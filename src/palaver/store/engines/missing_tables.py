@@ -17,8 +17,8 @@ from palaver.store.engines.database import Reader
 if TYPE_CHECKING:
     import apsw
 
-DERIVED_TABLES = ("vectors", "transcript_marks")
-"""Tables outside the search index that can be filled from other data."""
+DERIVED_TABLES = ("vectors", "transcript_marks", "search_sessions", "reserved_calls", "mcp_sessions")
+"""Tables outside the search index that can be filled from other data, or that may begin empty."""
 SEARCH_INDEX = "passage_"
 """Prefix of the tables of the search index."""
 INDEX_TABLES = ("passage_index", "passage_trigrams")

@@ -302,8 +302,8 @@ def is_complete(read: Reader) -> bool:
 
 
 def seems_complete(read: Reader) -> bool:
-    """Does the index have as many rows as there are passages? This is faster than `is_complete`, but it can say no
-    for a complete index, because deleted documents are not indexed."""
+    """Does the index have as many rows as there are passages, or at least the newest passages? This is faster than
+    `is_complete`, but it can say no for a complete index, because deleted documents are not indexed."""
     return has_all_parts(read) and bool(read.must("has_as_many_indexed")["is_so"])
 
 

@@ -1,93 +1,113 @@
-"""Search sessions: the results each client has seen, so that later searches leave them out. In memory only."""
+"""Search sessions: the results each client has seen, so that later searches leave them out.
+
+They are in the database: the next search of a client may go to another server.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import OrderedDict
 from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import timedelta
+from hashlib import sha256
 from typing import Any
+from weakref import WeakValueDictionary
 
-from palaver.model.ids import new_id
-from palaver.model.search import SearchSession
+import orjson
 
-MOST_SESSIONS = 5_000
-"""How many sessions are kept. A client that never names its session starts one with each search."""
+from palaver.model.search import SearchSession, SearchSessionKey
+from palaver.model.times import micros, now
+from palaver.store.engines.database import Change, Reader
+
 MOST_SEEN = 500
 """How many seen results a session remembers."""
 MOST_PAGED = 5
 """How many searches of a session can be paged through at the same time."""
+MOST_QUERY = 1000
+"""How many characters of the latest query are remembered."""
 
 
-class SearchSessionCache:
-    """The search sessions of a workspace, by owner and id. A session that is not used for `ttl` seconds expires."""
+class SearchTurns:
+    """Locks, so that searches of one session run one after the other and leave out what earlier ones showed."""
 
-    def __init__(self, ttl: float) -> None:
-        self._ttl = ttl
-        self._sessions: OrderedDict[tuple[str, str], SearchSession] = OrderedDict()
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[SearchSessionKey, asyncio.Lock] = WeakValueDictionary()
 
-    def find_or_start(self, owner: str, session_id: str | None) -> tuple[str, SearchSession]:
-        """The session with this id, if it is this owner's and has not expired; else a new one with its id."""
-        found = self._sessions.get((owner, session_id)) if session_id else None
-        if found is None or session_id is None or self._has_expired(found):
-            found = SearchSession(used_at=time.monotonic())
-            session_id = self._add(owner, found)
-        self._sessions.move_to_end((owner, session_id))
-        return session_id, self.refresh(found)
-
-    def id_of(self, owner: str, session: SearchSession) -> str:
-        """The id of a connection's session. It gets one at the first call."""
-        session.session_id = session.session_id or self._add(owner, session)
-        return session.session_id
-
-    def _add(self, owner: str, session: SearchSession) -> str:
-        session_id = new_id()
-        self._sessions[owner, session_id] = session
-        while len(self._sessions) > MOST_SESSIONS:
-            self._sessions.popitem(last=False)
-        return session_id
-
-    def refresh(self, session: SearchSession) -> SearchSession:
-        """Mark a session as used. An expired session is emptied first."""
-        if self._has_expired(session):
-            session.seen.clear()
-            session.queries.clear()
-            session.paging.clear()
-        session.used_at = time.monotonic()
-        return session
-
-    def _has_expired(self, session: SearchSession) -> bool:
-        return bool(session.used_at) and time.monotonic() - session.used_at > self._ttl
+    def of(self, key: SearchSessionKey | None) -> AbstractAsyncContextManager[Any]:
+        return self._locks.setdefault(key, asyncio.Lock()) if key else nullcontext()
 
 
-def turn_of(session: SearchSession | None) -> AbstractAsyncContextManager[Any]:
-    """A lock, so that searches of one session run one after the other and leave out what earlier ones showed."""
-    if session is None:
-        return nullcontext()
-    session.turn = session.turn or asyncio.Lock()
-    return session.turn
+def find(read: Reader, key: SearchSessionKey) -> SearchSession | None:
+    """The session of this owner with this id, unless it has expired."""
+    since = micros(now() - timedelta(seconds=read.settings.session_ttl))
+    row = read.one("search_session", owner=key.owner, id=key.id, since=since)
+    return _session(row["state"]) if row else None
+
+
+def _session(state: str) -> SearchSession:
+    held = orjson.loads(state)
+    paging = {search: frozenset(before) for search, before in held.get("paging", {}).items()}
+    return SearchSession(dict.fromkeys(held.get("seen", ())), paging, held.get("query", ""))
 
 
 def seen_before(session: SearchSession, search: str, *, is_new: bool) -> frozenset[str]:
     """The results that a search leaves out: those shown before its first page. Later pages do not change this."""
-    before = session.paging.pop(search, None)
-    if is_new or before is None:
-        before = frozenset(session.seen)
-    session.paging[search] = before
-    if len(session.paging) > MOST_PAGED:
+    before = None if is_new else session.paging.get(_short(search))
+    return frozenset(session.seen) if before is None else before
+
+
+def _short(search: str) -> str:
+    """A search may have thousands of characters. A session only has to recognise it."""
+    return sha256(search.encode()).hexdigest()[:20]
+
+
+def store_page(
+    change: Change, key: SearchSessionKey, search: str, before: frozenset[str], shown: list[str], query: str
+) -> None:
+    """Remember a page of results, and which results were shown before the search began. Without `query`, the latest
+    query stays."""
+    session = _locked(change, key) or SearchSession()
+    add_page(session, search, before, shown)
+    _put(change, key, session, query)
+
+
+def store_query(change: Change, key: SearchSessionKey, query: str) -> None:
+    """Remember a query whose results are not left out later."""
+    _put(change, key, _locked(change, key) or SearchSession(), query)
+
+
+def _locked(change: Change, key: SearchSessionKey) -> SearchSession | None:
+    """The session as it is now. No other server changes it until the end of this change."""
+    change.run("lock_search_session", owner=key.owner, id=key.id)
+    return find(change, key)
+
+
+def _put(change: Change, key: SearchSessionKey, session: SearchSession, query: str) -> None:
+    state = {
+        "seen": list(session.seen),
+        "paging": {search: sorted(before) for search, before in session.paging.items()},
+        "query": query[:MOST_QUERY] if query.strip() else session.query,
+    }
+    at = micros(now())
+    change.run("put_search_session", owner=key.owner, id=key.id, state=orjson.dumps(state).decode(), used_at=at)
+
+
+def add_page(session: SearchSession, search: str, before: frozenset[str], shown: list[str]) -> None:
+    session.paging.pop(_short(search), None)
+    session.paging[_short(search)] = before
+    while len(session.paging) > MOST_PAGED:
         del session.paging[next(iter(session.paging))]
-    return before
-
-
-def mark_seen(session: SearchSession, uris: list[str]) -> None:
-    for uri in uris:
+    for uri in shown:
         session.seen.pop(uri, None)
         session.seen[uri] = None
     while len(session.seen) > MOST_SEEN:
         del session.seen[next(iter(session.seen))]
 
 
-def remember(session: SearchSession, query: str) -> None:
-    """Remember a query. A document that is opened next without a location is opened where it matches this query."""
-    if query.strip():
-        session.queries.append(query[:1000])
+def forget_old(change: Change) -> None:
+    """Delete expired sessions."""
+    change.run("forget_search_sessions", before=micros(now() - timedelta(seconds=change.settings.session_ttl)))
+
+
+def forget_all(change: Change) -> None:
+    """Delete all sessions: they contain queries."""
+    change.run("forget_search_sessions", before=1 << 62)

@@ -25,3 +25,16 @@ WITH RECURSIVE names (name) AS (
     FROM names WHERE names.name IS NOT NULL
 )
 SELECT name FROM names WHERE name IS NOT NULL LIMIT :limit;
+
+-- name: search_session  the state of a search session that was used lately
+SELECT state FROM search_sessions WHERE owner = :owner AND id = :id AND used_at >= :since;
+
+-- name: lock_search_session  begin a search session, or lock it until the end of the change
+INSERT INTO search_sessions (owner, id, state, used_at) VALUES (:owner, :id, '{}', 0)
+ON CONFLICT (owner, id) DO UPDATE SET state = search_sessions.state;
+
+-- name: put_search_session  store the state of a search session
+UPDATE search_sessions SET state = :state, used_at = :used_at WHERE owner = :owner AND id = :id;
+
+-- name: forget_search_sessions  delete search sessions that were not used lately
+DELETE FROM search_sessions WHERE used_at < :before;

@@ -34,6 +34,7 @@ from palaver.store.engines.database import (
 from palaver.store.engines.postgres import schemas, shared_connections
 from palaver.store.engines.postgres.connection import PostgresConnection, RawConnection, readable_errors
 from palaver.store.engines.postgres.dialect import PostgresDialect
+from palaver.store.engines.postgres.shared_connections import PooledConnection
 from palaver.store.engines.write_queue import Job, finish_jobs, send_events
 
 T = TypeVar("T")
@@ -88,12 +89,21 @@ class PostgresEngine:
         self._waiting: deque[Job] = deque()
         self._start_lock = threading.Lock()
         self._has_writer, self._helpers, self._progress = False, 0, 0.0
+        self._looking: set[asyncio.AbstractEventLoop] = set()
+        """The event loops that have a timer for `_look`."""
 
     def _prepare_schema(self) -> None:
-        """Migrate the schema and create missing tables. For a schema that is complete, this only looks."""
-        if not self._with_retries(lambda raw: schemas.is_newest(raw, self._schema, self._kind)):
+        """Migrate the schema and create missing tables. For a schema that is complete, this only looks, once."""
+
+        def is_complete(raw: RawConnection) -> bool:
+            return schemas.is_newest(raw, self._schema, self._kind) and not self._missing_tables(raw)
+
+        if not self._with_retries(is_complete):
             schemas.migrate(self._url, self._schema, self._kind)
-        self.create_missing_tables()
+            self.create_missing_tables()
+
+    def _missing_tables(self, raw: RawConnection) -> list[str]:
+        return missing_tables.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
 
     def on_commit(self, told: Callable[[list[Event]], None]) -> None:
         self._told = told
@@ -104,12 +114,13 @@ class PostgresEngine:
         return await loop.run_in_executor(self._threads, self._read, work, end)
 
     def _read(self, work: Callable[[Reader], T], end: float) -> T:
-        def read_once(raw: RawConnection) -> T:
+        def read_once(raw: PooledConnection) -> T:
             left = int((end - time.monotonic()) * 1000)
             if left <= 0:
                 raise Timeout()
-            raw.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # one snapshot for all statements
-            raw.execute("SELECT set_config('statement_timeout', %s, true)", (str(left),))
+            # One snapshot for all statements. psycopg would send BEGIN by itself: one more round trip for each read.
+            raw.begin_by_hand(True)
+            raw.execute(f"BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = {left}".encode())
             return work(Reader(PostgresConnection(raw, self._dialect), self._settings))
 
         with readable_errors():
@@ -123,11 +134,22 @@ class PostgresEngine:
         job.done.add_done_callback(asyncio.Future.exception)  # the caller may have gone
         self._waiting.append(job)
         self._start_writer()
+        self._look_again(loop)
         # A queued change may be committed even if its caller goes away.
-        while not (await asyncio.wait((job.done,), timeout=SLOW_SECONDS))[0]:
-            self._start_writer()
-        result: T = job.done.result()
+        result: T = await asyncio.shield(job.done)
         return result
+
+    def _look_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        """While changes wait, see now and then whether the writer needs a helper. One timer is enough for all."""
+        if loop not in self._looking:
+            self._looking.add(loop)
+            loop.call_later(SLOW_SECONDS, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._looking.discard(loop)
+        if self._waiting:
+            self._start_writer()
+            self._look_again(loop)
 
     def _start_writer(self) -> None:
         """Start the main writer, which takes all waiting jobs at once. While it is blocked, start helpers, which take
@@ -178,7 +200,8 @@ class PostgresEngine:
         else:
             send_events(jobs, self._told, events)
 
-    def _transaction(self, raw: RawConnection, jobs: list[Job]) -> list[Event]:
+    def _transaction(self, raw: PooledConnection, jobs: list[Job]) -> list[Event]:
+        raw.begin_by_hand(False)
         raw.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # after a lock, see the other commit
         if len(jobs) > 1:
             # A batch locks several threads in any order. This lock keeps two batches from a deadlock.
@@ -217,7 +240,7 @@ class PostgresEngine:
             raise _BatchFailed(None) from None
         return events
 
-    def _with_retries(self, once: Callable[[RawConnection], T]) -> T:
+    def _with_retries(self, once: Callable[[PooledConnection], T]) -> T:
         """Run work; repeat it after a conflict or a lost connection. A commit without an answer is never repeated."""
         for attempt in range(TRIES):
             is_last = attempt == TRIES - 1
@@ -259,15 +282,12 @@ class PostgresEngine:
         return []  # the server looks after its files
 
     def create_missing_tables(self) -> list[str]:
-        def missing(raw: RawConnection) -> list[str]:
-            return missing_tables.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
-
         with readable_errors():
-            if not self._with_retries(missing):
+            if not self._with_retries(self._missing_tables):
                 return []
         with readable_errors(), schemas.connect(self._url, self._schema) as raw:
             schemas.lock(raw, self._schema)  # servers starting at once take turns
-            gone = missing(raw)
+            gone = self._missing_tables(raw)
             made, statements = missing_tables.creation_for_postgres(self._kind, gone)
             for statement in statements:
                 raw.execute(statement.encode())

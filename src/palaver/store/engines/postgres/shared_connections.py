@@ -37,10 +37,14 @@ class PooledConnection(psycopg.Connection[Row]):
     def use(self, schema: str) -> None:
         """See this schema only. In autocommit mode, so that no rollback can undo it."""
         if self.schema != schema:
-            self.autocommit = True
+            self.begin_by_hand(True)
             self.execute(f'SET search_path TO "{schema}"'.encode())
-            self.autocommit = False
             self.schema = schema
+
+    def begin_by_hand(self, is_so: bool) -> None:
+        """Whether psycopg sends no BEGIN before a statement. It may not be changed within a transaction."""
+        if self.autocommit != is_so:
+            self.autocommit = is_so
 
 
 class SharedConnections:
@@ -155,4 +159,5 @@ def borrowed(url: str) -> Iterator[RawConnection]:
             yield raw
     else:
         with shared.connection() as pooled:
+            pooled.begin_by_hand(False)
             yield pooled
