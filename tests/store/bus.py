@@ -155,6 +155,6 @@ async def opened(settings: Settings, name: str = "default") -> AsyncIterator[Bus
 
 def rows(read: Reader, sql: str, **params: Any) -> list[dict[str, Any]]:
     """A statement of the test's own, not one of the store's."""
-    from palaver.store.engines.postgres.dialect import translated
+    from palaver.store.engines.postgres.statements import translated
 
     return read.connection.fetch(translated(sql) if read.connection.dialect.name == "postgres" else sql, params)

@@ -19,7 +19,7 @@ from palaver.operations.search import knowledge
 from palaver.search.match import match
 from palaver.settings import Settings
 from palaver.store.engines.database import IndexRow, Reader, Scope
-from palaver.store.engines.postgres.dialect import MOST_PLACES, MOST_WORDS, tsvectors
+from palaver.store.engines.postgres.index_rows import MOST_PLACES, MOST_WORDS, tsvectors
 from palaver.text.query import Phrase, closer, expression, plain
 from palaver.text.tokenize import stems
 

@@ -6,6 +6,7 @@ import pytest
 from tests.store.bus import Bus, rows
 
 from palaver.store.engines.database import Reader, Scope
+from palaver.store.engines.postgres import blocks
 from palaver.store.engines.postgres import dialect as postgres
 from palaver.store.engines.sqlite import dialect as sqlite
 from palaver.text.query import Phrase, expression
@@ -16,9 +17,9 @@ BODIES = Scope(("bus",), titles=False)
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that a test can reach."""
-    monkeypatch.setattr(postgres, "BLOCK", 4)
-    monkeypatch.setattr(postgres, "LARGE_BLOCK", 64)
-    monkeypatch.setattr(postgres, "MOST_BLOCKS", 6)
+    monkeypatch.setattr(blocks, "BLOCK", 4)
+    monkeypatch.setattr(blocks, "LARGE_BLOCK", 64)
+    monkeypatch.setattr(blocks, "MOST_BLOCKS", 6)
     for engine in (postgres, sqlite):
         monkeypatch.setattr(engine, "RANKED_AT_MOST", 10)
 
@@ -41,16 +42,16 @@ def analyse(read: Reader) -> None:
 def lookups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many blocks each lookup of PostgreSQL looks in; 0 is all."""
     seen: list[int] = []
-    newest = postgres.PostgresDialect._newest
+    newest_first = blocks.newest_first
 
-    def counting(self, connection, look_up, *others):
-        def counted(blocks):
-            seen.append(sum(one.count("block") for one in blocks))
-            return look_up(blocks)
+    def counting(connection, look_up, *others):
+        def counted(in_blocks):
+            seen.append(sum(one.count("block") for one in in_blocks))
+            return look_up(in_blocks)
 
-        return newest(self, connection, counted, *others)
+        return newest_first(connection, counted, *others)
 
-    monkeypatch.setattr(postgres.PostgresDialect, "_newest", counting)
+    monkeypatch.setattr(blocks, "newest_first", counting)
     return seen
 
 

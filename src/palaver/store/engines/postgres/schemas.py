@@ -15,8 +15,9 @@ from palaver.settings import Settings
 from palaver.store.engines import missing_tables, named_sql
 from palaver.store.engines.database import Reader
 from palaver.store.engines.postgres.connection import PostgresConnection, RawConnection, readable_errors
-from palaver.store.engines.postgres.dialect import PostgresDialect, translated
+from palaver.store.engines.postgres.dialect import PostgresDialect
 from palaver.store.engines.postgres.shared_connections import borrowed
+from palaver.store.engines.postgres.statements import translated
 
 AnyConnection = psycopg.Connection[Any]
 

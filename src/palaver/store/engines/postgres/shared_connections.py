@@ -21,7 +21,7 @@ from palaver.store.engines.database import Row
 from palaver.store.engines.postgres.connection import RawConnection
 
 MOST_CONNECTIONS = 20
-"""The connections of a process, besides the one that listens. The readers and writers of a workspace use at most 10."""
+"""The connections of a process, besides the one that listens. The readers and writers of a workspace use at most 7."""
 CONNECT_SECONDS = 5.0
 """The least time to wait for a connection."""
 RECONNECT_SECONDS = 0.5

@@ -1,0 +1,150 @@
+"""Rows of the search index: made from the words of passages, written and compared."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+
+import orjson
+
+from palaver.store.engines.database import SCOPE, STEM, Connection, IndexRow
+from palaver.store.engines.postgres.blocks import block_tokens
+from palaver.store.engines.postgres.substrings import numbers_and_words, word_row
+from palaver.text.tokenize import AT_ONCE, PLAIN_LETTER, stem
+
+# A tsvector stores 255 positions of a word, positions up to 16,383, and one megabyte in all.
+MOST_PLACES = 255
+MOST_WORDS = 16_000
+MOST_BYTES = 900_000
+MANY_ROWS = 200
+"""With this many rows, a change gets more memory for sorting."""
+TEXTS_AT_ONCE = 500
+"""How many texts are read at once."""
+
+
+def write(connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
+    """Write the rows of passages; None removes one. Passages in `fresh` have no rows yet."""
+    stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
+    if stale:
+        connection.run_many(connection.dialect.sql("unindex_passage"), stale)
+        connection.run_many(connection.dialect.sql("drop_vector"), [row for row in stale if rows[row["id"]] is None])
+        connection.run_many(
+            connection.dialect.sql("mark_vector_stale"), [row for row in stale if rows[row["id"]] is not None]
+        )
+        connection.run_many(connection.dialect.sql("unindex_trigrams"), stale)
+    new = {id: row for id, row in rows.items() if row}
+    if len(new) >= MANY_ROWS:
+        connection.run(connection.dialect.sql("sort_in_memory"), {})
+    parts: list[tuple[int, int, str]] = []
+
+    def index_rows() -> Iterator[tuple[int, int, str, str, str | None]]:
+        for id, row in new.items():
+            own, others = tsvectors(row, id)
+            parts.extend((id, number, part) for number, part in enumerate(others))
+            length = len(row.scopes) + 2 * (row.words.count(" ") + 1 if row.words else 0)
+            tokens = f" {row.words.replace(' ', '  ')} " if row.words else ""
+            stems = f"{row.stems.replace(STEM, ' ')} " if others else None
+            yield id, length, own, tokens, None if stems == tokens else stems
+
+    connection.run_rows(connection.dialect.sql("index_passages"), index_rows())
+    connection.run_rows(connection.dialect.sql("index_parts"), parts)
+    texts = {id: row.substring for id, row in new.items() if row.substring}
+    write_substrings(connection, "index_trigrams", texts)
+
+
+def write_substrings(connection: Connection, statement: str, texts: Mapping[int, str]) -> None:
+    """Write rows of the substring index, and the words that it does not know."""
+    words: set[str] = set()
+
+    def rows() -> Iterator[tuple[int, str]]:
+        for id, text in texts.items():
+            numbers, its_words = numbers_and_words(text)
+            words.update(its_words)
+            yield id, numbers
+
+    # The rows come first: they keep `forget_runs` from removing words that this change uses.
+    connection.run_rows(connection.dialect.sql(statement), rows())
+    if words:
+        unknown = connection.fetch_tuples(connection.dialect.sql("unknown_runs"), {"runs": " ".join(words)})
+        connection.run_rows(connection.dialect.sql("insert_runs"), (word_row(word) for (word,) in unknown))
+
+
+def holds(connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
+    """Does the index have exactly these rows?"""
+    left = iter(rows)
+    while some := dict(islice(left, TEXTS_AT_ONCE)):
+        if not _hold(connection, some):
+            return False
+    return True
+
+
+def _hold(connection: Connection, rows: dict[int, IndexRow]) -> bool:
+    have: defaultdict[int, list[list[str]]] = defaultdict(list)
+    for one in connection.fetch(connection.dialect.sql("lexemes"), {"ids": orjson.dumps(list(rows)).decode()}):
+        have[one["id"]].append(one["lexemes"])
+    for id, row in rows.items():
+        found = {lexeme for lexemes in have[id] for lexeme in lexemes}
+        # A word that is its own stem is there once.
+        found |= {STEM + word for word in found if not word.startswith((STEM, SCOPE)) and stem(word) == word}
+        scopes = {*block_tokens(id), *(SCOPE + scope for scope in row.scopes)}
+        if found != {*row.words.split(), *row.stems.split(), *scopes}:
+            return False
+    return True
+
+
+def tsvectors(row: IndexRow, passage_id: int) -> tuple[str, list[str]]:
+    """The index row as a literal: exact words weigh A, stems B, each with its places; scopes have none. A word that is
+    its own stem is there once. The block of the passage is a scope.
+
+    Of a passage that is too long the literal has only the scopes, and there are more of them for its parts. The first
+    part has the words the passage begins with, and their places. The next ones have the words that are not in the
+    first, each once and without places.
+    """
+    scopes = [f"'{token}'" for token in (*(SCOPE + scope for scope in row.scopes), *block_tokens(passage_id))]
+    words, stems = row.words.split(" ", MOST_WORDS), row.stems.split(" ", MOST_WORDS)
+    if not row.words:
+        return " ".join(scopes), []
+    rest, stems_of_rest = (words.pop(), stems.pop()) if len(words) > MOST_WORDS else ("", "")
+    size = len(words)
+    while size > MOST_PLACES and 2 * len(" ".join(stems[:size]).encode()) + 24 * size > MOST_BYTES:
+        size //= 2
+    if size == len(words) and not rest and (size <= MOST_PLACES or max(Counter(stems).values()) <= MOST_PLACES):
+        return _literal(words, stems, scopes), []
+    known = set(words[:size])
+    others: dict[str, str | None] = dict(zip(words[size:], stems[size:], strict=True))
+    is_english = PLAIN_LETTER.search(rest) is not None  # otherwise every word is its own stem
+    while rest:  # in portions: one call over a million characters would keep all other threads waiting
+        some = rest.split(" ", AT_ONCE)
+        rest = some.pop() if len(some) > AT_ONCE else ""
+        if is_english:
+            marked = stems_of_rest.split(" ", AT_ONCE)
+            stems_of_rest = marked.pop() if rest else ""
+            others.update(zip(some, marked, strict=True))
+        else:
+            others.update(dict.fromkeys(some))
+    parts, part, free = [_literal(words[:size], stems[:size], scopes)], list(scopes), MOST_BYTES
+    for word, its_stem in others.items():
+        if word not in known:
+            lexemes = f"'{word}'" if its_stem in (None, STEM + word) else f"'{word}' '{its_stem}'"
+            free -= len(lexemes.encode())
+            if free < 0:
+                parts.append(" ".join(part))
+                part, free = list(scopes), MOST_BYTES
+            part.append(lexemes)
+    if len(part) > len(scopes):
+        parts.append(" ".join(part))
+    return " ".join(scopes), parts
+
+
+def _literal(words: Sequence[str], stems: Sequence[str], scopes: Sequence[str]) -> str:
+    """Each word with its place, and its stem if that is different. The server puts the places of equal words together,
+    and keeps MOST_PLACES of each."""
+    exact = chain.from_iterable(zip(words, _EXACT_PLACES, strict=False))
+    placed = zip(words, stems, _STEM_PLACES, strict=False)
+    stemmed = [marked + place for word, marked, place in placed if marked != STEM + word]
+    return "'" + "".join(chain(exact, stemmed))[:-1] + " ".join(scopes)
+
+
+_EXACT_PLACES, _STEM_PLACES = ([f"':{n}{weight} '" for n in range(1, MOST_WORDS + 1)] for weight in "AB")
+"""The end of a word with its place, and the beginning of the next word."""

@@ -1,0 +1,70 @@
+"""The statements of searches. They have parts that depend on the query."""
+
+from __future__ import annotations
+
+from palaver.store.engines.bm25 import K1, B
+
+SAID_BETWEEN = "JOIN passages p ON p.id = passage_id AND p.created_at BETWEEN %(since)s AND %(until)s"
+# The query is bound in a CTE, because the generic plan of a prepared statement would be slower.
+MATCHED = """
+WITH asked AS MATERIALIZED (SELECT CAST(%(match)s AS tsquery) AS q),
+matched AS MATERIALIZED (
+    SELECT passage_id FROM passage_index, asked WHERE words @@ q
+    UNION ALL
+    {long}
+)"""
+# Words are counted while the matches are read: reading them again would take longer.
+COUNTED = """
+WITH asked AS MATERIALIZED (SELECT CAST(%(match)s AS tsquery) AS q),
+newest AS MATERIALIZED (
+    SELECT matched.* FROM (
+        SELECT passage_id, {counted} FROM passage_index, asked WHERE words @@ q
+        UNION ALL
+        SELECT passage_id, {counted} FROM {long} AS long JOIN passage_index USING (passage_id)
+    ) AS matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
+)"""
+BEST = """
+SELECT passage_id AS id, score, (SELECT count(*) FROM newest) AS matches FROM newest
+ORDER BY score DESC, passage_id DESC LIMIT %(limit)s"""
+EACH = """
+SELECT newest.*, passage_id AS id, (SELECT count(*) FROM newest) AS matches FROM newest"""
+# A byte order is enough to compare, and faster than the order of a language.
+TIMES = """((octet_length(tokens) - octet_length(replace(tokens COLLATE "C", %(needle{number})s, '')))
+           / %(bytes{number})s)"""
+POINTS = f"%(rarity{{number}})s * ({TIMES} * {K1 + 1}) / ({TIMES} + {K1} * ({1 - B} + {B} * length / %(usual)s))"
+PHRASE_COUNT = """
+SELECT {number} AS number, (
+    SELECT count(*) FROM (
+        SELECT 1 FROM passage_index, (SELECT CAST(%(phrase{number})s AS tsquery) AS q OFFSET 0) AS asked
+        WHERE words @@ q LIMIT %(cap)s
+    ) AS short
+) + (SELECT count(*) FROM {long} AS long) AS passages"""
+HAVING_SUBSTRING = "SELECT passage_id FROM passage_trigrams WHERE {conditions} LIMIT %(cap)s"
+HAS_FRAGMENT = """(trigrams && CAST(%(words{place})s AS integer[])
+                    OR trigrams @> CAST(%(grams{place})s AS integer[]))"""
+NONE = "SELECT passage_id FROM passage_parts WHERE false"
+COUNT_ALL = (
+    MATCHED
+    + """
+SELECT count(*) AS passages FROM (SELECT 1 FROM matched {timed} LIMIT %(cap)s) AS found"""
+)
+HAVING = (
+    MATCHED
+    + """
+SELECT array_agg(passage_id) AS ids FROM (
+    SELECT passage_id FROM matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
+) AS newest"""
+)
+RECALL = (
+    MATCHED
+    + """, newest AS MATERIALIZED (
+    SELECT passage_id FROM matched {timed} ORDER BY passage_id DESC LIMIT %(most)s
+), inside AS (
+    SELECT passage_id, words FROM newest JOIN passage_index USING (passage_id)
+    UNION ALL
+    SELECT passage_id, words FROM newest JOIN passage_parts USING (passage_id)
+)
+SELECT passage_id AS id, (SELECT count(*) FROM newest) AS matches,
+       max(ts_rank(CAST('{{0, 0, 0.5, 0.5}}' AS real[]), words, CAST(%(wanted)s AS tsquery), 1)) AS score
+FROM inside GROUP BY passage_id ORDER BY score DESC, passage_id DESC LIMIT %(cap)s"""
+)

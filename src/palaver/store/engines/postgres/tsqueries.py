@@ -1,0 +1,94 @@
+"""Queries, terms and scopes as text for tsquery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from palaver.store.engines.database import SCOPE, STEM, Scope
+from palaver.store.engines.id_ranges import SOURCES
+from palaver.text.match import has_near
+from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
+from palaver.text.tokenize import stem
+from palaver.text.tokenize import stems as stems_of
+
+
+def printed(query: Query) -> str:
+    """The query as a tsquery. For NEAR, it may match more than the query does."""
+    match query:
+        case Phrase(words, prefix):
+            lexemes = [f"'{word}'" for word in words]
+            if prefix:
+                lexemes[-1] += ":*"
+            return "(" + " <-> ".join(lexemes) + ")"
+        case Near(phrases, _):
+            return "(" + " & ".join(map(printed, phrases)) + ")"
+        case AllOf(parts):
+            return "(" + " & ".join(map(printed, parts)) + ")"
+        case AnyOf(parts):
+            return "(" + " | ".join(map(printed, parts)) + ")"
+        case Without(wanted, unwanted):
+            if has_near(unwanted):
+                return printed(wanted)
+            return f"({printed(wanted)} & !{printed(unwanted)})"
+        case Preferring(wanted, _):
+            return printed(wanted)
+        case Nothing():
+            return ""
+
+
+def any_stem(terms: Sequence[Phrase]) -> str:
+    stems = ["(" + " <-> ".join(map(stem_or_word, stems_of(term.words))) + ")" for term in terms]
+    return " | ".join([*stems, *(printed(term) for term in terms if term.prefix)])
+
+
+def stem_or_word(one: str) -> str:
+    """The lexemes of a stem. A word that is its own stem is in the index as the word only."""
+    return f"('{one}' | '{STEM}{one}')" if stem(one) == one else f"'{STEM}{one}'"
+
+
+def wanted_scopes(scope: Scope) -> list[tuple[str, ...]]:
+    """The groups of scope tokens; a passage in the scope has one of each group."""
+    kinds = [kind for kind, is_wanted in (("body", scope.bodies), ("title", scope.titles)) if is_wanted]
+    if len(kinds) == 2 and len(scope.sources) == len(SOURCES):
+        own = []  # everything
+    else:
+        own = [tuple(f"{source}{kind}" for source in scope.sources for kind in kinds)]
+    return [*own, *map(tuple, scope.token_groups)]
+
+
+def scope_terms(scope: Scope) -> list[str]:
+    inside = ["(" + " | ".join(f"'{SCOPE}{token}'" for token in group) + ")" for group in wanted_scopes(scope)]
+    return inside + [f"!'{SCOPE}{token}'" for token in scope.without]
+
+
+def needles(phrases: Sequence[Phrase]) -> dict[str, Any]:
+    """The parameters by which each phrase is counted in the tokens of a passage."""
+    params: dict[str, Any] = {}
+    for number, phrase in enumerate(phrases):
+        needle = needle_of(phrase.words, phrase.prefix)
+        params |= {f"needle{number}": needle, f"bytes{number}": float(len(needle.encode()))}
+    return params
+
+
+def needle_of(words: Sequence[str], prefix: bool = False) -> str:
+    """Some words side by side, as tokens have them."""
+    return f" {'  '.join(words)}" + ("" if prefix else " ")
+
+
+def scored_phrases(query: Query) -> Iterator[Phrase]:
+    """The phrases that bm25 counts, repeated as in SQLite."""
+    match query:
+        case Phrase():
+            yield query
+        case Near(parts, _) | AllOf(parts) | AnyOf(parts):
+            for part in parts:
+                yield from scored_phrases(part)
+        case Without(wanted, _):
+            yield from scored_phrases(wanted)
+        case Preferring(wanted, phrases):
+            yield from scored_phrases(wanted)
+            yield from scored_phrases(wanted.parts[0])
+            yield from phrases
+        case Nothing():
+            pass
