@@ -21,6 +21,7 @@ import apsw
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import console
 import engines
 import hooks
 import servers
@@ -213,7 +214,7 @@ def _listener(port: int) -> socket.socket:
 
 def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__)
-    whats = ("speed", "tokens", "hooks", "start", "vectors", "servers", "workspaces")
+    whats = ("speed", "tokens", "hooks", "start", "vectors", "servers", "workspaces", "console")
     ask.add_argument("what", nargs="?", choices=whats, default="speed")
     ask.add_argument("--messages", type=int, default=100_000)
     ask.add_argument("--seconds", type=float, default=10)
@@ -236,6 +237,8 @@ def main() -> int:
         return servers.main()
     if given.what == "vectors":
         return vectors.main()
+    if given.what == "console":
+        return console.main()
     if given.what == "workspaces":
         return workspaces.main(given.count)
     lines = []

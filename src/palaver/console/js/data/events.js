@@ -44,7 +44,25 @@ export class EventReplay {
   }
 }
 
+// Events that arrive within one frame are handled together: they cause one drawing. A hidden page has no frames.
+/** @type {any[]} */
+let received = [];
 function receive(message) {
+  received.push(message);
+  if (received.length > 1) return;
+  if (document.hidden) setTimeout(handleReceived);
+  else requestAnimationFrame(handleReceived);
+}
+
+document.addEventListener("visibilitychange", () => document.hidden && handleReceived());
+
+function handleReceived() {
+  const messages = received;
+  received = [];
+  for (const message of messages) handle(message);
+}
+
+function handle(message) {
   if (message.kind === "state") {
     if (isOpen === message.isOpen) return;
     isOpen = message.isOpen;

@@ -3,7 +3,7 @@
 // and distant ones are dropped, so a thread can have any length.
 
 import { notify } from "../ui/notices.js";
-import { redraw } from "../ui/render.js";
+import { nextFrame, redraw } from "../ui/render.js";
 import { RequestError, get, url, withQuery } from "./api.js";
 import { EventReplay, on } from "./events.js";
 import { readMarks } from "./read_marks.js";
@@ -11,7 +11,8 @@ import { t } from "../ui/texts.js";
 
 const FIRST_PAGE = 24; // fills a window; preload.js requests the same number
 const PAGE = 60;
-const MAX_MESSAGES = 240;
+const MAX_MESSAGES = 120;
+const SLICE = 6; // messages that are drawn in one frame while the reader scrolls
 
 export class ThreadMessages {
   /** @type {import("./types.js").Message[]} */
@@ -28,6 +29,7 @@ export class ThreadMessages {
   #replay = new EventReplay();
   #subscriptions;
   #isLoadingMore = false;
+  #place = 0; // counts the loads of another part of the thread: they end a load of more messages
   /** @type {Promise<void> | null} */
   #mark = null; // resolves when the read mark is known
   #repliedTo = new Map(); // messages that are quoted but not loaded
@@ -131,6 +133,7 @@ export class ThreadMessages {
   loadNewest = () =>
     this.#replay.during(async () => {
       this.messages = await this.#getPage({ newest: true, limit: FIRST_PAGE });
+      this.#place += 1;
       this.hasOlder = this.messages.length === FIRST_PAGE && this.firstSeq > 1;
       this.hasNewer = false;
       this.latestSeq = Math.max(this.latestSeq, this.lastSeq);
@@ -144,6 +147,7 @@ export class ThreadMessages {
         this.#getPage({ before_seq: seq + 1, limit: FIRST_PAGE }),
         this.#getPage({ after_seq: seq, limit: PAGE }),
       ]);
+      this.#place += 1;
       this.messages = [...before, ...after];
       this.hasOlder = before.length === FIRST_PAGE && before[0].seq > 1;
       this.hasNewer = after.length === PAGE;
@@ -164,6 +168,7 @@ export class ThreadMessages {
         this.#getPage({ before_seq: message.seq, limit: half }),
         this.#getPage({ after_seq: message.seq, limit: half }),
       ]);
+      this.#place += 1;
       this.messages = [...before, message, ...after];
       this.hasOlder = before.length === half;
       this.hasNewer = after.length === half;
@@ -174,13 +179,19 @@ export class ThreadMessages {
   loadOlder = () =>
     this.#loadMore(async () => {
       if (!this.hasOlder) return false;
+      const place = this.#place;
       const found = await this.#getPage({ before_seq: this.firstSeq, limit: PAGE });
-      this.messages = [...found, ...this.messages];
-      this.hasOlder = found.length === PAGE && found[0].seq > 1;
-      if (this.messages.length > MAX_MESSAGES) {
-        this.messages = this.messages.slice(0, MAX_MESSAGES);
-        this.hasNewer = true;
+      for (let end = found.length; end > 0; end -= SLICE) {
+        if (end < found.length) await nextFrame();
+        if (place !== this.#place) return false;
+        this.messages = [...found.slice(Math.max(0, end - SLICE), end), ...this.messages];
+        if (this.messages.length > MAX_MESSAGES) {
+          this.messages = this.messages.slice(0, MAX_MESSAGES);
+          this.hasNewer = true;
+        }
+        redraw();
       }
+      this.hasOlder = found.length === PAGE && found[0].seq > 1;
       return found.length > 0;
     });
 
@@ -188,13 +199,19 @@ export class ThreadMessages {
   loadNewer = () =>
     this.#loadMore(async () => {
       if (!this.hasNewer) return false;
+      const place = this.#place;
       const found = await this.#getPage({ after_seq: this.lastSeq, limit: PAGE });
-      this.messages = [...this.messages, ...found];
-      this.hasNewer = found.length === PAGE;
-      if (this.messages.length > MAX_MESSAGES) {
-        this.messages = this.messages.slice(-MAX_MESSAGES);
-        this.hasOlder = true;
+      for (let start = 0; start < found.length; start += SLICE) {
+        if (start) await nextFrame();
+        if (place !== this.#place) return false;
+        this.messages = [...this.messages, ...found.slice(start, start + SLICE)];
+        if (this.messages.length > MAX_MESSAGES) {
+          this.messages = this.messages.slice(-MAX_MESSAGES);
+          this.hasOlder = true;
+        }
+        redraw();
       }
+      this.hasNewer = found.length === PAGE;
       return found.length > 0;
     });
 

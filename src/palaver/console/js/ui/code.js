@@ -45,24 +45,34 @@ export function languageOfPath(path) {
   return languageOf(/^dockerfile/i.test(name) ? "dockerfile" : (name.match(/\.(\w+)$/)?.[1] ?? ""));
 }
 
-const waiting = new WeakMap();
-const whenIdle = (run) =>
-  "requestIdleCallback" in globalThis ? requestIdleCallback(run, { timeout: 1000 }) : setTimeout(run, 200);
+const NEAR = 300; // pixels outside the window
+const LOOK_DELAY = 150; // milliseconds; while somebody scrolls, nothing is coloured
 
-const inView = new IntersectionObserver(
-  (entries) => {
-    for (const { isIntersecting, target } of entries) {
-      if (!isIntersecting) continue;
-      inView.unobserve(target);
-      whenIdle(() => colour(/** @type {HTMLElement} */ (target)));
-    }
-  },
-  { rootMargin: "300px" },
-);
+const texts = new WeakMap(); // of elements that are not coloured yet
+const whenIdle = (run) =>
+  "requestIdleCallback" in globalThis ? requestIdleCallback(run, { timeout: 1000 }) : setTimeout(run, 50);
+
+/** @type {number | undefined} */
+let looking;
+function colourSoon() {
+  clearTimeout(looking);
+  looking = setTimeout(() => whenIdle(colourInView), LOOK_DELAY);
+}
+document.addEventListener("scroll", colourSoon, { capture: true, passive: true });
+addEventListener("resize", colourSoon, { passive: true });
+
+function colourInView() {
+  const elements = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("code[data-language]"));
+  for (const element of elements) {
+    const { top, bottom, height } = element.getBoundingClientRect();
+    if (height && bottom > -NEAR && top < innerHeight + NEAR) colour(element);
+  }
+}
 
 async function colour(element) {
-  const { text, language } = waiting.get(element) ?? {};
-  if (!language) return;
+  const { language } = element.dataset;
+  const text = texts.get(element);
+  delete element.dataset.language;
   try {
     const { highlight } = await import(assetUrl("js/syntax/highlighter.js"));
     element.replaceChildren(await highlight(text, language));
@@ -71,13 +81,14 @@ async function colour(element) {
   }
 }
 
-// A <code> element. It is coloured when it comes into view.
+// A <code> element. It is coloured when it is in view and the browser is idle.
 export function codeElement(text, language) {
   const element = document.createElement("code");
   element.append(text);
   if (language && text.length <= MAX_COLOURED) {
-    waiting.set(element, { text, language });
-    inView.observe(element);
+    texts.set(element, text);
+    element.dataset.language = language;
+    colourSoon();
   }
   return element;
 }

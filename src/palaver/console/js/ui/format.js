@@ -64,8 +64,13 @@ export function dayName(iso) {
   return ago < YEAR_SHOWN_AFTER && ago > 0 ? formatWeekday(date) : formatDate(date);
 }
 
-// Equal for two times on the same day.
-export const dayKey = (iso) => new Date(iso).toDateString();
+// Equal for two times on the same day. Lists ask for it at every drawing, so the answers are kept, one for ten minutes.
+const dayKeys = new Map();
+export function dayKey(iso) {
+  const minutes = iso.slice(0, 15) + (iso.endsWith("Z") ? "" : iso.slice(-6));
+  if (!dayKeys.has(minutes)) dayKeys.set(minutes, new Date(iso).toDateString());
+  return dayKeys.get(minutes);
+}
 export const clockTime = (iso) => formatClock(new Date(iso));
 export const bareClockTime = (iso) => formatBareClock(new Date(iso)); // without AM and PM, where there is little room
 export const fullTime = (iso) => formatFull(new Date(iso));

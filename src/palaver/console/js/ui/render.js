@@ -40,6 +40,15 @@ export function nextDraw() {
   return new Promise((resolve) => waiting.push(resolve));
 }
 
+// Resolve when the browser has painted what was drawn. A hidden page paints nothing.
+export const nextFrame = () =>
+  /** @type {Promise<void>} */ (
+    new Promise((resolve) => {
+      if (document.hidden) resolve();
+      else requestAnimationFrame(() => resolve());
+    })
+  );
+
 // Render nothing until `promise` settles or `timeout` milliseconds pass: one rendering costs less than two.
 export function pauseDrawing(promise, timeout) {
   isPaused = true;

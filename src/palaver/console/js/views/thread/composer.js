@@ -245,8 +245,12 @@ export class Composer {
     );
   }
 
+  // Drawing the console at each key is slow. Most keys change nothing but the text, which is in the box already.
+  #shown = () => [Boolean(hasContent(this)), this.#typedName, this.#typedCode, this.#selected, this.error].join("\n");
+
   #onInput(event) {
     const textarea = event.target;
+    const shownBefore = this.#shown();
     const before = textarea.value.slice(0, textarea.selectionStart);
     this.#textarea = textarea;
     this.#typedName = before.match(/(?:^|\s)@([\p{L}\p{N}_.-]*)$/u)?.[1]?.toLowerCase();
@@ -257,7 +261,9 @@ export class Composer {
     const emoji = code && loadedEmoji()?.emojiOf(code);
     if (emoji)
       return this.#replaceText(textarea, before.slice(0, -whole.length) + emoji, textarea.value.slice(before.length));
-    this.#change({ text: textarea.value });
+    Object.assign(this, { key: null, text: textarea.value });
+    this.#save();
+    if (this.#shown() !== shownBefore) redraw();
     fitHeight(textarea);
   }
 
@@ -363,8 +369,11 @@ function mergeDrafts(all) {
   };
 }
 
-// Make a text box as high as its text. The style sheet sets the maximum.
+const FITS_BY_STYLE = CSS.supports("field-sizing", "content");
+
+// Make a text box as high as its text. The style sheet sets the maximum, and in most browsers also the height.
 export function fitHeight(textarea) {
+  if (FITS_BY_STYLE) return;
   textarea.style.height = "auto";
   textarea.style.height = `${textarea.scrollHeight}px`;
 }

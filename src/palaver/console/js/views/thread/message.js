@@ -171,9 +171,23 @@ export const pendingMessage = ({ text, images, files, isForHumans }) =>
       <div class="prose pre">${text || [...images, ...(files ?? [])].map(({ name }) => name).join(", ")}</div></div>
   </article>`;
 
-// Only the active message has a toolbar: toolbars on all of them would be most of the page.
+// Only the active message has a toolbar: toolbars on all of them would be most of the page. While somebody scrolls, messages
+// pass under the pointer. The one where it stops becomes active.
+const SCROLL_END = 120; // milliseconds
+let scrolledAt = -SCROLL_END;
+/** @type {number | undefined} */
+let activating;
+document.addEventListener("scroll", (event) => (scrolledAt = event.timeStamp), { capture: true, passive: true });
+
 export function updateActiveMessage(event) {
-  const id = event.target.closest?.(".message")?.id.slice(2) ?? null;
+  const { target, type, timeStamp } = event;
+  clearTimeout(activating);
+  if (type === "pointerover" && timeStamp - scrolledAt < SCROLL_END)
+    activating = setTimeout(() => updateActiveMessage({ target, type, timeStamp: performance.now() }), SCROLL_END);
+  else activate(target.closest?.(".message")?.id.slice(2) ?? null);
+}
+
+function activate(id) {
   if (id === activeId || document.querySelector(".tools details[open]")) return;
   activeId = id;
   redraw();

@@ -210,8 +210,19 @@ async function loadInPlace(load) {
 function firstMessageInView() {
   const edge = scrollBox?.getBoundingClientRect().top ?? 0;
   const all = [...(scrollBox?.querySelectorAll(".message") ?? [])];
-  const first = all.find((one) => one.getBoundingClientRect().bottom > edge);
+  const first = all[countWhile(all, (one) => one.getBoundingClientRect().bottom <= edge)];
   return first ? { id: first.id, top: first.getBoundingClientRect().top } : null;
+}
+
+// How many elements at the start fulfil the condition, by halving: messages are in order.
+function countWhile(elements, condition) {
+  let [from, to] = [0, elements.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (condition(elements[middle])) from = middle + 1;
+    else to = middle;
+  }
+  return from;
 }
 
 // The position is remembered at once. The scroll event comes later, and a reader may scroll up before it.
@@ -274,13 +285,7 @@ function lastSeqInView() {
     const box = element.getBoundingClientRect();
     return box.bottom <= bottom + 4 || box.top < (top + bottom) / 2;
   };
-  let [from, to] = [0, all.length]; // messages are in order, so the last one in view is found by halving
-  while (from < to) {
-    const middle = (from + to) >> 1;
-    if (isSeen(all[middle])) from = middle + 1;
-    else to = middle;
-  }
-  return Number(all[from - 1]?.dataset.seq ?? 0);
+  return Number(all[countWhile(all, isSeen) - 1]?.dataset.seq ?? 0);
 }
 
 function markUnread(message) {

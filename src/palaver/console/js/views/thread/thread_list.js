@@ -28,6 +28,18 @@ import { t } from "../../ui/texts.js";
 const narrow = matchMedia("(max-width: 700px)");
 narrow.addEventListener("change", redraw);
 
+// Rows are drawn as the reader scrolls: hundreds of rows would make every frame slower.
+const ROWS = 60;
+const MORE_DISTANCE = 800; // pixels from the end of the list
+let rowCount = ROWS;
+
+function onScroll({ target }) {
+  const rest = target.scrollHeight - target.scrollTop - target.clientHeight;
+  if (rest > MORE_DISTANCE || rowCount >= threads.byId.size) return;
+  rowCount += ROWS;
+  redraw();
+}
+
 const SHOW = [
   ["open", "Open"],
   ["unread", "Unread"],
@@ -37,12 +49,18 @@ const SHOW = [
 export function threadList(openId) {
   const show = (value) => {
     threads.show = value;
+    rowCount = ROWS;
     storage.write("threads.show", value);
     loadThreads();
   };
+  const filter = (event) => {
+    threads.filter = event.target.value;
+    rowCount = ROWS;
+    redraw();
+  };
   // A page has one main part. On a phone that is the list until a thread is opened.
   const isMain = !openId && narrow.matches;
-  return html`<div class="list" role=${isMain ? "main" : "complementary"} aria-label=${t("Threads")}>
+  return html`<div class="list" role=${isMain ? "main" : "complementary"} aria-label=${t("Threads")} @scroll=${onScroll}>
     <div class="list-head">
       <h1>${t("Threads")}</h1>
       <span>
@@ -55,7 +73,7 @@ export function threadList(openId) {
     <div class="filters">
       <label class="find"><span class="hidden">${t("Filter threads")}</span>
         <input type="search" placeholder=${t("Filter")} .value=${threads.filter} autocomplete="off"
-          @input=${(event) => ((threads.filter = event.target.value), redraw())} /></label>
+          @input=${filter} /></label>
       ${choice(t("Show"), SHOW, threads.show, show)}
     </div>
     ${isMain && isWelcomeShown() ? welcome() : nothing}
@@ -82,9 +100,11 @@ function listBody(openId) {
       "Create one, or connect an agent and let it start.",
       can("write") ? html`<button type="button" class="main" @click=${newThread}>${t("New thread")}</button>` : nothing,
     );
+  // The open thread and some after it are always there, for the keys J and K.
+  const openIndex = shown.findIndex((thread) => thread.id === openId);
   return html`<ul class="threads">
     ${repeat(
-      shown,
+      shown.slice(0, Math.max(rowCount, openIndex + ROWS / 2)),
       (thread) => thread.id,
       (thread) => {
         const isOpen = thread.id === openId;
