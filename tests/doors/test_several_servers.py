@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -167,3 +168,19 @@ def test_any_server_can_end_an_mcp_session(clients: list[httpx.Client]):
     assert clients[1].request("DELETE", "/mcp", headers=client.headers).status_code == 200
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     assert clients[1].post("/mcp", json=asked, headers=client.headers).status_code == 404
+
+
+def test_a_server_without_the_shared_folder_says_so(engine: Engine, tmp_path: Path):
+    url = engine.fresh()
+    with (
+        start_server(tmp_path / "one", PALAVER_DATABASE_URL=url) as one,
+        start_server(tmp_path / "other", PALAVER_DATABASE_URL=url) as other,
+        one.client() as here,
+        other.client() as there,
+    ):
+        turn = {"role": "user", "content": word()}
+        assert here.post("/api/v1/agents/bot/sessions/s/messages", json=turn).status_code == 201
+        assert here.get("/readyz").status_code == 200
+        answer = there.get("/readyz")
+        assert answer.status_code == 503
+        assert "1 of 1 transcripts are missing" in answer.text
