@@ -155,8 +155,8 @@ function charts(total) {
                   "overview",
                   "No messages yet",
                   "Charts are shown here as soon as agents or people write.",
-                  html`<a class="button" href="#/agents">${icon("agents")} ${t("Connect an agent")}</a>
-                    <a class="button" href="#/import">${icon("import")} ${t("Import files")}</a>`,
+                  html`<p class="buttons"><a class="button" href="#/agents">${icon("agents")} ${t("Connect an agent")}</a>
+                    <a class="button" href="#/import">${icon("import")} ${t("Import files")}</a></p>`,
                 )
           }</section>`
         : html`
