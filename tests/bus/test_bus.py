@@ -982,6 +982,32 @@ def test_templates_that_exist_cannot_be_overwritten(api: httpx.Client, mcp: Mcp)
         assert api.post("/api/templates", json={"id": id, "name": "x"}).status_code == 409
 
 
+def test_a_template_is_changed_and_its_threads_are_not(api: httpx.Client):
+    path = "/api/templates/" + word("t")
+    new = {"name": "Mine", "description": "d", "system_prompt": "Rules.", "default_metadata": {"a": 1}}
+    made = api.post("/api/templates", json={"id": path.rpartition("/")[2], **new}).json()
+    thread = api.post("/api/threads", json={"topic": word(), "template": made["id"]}).json()
+    assert api.put(path, json={"name": "Ours"}).json() == {**made, "name": "Ours"}
+    changed = {
+        **made,
+        "name": "Ours",
+        "description": None,
+        "system_prompt": "Other rules.",
+        "default_metadata": {"b": 2},
+    }
+    change = {"description": "", "system_prompt": "Other rules.", "default_metadata": {"b": 2}}
+    assert api.put(path, json=change).json() == changed
+    assert api.get(path).json() == changed
+    assert api.get(f"/api/threads/{thread['id']}").json()["system_prompt"] == "Rules."
+
+
+def test_a_template_that_is_built_in_or_unknown_is_not_changed(api: httpx.Client):
+    refused = api.put("/api/templates/code-review", json={"name": "x"})
+    assert refused.status_code == 409
+    assert "built in" in refused.json()["detail"]
+    assert api.put("/api/templates/no-such", json={"name": "x"}).status_code == 404
+
+
 def test_an_unknown_template_is_404(api: httpx.Client, mcp: Mcp):
     assert api.get("/api/templates/no-such").status_code == 404
     assert api.post("/api/threads", json={"topic": word(), "template": "no-such"}).status_code == 404

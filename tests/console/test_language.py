@@ -57,6 +57,68 @@ def test_every_text_of_the_code_is_in_the_english_file():
     assert [text for text, shown in english.items() if text != shown] == []
 
 
+class Templates:
+    """Finds the texts of the templates in JavaScript, without their expressions."""
+
+    def __init__(self, code: str) -> None:
+        self.code, self.found = code + "}", list[str]()
+        self._expression(0)
+
+    def _template(self, at: int) -> tuple[str, int]:
+        text = ""
+        while self.code[at] != "`":
+            if self.code.startswith("${", at):
+                at, text = self._expression(at + 2), text + " "
+            else:
+                step = 2 if self.code[at] == "\\" else 1
+                text, at = text + self.code[at : at + step], at + step
+        return text, at + 1
+
+    def _expression(self, at: int) -> int:
+        """Returns where the expression ends, after its closing brace."""
+        depth = 0
+        while depth >= 0:
+            skipped = re.compile(r'//.*|/\*[\s\S]*?\*/|"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'').match(self.code, at)
+            before = self.code[max(0, at - 20) : at]
+            pattern = re.compile(r"/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\]|\\.)*\])+/").match(self.code, at)
+            if skipped:
+                at = skipped.end()
+            elif pattern and re.search(r"[=(,:!&|?\[]\s*$", before):
+                at = pattern.end()
+            elif self.code[at] == "`":
+                text, at = self._template(at + 1)
+                if before.endswith(("html", "svg")):
+                    self.found.append(text)
+            else:
+                depth += {"{": 1, "}": -1}.get(self.code[at], 0)
+                at += 1
+        return at
+
+
+def literal_texts(code: str) -> list[str]:
+    """Words that a template shows without t: between tags, or in an attribute that is read aloud."""
+    found = []
+    for template in Templates(code).found:
+        said = re.findall(r'(?:aria-label|title|placeholder|alt)="([^"]*)"', template)
+        shown = re.sub(r"<(code|kbd)\b[^>]*>[^<]*</\1>", "", template)
+        found += [text.strip() for text in [*said, *re.split(r"<[^>]*>", shown)] if re.search(r"[A-Za-z]{2,}", text)]
+    return found
+
+
+def test_templates_have_no_text_that_cannot_be_translated():
+    assert literal_texts('f(/`/, html`<p title="Two words">${t(`x`)} Read <code>x</code></p>`)') == [
+        "Two words",
+        "Read",
+    ]
+    left = {
+        text
+        for path in sorted(CODE.rglob("*.js"))
+        if path.parent != TEXTS
+        for text in literal_texts(path.read_text("utf-8"))
+    }
+    assert left == {"palaver", "· palaver", "plv_…"}
+
+
 def test_every_english_text_has_a_german_translation_with_the_same_values():
     english, german = texts("en"), texts("de")
     assert english.keys() == german.keys()
@@ -149,6 +211,11 @@ def visit_every_view(window: Opening, fresh: Server, rest: httpx.Client, viewpor
     page.keyboard.press("Escape")
     page.keyboard.press("Control+k")
     expect(page.locator(".palette li").first).to_be_visible()
+    assert page.evaluate(LEFT_IN_ENGLISH, german) == []
+    page.keyboard.press("Escape")
+    page.evaluate("location.hash = '#/search'")
+    page.get_by_role("button", name="Hilfe zur Suche").click()
+    expect(page.locator("dialog")).to_contain_text("Akzente sind egal")
     assert page.evaluate(LEFT_IN_ENGLISH, german) == []
 
 

@@ -139,6 +139,32 @@ def test_a_template_is_copied_used_and_deleted(window: Opening, rest: httpx.Clie
     expect(card).to_have_count(0)
 
 
+@both_sizes
+def test_a_template_is_edited_and_its_text_is_not_lost(window: Opening, rest: httpx.Client, viewport: ViewportSize):
+    name = word("Review ")
+    path = "/api/templates/" + name.lower().replace(" ", "-")
+    rest.post("/api/templates", json={"id": path.rpartition("/")[2], "name": name, "system_prompt": "Be kind."})
+    page = window("#/library/templates", viewport=viewport)
+    expect(page.get_by_label("Code review").get_by_role("button", name="Edit")).to_have_count(0)
+    page.get_by_label(name).get_by_role("button", name="Edit").click()
+    rules = page.locator("dialog").get_by_label("Rules")
+    expect(rules).to_have_value("Be kind.")
+    rules.fill("Be brief.")
+    page.keyboard.press("Escape")
+    expect(page.locator(".notices")).to_contain_text("Not saved yet")
+    page.mouse.click(5, 5)
+    expect(rules).to_have_value("Be brief.")
+    page.get_by_label("Name").fill(f"{name} 2")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("dialog")).to_have_count(0)
+    expect(page.get_by_label(f"{name} 2")).to_be_visible()
+    saved = rest.get(path).json()
+    assert (saved["name"], saved["system_prompt"]) == (f"{name} 2", "Be brief.")
+    page.get_by_label(name).get_by_role("button", name="Edit").click()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+
+
 def test_the_rules_of_a_thread_are_changed_in_its_menu(window: Opening, thread: Thread):
     page = window(f"#/threads/{thread.id}")
     page.get_by_label("Thread menu").click()

@@ -57,6 +57,20 @@ def test_the_palette_goes_to_threads_agents_notes_prompts_projects_and_pages(
     expect(page).to_have_url(re.compile("#/search\\?q=nothing"))
 
 
+def test_many_threads_do_not_hide_a_note_or_an_action(window: Opening, rest: httpx.Client):
+    mark = word("sett")
+    for number in range(15):
+        Thread(rest, f"{mark} {number}")
+    rest.post("/api/notes", json={"title": f"About {mark}", "content": "x"})
+    page = window("#/import")
+    ask(page, mark)
+    expect(page.locator(".palette li")).to_have_count(17)
+    expect(page.locator(".palette li").nth(6)).to_contain_text(f"About {mark}")
+    page.keyboard.press("Escape")
+    ask(page, "sett")
+    expect(page.locator(".palette li", has_text="Settings")).to_be_visible()
+
+
 def test_the_palette_is_left_by_escape_and_by_its_own_key_and_walked_by_arrows(window: Opening, thread: Thread):
     page = window(f"#/threads/{thread.id}")
     expect(page.get_by_label("Message", exact=True)).to_be_focused()

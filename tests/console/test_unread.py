@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 from tests.console.conftest import PHONE, WIDE, Opening, both_sizes, both_themes
-from tests.helpers import Server, Thread, eventually, start_server
+from tests.helpers import Server, Thread, eventually, start_server, word
 
 
 @pytest.fixture
@@ -176,3 +176,22 @@ def test_messages_that_nobody_looks_at_stay_unread(window: Opening, thread: Thre
     page.evaluate("document.hasFocus = () => true; dispatchEvent(new Event('focus'))")
     expect(page.locator(f"[data-thread='{thread.id}'] .news")).to_have_count(0)
     eventually(lambda: mark(thread) == 1)
+
+
+@both_sizes
+def test_the_home_lists_what_is_new(window: Opening, rest: httpx.Client, viewport: ViewportSize):
+    page = window("#/threads", viewport=viewport)
+    expect(page.locator(".threads a").first).to_be_visible()
+    thread, agent = Thread(rest), word("Finch")
+    rest.post("/api/agents/register", json={"display_name": agent})
+    thread.post(f"{thread.topic} for @human", author=agent)
+    home = page.locator(".news-of")
+    if viewport == PHONE:
+        expect(home).to_be_hidden()
+        return
+    expect(home.locator("section", has_text="Agents online")).to_contain_text(agent)
+    expect(home.locator("section", has_text="Mentions")).to_contain_text("for @human")
+    unread = home.locator("section", has_text="Unread threads")
+    expect(unread.locator("li", has_text=thread.topic)).to_contain_text("1 new")
+    unread.get_by_role("link", name=thread.topic).click()
+    expect(page.locator(".message")).to_contain_text("for @human")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.doors.http.js_bundle import BundleError, bundle, import_from_bundle, modules_of
+from palaver.doors.http.js_bundle import BundleError, bundle, import_from_bundle, modules_of, without_comments
 
 FILES = {
     "js/app.js": 'import { greet as hail } from "./greet.js";\n\nhail();\n',
@@ -58,3 +58,11 @@ def test_what_it_does_not_know_it_refuses(text: str):
     files = {"a.js": 'import { b } from "./b.js";\nexport const a = b;', "b.js": text}
     with pytest.raises(BundleError):
         bundle(files, modules_of(files, "a.js"))
+
+
+def test_lines_that_have_only_a_comment_are_left_out():
+    code = (
+        "// @ts-check\n/** @type {number} */\nlet a = 1; // one\n/**\n * @typedef {object} B\n */\n"
+        '  // two\nconst url = "http://a/b";\n'
+    )
+    assert without_comments(code) == 'let a = 1; // one\nconst url = "http://a/b";\n'

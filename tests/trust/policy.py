@@ -60,6 +60,7 @@ ROUTES: dict[str, Need] = {
     "GET /api/templates": "read",
     "GET /api/templates/{template_id}": "read",
     "POST /api/templates": "write",
+    "PUT /api/templates/{template_id}": "write",
     "DELETE /api/templates/{template_id}": "write",
     "POST /api/v1/agents/{agent}/sessions/{session:any}/messages": "write",
     "PUT /api/v1/agents/{agent}/sessions/{session:any}/messages": "write",

@@ -74,6 +74,7 @@ OPERATIONS: tuple[Operation, ...] = (
     templates.list_templates,
     templates.get_template,
     templates.create_template,
+    templates.update_template,
     templates.delete_template,
     recording.record_turn,
     merge.merge_turns,

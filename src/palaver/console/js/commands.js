@@ -83,15 +83,15 @@ export const showShortcuts = () =>
   openDialog(
     t("Keyboard shortcuts"),
     () =>
-      html`<div tabindex="0" role="region" aria-label=${t("Keyboard shortcuts")}>${SHORTCUTS.map(
-        ([title, keys]) => html`<h3 class="keys-title">${t(/** @type {string} */ (title))}</h3>
+      html`<div tabindex="0" role="region" aria-label=${t("Keyboard shortcuts")}><div class="columns">${SHORTCUTS.map(
+        ([title, keys]) => html`<section><h3 class="keys-title">${t(/** @type {string} */ (title))}</h3>
       <table class="keys"><tbody>${
         /** @type {[string[], string][]} */ (keys).map(
           ([names, action]) =>
             html`<tr><td>${names.map((key) => html`<kbd>${key}</kbd> `)}</td><td>${t(action)}</td></tr>`,
         )
-      }</tbody></table>`,
-      )}</div>`,
+      }</tbody></table></section>`,
+      )}</div></div>`,
   );
 
 // Open the latest thread with unread messages, other than the open one.

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from palaver.doors.http import login
-from palaver.doors.http.js_bundle import bundle, import_from_bundle, modules_of
+from palaver.doors.http.js_bundle import bundle, import_from_bundle, modules_of, without_comments
 from palaver.errors import PalaverError
 from palaver.model.events import encode
 
@@ -31,6 +31,8 @@ ENTRY = "js/app.js"
 BUNDLE = "js/start.js"
 """The file that contains ENTRY and all modules it imports."""
 STYLE_SHEETS = ("css/base.css", "css/views.css", "css/replay.css")
+OWN_CODE = "js/"
+"""Files of libraries, in another folder, keep their comments: these name the licence."""
 LAZY = "js/views/"
 """Modules in this folder are loaded when their page is opened."""
 CACHE_FOREVER = "public, max-age=31536000, immutable"
@@ -44,6 +46,7 @@ class Console:
             page = folder.joinpath("index.html").read_text("utf-8")
         # One file of code and one of styles contain all that the first page needs: each request costs time.
         code = {name: data.decode() for name, data in self._files.items() if name.endswith(".js")}
+        code |= {name: without_comments(text) for name, text in code.items() if name.startswith(OWN_CODE)}
         bundled = modules_of(code, ENTRY)
         made = {
             name: import_from_bundle(name, text, bundled, BUNDLE)

@@ -14,11 +14,17 @@ IMPORT = re.compile(r'(?:^|(?<=;))\s*import\s*\{([^}]*)\}\s*from\s*"([^"]+)";?',
 REEXPORT = re.compile(r'export\s*\{([^}]*)\}\s*from\s*"([^"]+)";?')
 EXPORT_LIST = re.compile(r"export\s*\{([^}]*)\};?")
 EXPORT_DECLARATION = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
+COMMENT_LINES = re.compile(r"^[ \t]*(?://.*|/\*\*.*\*/[ \t]*)\n|^[ \t]*/\*\*\n(?:[ \t]*\*.*\n)+", re.MULTILINE)
 OTHER_FORM = re.compile(r"^\s*(?:import\s*[\"*\w]|export\b)", re.MULTILINE)
 
 
 class BundleError(Exception):
     """An unknown form of import or export, or modules that import each other."""
+
+
+def without_comments(text: str) -> str:
+    """The code without lines that have only a comment: a browser need not load them."""
+    return COMMENT_LINES.sub("", text)
 
 
 def bundle(files: Mapping[str, str], names: Collection[str]) -> str:

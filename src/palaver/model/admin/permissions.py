@@ -75,7 +75,7 @@ TABLE: tuple[Row, ...] = (
     _row("reactions", "read", EVERYBODY, "list_reactions"),
     _row("reactions", "write", OWN_NAME, "react", "unreact"),
     _row("templates", "read", EVERYBODY, "list_templates", "get_template"),
-    _row("templates", "write", EVERYBODY, "create_template", "delete_template"),
+    _row("templates", "write", EVERYBODY, "create_template", "update_template", "delete_template"),
     _row("agents", "read", EVERYBODY, "list_agents", "get_agent"),
     _row("agents", "read", OWN_NAME, "catch_up", "list_mentions"),
     _row("agents", "write", OWN_NAME, "connect", "register_agent", "report_hook"),

@@ -1,4 +1,4 @@
-"""Thread templates: list, get, create, delete."""
+"""Thread templates: list, get, create, update, delete."""
 
 from __future__ import annotations
 
@@ -75,6 +75,35 @@ def create_template(change: Change, caller: Caller, request: CreateTemplate) -> 
         description=request.description,
         system_prompt=request.system_prompt,
         default_metadata=request.default_metadata,
+    )
+
+
+class UpdateTemplate(OneTemplate):
+    name: Annotated[Line, Field(min_length=1, max_length=200)] | None = None
+    """A new name."""
+    description: Line | None = None
+    """When to use it. An empty text removes it."""
+    system_prompt: Text | None = None
+    """New rules. An empty text removes them."""
+    default_metadata: Metadata | None = None
+    """New metadata for threads that use it. It replaces the old one."""
+
+
+@operation(
+    Route("PUT", "/api/templates/{template_id}"),
+    Command("template update", takes=("template_id",)),
+)
+def update_template(change: Change, caller: Caller, request: UpdateTemplate) -> Template:
+    """Update a template that is not built in. Fields you leave out and threads that used it do not change."""
+    refuse_secrets(change, request.system_prompt, "system_prompt")
+    old = templates.must_exist(change, request.template_id)
+    return templates.update(
+        change,
+        old,
+        name=old.name if request.name is None else request.name,
+        description=old.description if request.description is None else request.description or None,
+        system_prompt=old.system_prompt if request.system_prompt is None else request.system_prompt or None,
+        default_metadata=old.default_metadata if request.default_metadata is None else request.default_metadata,
     )
 
 

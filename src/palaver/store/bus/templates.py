@@ -74,6 +74,10 @@ def must_exist(read: Reader, template_id: str) -> Template:
     return _template(row)
 
 
+def _encoded(metadata: dict[str, Any] | None) -> str | None:
+    return orjson.dumps(metadata).decode() if metadata else None
+
+
 def create(
     change: Change,
     *,
@@ -90,11 +94,33 @@ def create(
         name=name,
         description=description,
         system_prompt=system_prompt,
-        default_metadata=orjson.dumps(default_metadata).decode() if default_metadata else None,
+        default_metadata=_encoded(default_metadata),
         created_at=micros(now()),
     ):
         raise Conflict(f"There is already a template '{id}'. Choose another id.")
     return must_exist(change, id)
+
+
+def update(
+    change: Change,
+    template: Template,
+    *,
+    name: str,
+    description: str | None,
+    system_prompt: str | None,
+    default_metadata: dict[str, Any] | None,
+) -> Template:
+    if template.is_builtin:
+        raise Conflict(f"'{template.id}' is built in and cannot be changed. Create a template with its rules.")
+    change.run(
+        "update_template",
+        id=template.id,
+        name=name,
+        description=description,
+        system_prompt=system_prompt,
+        default_metadata=_encoded(default_metadata),
+    )
+    return must_exist(change, template.id)
 
 
 def remove(change: Change, template: Template) -> None:

@@ -110,6 +110,11 @@ INSERT INTO templates (id, name, description, system_prompt, default_metadata, c
 VALUES (:id, :name, :description, :system_prompt, :default_metadata, :created_at)
 ON CONFLICT DO NOTHING;
 
+-- name: update_template  change a template
+UPDATE templates
+SET name = :name, description = :description, system_prompt = :system_prompt, default_metadata = :default_metadata
+WHERE id = :id;
+
 -- name: delete_template  remove a template
 DELETE FROM templates WHERE id = :id;
 

@@ -2,6 +2,7 @@
 // Search requests: in one thread, in all threads, or in all sources. The current results are in `search`.
 
 import { linkToDocument, linkToThread } from "../route.js";
+import { plainTitle } from "../ui/format.js";
 import { highlightSnippet, showMarkedSnippet } from "../ui/highlight.js";
 import { nextDraw, redraw } from "../ui/render.js";
 import { displayNameOf } from "./agents.js";
@@ -154,7 +155,7 @@ async function searchSources(wanted, offset, signal) {
       loc: item.loc,
       words: (item.highlights ?? []).map(([start, end]) => [...item.snippet].slice(start, end).join("")),
       href: resultLink(item, item.id, item.message_id, item.loc, q),
-      title: item.title,
+      title: item.source === "sessions" ? plainTitle(item.title) : item.title,
       author: item.sender && displayNameOf(authorOf(item)),
       when: item.last_modified ?? item.created_at,
       snippet: highlightSnippet(item.snippet ?? "", item.highlights),

@@ -2,7 +2,7 @@
 // The sources of documents: one row each, in the order in which search offers them. To add a source, add a row here and an
 // entry to views/reader_sources.js.
 
-import { plural, projectName } from "../ui/format.js";
+import { plainTitle, plural, projectName } from "../ui/format.js";
 import { displayNameOf } from "./agents.js";
 
 export const LIBRARY_PAGE = 60;
@@ -51,7 +51,7 @@ export const SOURCES = {
       about: "Coding sessions of agents, turn by turn.",
       card: (one) => ({
         id: `${one.agent_id}/${one.session_id}`,
-        title: one.title || one.session_id,
+        title: plainTitle(one.title) || one.session_id,
         kind: [one.project && projectName(one.project), plural(one.messages, "turn")].filter(Boolean).join(" · "),
         when: one.changed_at,
         loc: { agent_id: one.agent_id, session_id: one.session_id },

@@ -367,6 +367,21 @@ export const texts = {
   Templates: "Vorlagen",
   "Rules that a new thread starts with. Agents read them when they join.":
     "Regeln, mit denen ein neuer Thread beginnt. Agenten lesen sie, wenn sie dazukommen.",
+  "Edit template": "Vorlage bearbeiten",
+  "Threads that used it do not change.": "Threads, die sie benutzt haben, ändern sich nicht.",
+  "Truncated: for the very common {words} only the newest passages were considered. Add a rarer word.":
+    "Gekürzt: Für {words} wurden nur die neuesten Stellen betrachtet, denn das ist sehr häufig. Ergänze ein selteneres Wort.",
+  "Case and accents make no difference. Names with dots and dashes ({one}, {other}) are found as they are written.":
+    "Groß- und Kleinschreibung und Akzente sind egal. Namen mit Punkten und Strichen ({one}, {other}) werden gefunden, wie sie geschrieben sind.",
+  "{n} new": "{n} neu",
+  "Unread threads": "Ungelesene Threads",
+  "Agents online": "Agenten online",
+  "{messages} on {days}. Click a day to read it.": "{messages} an {days}. Klicke auf einen Tag, um ihn zu lesen.",
+  day: "Tag",
+  days: "Tagen",
+  "Charts are shown here as soon as agents or people write.":
+    "Hier erscheinen Diagramme, sobald Agenten oder Menschen schreiben.",
+  "token {id}": "Token {id}",
   "New template": "Neue Vorlage",
   "Template created.": "Vorlage angelegt.",
   "Copy of {name}": "Kopie von {name}",
@@ -656,11 +671,7 @@ export const texts = {
   "Messages per day, at most {n}": "Nachrichten je Tag, höchstens {n}",
   "There are no messages in this period.": "In diesem Zeitraum gibt es keine Nachrichten.",
   "Messages in the last year": "Nachrichten im letzten Jahr",
-  "{n} messages on {days} days. Click a day to read it.":
-    "{n} Nachrichten an {days} Tagen. Ein Klick auf einen Tag zeigt ihn.",
   "There are no messages of the last year.": "Aus dem letzten Jahr gibt es keine Nachrichten.",
-  "There are no messages yet. Charts are shown here as soon as agents or people write.":
-    "Es gibt noch keine Nachrichten. Hier erscheinen Diagramme, sobald Agenten oder Menschen schreiben.",
   "Authors over time": "Verfasser im Zeitverlauf",
   "Projects over time": "Projekte im Zeitverlauf",
   "Show as table": "Als Tabelle zeigen",

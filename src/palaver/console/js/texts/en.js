@@ -367,6 +367,21 @@ export const texts = {
   Templates: "Templates",
   "Rules that a new thread starts with. Agents read them when they join.":
     "Rules that a new thread starts with. Agents read them when they join.",
+  "Edit template": "Edit template",
+  "Threads that used it do not change.": "Threads that used it do not change.",
+  "Truncated: for the very common {words} only the newest passages were considered. Add a rarer word.":
+    "Truncated: for the very common {words} only the newest passages were considered. Add a rarer word.",
+  "Case and accents make no difference. Names with dots and dashes ({one}, {other}) are found as they are written.":
+    "Case and accents make no difference. Names with dots and dashes ({one}, {other}) are found as they are written.",
+  "{n} new": "{n} new",
+  "Unread threads": "Unread threads",
+  "Agents online": "Agents online",
+  "{messages} on {days}. Click a day to read it.": "{messages} on {days}. Click a day to read it.",
+  day: "day",
+  days: "days",
+  "Charts are shown here as soon as agents or people write.":
+    "Charts are shown here as soon as agents or people write.",
+  "token {id}": "token {id}",
   "New template": "New template",
   "Template created.": "Template created.",
   "Copy of {name}": "Copy of {name}",
@@ -651,10 +666,7 @@ export const texts = {
   "Messages per day, at most {n}": "Messages per day, at most {n}",
   "There are no messages in this period.": "There are no messages in this period.",
   "Messages in the last year": "Messages in the last year",
-  "{n} messages on {days} days. Click a day to read it.": "{n} messages on {days} days. Click a day to read it.",
   "There are no messages of the last year.": "There are no messages of the last year.",
-  "There are no messages yet. Charts are shown here as soon as agents or people write.":
-    "There are no messages yet. Charts are shown here as soon as agents or people write.",
   "Authors over time": "Authors over time",
   "Projects over time": "Projects over time",
   "Show as table": "Show as table",

@@ -2,18 +2,18 @@
 // Dialogs: one at a time. When it closes, the focus returns to the element that opened it.
 
 import { icon } from "./icons.js";
-import { notifyError } from "./notices.js";
+import { notify, notifyError } from "./notices.js";
 import { html, nextDraw, nothing, redraw, ref } from "./render.js";
 import { t } from "./texts.js";
 
-/** @type {{title: string, content: () => unknown, className: string, opener: HTMLElement | null} | null} */
+/** @type {{title: string, content: () => unknown, className: string, opener: HTMLElement | null, isChanged: boolean} | null} */
 let dialog = null;
 
 // A dialog with a class of its own has no header: its content has the first control.
 export function openDialog(title, content, { className = "" } = {}) {
   const focused = /** @type {HTMLElement | null} */ (document.activeElement);
   const opener = focused?.closest("details.menu")?.querySelector("summary") ?? focused;
-  dialog = { title, content, className, opener };
+  dialog = { title, content, className, opener, isChanged: false };
   redraw();
 }
 
@@ -25,6 +25,18 @@ export function closeDialog() {
 
 export const isDialogOpen = () => dialog !== null;
 
+// Text typed into a form is not lost by a key or a click beside the dialog. Its buttons close it.
+function onInput(event) {
+  if (dialog && event.target.closest("form.sheet")) dialog.isChanged = true;
+}
+
+function dismiss() {
+  if (dialog?.isChanged) notify(t("Not saved yet. Save your changes, or discard them."));
+  else closeDialog();
+}
+
+addEventListener("beforeunload", (event) => dialog?.isChanged && event.preventDefault());
+
 // showModal() works only after the element is in the page.
 const showModal = (element) => queueMicrotask(() => element?.isConnected && !element.open && element.showModal());
 
@@ -32,8 +44,8 @@ export function dialogTemplate() {
   if (!dialog) return nothing;
   const header = html`<header><h2>${t(dialog.title)}</h2>
       <button type="button" class="quiet" aria-label=${t("Close")} @click=${closeDialog}>${icon("close")}</button></header>`;
-  return html`<dialog ${ref(showModal)} class=${dialog.className} aria-label=${t(dialog.title)} @cancel=${(e) => (e.preventDefault(), closeDialog())}
-    @click=${(event) => event.target === event.currentTarget && closeDialog()}>
+  return html`<dialog ${ref(showModal)} class=${dialog.className} aria-label=${t(dialog.title)} @cancel=${(e) => (e.preventDefault(), dismiss())} @input=${onInput}
+    @click=${(event) => event.target === event.currentTarget && dismiss()}>
     ${dialog.className ? nothing : header}
     <div class="body">${dialog.content()}</div>
   </dialog>`;

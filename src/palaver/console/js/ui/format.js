@@ -137,6 +137,9 @@ export const projectName = (path) =>
     .filter(Boolean)
     .at(-1) ?? path;
 
+// A title without the marks of Markdown: that of a session is its first question.
+export const plainTitle = (title) => (title ?? "").replace(/\*\*|`+|^#+ /g, "");
+
 // The beginning of a Markdown text as one line without markup, for previews.
 export const plainText = (markdown) =>
   markdown

@@ -7,7 +7,7 @@ import { on } from "../data/events.js";
 import { SOURCES, sourcesWith } from "../data/sources.js";
 import { link } from "../route.js";
 import { choice, emptyState, errorState, loading } from "../ui/elements.js";
-import { fileSize, formatNumber, projectName, shortDay, timeAgo, timeElement } from "../ui/format.js";
+import { fileSize, formatNumber, plural, projectName, shortDay, timeAgo, timeElement } from "../ui/format.js";
 import { icon } from "../ui/icons.js";
 import { notifyError } from "../ui/notices.js";
 import { html, nothing, redraw, svg } from "../ui/render.js";
@@ -148,7 +148,17 @@ function charts(total) {
   return html`
     ${
       isEmpty
-        ? html`<p class="hint">${sources.length ? t("There are no messages of the last year.") : t("There are no messages yet. Charts are shown here as soon as agents or people write.")}</p>`
+        ? html`<section class="chart">${
+            sources.length
+              ? emptyState("overview", "No messages", "There are no messages of the last year.")
+              : emptyState(
+                  "overview",
+                  "No messages yet",
+                  "Charts are shown here as soon as agents or people write.",
+                  html`<p class="buttons"><a class="button" href="#/agents">${icon("agents")} ${t("Connect an agent")}</a>
+                    <a class="button" href="#/import">${icon("import")} ${t("Import files")}</a></p>`,
+                )
+          }</section>`
         : html`
       ${yearSection()}
       ${total ? daySection() : html`<section class="chart"><h2>${t("Messages per day")}</h2>${emptyState("overview", "No messages", "There are no messages in this period.")}</section>`}
@@ -213,9 +223,9 @@ function yearSection() {
   if (!year) return html`<section class="chart"><h2>${t("Messages in the last year")}</h2>${loading()}</section>`;
   const counts = {};
   for (const { day, messages } of year.days) counts[day] = (counts[day] ?? 0) + messages;
-  const summary = t("{n} messages on {days} days. Click a day to read it.", {
-    n: formatNumber(sumOf(counts)),
-    days: formatNumber(Object.keys(counts).length),
+  const summary = t("{messages} on {days}. Click a day to read it.", {
+    messages: plural(sumOf(counts), "message"),
+    days: plural(Object.keys(counts).length, "day"),
   });
   const chart = () => html`<p class="note">${summary}</p>${heatMap(year.since, counts)}`;
   return chartSection("Messages in the last year", chart, [{ name: t("Messages"), days: counts, href: linkToDay }]);

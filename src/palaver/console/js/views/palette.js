@@ -13,6 +13,7 @@ import { html, nextDraw, nothing, redraw } from "../ui/render.js";
 import { t } from "../ui/texts.js";
 
 const MAX_SHOWN = 50;
+const MAX_OF_A_KIND = 6;
 const MOST_LOADED = 200; // notes, and prompts
 const TYPING_DELAY = 150; // milliseconds after a key before the server is asked
 const NOTHING = { documents: [], total: 0 };
@@ -130,7 +131,6 @@ function foundEntries() {
     .map((entry) => ({ entry, title: entry.title.toLowerCase() }))
     .filter(({ title }) => words.every((word) => title.includes(word)))
     .sort((a, b) => rank(b.title) - rank(a.title))
-    .slice(0, MAX_SHOWN)
     .map(({ entry }) => entry);
   const search = {
     title: t("Search everything for “{text}”", { text: query.trim() }),
@@ -138,7 +138,22 @@ function foundEntries() {
     icon: "search",
     run: () => goTo(link("search", { q: query.trim() })),
   };
-  return [...found, search];
+  return [...mixedKinds(found), search];
+}
+
+// The best of each kind come first: hundreds of threads must not hide a note or an action.
+function mixedKinds(found) {
+  const counts = new Map();
+  const isAmongFirst = ({ kind }) => {
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
+    return counts.get(kind) <= MAX_OF_A_KIND;
+  };
+  /** @type {Entry[]} */
+  const first = [];
+  /** @type {Entry[]} */
+  const rest = [];
+  for (const entry of found) (isAmongFirst(entry) ? first : rest).push(entry);
+  return [...first, ...rest].slice(0, MAX_SHOWN);
 }
 
 function choose(entry) {

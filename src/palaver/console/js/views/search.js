@@ -18,7 +18,7 @@ import { showEvidence } from "./search/evidence.js";
 import { hasPreview, leavePreview, previewTemplate, updatePreview } from "./search/preview.js";
 import { enterSaved, savedList, savePresent } from "./search/saved.js";
 import { goToSearch, openSelectedResult, parseSearch, selectResult, withoutUnfinished } from "./search_bar.js";
-import { t } from "../ui/texts.js";
+import { rich, t } from "../ui/texts.js";
 
 const TYPING_PAUSE = 120; // milliseconds without a key before a request is sent
 const ROLES = ["", "user", "assistant", "tool", "system"];
@@ -127,11 +127,7 @@ function resultsPage(wanted) {
     ${Object.values(search.errors ?? {}).map((message) => html`<p class="hint">${message}</p>`)}
     ${
       capped?.words.length && results.length
-        ? html`<p class="hint">Truncated: for the very common ${capped.words.length === 1 ? "word" : "words"}
-          ${capped.words
-            .slice(0, 5)
-            .map((word) => `“${word}”`)
-            .join(", ")} only the newest passages were considered. Add a rarer word.</p>`
+        ? html`<p class="hint">${t("Truncated: for the very common {words} only the newest passages were considered. Add a rarer word.", { words: listOfWords(capped.words) })}</p>`
         : nothing
     }
     ${hasQuery ? nothing : wanted.author ? emptyState("search", t("Search the messages of {name}", { name: wanted.author }), "Type words above. Search finds what was said in threads and sessions.") : emptyState("search", "What are you looking for?", "Search finds messages, sessions, notes and all other documents by their words.", html`${savedList()}${examples()}`)}
@@ -159,6 +155,12 @@ function summary(wanted) {
   const atLeast = search.capped ? t("At least ") : search.hasMore && search.total === null ? t("More than ") : "";
   return `${atLeast}${plural(number, "result")}${t(MATCH_NOTES[search.matched ?? ""] ?? "")}${milliseconds}`;
 }
+
+const listOfWords = (words) =>
+  words
+    .slice(0, 5)
+    .map((word) => `“${word}”`)
+    .join(", ");
 
 // Searches that may find more. In threads a word matches only as it is written, so its prefix is offered.
 function suggestions(wanted) {
@@ -231,6 +233,6 @@ const examples =
 const showHelp = () =>
   openDialog(
     t("Search help"),
-    () => html`${examples()}<p>Case and accents make no difference. Names with dots and dashes
-    (<code>node.js</code>, <code>POL-358</code>) are found as they are written.</p>`,
+    () =>
+      html`${examples()}<p>${rich("Case and accents make no difference. Names with dots and dashes ({one}, {other}) are found as they are written.", { one: html`<code>node.js</code>`, other: html`<code>POL-358</code>` })}</p>`,
   );

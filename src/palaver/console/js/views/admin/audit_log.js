@@ -85,7 +85,7 @@ function table() {
 function row(entry) {
   const [, type, name, token] = entry.who.match(/^(human|agent) (.+) \(token (\S+)\)$/) ?? [];
   const who = name
-    ? html`<span class="who" title="token ${token}">${avatar(name, { isAgent: type === "agent" })} ${name}</span>`
+    ? html`<span class="who" title=${t("token {id}", { id: token })}>${avatar(name, { isAgent: type === "agent" })} ${name}</span>`
     : entry.who;
   const details = Object.entries(entry.facts).map(
     ([label, value]) =>

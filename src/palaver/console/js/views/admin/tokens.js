@@ -1,54 +1,49 @@
 // @ts-check
 // Tokens of people and agents, and workspaces, for admins.
 
-import { get, post, remove, url } from "../../data/api.js";
+import { post } from "../../data/api.js";
 import { me } from "../../data/session.js";
 import { copyAndNotify } from "../../ui/clipboard.js";
-import { closeDialog, confirmDialog, openDialog } from "../../ui/dialog.js";
-import { iconButton, loading, tagList } from "../../ui/elements.js";
+import { closeDialog, openDialog } from "../../ui/dialog.js";
+import { iconButton, tagList } from "../../ui/elements.js";
 import { shortTime, timeAgo } from "../../ui/format.js";
 import { icon } from "../../ui/icons.js";
+import { LoadedList, accessTable } from "../loaded_list.js";
 import { notifyError } from "../../ui/notices.js";
-import { html, redraw, repeat } from "../../ui/render.js";
+import { html, redraw } from "../../ui/render.js";
 import { t } from "../../ui/texts.js";
 
 const SCOPES = ["read", "write", "admin"];
 
-/** @type {any[] | null} */
-let tokens = null;
-let workspaces = [];
+const tokens = new LoadedList("/api/tokens");
+const workspaces = new LoadedList("/api/workspaces");
 
-export async function loadTokens() {
-  [tokens, workspaces] = await Promise.all([get("/api/tokens"), get("/api/workspaces")]);
-  redraw();
-}
+export const loadTokens = () => Promise.all([tokens.load(), workspaces.load()]);
 
 export function tokensSection() {
   return html`<section class="keys-of"><header><h2>${t("People and agents with a token")}</h2><button type="button" @click=${showNewToken}>${icon("key")} ${t("New token")}</button></header>
-      ${tokenTable()}
+      ${tokens.template(tokenTable)}
     </section>
     <section class="keys-of"><header><h2>${t("Workspaces")}</h2></header>
-      ${tagList(workspaces.map((name) => (name === me.workspace ? t("{name} (this one)", { name }) : name)))}
+      ${workspaces.template((names) => tagList(names.map((name) => (name === me.workspace ? t("{name} (this one)", { name }) : name))))}
       <p class="hint">${t("Workspaces share no data. Create one on the server:")} <code>palaver workspace create NAME</code></p></section>`;
 }
 
-function tokenTable() {
-  if (tokens === null) return loading();
-  if (!tokens.length) {
+function tokenTable(all) {
+  if (!all.length) {
     const hint = t("This machine needs no tokens. Create tokens before others can reach the server.");
     return html`<p class="hint">${me.needsLogin ? t("No tokens yet.") : hint}</p>`;
   }
-  return html`<div class="wide-table tokens" tabindex="0" role="region" aria-label=${t("People and agents with a token")}><table>
-    <thead><tr><th>${t("Name")}</th><th>${t("Permissions")}</th><th>${t("Created")}</th><th>${t("Last used")}</th><th>${t("Expires")}</th><th><span class="hidden">${t("Actions")}</span></th></tr></thead>
-    <tbody>${repeat(
-      tokens,
-      (token) => token.id,
-      (token) => html`<tr><td>${icon(token.kind === "agent" ? "agents" : "person")} ${token.name}</td>
+  return accessTable(
+    t("People and agents with a token"),
+    [t("Name"), t("Permissions"), t("Created"), t("Last used"), t("Expires")],
+    all,
+    (token) => html`<td>${icon(token.kind === "agent" ? "agents" : "person")} ${token.name}</td>
       <td>${token.scopes.join(", ")}</td><td data-name=${t("created")}>${shortTime(token.created_at)}</td>
       <td data-name=${t("last used")}>${token.last_used_at ? timeAgo(token.last_used_at) : t("never")}</td>
-      <td data-name=${t("expires")}>${token.expires_at ? shortTime(token.expires_at) : t("never")}</td>
-      <td><button type="button" class="bad" @click=${() => confirmRevoke(token)}>${t("Revoke")}</button></td></tr>`,
-    )}</tbody></table></div>`;
+      <td data-name=${t("expires")}>${token.expires_at ? shortTime(token.expires_at) : t("never")}</td>`,
+    confirmRevoke,
+  );
 }
 
 function showNewToken() {
@@ -66,7 +61,7 @@ function showNewToken() {
       });
       secret = created;
       redraw();
-      await loadTokens();
+      await tokens.load();
     } catch (error) {
       notifyError(error);
     }
@@ -86,12 +81,8 @@ function showNewToken() {
 }
 
 const confirmRevoke = (token) =>
-  confirmDialog(
-    t("Revoke token"),
-    t("The server will refuse {name} from now on.", { name: token.name }),
-    "Revoke",
-    async () => {
-      await remove(url`/api/tokens/${token.id}`);
-      await loadTokens();
-    },
-  );
+  tokens.confirmRemove(token, {
+    title: t("Revoke token"),
+    text: t("The server will refuse {name} from now on.", { name: token.name }),
+    action: "Revoke",
+  });

@@ -1,43 +1,28 @@
 // @ts-check
-// The tab of thread templates: their rules, a thread from one, new ones.
+// The tab of thread templates: their rules, a thread from one, new ones, changes.
 
-import { get, post, remove, url } from "../../data/api.js";
+import { post, put, url } from "../../data/api.js";
 import { can } from "../../data/session.js";
-import { closeDialog, confirmDialog, openDialog } from "../../ui/dialog.js";
-import { errorState, loading } from "../../ui/elements.js";
+import { closeDialog, openDialog } from "../../ui/dialog.js";
 import { icon } from "../../ui/icons.js";
+import { LoadedList } from "../loaded_list.js";
 import { notify, notifyError } from "../../ui/notices.js";
-import { html, nothing, redraw, repeat } from "../../ui/render.js";
+import { html, nothing, repeat } from "../../ui/render.js";
 import { t } from "../../ui/texts.js";
 import { newThreadFrom } from "../thread/thread_dialogs.js";
 
 export const ABOUT = "Rules that a new thread starts with. Agents read them when they join.";
 
-/** @type {any[] | null} */
-let templates = null;
-/** @type {any} */
-let error = null;
-
-export async function loadTemplates() {
-  try {
-    templates = await get("/api/templates");
-    error = null;
-  } catch (problem) {
-    error = problem;
-  }
-  redraw();
-}
+const templates = new LoadedList("/api/templates");
+export const loadTemplates = templates.load;
 
 export const createButton = () =>
   can("write")
     ? html`<button type="button" class="main" @click=${() => showEditor()}>${icon("plus")} ${t("New template")}</button>`
     : nothing;
 
-export function templateList() {
-  if (error) return errorState(error, loadTemplates);
-  if (!templates) return loading();
-  return html`<ul class="cards whole">${repeat(templates, (one) => one.id, templateCard)}</ul>`;
-}
+export const templateList = () =>
+  templates.template((all) => html`<ul class="cards whole">${repeat(all, (one) => one.id, templateCard)}</ul>`);
 
 function templateCard(one) {
   return html`<li><section aria-label=${one.name}>
@@ -46,7 +31,8 @@ function templateCard(one) {
     ${one.system_prompt ? html`<details><summary>${t("Rules")}</summary><p class="pre">${one.system_prompt}</p></details>` : nothing}
     <p class="foot">${one.is_builtin ? html`<i class="tag">${t("built in")}</i>` : nothing}
       ${can("write") ? html`<button type="button" @click=${() => newThreadFrom(one.id)}>${icon("plus")} ${t("New thread")}</button>` : nothing}
-      ${can("write") ? html`<button type="button" @click=${() => showEditor(one)}>${icon("copy")} ${t("Copy")}</button>` : nothing}
+      ${can("write") ? html`<button type="button" @click=${() => showEditor({ ...one, name: t("Copy of {name}", { name: one.name }) })}>${icon("copy")} ${t("Copy")}</button>` : nothing}
+      ${can("write") && !one.is_builtin ? html`<button type="button" @click=${() => showEditor(one, one.id)}>${icon("edit")} ${t("Edit")}</button>` : nothing}
       ${can("write") && !one.is_builtin ? html`<button type="button" class="bad" @click=${() => confirmDelete(one)}>${icon("trash")} ${t("Delete")}</button>` : nothing}</p>
   </section></li>`;
 }
@@ -59,44 +45,39 @@ const idOf = (name) =>
     .replace(/^-+|-+$/g, "")
     .slice(0, 100);
 
-// A template cannot be changed: it is copied under another name.
-function showEditor(from = /** @type {any} */ (null)) {
+// The form for a template: the one with this id is changed, without an id a new one is made.
+function showEditor(from = /** @type {any} */ (null), id = "") {
   const save = async (event) => {
     event.preventDefault();
     const form = new FormData(event.target);
-    const name = String(form.get("name")).trim();
+    const [name, description, system_prompt] = ["name", "description", "rules"].map((field) =>
+      String(form.get(field)).trim(),
+    );
+    const values = { name, description, system_prompt, default_metadata: from?.default_metadata ?? null };
     try {
-      await post("/api/templates", {
-        id: idOf(name) || `template-${Date.now()}`,
-        name,
-        description: String(form.get("description")).trim() || null,
-        system_prompt: String(form.get("rules")).trim() || null,
-        default_metadata: from?.default_metadata ?? null,
-      });
+      if (id) await put(url`/api/templates/${id}`, values);
+      else await post("/api/templates", { id: idOf(name) || `template-${Date.now()}`, ...values });
       closeDialog();
-      notify(t("Template created."));
+      notify(id ? t("Saved.") : t("Template created."));
       await loadTemplates();
     } catch (problem) {
       notifyError(problem);
     }
   };
   openDialog(
-    t("New template"),
+    id ? t("Edit template") : t("New template"),
     () => html`<form class="sheet" @submit=${save}>
-    <label>${t("Name")} <input name="name" required maxlength="200" autocomplete="off" autofocus .value=${from ? t("Copy of {name}", { name: from.name }) : ""} /></label>
+    <label>${t("Name")} <input name="name" required maxlength="200" autocomplete="off" autofocus .value=${from?.name ?? ""} /></label>
     <label>${t("Description")} <input name="description" maxlength="1000" autocomplete="off" .value=${from?.description ?? ""} /></label>
     <label>${t("Rules")} <textarea name="rules" class="long" .value=${from?.system_prompt ?? ""}></textarea></label>
-    <footer><button type="button" @click=${closeDialog}>${t("Cancel")}</button><button class="main">${t("Create")}</button></footer></form>`,
+    ${id ? html`<p class="hint">${t("Threads that used it do not change.")}</p>` : nothing}
+    <footer><button type="button" @click=${closeDialog}>${t("Cancel")}</button><button class="main">${id ? t("Save") : t("Create")}</button></footer></form>`,
   );
 }
 
 const confirmDelete = (one) =>
-  confirmDialog(
-    t("Delete template"),
-    t("“{name}” will be deleted for good. Threads that used it do not change.", { name: one.name }),
-    "Delete",
-    async () => {
-      await remove(url`/api/templates/${one.id}`);
-      await loadTemplates();
-    },
-  );
+  templates.confirmRemove(one, {
+    title: t("Delete template"),
+    text: t("“{name}” will be deleted for good. Threads that used it do not change.", { name: one.name }),
+    action: "Delete",
+  });

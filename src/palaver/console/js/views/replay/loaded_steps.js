@@ -1,6 +1,7 @@
 // @ts-check
 // The steps of a session or an imported conversation. They are loaded in slices, where they are looked at.
 
+import { plainTitle } from "../../ui/format.js";
 import { redraw } from "../../ui/render.js";
 import { get, withQuery } from "../../data/api.js";
 
@@ -51,7 +52,7 @@ export class Steps {
   // Load the slice with this turn, or the first one, and the outline. Returns the number of the step with the turn.
   async open(turnId) {
     const page = await get(withQuery(this.#path, { at: turnId, limit: SLICE, outline: true }));
-    this.title = page.title;
+    this.title = plainTitle(page.title);
     this.project = page.project ?? null;
     this.total = page.total;
     this.outline = page.outline;

@@ -10,7 +10,7 @@ import { can } from "../../data/session.js";
 import { ThreadMessages } from "../../data/thread_messages.js";
 import { STATUSES, loadThreads, setArchived, threads, updateThread } from "../../data/threads.js";
 import { goTo, linkToThread } from "../../route.js";
-import { avatar, emptyState, errorState, iconButton, loading } from "../../ui/elements.js";
+import { avatar, errorState, iconButton, loading } from "../../ui/elements.js";
 import { plural } from "../../ui/format.js";
 import { clearHighlight, highlightElement } from "../../ui/highlight.js";
 import { icon } from "../../ui/icons.js";
@@ -24,7 +24,8 @@ import { searchInThread } from "../search_bar.js";
 import { hideWelcome, isWelcomeShown, welcome } from "../welcome.js";
 import { confirmDeleteThread, editRules, renameThread, showThreadDetails } from "./thread_dialogs.js";
 import { threadList } from "./thread_list.js";
-import { rich, t } from "../../ui/texts.js";
+import { whatsNew } from "./whats_new.js";
+import { t } from "../../ui/texts.js";
 
 const LOAD_MORE_DISTANCE = 700; // pixels from an end of the list
 const AT_END_DISTANCE = 80; // pixels that still count as the end
@@ -369,17 +370,7 @@ function setScrollBox(element) {
 
 const noThread = () =>
   html`<main class="pane nobody">${
-    isWelcomeShown()
-      ? html`<div class="scroll">${welcome()}</div>`
-      : emptyState(
-          "threads",
-          "Choose a thread",
-          rich("Or press {n} to create one, {slash} to search, {help} for all keyboard shortcuts.", {
-            n: html`<kbd>n</kbd>`,
-            slash: html`<kbd>/</kbd>`,
-            help: html`<kbd>?</kbd>`,
-          }),
-        )
+    isWelcomeShown() ? html`<div class="scroll">${welcome()}</div>` : whatsNew()
   }</main>`;
 
 function openThread() {

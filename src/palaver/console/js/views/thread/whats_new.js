@@ -1,0 +1,54 @@
+// @ts-check
+// What is new, beside the list while no thread is open: mentions, unread threads, and what the agents do.
+
+import { agents, displayName } from "../../data/agents.js";
+import { unreadMentions } from "../../data/mentions.js";
+import { filteredThreads, lastActivity, threads, unreadCount } from "../../data/threads.js";
+import { linkToThread } from "../../route.js";
+import { avatar, emptyState } from "../../ui/elements.js";
+import { formatNumber, plainText, shortTime } from "../../ui/format.js";
+import { icon } from "../../ui/icons.js";
+import { html, nothing } from "../../ui/render.js";
+import { rich, t } from "../../ui/texts.js";
+import { activityOf } from "../agents/activity.js";
+
+const MAX_SHOWN = 8; // in each part
+
+const part = (title, items, row) =>
+  items.length
+    ? html`<section><h2>${t(title)} <small>${formatNumber(items.length)}</small></h2><ul class="plain">${items.slice(0, MAX_SHOWN).map(row)}</ul></section>`
+    : nothing;
+
+const mentionRow = (one) => html`<li><a href=${linkToThread(one.thread_id, one.message_id)}>${icon("at")}
+    <span><b>${one.author}</b> ${plainText(one.text)}</span></a><small>${one.topic} · ${shortTime(one.created_at)}</small></li>`;
+
+const threadRow = (
+  thread,
+) => html`<li><a href=${linkToThread(thread.id)}>${icon("unread")} <span>${thread.topic}</span></a>
+    <small>${t("{n} new", { n: formatNumber(unreadCount(thread)) })} · ${shortTime(lastActivity(thread))}</small></li>`;
+
+const agentRow = (
+  agent,
+) => html`<li><a href="#/agents/${encodeURIComponent(agent.slug)}">${avatar(displayName(agent), { isAgent: true, isOnline: true })}
+    <span>${displayName(agent)}</span></a><small>${activityOf(agent)}</small></li>`;
+
+export function whatsNew() {
+  if (!threads.isLoaded) return nothing;
+  const unread = filteredThreads().filter(unreadCount);
+  const mentions = unreadMentions();
+  const hint = rich("Or press {n} to create one, {slash} to search, {help} for all keyboard shortcuts.", {
+    n: html`<kbd>n</kbd>`,
+    slash: html`<kbd>/</kbd>`,
+    help: html`<kbd>?</kbd>`,
+  });
+  return html`<div class="scroll"><div class="page-body news-of">
+    ${emptyState("threads", "Choose a thread", hint)}
+    ${part("Mentions", mentions, mentionRow)}
+    ${part("Unread threads", unread, threadRow)}
+    ${part(
+      "Agents online",
+      agents.list.filter((agent) => agent.is_online),
+      agentRow,
+    )}
+  </div></div>`;
+}
