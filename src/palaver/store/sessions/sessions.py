@@ -114,6 +114,7 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
         ids.setdefault(turn.session_id, []).append(turn.id)
     writers: dict[str, _SessionWriter] = {}
     new: list[NewPassage] = []
+    changed: list[tuple[Any, ...]] = []
     for turn in turns:
         if turn.session_id not in writers:
             writers[turn.session_id] = _open_session(change, owner, turn, ids[turn.session_id])
@@ -144,18 +145,14 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
                 )
             )
         elif rewrite:
-            change.run(
-                "replace_turn",
-                id=passage_id,
-                role=turn.role,
-                text=turn.content,
-                created_at=micros(turn.ts),
-                data=documents.encode_data(data),
-            )
+            at, encoded = micros(turn.ts), documents.encode_data(data)
+            changed.append((passage_id, turn.role, turn.content, at, encoded))
             row = documents.index_row(
                 "sessions", writer.document_id, "content", owner.id, turn.content, turn.role, scopes
             )
             change.index(passage_id, row, is_new=False)
+    if changed:
+        change.run_rows("replace_turns", changed)
     documents.add_passages(change, "sessions", new)
     for writer in writers.values():
         if writer.project != writer.facts.get("project"):

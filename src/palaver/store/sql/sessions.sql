@@ -39,9 +39,6 @@ SELECT native_id, title, created_at FROM documents
 WHERE source = 'sessions' AND agent_id = :agent_id AND native_id LIKE :pattern ESCAPE '!' ORDER BY created_at, id
 LIMIT 1000;
 
--- name: replace_turn  change a turn
-UPDATE passages SET role = :role, text = :text, created_at = :created_at, data = :data WHERE id = :id;
-
 -- name: set_session_data  set the project of a session
 UPDATE documents SET data = :data WHERE id = :id;
 

@@ -25,14 +25,11 @@ TEXTS_AT_ONCE = 500
 
 def write(connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
     """Write the rows of passages; None removes one. Passages in `fresh` have no rows yet."""
-    stale = [{"id": passage_id} for passage_id in rows if passage_id not in fresh]
-    if stale:
-        connection.run_many(connection.dialect.sql("unindex_passage"), stale)
-        connection.run_many(connection.dialect.sql("drop_vector"), [row for row in stale if rows[row["id"]] is None])
-        connection.run_many(
-            connection.dialect.sql("mark_vector_stale"), [row for row in stale if rows[row["id"]] is not None]
-        )
-        connection.run_many(connection.dialect.sql("unindex_trigrams"), stale)
+    stale = [id for id in rows if id not in fresh]
+    _run_for(connection, "unindex_passages", stale)
+    _run_for(connection, "drop_vectors", [id for id in stale if rows[id] is None])
+    _run_for(connection, "mark_vectors_stale", [id for id in stale if rows[id] is not None])
+    _run_for(connection, "unindex_trigrams", stale)
     new = {id: row for id, row in rows.items() if row}
     if len(new) >= MANY_ROWS:
         connection.run(connection.dialect.sql("sort_in_memory"), {})
@@ -51,6 +48,12 @@ def write(connection: Connection, rows: Mapping[int, IndexRow | None], fresh: se
     connection.run_rows(connection.dialect.sql("index_parts"), parts)
     texts = {id: row.substring for id, row in new.items() if row.substring}
     write_substrings(connection, "index_trigrams", texts)
+
+
+def _run_for(connection: Connection, statement: str, ids: list[int]) -> None:
+    """Run a statement once for many passages."""
+    if ids:
+        connection.run(connection.dialect.sql(statement), {"ids": orjson.dumps(ids).decode()})
 
 
 def write_substrings(connection: Connection, statement: str, texts: Mapping[int, str]) -> None:

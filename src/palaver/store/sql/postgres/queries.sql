@@ -83,9 +83,9 @@ SELECT id FROM passages
 WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
   AND created_at BETWEEN :since AND :until;
 
--- name: unindex_passage  remove a row from the search index
-WITH parts AS (DELETE FROM passage_parts WHERE passage_id = :id)
-DELETE FROM passage_index WHERE passage_id = :id;
+-- name: unindex_passages  remove rows from the search index
+WITH parts AS (DELETE FROM passage_parts WHERE passage_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:ids AS json))))
+DELETE FROM passage_index WHERE passage_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:ids AS json)));
 
 -- name: index_totals  of the whole index
 SELECT CAST(coalesce(sum(passages), 0) AS bigint) AS passages, CAST(coalesce(sum(tokens), 0) AS bigint) AS tokens
@@ -142,8 +142,8 @@ ON CONFLICT (run) DO NOTHING;
 -- name: runs_with  the numbers of the words with a fragment, at most :most
 SELECT number FROM passage_runs WHERE grams @> CAST(:grams AS integer[]) AND run LIKE :pattern LIMIT :most;
 
--- name: unindex_trigrams  remove a row from the substring index
-DELETE FROM passage_trigrams WHERE passage_id = :id;
+-- name: unindex_trigrams  remove rows from the substring index
+DELETE FROM passage_trigrams WHERE passage_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:ids AS json)));
 
 -- name: passages_without_parts  passages that are missing in the substring index
 SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
@@ -339,8 +339,12 @@ SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN vectors v ON v.passage_id = p.id AND v.model = :model
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb))) AND v.passage_id IS NULL AND d.deleted_at IS NULL;
 
--- name: mark_vector_stale  the passage has changed; rows with an empty model are quick to find
-INSERT INTO vectors (passage_id, model, made_at, vector) VALUES (:id, '', 0, '')
+-- name: drop_vectors  the passages are not in the index any more
+DELETE FROM vectors WHERE passage_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:ids AS json)));
+
+-- name: mark_vectors_stale  the passages have changed; rows with an empty model are quick to find
+INSERT INTO vectors (passage_id, model, made_at, vector)
+SELECT DISTINCT CAST(value AS bigint), '', 0, CAST('' AS bytea) FROM json_array_elements_text(CAST(:ids AS json))
 ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, made_at = excluded.made_at, vector = excluded.vector;
 
 -- name: put_vector  does nothing if the text has changed meanwhile
@@ -410,3 +414,7 @@ WHERE passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text
 
 -- name: known_turns  the passages of a document with these ids
 SELECT native_id, id FROM passages WHERE document_id = :document_id AND native_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: replace_turns  change turns
+UPDATE passages SET role = value ->> 1, text = value ->> 2, created_at = CAST(value ->> 3 AS bigint), data = value ->> 4
+FROM json_array_elements(CAST(:rows AS json)) AS given (value) WHERE passages.id = CAST(value ->> 0 AS bigint);

@@ -371,3 +371,7 @@ SELECT id FROM passage_trigrams_docsize WHERE id IN (SELECT value FROM json_each
 
 -- name: known_turns  the passages of a document with these ids
 SELECT native_id, id FROM passages WHERE document_id = :document_id AND native_id IN (SELECT value FROM json_each(:ids));
+
+-- name: replace_turns  change turns
+UPDATE passages SET role = value ->> 1, text = value ->> 2, created_at = value ->> 3, data = value ->> 4
+FROM json_each(CAST(:rows AS TEXT)) WHERE passages.id = value ->> 0;
