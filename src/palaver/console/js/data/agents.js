@@ -4,6 +4,7 @@
 import { redraw } from "../ui/render.js";
 import { get } from "./api.js";
 import { on } from "./events.js";
+import { soon } from "./soon.js";
 
 /** @type {{list: import("./types.js").Agent[], isLoaded: boolean}} */
 export const agents = { list: [], isLoaded: false };
@@ -24,16 +25,7 @@ export async function loadAgents() {
   redraw();
 }
 
-// Many events in a row cause one request.
-let isReloading = false;
-function reload() {
-  if (isReloading) return;
-  isReloading = true;
-  setTimeout(() => {
-    isReloading = false;
-    loadAgents().catch(() => {});
-  }, 250);
-}
+const reload = soon(() => loadAgents().catch(() => {}), 250);
 
 on("agent.online", reload);
 on("agent.offline", reload);

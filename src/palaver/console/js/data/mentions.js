@@ -9,6 +9,7 @@ import { on } from "./events.js";
 import { readMarks } from "./read_marks.js";
 import { me } from "./session.js";
 import { settings } from "./settings.js";
+import { soon } from "./soon.js";
 import { threads } from "./threads.js";
 
 export const mentions = {
@@ -53,16 +54,10 @@ function notifySystem(arrived) {
   }
 }
 
-// Many messages in a row cause one request.
-let isReloading = false;
+const reloadSoon = soon(loadMentions, 150);
 on("msg.new", (message) => {
   const mayConcernMe = message.content.includes("@") || message.mentions?.length || message.reply_to_msg_id;
-  if (!mayConcernMe || message.author_name === me.name || isReloading) return;
-  isReloading = true;
-  setTimeout(() => {
-    isReloading = false;
-    loadMentions();
-  }, 150);
+  if (mayConcernMe && message.author_name !== me.name) reloadSoon();
 });
 on("reset", loadMentions);
 

@@ -5,6 +5,7 @@ import { redraw } from "../ui/render.js";
 import { get, post, put, remove, url, withQuery } from "./api.js";
 import { EventReplay, on } from "./events.js";
 import { readMarks } from "./read_marks.js";
+import { soon } from "./soon.js";
 import { storage } from "./storage.js";
 
 const FIRST_PAGE = 60; // fills a window
@@ -146,16 +147,7 @@ async function refreshThread(threadId) {
   }
 }
 
-// Many events in a row cause one request.
-let isReloading = false;
-function reloadSoon() {
-  if (isReloading) return;
-  isReloading = true;
-  setTimeout(() => {
-    isReloading = false;
-    loadThreads();
-  }, 200);
-}
+const reloadSoon = soon(loadThreads, 200);
 
 // Changes
 

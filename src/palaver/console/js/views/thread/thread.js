@@ -7,6 +7,7 @@ import { url } from "../../data/api.js";
 import { on } from "../../data/events.js";
 import { readMarks } from "../../data/read_marks.js";
 import { can } from "../../data/session.js";
+import { soon } from "../../data/soon.js";
 import { ThreadMessages } from "../../data/thread_messages.js";
 import { STATUSES, loadThreads, setArchived, threads, updateThread } from "../../data/threads.js";
 import { goTo, linkToThread } from "../../route.js";
@@ -268,15 +269,7 @@ function markSeen() {
 }
 
 // While somebody scrolls, marks are set a few times a second: each one draws the list again.
-let isMarking = false;
-function markSeenSoon() {
-  if (isMarking) return;
-  isMarking = true;
-  setTimeout(() => {
-    isMarking = false;
-    markSeen();
-  }, MARK_INTERVAL);
-}
+const markSeenSoon = soon(markSeen, MARK_INTERVAL);
 
 // The number of the last message whose end, or whose first half window, is in view.
 function lastSeqInView() {
