@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+import orjson
+
 from palaver.store.engines import named_sql
 from palaver.store.engines.database import Reader
 
@@ -49,8 +51,9 @@ class SchemaPart:
 
 def missing(read: Reader, kind: str) -> list[str]:
     """The names of tables and indexes that are missing."""
-    there = {row["name"] for row in read.all("schema_names")}
-    return sorted(parts(read.connection.dialect.name, kind).keys() - there)
+    expected = parts(read.connection.dialect.name, kind).keys()
+    there = {row["name"] for row in read.all("schema_names", names=orjson.dumps(list(expected)).decode())}
+    return sorted(expected - there)
 
 
 def is_derived(dialect: str, kind: str, name: str) -> bool:

@@ -399,8 +399,10 @@ SELECT NOT EXISTS (
     WHERE i.passage_id IS NULL AND d.deleted_at IS NULL
 ) AS is_so;
 
--- name: schema_names  existing tables and indexes
-SELECT relname AS name FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'i');
+-- name: schema_names  those of these tables and indexes that exist; by name, because the catalog has no index by schema
+SELECT relname AS name FROM pg_class
+WHERE relname = ANY(ARRAY(SELECT CAST(value AS name) FROM json_array_elements_text(CAST(:names AS json))))
+  AND relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'i');
 
 -- name: lexemes  the terms of these passages in the search index
 WITH given AS (SELECT CAST(value AS bigint) AS passage_id FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
