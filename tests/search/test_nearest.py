@@ -174,10 +174,15 @@ def test_the_nearest_in_scope_are_the_nearest_of_the_scope(count: int, wanted: i
     if allowed:
         alone.add([row for row in stored(rows) if row.passage_id in allowed])
 
+    can_list = data.draw(st.booleans())
+
     def found(index: SignIndex) -> list[int]:
         near = Nearest(index, question)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(nearest, "COMPARED", wanted)
+            patch.setattr(nearest, "FEW_IN_SCOPE", 0.4)
+            more = {0, *allowed, *range(1, count, 7)}  # the list may have others
+            patch.setattr(found_passages, "listed", lambda *_: more if can_list else None)
             patch.setattr(found_passages, "in_scopes", lambda _, ids, __: [id for id in ids if id in allowed])
             return near.in_scope(Fake(allowed), [Scope(("chats",))], wanted)  # type: ignore[arg-type]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.store.bus import Bus
 
+from palaver.model.times import now
 from palaver.search.expand import Expansion, expand
 from palaver.search.question import parse, terms_of
 from palaver.search.recall import lookup
@@ -12,6 +13,8 @@ from palaver.search.recall.hits import PLACED, Hits
 from palaver.search.recall.terms import TermWeights
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.engines.id_ranges import id_range_of
+from palaver.store.library.documents import document_scope
+from palaver.store.search import found_passages
 
 BUS = [Scope(("bus",))]
 
@@ -168,3 +171,36 @@ async def test_a_word_of_one_passage_is_found_after_the_server_has_counted(bus: 
     await bus.here.change(lambda change: change.connection.run("ANALYZE", {}))
     for n in range(60):
         assert len((await gathered(bus, f"only{n}x")).by_terms) == 1
+
+
+async def test_the_passages_of_a_scope_can_be_listed(bus: Bus):
+    """The list has all passages that are in the scope. It may have others."""
+    thread, other = await bus.thread(), await bus.thread()
+    for text in ("a blue boat", "the harbour"):
+        await bus.post(thread, text)
+    await bus.post(other, "nothing of it")
+    everything = await bus.here.read(lambda read: found_passages.newest(read, BUS[0], 100))
+    said_at = now()
+    await bus.post(other, "a late word")
+    (document,) = await bus.here.read(lambda read: read.all("document_by_native", source="bus", native_id=thread.id))
+    scopes = [
+        Scope(("bus",)),
+        Scope(("bus", "notes")),
+        Scope(("bus",)).between(said_at, None),
+        Scope(("bus",)).between(None, said_at),
+        Scope(("bus",), scopes=(document_scope(document["id"]),)),
+        Scope(("bus",), roles=("user",)),
+        Scope(("notes",)),
+    ]
+    for scope in scopes:
+
+        def look(read: Reader, scope: Scope = scope) -> tuple[set[int] | None, list[int]]:
+            listed = found_passages.listed(read, [scope], 100)
+            ids = [*everything, *found_passages.newest(read, BUS[0], 1)]
+            return listed, found_passages.in_scopes(read, ids, [scope])
+
+        listed, inside = await bus.here.read(look)
+        assert listed is not None
+        assert set(inside) <= listed, scope
+    assert await bus.here.read(lambda read: found_passages.listed(read, BUS, 2)) is None
+    assert await bus.here.read(lambda read: found_passages.listed(read, [Scope(("notes",))], 2)) == set()

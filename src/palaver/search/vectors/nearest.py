@@ -35,6 +35,9 @@ LOAD_SECONDS = 1.0
 """How long a question may load the index. What is left is loaded in the background, or by the next questions."""
 ROWS_AT_ONCE = 65_536
 """Rows whose signs are compared at once: they fit into the cache of a processor."""
+FEW_IN_SCOPE = 0.05
+MOST_LISTED = 20_000
+"""If fewer of the nearest passages are in scope, the passages of the scope are listed, unless there are more."""
 COMPARED = 1_000
 """The passages in scope with the most equal signs, which are compared with the question itself."""
 
@@ -222,6 +225,12 @@ class Nearest:
 
         Passages outside change nothing: an agent must not see from its results that others exist.
         """
+        similar = self.similarity(self._with_most_equal_signs(read, scopes))
+        near = [id for id, value in similar.items() if value >= least]
+        return sorted(near, key=lambda id: (-similar[id], id))[:wanted]
+
+    def _with_most_equal_signs(self, read: Reader, scopes: Sequence[Scope]) -> list[int]:
+        """The COMPARED passages in scope with the most equal signs."""
         np = self._np
         sizes = np.cumsum(np.bincount(self._distances, minlength=1))
         found: list[int] = []
@@ -230,12 +239,32 @@ class Nearest:
             before, limit = limit, int(np.searchsorted(sizes, most))
             limit = min(max(limit, before + 1), len(sizes) - 1)
             rows = np.flatnonzero((self._distances <= limit) & (self._distances >= before + 1))
-            rows = rows[np.lexsort((self._index.ids[rows], self._distances[rows]))]
-            found += found_passages.in_scopes(read, self._index.ids[rows].tolist(), scopes)
-            most *= 4
-        similar = self.similarity(list(dict.fromkeys(found))[:COMPARED])
-        near = [id for id, value in similar.items() if value >= least]
-        return sorted(near, key=lambda id: (-similar[id], id))[:wanted]
+            found += found_passages.in_scopes(read, self._in_order(rows), scopes)
+            checked = int(sizes[limit])
+            if before < 0 and len(found) < FEW_IN_SCOPE * checked:
+                listed = found_passages.listed(read, scopes, MOST_LISTED)
+                if listed is not None:
+                    return self._first_in_scope(read, listed, scopes)
+            share = max(len(found) / checked, 0.001)
+            most = checked + int(1.2 * (COMPARED - len(found)) / share)
+        return list(dict.fromkeys(found))[:COMPARED]
+
+    def _first_in_scope(self, read: Reader, passage_ids: Collection[int], scopes: Sequence[Scope]) -> list[int]:
+        """The COMPARED of these passages that are in scope and have the most equal signs."""
+        rows, is_known = self._rows(self._np.fromiter(passage_ids, self._np.int64))
+        ids = self._in_order(rows[is_known])
+        found: list[int] = []
+        for at in range(0, len(ids), COMPARED):
+            found += found_passages.in_scopes(read, ids[at : at + COMPARED], scopes)
+            if len(found) >= COMPARED:
+                break
+        return found[:COMPARED]
+
+    def _in_order(self, rows: Array) -> list[int]:
+        """The passages of these rows, those with the most equal signs first."""
+        ids = self._index.ids[rows]
+        found: list[int] = ids[self._np.lexsort((ids, self._distances[rows]))].tolist()
+        return found
 
     def _rows(self, passage_ids: Array) -> tuple[Array, Array]:
         """The rows of passages, and whether each has one."""

@@ -99,6 +99,22 @@ def newest(read: Reader, scope: Scope, cap: int) -> list[int]:
     return found[:cap]
 
 
+def listed(read: Reader, scopes: Sequence[Scope], most: int) -> set[int] | None:
+    """All passages of some scopes, and maybe some others of their sources. None if there are more than `most`."""
+    found: set[int] = set()
+    for one in (replace(scope, has=(), authors=(), without=()) for scope in scopes):
+        if one.token_groups:
+            found.update(read.having([], one, most + 1))
+        elif one.is_timed:
+            found.update(newest(read, one, most + 1))
+        else:
+            rows = read.rows("passages_of_sources", sources=_json(one.sources), cap=most + 1)
+            found.update(id for (id,) in rows)
+        if len(found) > most:
+            return None
+    return found
+
+
 def in_scopes(read: Reader, passage_ids: Sequence[int], scopes: Sequence[Scope]) -> list[int]:
     """Those of the passages that are in one of the scopes, in the given order."""
     inside: list[list[int]] = [[] for _ in scopes]

@@ -71,6 +71,10 @@ WHERE p.created_at BETWEEN :since AND :until AND (CAST(:titles AS int) = 1 OR p.
   AND d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb))) AND d.deleted_at IS NULL
 ORDER BY p.created_at DESC, p.id DESC LIMIT :cap;
 
+-- name: passages_of_sources  any passages of some sources
+SELECT p.id FROM documents d JOIN passages p ON p.document_id = d.id
+WHERE d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb))) AND d.deleted_at IS NULL LIMIT :cap;
+
 -- name: newest_by_authors  the newest passages of some authors
 SELECT p.id FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE lower(p.author) IN (SELECT jsonb_array_elements_text(CAST(:authors AS jsonb)))

@@ -114,6 +114,10 @@ WHERE p.created_at BETWEEN :since AND :until AND (:titles = 1 OR p.position > 0)
   AND d.source IN (SELECT value FROM json_each(:sources)) AND d.deleted_at IS NULL
 ORDER BY p.created_at DESC, p.id DESC LIMIT :cap;
 
+-- name: passages_of_sources  any passages of some sources
+SELECT p.id FROM documents d CROSS JOIN passages p ON p.document_id = d.id
+WHERE d.source IN (SELECT value FROM json_each(:sources)) AND d.deleted_at IS NULL LIMIT :cap;
+
 -- name: newest_by_authors  the newest passages of some authors
 SELECT p.id FROM passages p CROSS JOIN documents d ON d.id = p.document_id
 WHERE lower(p.author) IN (SELECT value FROM json_each(:authors))
