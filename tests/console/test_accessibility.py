@@ -226,7 +226,7 @@ def test_an_empty_workspace(browser: Browser, story: Story):
     for address, awaited in (
         ("#/threads", ".welcome"),
         ("#/agents", ".empty"),
-        ("#/overview", ".overview .hint"),
+        ("#/overview", ".overview .empty"),
         ("#/library/notes", ".empty"),
     ):
         go(page, address, awaited)

@@ -73,3 +73,20 @@ def test_a_view_whose_code_could_not_be_loaded_is_shown_when_the_server_is_back(
     page.unroute("**/views/*.js")
     with start_server(tmp_path, port=port):
         expect(page.locator(".cards a")).to_have_count(1)
+
+
+def test_a_page_whose_first_event_stream_fails_loads_when_the_server_is_back(window: Opening, tmp_path: Path):
+    with start_server(tmp_path) as server, server.client() as api:
+        thread = Thread(api)
+        thread.post("still here")
+        page = window("healthz", at=server, is_new=True)
+        page.add_init_script("delete globalThis.SharedWorker")
+        page.route("**/events*", lambda route: route.abort())
+        page.goto(f"{server.url}/#/threads")
+        expect(page.locator(".threads a")).to_have_count(1)
+        expect(page.locator(".away")).to_be_visible()
+        page.route("**/api/threads/*/messages*", lambda route: route.abort())
+        page.locator(".threads a").click()
+        expect(page.locator(".talk .empty h2")).to_have_text("No connection")
+        page.unroute_all()
+        expect(page.locator(".message .prose")).to_have_text("still here")

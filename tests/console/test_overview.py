@@ -97,11 +97,12 @@ def test_every_chart_can_be_read_as_a_table(window: Opening, busy: Busy, viewpor
     expect(page.locator(".hits")).to_contain_text("turn of 1 days ago")
 
 
-def test_a_new_home_shows_one_sentence_instead_of_charts(window: Opening, tmp_path: Path):
+def test_a_new_home_says_how_to_begin_instead_of_showing_charts(window: Opening, tmp_path: Path):
     with start_server(tmp_path) as empty:
         page = window("#/overview", at=empty)
-        expect(page.get_by_text("There are no messages yet.")).to_be_visible()
-        expect(page.locator(".chart")).to_have_count(0)
+        expect(page.locator(".overview .empty")).to_contain_text("No messages yet")
+        expect(page.locator(".overview svg.heat, .overview svg.days")).to_have_count(0)
+        expect(page.get_by_role("link", name="Import files")).to_be_visible()
         expect(page.locator(".tiles li").first).to_be_visible()
 
 

@@ -203,15 +203,16 @@ addEventListener("focus", () => {
 
 /** @type {number | undefined} */
 let offlineTimer;
-let hasConnected = false;
+let wasCut = false; // also when the first connection fails
 on("state", (isOpen) => {
   clearTimeout(offlineTimer);
   if (isOpen) {
-    if (hasConnected) for (const delay of RETRY_DELAYS) setTimeout(retry, delay);
-    hasConnected = true;
+    if (wasCut) for (const delay of RETRY_DELAYS) setTimeout(retry, delay);
+    wasCut = false;
     isOffline = false;
     return redraw();
   }
+  wasCut = true;
   offlineTimer = setTimeout(() => {
     isOffline = true;
     redraw();

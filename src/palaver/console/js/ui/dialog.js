@@ -25,9 +25,10 @@ export function closeDialog() {
 
 export const isDialogOpen = () => dialog !== null;
 
-// Text typed into a form is not lost by a key or a click beside the dialog. Its buttons close it.
-function onInput(event) {
-  if (dialog && event.target.closest("form.sheet")) dialog.isChanged = true;
+// Text typed into a form is not lost by a key or a click beside the dialog. Its buttons close it. Fields with data-kept
+// have a draft.
+function onInput({ target }) {
+  if (dialog && target.closest("form.sheet") && !target.hasAttribute("data-kept")) dialog.isChanged = true;
 }
 
 function dismiss() {

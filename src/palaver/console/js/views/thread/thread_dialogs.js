@@ -36,7 +36,7 @@ export function newThreadFrom(template = "") {
   openDialog(
     t("New thread"),
     () => html`<form class="sheet" @submit=${create}>
-    <label>${t("Topic")} <input name="topic" required maxlength="500" autocomplete="off" autofocus pattern=".*\\S.*" .value=${newTopic.get()}
+    <label>${t("Topic")} <input name="topic" data-kept required maxlength="500" autocomplete="off" autofocus pattern=".*\\S.*" .value=${newTopic.get()}
       @input=${(event) => newTopic.set(event.target.value)} /></label>
     <details ?open=${template !== ""} @toggle=${() => templates.length || loadTemplates().catch(notifyError)}><summary>${t("Template and rules")}</summary>
       <div class="sheet"><label>${t("Template")} <select name="template"><option value="">${t("None")}</option>${templates.map(
