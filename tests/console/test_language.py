@@ -205,6 +205,10 @@ def visit_every_view(window: Opening, fresh: Server, rest: httpx.Client, viewpor
         expect(page.locator(shown).first).to_be_visible()
         assert page.evaluate(LEFT_IN_ENGLISH, german) == [], path
         assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"], path
+    page.evaluate("location.hash = '#/search?q=Fehlanzeige'")
+    expect(page.locator(".empty")).to_contain_text("Kein Dokument enthält diese Wörter.")
+    page.evaluate("location.hash = '#/threads'")
+    expect(page.locator(".threads a").first).to_be_visible()
     page.keyboard.press("?")
     expect(page.get_by_role("heading", name="Tastenkürzel")).to_be_visible()
     assert page.evaluate(LEFT_IN_ENGLISH, german) == []

@@ -131,7 +131,7 @@ function resultsPage(wanted) {
         : nothing
     }
     ${hasQuery ? nothing : wanted.author ? emptyState("search", t("Search the messages of {name}", { name: wanted.author }), "Type words above. Search finds what was said in threads and sessions.") : emptyState("search", "What are you looking for?", "Search finds messages, sessions, notes and all other documents by their words.", html`${savedList()}${examples()}`)}
-    ${isEmpty ? emptyState("search", "Nothing found", hint || emptyText, suggestions(wanted)) : nothing}
+    ${isEmpty ? emptyState("search", "Nothing found", hint && !hint.startsWith("Nothing has") ? hint : emptyText, suggestions(wanted)) : nothing}
     <ol>${results.map(resultItem)}</ol>
     ${isRunning && !results.length ? loading(t("Searching")) : nothing}
     ${
