@@ -38,6 +38,8 @@ ROWS_AT_ONCE = 65_536
 FEW_IN_SCOPE = 0.05
 MOST_LISTED = 20_000
 """If fewer of the nearest passages are in scope, the passages of the scope are listed, unless there are more."""
+MOST_GROWTH = 8
+"""How many times as many rows are looked at in the next step, at most."""
 COMPARED = 1_000
 """The passages in scope with the most equal signs, which are compared with the question itself."""
 
@@ -245,8 +247,9 @@ class Nearest:
                 listed = found_passages.listed(read, scopes, MOST_LISTED)
                 if listed is not None:
                     return self._first_in_scope(read, listed, scopes)
-            share = max(len(found) / checked, 0.001)
-            most = checked + int(1.2 * (COMPARED - len(found)) / share)
+            missing = COMPARED - len(found)
+            expected = missing * checked // max(len(found), 1)  # rows that have as many in scope
+            most = checked + min(expected * 6 // 5, MOST_GROWTH * checked)
         return list(dict.fromkeys(found))[:COMPARED]
 
     def _first_in_scope(self, read: Reader, passage_ids: Collection[int], scopes: Sequence[Scope]) -> list[int]:
