@@ -44,17 +44,13 @@ export class EventReplay {
   }
 }
 
-// Events that arrive within one frame are handled together: they cause one drawing. A hidden page has no frames. During a
-// burst they are handled a few times a second: a drawing for each frame would fall behind.
-const BURST = 5; // events in one frame
-const BURST_DELAY = 150; // milliseconds
-let isBurst = false;
+// Events that arrive within one frame are handled together: they cause one drawing. A hidden page has no frames.
 /** @type {any[]} */
 let received = [];
 function receive(message) {
   received.push(message);
   if (received.length > 1) return;
-  if (document.hidden || isBurst) setTimeout(handleReceived, isBurst ? BURST_DELAY : 0);
+  if (document.hidden) setTimeout(handleReceived);
   else requestAnimationFrame(handleReceived);
 }
 
@@ -63,7 +59,6 @@ document.addEventListener("visibilitychange", () => document.hidden && handleRec
 function handleReceived() {
   const messages = received;
   received = [];
-  isBurst = messages.length >= BURST;
   for (const message of messages) handle(message);
 }
 
