@@ -24,7 +24,7 @@ from palaver.store.admin.keyring import Keyring
 from palaver.store.bus import events
 from palaver.store.bus.feed import Feed, Listener
 from palaver.store.bus.read_marks import PendingMarks
-from palaver.store.engines.database import Change, Engine, EngineStats, Reader, TableSlices
+from palaver.store.engines.database import Change, Engine, EngineStats, PrepareText, Reader, TableSlices
 from palaver.store.search.search_sessions import SearchTurns
 from palaver.store.sessions.outlines import RecentOutlines
 from palaver.store.sessions.transcripts import Transcripts
@@ -88,6 +88,20 @@ class Workspace:
     async def change(self, work: Callable[[Change], T]) -> T:
         """Run work in one transaction. When this returns, it is on disk and its events are being sent."""
         return await self._engine.change(work)
+
+    async def change_beside(self, work: Callable[[Change], T]) -> T:
+        """Run long work in one transaction. Where the engine can, other changes do not wait for it."""
+        return await self._engine.change_beside(work)
+
+    @property
+    def prepare_text(self) -> PrepareText | None:
+        """Does a part of the work of indexing a text before it is written, in any process."""
+        return self._engine.prepare_text
+
+    @property
+    def long_changes_at_once(self) -> int:
+        """How many long changes are worth running at the same time."""
+        return self._engine.long_changes_at_once
 
     def note_read(self, reader: str, thread_id: str, seq: int) -> None:
         """Remember that somebody has read a thread up to this message. It is stored a moment later."""

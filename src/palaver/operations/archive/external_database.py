@@ -127,11 +127,13 @@ async def _read_once(here: Workspace, path: Path, follower: _Follower) -> None:
     there: set[str] = set()
     is_large = import_batches.is_large([path])
     known = await here.read(archive.fingerprints)
-    batches = import_batches.read_batches(ImportRequest([path], are_uploads=True, known=known), is_large=is_large)
+    batches = import_batches.read_batches(
+        ImportRequest([path], are_uploads=True, prepare_text=here.prepare_text, known=known), is_large=is_large
+    )
     async with here.bulk_writes() if is_large else nullcontext(), aclosing(batches):
         async for batch in batches:
             if batch.conversations:
-                await here.change(partial(archive.put_all, batch=batch.conversations, is_followed=True))
+                await here.change_beside(partial(archive.put_all, batch=batch.conversations, is_followed=True))
             there.update(batch.unchanged, (one.conversation.id for one in batch.conversations))
             follower.conversations = len(there)
     await here.change(partial(archive.mark_gone, still_there=there))

@@ -25,6 +25,7 @@ from palaver.importers.chats import canonical_db
 from palaver.importers.files.discover import ImportSource, Skipped, find_sources
 from palaver.model.library import ImportedPiece
 from palaver.model.projects import project_of
+from palaver.store.engines.database import PrepareText
 from palaver.store.library import archive
 from palaver.store.library.archive import PreparedConversation
 from palaver.text.tool_output import ToolOutput
@@ -51,6 +52,8 @@ class ImportRequest:
     paths: list[Path]
     are_uploads: bool = False
     tool_output: ToolOutput = "short"
+    prepare_text: PrepareText | None = None
+    """A part of the work of indexing that the engine wants to be done by the reader."""
     known: Mapping[str, str] | None = None
     """The fingerprints of the conversations that are stored. With them the paths are databases to follow."""
 
@@ -121,7 +124,7 @@ def _conversation_batches(source: ImportSource, request: ImportRequest) -> Itera
             continue
         if one.project:
             one = replace(one, project=project_of(one.project, is_here=not request.are_uploads))
-        batch.conversations.append(archive.prepare(one))
+        batch.conversations.append(archive.prepare(one, request.prepare_text))
         messages += len(one.messages)
         characters += sum(len(said.text) for said in one.messages)
         if messages >= most or characters >= CHARACTERS_AT_ONCE:

@@ -6,6 +6,7 @@ Importing the same files again changes nothing, so an import may be stopped at a
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from palaver.operations.library.import_items import SHELVES, id_of
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.library import archive
-from palaver.store.library.archive import Outcome
+from palaver.store.library.archive import Outcome, PreparedConversation
 from palaver.store.workspaces import Workspace
 from palaver.text.tool_output import ToolOutput
 
@@ -96,12 +97,19 @@ async def import_paths(
     """Import everything at these paths and addresses."""
     summary = Summary()
     seen: set[str] | None = set() if dry_run else None
+    # A server writes one batch at a time, to leave time for its clients.
+    writes = _Writes(here, summary, seen, progress, 1 if are_uploads or dry_run else here.long_changes_at_once)
     is_large = await asyncio.to_thread(import_batches.is_large, paths)
-    batches = import_batches.read_batches(ImportRequest(paths, are_uploads, tool_output), is_large=is_large)
+    batches = import_batches.read_batches(
+        ImportRequest(paths, are_uploads, tool_output, here.prepare_text), is_large=is_large
+    )
     async with here.bulk_writes() if is_large and not dry_run else nullcontext(), aclosing(batches):
-        async for batch in batches:
-            await _import_batch(here, batch, summary, seen)
-            progress(summary)
+        try:
+            async for batch in batches:
+                await writes.add(batch)
+            await writes.finish()
+        finally:
+            await writes.stop()
     for url in urls:
         try:
             piece = await web_fetch.fetch(here.settings, url)
@@ -109,28 +117,88 @@ async def import_paths(
             summary.skip(Skipped(url, problem.message.rstrip("."), is_error=True))
         else:
             page = Batch("web", pieces=[piece], bytes_total=summary.bytes_total, bytes_read=summary.bytes_read)
-            await _import_batch(here, page, summary, seen)
-            progress(summary)
+            await writes.add(page)
+            await writes.finish()
     return summary
 
 
-async def _import_batch(here: Workspace, batch: Batch, summary: Summary, seen: set[str] | None) -> None:
-    """Write a batch. A dry run writes nothing; `seen` are then the contents of the batches before."""
-    for skipped in batch.skipped:
-        summary.skip(skipped)
-    if conversations := batch.conversations:
-        if seen is not None:
-            outcomes = await here.read(partial(archive.compare_all, batch=conversations))
+class _Writes:
+    """Writes the batches of an import, several at once where the engine can, and counts them in their order.
+
+    Batches with the same conversation take turns, and so do batches with notes, media, characters or prompts. A dry
+    run writes nothing; `seen` are then the contents of the batches before.
+    """
+
+    def __init__(
+        self,
+        here: Workspace,
+        summary: Summary,
+        seen: set[str] | None,
+        progress: Callable[[Summary], None],
+        most_at_once: int,
+    ) -> None:
+        self._here, self._summary, self._seen, self._progress = here, summary, seen, progress
+        self._most_at_once = most_at_once
+        self._running: deque[tuple[Batch, asyncio.Task[list[Outcome]]]] = deque()
+
+    async def add(self, batch: Batch) -> None:
+        """Begin to write a batch. Waits until there is room for the next one."""
+        if batch.pieces or self._is_being_written(batch):
+            await self.finish()
+        self._running.append((batch, asyncio.create_task(self._write_conversations(batch.conversations))))
+        if batch.pieces:
+            await self.finish()
+        while len(self._running) >= self._most_at_once:
+            await self._count_first()
+
+    def _is_being_written(self, batch: Batch) -> bool:
+        """Is a conversation of this batch in one that is not finished?"""
+        ids = {one.conversation.id for one in batch.conversations}
+        return any(one.conversation.id in ids for other, _ in self._running for one in other.conversations)
+
+    async def finish(self) -> None:
+        """Wait for all batches."""
+        while self._running:
+            await self._count_first()
+
+    async def stop(self) -> None:
+        """Wait for the batches that are being written, after an error. They are not counted."""
+        if self._running:
+            await asyncio.wait([task for _, task in self._running])
+            self._running.clear()
+
+    async def _count_first(self) -> None:
+        batch, task = self._running[0]
+        outcomes = await task
+        self._running.popleft()
+        summary, conversations = self._summary, batch.conversations
+        for skipped in batch.skipped:
+            summary.skip(skipped)
+        if conversations:
+            if self._seen is None:
+                summary.name("archive", (one.conversation.id for one in conversations), outcomes)
+            summary.count(outcomes)
+            summary.messages += sum(len(one.conversation.messages) for one in conversations)
+        if batch.pieces:
+            await self._write_pieces(batch.pieces)
+        if count := len(conversations) + len(batch.pieces):
+            summary.formats[batch.importer] = summary.formats.get(batch.importer, 0) + count
+        summary.bytes_total, summary.bytes_read = batch.bytes_total, batch.bytes_read
+        self._progress(summary)
+
+    async def _write_conversations(self, conversations: list[PreparedConversation]) -> list[Outcome]:
+        if not conversations:
+            return []
+        if self._seen is not None:
+            return await self._here.read(partial(archive.compare_all, batch=conversations))
+        return await self._here.change_beside(partial(archive.put_all, batch=conversations))
+
+    async def _write_pieces(self, pieces: list[ImportedPiece]) -> None:
+        here, summary = self._here, self._summary
+        if self._seen is not None:
+            outcomes = await here.read(partial(_compare_pieces, pieces=pieces, seen=self._seen))
         else:
-            outcomes = await here.change(partial(archive.put_all, batch=conversations))
-            summary.name("archive", (one.conversation.id for one in conversations), outcomes)
-        summary.count(outcomes)
-        summary.messages += sum(len(one.conversation.messages) for one in conversations)
-    if pieces := batch.pieces:
-        if seen is not None:
-            outcomes = await here.read(partial(_compare_pieces, pieces=pieces, seen=seen))
-        else:
-            outcomes = await here.change(lambda change: [library.import_piece(change, one) for one in pieces])
+            outcomes = await here.change_beside(lambda change: [library.import_piece(change, one) for one in pieces])
         some = pieces[: MOST_ITEMS_SHOWN - len(summary.items)]
         ids = await here.read(lambda read: [id_of(read, one) for one in some])
         sources = [SHELVES[type(one.piece)][0] for one in pieces]
@@ -138,9 +206,6 @@ async def _import_batch(here: Workspace, batch: Batch, summary: Summary, seen: s
             summary.count([outcome], source)
         for source, id, outcome in zip(sources, ids, outcomes, strict=False):
             summary.name(source, [id], [outcome])
-    if count := len(batch.conversations) + len(batch.pieces):
-        summary.formats[batch.importer] = summary.formats.get(batch.importer, 0) + count
-    summary.bytes_total, summary.bytes_read = batch.bytes_total, batch.bytes_read
 
 
 def _compare_pieces(read: Reader, pieces: list[ImportedPiece], seen: set[str]) -> list[Outcome]:

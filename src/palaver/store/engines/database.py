@@ -215,6 +215,8 @@ class IndexRow:
     stems: str
     substring: str | None = None
     """The text for substring search, in its `substring_form`. None for sources without substring search."""
+    prepared: object = None
+    """What `Engine.prepare_text` made of these words, if it was called before. Stems and substring are then empty."""
 
 
 class Reader:
@@ -402,6 +404,10 @@ class TableSlices(Protocol):
     def close(self) -> None: ...
 
 
+PrepareText = Callable[[list[str], list[str], str], object]
+"""Gets the words, the stems and the substring form of a text. Returns None for a text that cannot be prepared."""
+
+
 class Engine(Protocol):
     """The database of one workspace: its threads, connections and files."""
 
@@ -410,6 +416,14 @@ class Engine(Protocol):
 
     async def change(self, work: Callable[[Change], T]) -> T:
         """Run work in a transaction."""
+
+    async def change_beside(self, work: Callable[[Change], T]) -> T:
+        """Run long work in a transaction. Where the engine can, other changes do not wait for it."""
+
+    prepare_text: PrepareText | None
+    """Does a part of the work of indexing a text before it is written, in any process. None: there is no such part."""
+    long_changes_at_once: int
+    """How many long changes are worth running at the same time."""
 
     def on_commit(self, told: Callable[[list[Event]], None]) -> None:
         """Call `told` with the events of each commit of this process."""

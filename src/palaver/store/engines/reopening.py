@@ -28,6 +28,7 @@ class ReopeningEngine:
         self._is_closed = False
         self._lock = threading.Lock()
         self.has_lost_log = opened.has_lost_log
+        self.prepare_text, self.long_changes_at_once = opened.prepare_text, opened.long_changes_at_once
 
     @property
     def is_open(self) -> bool:
@@ -91,6 +92,13 @@ class ReopeningEngine:
         engine = await self._begin_in_thread()
         try:
             return await engine.change(work)
+        finally:
+            self._end()
+
+    async def change_beside(self, work: Callable[[Change], T]) -> T:
+        engine = await self._begin_in_thread()
+        try:
+            return await engine.change_beside(work)
         finally:
             self._end()
 

@@ -15,7 +15,7 @@ import orjson
 from palaver.model.answers import OmitsDefaults
 from palaver.model.library import COPYING, Branch, Conversation, Said, ToolFacts, tool_facts
 from palaver.model.times import instant, maybe_instant, micros, parse
-from palaver.store.engines.database import FOREVER, Change, Reader, Row, Scope
+from palaver.store.engines.database import FOREVER, Change, PrepareText, Reader, Row, Scope
 from palaver.store.engines.id_ranges import id_range_of
 from palaver.store.library import documents
 from palaver.store.library.documents import IndexedText, NewPassage, substring_form
@@ -55,13 +55,13 @@ class PreparedConversation:
     """Whether it was imported by following a database file only, and is still in that file."""
 
 
-def prepare(conversation: Conversation) -> PreparedConversation:
+def prepare(conversation: Conversation, prepare_text: PrepareText | None = None) -> PreparedConversation:
     """Compute the fingerprint and the index rows of a conversation."""
     return PreparedConversation(
         conversation,
         fingerprint_of(conversation),
-        tuple(documents.indexed_text("archive", said.text) for said in conversation.messages),
-        documents.indexed_text("archive", conversation.title)
+        tuple(documents.indexed_text("archive", said.text, prepare_text) for said in conversation.messages),
+        documents.indexed_text("archive", conversation.title, prepare_text)
         if conversation.title and conversation.is_titled
         else None,
     )
@@ -90,10 +90,14 @@ def put_all(change: Change, batch: Sequence[PreparedConversation], *, is_followe
             change.run("drop_body", document_id=known[one.conversation.id]["id"], field=BRANCHES)
         ids = [_replace_document(change, known[one.conversation.id]["id"], one) for one in changed]
         written = [*zip(ids, changed, strict=True), *_add_documents(change, new)]
-        for id, one in written:
-            if one.conversation.branches:
-                text = orjson.dumps(one.conversation.branches, option=orjson.OPT_UTC_Z).decode()
-                change.run("put_body", document_id=id, field=BRANCHES, text=text)
+        change.run_rows(
+            "insert_branches",
+            (
+                (id, BRANCHES, orjson.dumps(one.conversation.branches, option=orjson.OPT_UTC_Z).decode())
+                for id, one in written
+                if one.conversation.branches
+            ),
+        )
         documents.add_passages(change, "archive", chain.from_iterable(_passages(id, one) for id, one in written))
         outcomes += compared
     return outcomes

@@ -16,7 +16,7 @@ import orjson
 from palaver.model.projects import is_called, names_of
 from palaver.model.times import micros
 from palaver.model.visibility import is_human_only
-from palaver.store.engines.database import STEM, Change, IndexRow, Reader, Row, role_scope
+from palaver.store.engines.database import STEM, Change, IndexRow, PrepareText, Reader, Row, role_scope
 from palaver.store.engines.id_ranges import SUBSTRING_SOURCES, id_range_of
 from palaver.text import tokenize
 
@@ -124,11 +124,17 @@ class IndexedText(NamedTuple):
     words: str
     stems: str
     substring: str | None
+    prepared: object = None
+    """What the engine made of them. Stems and substring are then empty."""
 
 
-def indexed_text(source: str, text: str) -> IndexedText:
-    words, stems = tokenize.words_and_stems(text, STEM)
-    return IndexedText(words, stems, substring_form(text) if source in SUBSTRING_SOURCES else None)
+def indexed_text(source: str, text: str, prepare_text: PrepareText | None = None) -> IndexedText:
+    substring = substring_form(text) if source in SUBSTRING_SOURCES else None
+    if prepare_text and substring and len(text) <= tokenize.AT_ONCE:
+        found = tokenize.words(text)
+        if prepared := prepare_text(found, tokenize.stems(found), substring):
+            return IndexedText(" ".join(found), "", None, prepared)
+    return IndexedText(*tokenize.words_and_stems(text, STEM), substring)
 
 
 class NewPassage(NamedTuple):

@@ -254,7 +254,7 @@ class PostgresDialect:
             connection.run(self.sql("end_bulk_writes"), {})
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
-        index_rows.write_substrings(connection, "index_trigrams_again", texts)
+        index_rows.SubstringRows(texts).write(connection, "index_trigrams_again")
 
     def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
         return index_rows.holds(connection, rows)

@@ -26,12 +26,13 @@ from palaver.store.engines.database import (
     Change,
     EngineStats,
     Pending,
+    PrepareText,
     Reader,
     TableSlices,
     write_events,
     write_index,
 )
-from palaver.store.engines.postgres import schemas, shared_connections
+from palaver.store.engines.postgres import index_rows, schemas, shared_connections
 from palaver.store.engines.postgres.connection import PostgresConnection, RawConnection, readable_errors
 from palaver.store.engines.postgres.dialect import PostgresDialect
 from palaver.store.engines.postgres.shared_connections import PooledConnection
@@ -71,9 +72,12 @@ class _BatchFailed(Exception):
 class PostgresEngine:
     """The schema of one workspace, or of the server."""
 
+    long_changes_at_once = 2
+
     def __init__(self, url: str, schema: str, settings: Settings, kind: str = "workspace") -> None:
         self._url, self._schema, self._settings, self._kind = url, schema, settings, kind
         self.has_lost_log = False
+        self.prepare_text: PrepareText | None = index_rows.prepare_text
         self._dialect = PostgresDialect()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._stats = EngineStats()
@@ -87,6 +91,7 @@ class PostgresEngine:
             raise
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix=f"pg-{schema}")
         self._writing = ThreadPoolExecutor(1 + HELPERS, thread_name_prefix=f"pg-write-{schema}")
+        self._writing_beside = ThreadPoolExecutor(self.long_changes_at_once, thread_name_prefix=f"pg-long-{schema}")
         self._waiting: deque[Job] = deque()
         self._start_lock = threading.Lock()
         self._has_writer, self._helpers, self._progress = False, 0, 0.0
@@ -139,6 +144,18 @@ class PostgresEngine:
         # A queued change may be committed even if its caller goes away.
         result: T = await asyncio.shield(job.done)
         return result
+
+    async def change_beside(self, work: Callable[[Change], T]) -> T:
+        loop = asyncio.get_running_loop()
+        job = Job(work, loop, loop.create_future())
+        job.done.add_done_callback(asyncio.Future.exception)  # the caller may have gone
+        self._writing_beside.submit(self._write_beside, job)
+        result: T = await asyncio.shield(job.done)
+        return result
+
+    def _write_beside(self, job: Job) -> None:
+        self._commit_together([job])
+        finish_jobs([job])
 
     def _look_again(self, loop: asyncio.AbstractEventLoop) -> None:
         """While changes wait, see now and then whether the writer needs a helper. One timer is enough for all."""
@@ -310,6 +327,7 @@ class PostgresEngine:
         schemas.rewrite(self._url, self._schema, self._kind)
 
     def close(self) -> None:
+        self._writing_beside.shutdown(wait=True)
         self._writing.shutdown(wait=True)
         self._threads.shutdown(wait=True)
         shared_connections.leave(self._url, self._settings)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, compress, islice, repeat
+from operator import ne
+from typing import NamedTuple
 
 import orjson
 
 from palaver.store.engines.database import SCOPE, STEM, Connection, IndexRow
 from palaver.store.engines.postgres.blocks import block_tokens
-from palaver.store.engines.postgres.substrings import numbers_and_words, word_row
+from palaver.store.engines.postgres.substrings import numbers_and_words, numbers_by_tokens, word_row
 from palaver.text.tokenize import AT_ONCE, PLAIN_LETTER, stem
 
 # A tsvector stores 255 positions of a word, positions up to 16,383, and one megabyte in all.
@@ -34,6 +36,7 @@ def write(connection: Connection, rows: Mapping[int, IndexRow | None], fresh: se
     if len(new) >= MANY_ROWS:
         connection.run(connection.dialect.sql("sort_in_memory"), {})
     parts: list[tuple[int, int, str]] = []
+    substrings = SubstringRows()
 
     def index_rows() -> Iterator[tuple[int, int, str, str, str | None]]:
         for id, row in new.items():
@@ -43,11 +46,15 @@ def write(connection: Connection, rows: Mapping[int, IndexRow | None], fresh: se
             tokens = f" {row.words.replace(' ', '  ')} " if row.words else ""
             stems = f"{row.stems.replace(STEM, ' ')} " if others else None
             yield id, length, own, tokens, None if stems == tokens else stems
+            # Made here, while the server is busy with the index rows.
+            if isinstance(row.prepared, PreparedText):
+                substrings.add(id, row.prepared.numbers, row.words if row.prepared.runs is None else row.prepared.runs)
+            elif row.substring:
+                substrings.add(id, *numbers_and_words(row.substring))
 
     connection.run_rows(connection.dialect.sql("index_passages"), index_rows())
     connection.run_rows(connection.dialect.sql("index_parts"), parts)
-    texts = {id: row.substring for id, row in new.items() if row.substring}
-    write_substrings(connection, "index_trigrams", texts)
+    substrings.write(connection, "index_trigrams")
 
 
 def _run_for(connection: Connection, statement: str, ids: list[int]) -> None:
@@ -56,21 +63,26 @@ def _run_for(connection: Connection, statement: str, ids: list[int]) -> None:
         connection.run(connection.dialect.sql(statement), {"ids": orjson.dumps(ids).decode()})
 
 
-def write_substrings(connection: Connection, statement: str, texts: Mapping[int, str]) -> None:
-    """Write rows of the substring index, and the words that it does not know."""
-    words: set[str] = set()
+class SubstringRows:
+    """Rows of the substring index, and the words in them."""
 
-    def rows() -> Iterator[tuple[int, str]]:
-        for id, text in texts.items():
-            numbers, its_words = numbers_and_words(text)
-            words.update(its_words)
-            yield id, numbers
+    def __init__(self, texts: Mapping[int, str] | None = None) -> None:
+        self._rows: list[tuple[int, str]] = []
+        self._words: set[str] = set()
+        for id, text in (texts or {}).items():
+            self.add(id, *numbers_and_words(text))
 
-    # The rows come first: they keep `forget_runs` from removing words that this change uses.
-    connection.run_rows(connection.dialect.sql(statement), rows())
-    if words:
-        unknown = connection.fetch_tuples(connection.dialect.sql("unknown_runs"), {"runs": " ".join(words)})
-        connection.run_rows(connection.dialect.sql("insert_runs"), (word_row(word) for (word,) in unknown))
+    def add(self, id: int, numbers: str, words: str) -> None:
+        self._rows.append((id, numbers))
+        self._words.update(words.split())
+
+    def write(self, connection: Connection, statement: str) -> None:
+        """Write the rows, and the words that the table of words does not have."""
+        # The rows come first: they keep `forget_runs` from removing words that this change uses.
+        connection.run_rows(connection.dialect.sql(statement), self._rows)
+        if self._words:
+            unknown = connection.fetch_tuples(connection.dialect.sql("unknown_runs"), {"runs": " ".join(self._words)})
+            connection.run_rows(connection.dialect.sql("insert_runs"), (word_row(word) for (word,) in unknown))
 
 
 def holds(connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
@@ -96,6 +108,33 @@ def _hold(connection: Connection, rows: dict[int, IndexRow]) -> bool:
     return True
 
 
+class PreparedText(NamedTuple):
+    """What can be made of a text before its passage has an id."""
+
+    words: str
+    """The beginning of the literal of its tsvector, without the scopes."""
+    numbers: str
+    """Its numbers in the substring index."""
+    runs: str | None
+    """Its words for the table of words, if they are not its words in the index."""
+
+
+def prepare_text(words: list[str], stems: list[str], substring: str) -> PreparedText | None:
+    """None for a text without words, or one that is too long for one row."""
+    if not words or not _fit_one_row(words, stems):
+        return None
+    if numbers := numbers_by_tokens(substring, words):
+        return PreparedText(_literal(words, stems), numbers, None)
+    return PreparedText(_literal(words, stems), *numbers_and_words(substring))
+
+
+def _fit_one_row(words: Sequence[str], stems: Sequence[str]) -> bool:
+    if len(words) <= MOST_PLACES:
+        return True
+    is_short = len(words) <= MOST_WORDS and 2 * len(" ".join(stems).encode()) + 28 * len(words) <= MOST_BYTES
+    return is_short and max(Counter(stems).values()) <= MOST_PLACES
+
+
 def tsvectors(row: IndexRow, passage_id: int) -> tuple[str, list[str]]:
     """The index row as a literal: exact words weigh A, stems B, each with its places; scopes have none. A word that is
     its own stem is there once. The block of the passage is a scope.
@@ -105,15 +144,17 @@ def tsvectors(row: IndexRow, passage_id: int) -> tuple[str, list[str]]:
     first, each once and without places.
     """
     scopes = [f"'{token}'" for token in (*(SCOPE + scope for scope in row.scopes), *block_tokens(passage_id))]
-    words, stems = row.words.split(" ", MOST_WORDS), row.stems.split(" ", MOST_WORDS)
+    words, stems = row.words.split(" ", MOST_WORDS), row.stems.replace(STEM, "").split(" ", MOST_WORDS)
     if not row.words:
         return " ".join(scopes), []
+    if isinstance(row.prepared, PreparedText):
+        return row.prepared.words + " ".join(scopes), []
     rest, stems_of_rest = (words.pop(), stems.pop()) if len(words) > MOST_WORDS else ("", "")
+    if not rest and _fit_one_row(words, stems):
+        return _literal(words, stems) + " ".join(scopes), []
     size = len(words)
-    while size > MOST_PLACES and 2 * len(" ".join(stems[:size]).encode()) + 24 * size > MOST_BYTES:
+    while size > MOST_PLACES and 2 * len(" ".join(stems[:size]).encode()) + 28 * size > MOST_BYTES:
         size //= 2
-    if size == len(words) and not rest and (size <= MOST_PLACES or max(Counter(stems).values()) <= MOST_PLACES):
-        return _literal(words, stems, scopes), []
     known = set(words[:size])
     others: dict[str, str | None] = dict(zip(words[size:], stems[size:], strict=True))
     is_english = PLAIN_LETTER.search(rest) is not None  # otherwise every word is its own stem
@@ -121,15 +162,15 @@ def tsvectors(row: IndexRow, passage_id: int) -> tuple[str, list[str]]:
         some = rest.split(" ", AT_ONCE)
         rest = some.pop() if len(some) > AT_ONCE else ""
         if is_english:
-            marked = stems_of_rest.split(" ", AT_ONCE)
-            stems_of_rest = marked.pop() if rest else ""
-            others.update(zip(some, marked, strict=True))
+            its_stems = stems_of_rest.split(" ", AT_ONCE)
+            stems_of_rest = its_stems.pop() if rest else ""
+            others.update(zip(some, its_stems, strict=True))
         else:
             others.update(dict.fromkeys(some))
-    parts, part, free = [_literal(words[:size], stems[:size], scopes)], list(scopes), MOST_BYTES
+    parts, part, free = [_literal(words[:size], stems[:size]) + " ".join(scopes)], list(scopes), MOST_BYTES
     for word, its_stem in others.items():
         if word not in known:
-            lexemes = f"'{word}'" if its_stem in (None, STEM + word) else f"'{word}' '{its_stem}'"
+            lexemes = f"'{word}'" if its_stem in (None, word) else f"'{word}' '{STEM}{its_stem}'"
             free -= len(lexemes.encode())
             if free < 0:
                 parts.append(" ".join(part))
@@ -140,13 +181,14 @@ def tsvectors(row: IndexRow, passage_id: int) -> tuple[str, list[str]]:
     return " ".join(scopes), parts
 
 
-def _literal(words: Sequence[str], stems: Sequence[str], scopes: Sequence[str]) -> str:
+def _literal(words: Sequence[str], stems: Sequence[str]) -> str:
     """Each word with its place, and its stem if that is different. The server puts the places of equal words together,
     and keeps MOST_PLACES of each."""
-    exact = chain.from_iterable(zip(words, _EXACT_PLACES, strict=False))
-    placed = zip(words, stems, _STEM_PLACES, strict=False)
-    stemmed = [marked + place for word, marked, place in placed if marked != STEM + word]
-    return "'" + "".join(chain(exact, stemmed))[:-1] + " ".join(scopes)
+    pieces = [""] * (2 * len(words))
+    pieces[::2], pieces[1::2] = words, _EXACT_PLACES[: len(words)]
+    placed = zip(repeat(STEM), stems, _STEM_PLACES, strict=False)
+    pieces += chain.from_iterable(compress(placed, map(ne, words, stems)))
+    return "'" + "".join(pieces)[:-1]
 
 
 _EXACT_PLACES, _STEM_PLACES = ([f"':{n}{weight} '" for n in range(1, MOST_WORDS + 1)] for weight in "AB")

@@ -8,9 +8,10 @@ that contain it, and these find the texts. The numbers of a very long word are t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from zlib import crc32
 
 LONGEST_WORD = 40
@@ -19,6 +20,11 @@ MOST_NUMBERS = 200_000
 CACHED_CHARACTERS = 6
 BEGIN, END = "\x02", "\x03"
 """Mark the beginning and the end of a word in the table of words."""
+MARK = b"\0"
+_WORD_BYTES = b"abcdefghijklmnopqrstuvwxyz0123456789"
+_BLANK_OTHERS = bytes(code if code in _WORD_BYTES else ord(" ") for code in range(256))
+_MARK_OTHERS = bytes(code if code in _WORD_BYTES + b" " else MARK[0] for code in range(256))
+"""Tables for `bytes.translate`: a blank, or a mark, for each character that is in no word."""
 _WORD = re.compile("[a-z0-9]+")
 _OTHERS = re.compile("[^a-z0-9 ]+")
 
@@ -38,9 +44,12 @@ class Fragment:
 
     @property
     def grams(self) -> str:
-        """The numbers that every word with this fragment has in the table of words."""
+        """The numbers that every word with this fragment has in the table of words. One or two characters in the middle
+        of a word have none: then the table is read from end to end."""
         marked = f"{BEGIN if self.begins_word else ''}{self.text}{END if self.ends_word else ''}"
-        return array(grams(marked, min(3, len(marked))))
+        if len(marked) == 2 and marked != self.text:
+            return array([marked])
+        return array(grams(marked, 3))
 
     @property
     def grams_in_long_words(self) -> str:
@@ -56,20 +65,53 @@ class Lookup:
     fragments: list[Fragment]
 
 
-def numbers_and_words(text: str) -> tuple[str, set[str]]:
-    """The numbers of a text, and its words for the table of words."""
-    found = set(_WORD.findall(text))
-    words = set(found)
-    if max(map(len, words), default=0) > LONGEST_WORD:
-        for word in [word for word in words if len(word) > LONGEST_WORD]:
-            words.remove(word)
-            found.remove(word)
-            found |= {*word, *grams(word, 2), *grams(word, 3)}
+def numbers_and_words(text: str) -> tuple[str, str]:
+    """The numbers of a text, and its words for the table of words. A word may be there several times."""
+    if text.isascii():
+        raw = text.encode()  # bytes are translated several times as fast as characters are matched
+        words, found = raw.translate(_BLANK_OTHERS).decode(), _grams_around_marks(text, raw)
+    else:
+        words, found = " ".join(_WORD.findall(text)), _grams_around_others(text)
+    try:
+        return array(chain(words.split(), found)), words
+    except LongWord:
+        short = [word for word in words.split() if len(word) <= LONGEST_WORD]
+        for word in words.split():
+            if len(word) > LONGEST_WORD:
+                found |= {*word, *grams(word, 2), *grams(word, 3)}
+        return array(chain(short, found)), " ".join(short)
+
+
+def numbers_by_tokens(text: str, tokens: Sequence[str]) -> str | None:
+    """The numbers of a text whose tokens are its words. None if some may be different. DEL is no token and separates
+    none, but it is in no word."""
+    if not text.isascii() or "\x7f" in text:
+        return None
+    try:
+        return array(chain(tokens, _grams_around_marks(text, text.encode())))
+    except LongWord:
+        return None
+
+
+def _grams_around_marks(text: str, raw: bytes) -> set[str]:
+    """The one, two and three characters of an ASCII text with a character that is in no word."""
+    found: set[str] = set()
+    marked = raw.translate(_MARK_OTHERS)
+    at = marked.find(MARK)
+    while at >= 0:
+        found |= _cached_grams(text[max(0, at - 2) : at + 3])
+        at = marked.find(MARK, at + 1)
+    return found
+
+
+def _grams_around_others(text: str) -> set[str]:
+    """The same for any text."""
+    found: set[str] = set()
     for match in _OTHERS.finditer(text):
         start, end = match.span()
         window = text[max(0, start - 2) : end + 2]
         found |= _cached_grams(window) if len(window) <= CACHED_CHARACTERS else _grams_with_others(window)
-    return array(found), words
+    return found
 
 
 def lookup_of(part: str) -> Lookup:
@@ -90,8 +132,7 @@ def lookup_of(part: str) -> Lookup:
 
 def word_row(word: str) -> tuple[str, str, str]:
     """The row of a word in the table of words."""
-    marked = f"{BEGIN}{word}{END}"
-    return word, _NUMBERS[word], array({*marked, *grams(marked, 2), *grams(marked, 3)})
+    return word, _NUMBERS[word], array([BEGIN + word[0], word[-1] + END, *grams(f"{BEGIN}{word}{END}", 3)])
 
 
 def grams(text: str, length: int) -> set[str]:
@@ -108,13 +149,20 @@ _cached_grams = lru_cache(maxsize=20_000)(_grams_with_others)
 
 
 def array(found: Iterable[str]) -> str:
-    return "{" + ",".join(map(_NUMBERS.__getitem__, found)) + "}"
+    """The numbers of these, each once, as PostgreSQL reads an array."""
+    return "{" + ",".join(set(map(_NUMBERS.__getitem__, found))) + "}"
+
+
+class LongWord(Exception):
+    """A word has more than LONGEST_WORD characters, so it has no number."""
 
 
 class _Numbers(dict[str, str]):
     """The number of a few characters or a word, as it is written. Some share one: the texts are compared afterwards."""
 
     def __missing__(self, text: str) -> str:
+        if len(text) > LONGEST_WORD:
+            raise LongWord()
         if len(self) >= MOST_NUMBERS:
             self.clear()
         number = self[text] = str(crc32(text.encode()) - 2**31)

@@ -29,6 +29,7 @@ from palaver.store.engines.database import (
     Dialect,
     EngineStats,
     Pending,
+    PrepareText,
     Reader,
     Row,
     TableSlices,
@@ -147,6 +148,9 @@ def readable_errors() -> Iterator[None]:
 class SqliteEngine:
     """The database file of one workspace, or of the server."""
 
+    prepare_text: PrepareText | None = None
+    long_changes_at_once = 1
+
     def __init__(self, path: Path, settings: Settings, schema: str = "workspace") -> None:
         self.path, self._kind = path, schema
         self._settings = settings
@@ -207,6 +211,9 @@ class SqliteEngine:
         # A queued change may be committed even if its caller goes away.
         result: T = await job.done
         return result
+
+    async def change_beside(self, work: Callable[[Change], T]) -> T:
+        return await self.change(work)  # SQLite has one writer
 
     def _write_for_ever(self) -> None:
         """The writer thread. If several callers wrote last time, it waits a moment for as many again."""

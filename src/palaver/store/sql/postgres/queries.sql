@@ -13,18 +13,24 @@ FROM json_array_elements(CAST(:rows AS json));
 COPY passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data) FROM STDIN;
 
 -- name: take_passage_ids  reserve ids for new passages; there are no id ranges here
-SELECT CAST(json_agg(nextval(pg_get_serial_sequence('passages', 'id'))) AS text) AS ids
-FROM generate_series(1, CAST(:count AS bigint));
+SELECT CAST(json_agg(nextval(ids.sequence)) AS text) AS ids
+FROM (SELECT CAST(pg_get_serial_sequence('passages', 'id') AS regclass) AS sequence OFFSET 0) ids,
+     generate_series(1, CAST(:count AS bigint));
 
 -- name: take_document_ids  reserve ids for new documents
-SELECT CAST(json_agg(nextval(pg_get_serial_sequence('documents', 'id'))) AS text) AS ids
-FROM generate_series(1, CAST(:count AS bigint));
+SELECT CAST(json_agg(nextval(ids.sequence)) AS text) AS ids
+FROM (SELECT CAST(pg_get_serial_sequence('documents', 'id') AS regclass) AS sequence OFFSET 0) ids,
+     generate_series(1, CAST(:count AS bigint));
 
 -- name: insert_conversations  documents of imported conversations
 INSERT INTO documents (id, source, native_id, title, created_at, modified_at, data)
 SELECT CAST(value ->> 0 AS bigint), 'archive', value ->> 1, value ->> 2, CAST(value ->> 3 AS bigint),
        CAST(value ->> 4 AS bigint), value ->> 5
 FROM json_array_elements(CAST(:rows AS json));
+
+-- name: insert_branches  texts of imported conversations that were not shown last
+INSERT INTO bodies (document_id, field, text)
+SELECT CAST(value ->> 0 AS bigint), value ->> 1, value ->> 2 FROM json_array_elements(CAST(:rows AS json));
 
 -- name: known_conversations  the stored states of these conversations
 SELECT id, native_id, modified_at, data FROM documents

@@ -32,6 +32,10 @@ SELECT json_group_array(id) AS ids FROM taken;
 INSERT INTO documents (id, source, native_id, title, created_at, modified_at, data)
 SELECT value ->> 0, 'archive', value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(CAST(:rows AS TEXT));
 
+-- name: insert_branches  texts of imported conversations that were not shown last
+INSERT INTO bodies (document_id, field, text)
+SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(CAST(:rows AS TEXT));
+
 -- name: known_conversations  the stored states of these conversations
 SELECT id, native_id, modified_at, data FROM documents
 WHERE source = 'archive' AND native_id IN (SELECT value FROM json_each(:ids));

@@ -1,0 +1,148 @@
+"""Batches of an import are written at the same time where the engine can, and give the same result as one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.archive.test_conversation_search import NOON, chat
+from tests.conftest import Engine
+from tests.helpers import PATIENCE
+from tests.importers.shapes import as_json
+
+from palaver.errors import PalaverError
+from palaver.operations.archive import import_batches
+from palaver.operations.archive.import_files import import_paths
+from palaver.settings import Settings
+from palaver.store.engines.database import Change, Scope
+from palaver.store.library import archive
+from palaver.store.workspaces import Workspace, open_engine
+
+
+@pytest.fixture
+async def here(engine: Engine, tmp_path: Path) -> AsyncIterator[Workspace]:
+    settings = Settings(home=tmp_path / "home", database_url=engine.fresh())
+    here = Workspace("default", open_engine(settings, "default"), settings)
+    yield here
+    here.close()
+
+
+def write_export(folder: Path, name: str, *talks: dict[str, Any]) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(as_json(list(talks)))
+
+
+def talk(id: str, *texts: str, at: float = NOON) -> dict[str, Any]:
+    return chat(f"talk {id}", *(("user", text, at + n) for n, text in enumerate(texts)), id=id)
+
+
+async def texts_of(here: Workspace, id: str) -> list[str]:
+    found = await here.read(lambda read: archive.conversation(read, f"chatgpt:{id}"))
+    assert found is not None
+    return [said.text for said in found.messages]
+
+
+async def test_a_conversation_in_several_batches_ends_in_its_newest_state(
+    here: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(import_batches, "MESSAGES_AT_ONCE", 1)
+    folder = tmp_path / "export"
+    for n in range(6):
+        states = [talk("same", *(f"word{m}" for m in range(n + 1)), at=NOON + n), talk(f"other{n}", f"alone{n}")]
+        write_export(folder, f"conversations-{n}.json", *states)
+    summary = await import_paths(here, [folder])
+    assert (summary.new, summary.changed, summary.skipped) == (7, 5, [])
+    assert await texts_of(here, "same") == [f"word{m}" for m in range(6)]
+    assert [await texts_of(here, f"other{n}") for n in range(6)] == [[f"alone{n}"] for n in range(6)]
+    again = await import_paths(here, [folder])
+    assert (again.new, again.changed) == (0, 0)
+
+
+async def test_batches_are_counted_in_their_order(here: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(import_batches, "MESSAGES_AT_ONCE", 1)
+    write_export(tmp_path / "export", "conversations.json", *(talk(f"c{n:02}", f"text{n}") for n in range(20)))
+    seen: list[tuple[int, int]] = []
+    summary = await import_paths(
+        here, [tmp_path / "export"], progress=lambda so_far: seen.append((so_far.messages, so_far.bytes_read))
+    )
+    assert seen == sorted(seen)
+    assert seen[-1][0] == 20
+    assert [item.id for item in summary.items] == [f"chatgpt:c{n:02}" for n in range(20)]
+
+
+async def test_after_an_error_the_other_batches_are_written_and_nothing_runs_on(
+    here: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(import_batches, "MESSAGES_AT_ONCE", 1)
+    write_export(tmp_path / "export", "conversations.json", *(talk(f"c{n}", f"text{n}") for n in range(6)))
+    real = archive.put_all
+
+    def put_all(change: Change, batch: list[archive.PreparedConversation]) -> list[archive.Outcome]:
+        if batch[0].conversation.id == "chatgpt:c2":
+            raise PalaverError("The disk is full.")
+        return real(change, batch)
+
+    monkeypatch.setattr(archive, "put_all", put_all)
+    with pytest.raises(PalaverError, match="disk is full"):
+        await import_paths(here, [tmp_path / "export"])
+    assert await texts_of(here, "c0") == ["text0"]
+    assert await texts_of(here, "c1") == ["text1"]
+    monkeypatch.setattr(archive, "put_all", real)
+    summary = await import_paths(here, [tmp_path / "export"])
+    assert summary.new + summary.unchanged == 6
+    assert [await texts_of(here, f"c{n}") for n in range(6)] == [[f"text{n}"] for n in range(6)]
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+async def test_imported_texts_are_found_by_their_parts(
+    here: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_large: bool
+):
+    """The reader does a part of the work of indexing, in its own process if the import is large."""
+    if is_large:
+        monkeypatch.setattr(import_batches, "LARGE_BYTES", 1)
+    strange = {
+        "plain": "the harbour-master's log, 1987: a/b/c",
+        "del": "before\x7fafter the quay",
+        "umlaut": "Überholverbot für Größe",
+        "long": "x" * 50 + "needle" + "y" * 50,
+        "words": " ".join(f"w{n}" for n in range(400)),
+        "same": "again " * 300,
+        "han": "海上の港 mixed with words",
+    }
+    write_export(tmp_path / "export", "conversations.json", *(talk(id, text) for id, text in strange.items()))
+    await import_paths(here, [tmp_path / "export"])
+    parts = {
+        "plain": ["bour-mas", "r's lo", "1987: a/", "/b/"],
+        "del": ["\x7f", "re\x7faf", "fter the q", "after"],
+        "umlaut": ["berholver", "ür gr", "GRÖSSE", "ü"],
+        "long": ["xneedley", "needle"],
+        "words": ["w39 w40", "w399", "98 w9"],
+        "same": ["again again", "gain"],
+        "han": ["上の", "港 mi"],
+    }
+    for id, some in parts.items():
+        for part in some:
+            found = await here.read(partial(archive.search, part=part, scope=Scope(("archive",)), limit=50))
+            assert f"chatgpt:{id}" in {one.conversation for one in found}, part
+    assert await here.read(lambda read: archive.search(read, "afterthe", Scope(("archive",)), 50)) == []
+
+
+async def test_other_changes_do_not_wait_for_a_long_one(on_postgres: Engine, tmp_path: Path):
+    settings = Settings(home=tmp_path, database_url=on_postgres.fresh())
+    here = Workspace("default", open_engine(settings, "default"), settings)
+    go_on = threading.Event()
+    try:
+        long = asyncio.create_task(here.change_beside(lambda change: go_on.wait(PATIENCE)))
+        for _ in range(3):
+            assert await asyncio.wait_for(here.change(lambda change: "done"), PATIENCE / 2) == "done"
+        assert not long.done()
+        go_on.set()
+        assert await long is True
+    finally:
+        go_on.set()
+        here.close()
