@@ -201,8 +201,9 @@ class Dialect(Protocol):
     def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
         """Does the index contain exactly the words of these passages? The rows are those of all passages."""
 
-    def substring_candidates(self, connection: Connection, part: str, cap: int) -> list[int]:
-        """Up to `cap` passages that may contain this substring. No passage that contains it is left out."""
+    def substring_candidates(self, connection: Connection, part: str, cap: int, *, roughly: bool) -> list[int]:
+        """Up to `cap` passages that may contain this substring. No passage that contains it is left out. `roughly`
+        allows more passages that do not contain it, where that is faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +250,8 @@ class Reader:
         """The best matches by bm25."""
         return self.connection.dialect.find(self.connection, query, scope, limit)
 
-    def substring_candidates(self, part: str, cap: int) -> list[int]:
-        return self.connection.dialect.substring_candidates(self.connection, part, cap)
+    def substring_candidates(self, part: str, cap: int, *, roughly: bool = False) -> list[int]:
+        return self.connection.dialect.substring_candidates(self.connection, part, cap, roughly=roughly)
 
     def size(self) -> int:
         return self.connection.dialect.size(self.connection)

@@ -389,7 +389,7 @@ def _matching(read: Reader, part: str | None, scope: Scope) -> Iterator[Row]:
     if not part or not documents.has_all_parts(read):
         yield from (row for row in _newest(read, scope) if _contains(row, part))
         return
-    hits, seen = read.substring_candidates(part, COMMON), 0
+    hits, seen = read.substring_candidates(part, COMMON, roughly=True), 0
     if len(hits) == COMMON:
         newest, looked = _newest(read, scope), 0
         for row in islice(newest, READ_FIRST):
@@ -422,6 +422,8 @@ def _newest(read: Reader, scope: Scope) -> Iterator[Row]:
 
 def _among(read: Reader, hits: list[int], scope: Scope) -> Iterator[Row]:
     """The messages of these passages, newest first. A title means all messages of its conversation."""
+    if not hits:
+        return
     sorted_ids = [row["id"] for row in read.all("archive_among", **_params(scope), ids=orjson.dumps(hits).decode())]
     for start in range(0, len(sorted_ids), PAGE):
         page = sorted_ids[start : start + PAGE]

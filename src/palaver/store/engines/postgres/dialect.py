@@ -33,6 +33,8 @@ TRUSTED_FROM = 2_000
 """From this number of passages on, the server's statistics of a word are good enough for bm25."""
 MOST_WORDS_OF_FRAGMENT = 2_000
 """A fragment in more words than these is in most texts, and looking them up would take longer than reading."""
+FEW_WORDS_OF_FRAGMENT = 20
+"""A fragment in more words than these is left out of a rough look-up, unless it is the only condition."""
 
 
 class Statistics(NamedTuple):
@@ -259,14 +261,18 @@ class PostgresDialect:
     def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
         return index_rows.holds(connection, rows)
 
-    def substring_candidates(self, connection: Connection, part: str, cap: int) -> list[int]:
+    def substring_candidates(self, connection: Connection, part: str, cap: int, *, roughly: bool) -> list[int]:
         wanted = lookup_of(part)
         params: dict[str, Any] = {"numbers": wanted.numbers, "cap": cap}
         conditions = ["trigrams @> CAST(%(numbers)s AS integer[])"] if wanted.numbers != "{}" else []
-        for place, fragment in enumerate(wanted.fragments):
+        looked_up = []
+        for fragment in wanted.fragments:
             given = {"grams": fragment.grams, "pattern": fragment.pattern, "most": MOST_WORDS_OF_FRAGMENT + 1}
             words = [number for (number,) in connection.fetch_tuples(self.sql("runs_with"), given)]
-            if len(words) <= MOST_WORDS_OF_FRAGMENT:
+            looked_up.append((words, fragment))
+        for place, (words, fragment) in enumerate(sorted(looked_up, key=lambda one: len(one[0]))):
+            most = FEW_WORDS_OF_FRAGMENT if roughly and conditions else MOST_WORDS_OF_FRAGMENT
+            if len(words) <= most:
                 params |= {f"words{place}": words, f"grams{place}": fragment.grams_in_long_words}
                 conditions.append(search_sql.HAS_FRAGMENT.format(place=place))
         sql = search_sql.HAVING_SUBSTRING.format(conditions=" AND ".join(conditions) or "true")

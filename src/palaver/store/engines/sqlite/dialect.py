@@ -194,7 +194,7 @@ class SqliteDialect:
         have = sum(hash(term) * int(count) for term, count in connection.fetch_tuples(self.sql("all_terms"), {}))
         return wanted == have
 
-    def substring_candidates(self, connection: Connection, part: str, cap: int) -> list[int]:
+    def substring_candidates(self, connection: Connection, part: str, cap: int, *, roughly: bool) -> list[int]:
         """Intersect lookups, the most selective first, until few enough candidates are left."""
         found: dict[int, None] | None = None
         for name, given in self._lookups(part):
